@@ -1,0 +1,144 @@
+"""The network as one window of telemetry shows it: the read-only view handed to the twin.
+
+Columnar where there may be a million rows, objects where there are a few thousand. Imports nothing but numpy,
+``telemetry.topology`` and the standard library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telemetry.topology import Topology
+
+
+class FlowClass(IntEnum):
+    """Classes of design section 1: bytes in the window at or over the threshold, active throughout, neither."""
+
+    MOUSE = 0
+    POTENTIAL_ELEPHANT = 1
+    ELEPHANT = 2
+
+    @property
+    def label(self) -> str:
+        """The name used in JSON and metrics: ``mouse``, ``potential_elephant``, ``elephant``."""
+        return self.name.lower()
+
+
+class FlowKey(NamedTuple):
+    """The five-tuple as reported (addresses, not host names)."""
+
+    src: str
+    dst: str
+    sport: int
+    dport: int
+    protocol: int
+
+
+class QueueRef(NamedTuple):
+    """One egress queue of one switch."""
+
+    switch: str
+    port: str
+    queue: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """What the window saw of one egress queue.
+
+    Depths are time averages over the window (idle time counts as empty), so they compare with a prediction's;
+    ``marked_ratio`` is over the packets whose device reported it, None where none did; ``throughput_bytes_per_s``
+    has the sampling undone; ``capacity_bytes_per_s`` is None while no topology tells it.
+    """
+
+    ref: QueueRef
+    n_samples: int
+    depth_mean_bytes: float
+    depth_p99_bytes: float
+    depth_max_bytes: float
+    marked_ratio: float | None
+    throughput_bytes_per_s: float
+    capacity_bytes_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowTable:
+    """Live flows of the window, one row each, most bytes first.
+
+    ``keys[flow]``; ``src_host``/``dst_host`` host names where the topology resolves the address, else the address;
+    ``path[flow]`` index into ``NetworkState.paths``; times are nanoseconds of the reporting sink's clock.
+    """
+
+    keys: tuple[FlowKey, ...]
+    src_host: tuple[str, ...]
+    dst_host: tuple[str, ...]
+    path: NDArray[np.int32]
+    flow_class: NDArray[np.int8]
+    window_bytes: NDArray[np.float64]
+    throughput_bytes_per_s: NDArray[np.float64]
+    n_reports: NDArray[np.int64]
+    first_ns: NDArray[np.int64]
+    last_ns: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowGroup:
+    """Flows to one receiver along one path (x_j of them), the unit of the fluid model."""
+
+    receiver: str
+    path: int
+    n_flows: int
+    throughput_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class FlowArrivals:
+    """The window's flows as a replay wants them, ordered by start; sampling undone.
+
+    ``src_host``, ``dst_host`` names; ``path`` index into ``NetworkState.paths``; ``wire_bytes`` estimated size on the
+    wire, ``inf`` for a flow that was already running when the window opened and still is when it closes;
+    ``start_s`` seconds after the window's start.
+    """
+
+    src_host: tuple[str, ...]
+    dst_host: tuple[str, ...]
+    path: NDArray[np.int32]
+    wire_bytes: NDArray[np.float64]
+    start_s: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.src_host)
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkState:
+    """Everything one window of reports says about the fabric."""
+
+    window_start_ns: int
+    window_end_ns: int
+    n_reports: int
+    topology: Topology
+    topology_declared: bool
+    paths: tuple[tuple[QueueRef, ...], ...]
+    flows: FlowTable
+    groups: tuple[FlowGroup, ...]
+    queues: tuple[QueueState, ...]
+    arrivals: FlowArrivals
+    bytes_by_class: Mapping[FlowClass, float]
+    flows_by_class: Mapping[FlowClass, int]
+    dominant_class: FlowClass
+    packet_bytes: int
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the window in seconds."""
+        return (self.window_end_ns - self.window_start_ns) * 1e-9

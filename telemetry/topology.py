@@ -1,0 +1,311 @@
+"""The fabric's nodes, links and equal-cost paths: declared (checked here) or rebuilt from hops (``discovery``).
+
+Every directed link end is an *egress port*; a path is the sequence of egress ports a packet waits in, the sending
+host's NIC first. Imports only numpy, SciPy's graph routines and the standard library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import shortest_path
+
+from telemetry.errors import TopologyError
+
+GBPS = 125_000_000.0  # bytes per second in one Gbit/s
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """An end node; ``ip`` is what INT reports call it."""
+
+    name: str
+    ip: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A full-duplex cable between nodes ``a`` and ``b``; port names only on switch ends."""
+
+    a: str
+    b: str
+    rate_gbps: float
+    delay_us: float
+    a_port: str | None = None
+    b_port: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EgressPort:
+    """One direction of a link: where packets from ``node`` to ``peer`` queue. ``port`` is None on a host's NIC."""
+
+    node: str
+    port: str | None
+    peer: str
+    rate_bytes_per_s: float
+    delay_s: float
+
+
+@dataclass(frozen=True)
+class Topology:
+    """A checked fabric. Raises ``TopologyError`` for dangling ends, repeated names or ports, and bad numbers."""
+
+    hosts: tuple[Host, ...]
+    switches: tuple[str, ...]
+    links: tuple[Link, ...]
+    _next_hops: dict[str, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _check_names(self)
+        _check_links(self)
+
+    @cached_property
+    def ports(self) -> tuple[EgressPort, ...]:
+        """Every egress port, both directions of each link in order (a→b, then b→a)."""
+        ends: list[EgressPort] = []
+        for link in self.links:
+            rate, delay = link.rate_gbps * GBPS, link.delay_us * 1e-6
+            ends.append(EgressPort(link.a, link.a_port, link.b, rate, delay))
+            ends.append(EgressPort(link.b, link.b_port, link.a, rate, delay))
+        return tuple(ends)
+
+    @cached_property
+    def ports_of(self) -> Mapping[str, tuple[int, ...]]:
+        """Indices into ``ports`` of each node's egress ports."""
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for index, port in enumerate(self.ports):
+            found[port.node].append(index)
+        return {node: tuple(indices) for node, indices in found.items()}
+
+    @cached_property
+    def port_index(self) -> Mapping[tuple[str, str], int]:
+        """Index into ``ports`` by (switch, port name)."""
+        return {(port.node, port.port): index for index, port in enumerate(self.ports) if port.port is not None}
+
+    @cached_property
+    def host_by_address(self) -> Mapping[str, str]:
+        """Host name by IP address and by its own name."""
+        named = {host.name: host.name for host in self.hosts}
+        return named | {host.ip: host.name for host in self.hosts if host.ip is not None}
+
+    @cached_property
+    def _node_index(self) -> Mapping[str, int]:
+        return {name: index for index, name in enumerate([*(h.name for h in self.hosts), *self.switches])}
+
+    @cached_property
+    def _graph(self) -> csr_array:
+        size = len(self._node_index)
+        rows = [self._node_index[port.node] for port in self.ports]
+        columns = [self._node_index[port.peer] for port in self.ports]
+        return csr_array((np.ones(len(rows)), (rows, columns)), shape=(size, size))
+
+    def _hops_to(self, node: str) -> NDArray[np.float64]:
+        if node not in self._next_hops:
+            self._next_hops[node] = shortest_path(
+                self._graph.T, method="D", unweighted=True, indices=self._node_index[node]
+            )
+        return self._next_hops[node]
+
+    def path(self, src: str, dst: str, flow_hash: int) -> tuple[int, ...]:
+        """Egress ports (indices into ``ports``) from host ``src`` to host ``dst``; equal-cost ties go by ``flow_hash``.
+
+        Hosts never forward. Raises ``TopologyError`` where a name is unknown or no path exists.
+        """
+        hosts = self.host_by_address
+        for name in (src, dst):
+            if name not in hosts:
+                raise TopologyError(
+                    "topology", f"flow end {name!r}", "a flow starts and ends at declared hosts", "declare this host"
+                )
+        source, target = hosts[src], hosts[dst]
+        if source == target:
+            raise TopologyError(
+                "topology", f"a flow from {source!r} to itself", "a flow crosses the fabric", "drop it"
+            )
+        hops = self._hops_to(target)
+        host_names = {host.name for host in self.hosts}
+        node, path = source, []
+        while node != target:
+            left = hops[self._node_index[node]]
+            if not math.isfinite(left):
+                raise TopologyError(
+                    "topology",
+                    f"no path from {source!r} to {target!r}",
+                    "every pair of hosts that talk must be connected",
+                    "add the missing link",
+                )
+            choices = [
+                index
+                for index in self.ports_of[node]
+                if hops[self._node_index[self.ports[index].peer]] == left - 1
+                and (self.ports[index].peer == target or self.ports[index].peer not in host_names)
+            ]
+            if not choices:
+                raise TopologyError(
+                    "topology",
+                    f"no path from {source!r} to {target!r} that avoids other hosts",
+                    "hosts do not forward",
+                    "connect their switches",
+                )
+            # Mixing the node in keeps one hash from taking the same turn at every tier (ECMP polarisation).
+            pick = _mix(flow_hash, self._node_index[node]) % len(choices)
+            path.append(choices[pick])
+            node = self.ports[choices[pick]].peer
+        return tuple(path)
+
+    def to_json(self) -> dict[str, Any]:
+        """The declared format: ``hosts``, ``switches``, ``links``."""
+        return {
+            "hosts": [{"name": host.name} | ({"ip": host.ip} if host.ip else {}) for host in self.hosts],
+            "switches": [{"name": name} for name in self.switches],
+            "links": [
+                {
+                    key: value
+                    for key, value in (
+                        ("a", link.a),
+                        ("a_port", link.a_port),
+                        ("b", link.b),
+                        ("b_port", link.b_port),
+                        ("rate_gbps", link.rate_gbps),
+                        ("delay_us", link.delay_us),
+                    )
+                    if value is not None
+                }
+                for link in self.links
+            ],
+        }
+
+
+def flow_hash(*parts: object) -> int:
+    """A 64-bit hash of the parts that is the same in every process (unlike ``hash``)."""
+    text = "\x1f".join(str(part) for part in parts)
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def topology_from_json(document: object, *, where: str = "topology") -> Topology:
+    """The declared format to a checked ``Topology``; raises ``TopologyError`` naming the entry that is wrong."""
+    top = _mapping(document, where)
+    for key in top:
+        if key not in ("hosts", "switches", "links"):
+            raise TopologyError(where, f"key {key!r}", "keys are hosts, switches, links", "remove or rename it")
+    hosts = tuple(
+        Host(_text(entry, "name", at), _text(entry, "ip", at, optional=True))
+        for at, entry in _entries(top, "hosts", where)
+    )
+    switches = tuple(str(_text(entry, "name", at)) for at, entry in _entries(top, "switches", where))
+    links = tuple(
+        Link(
+            str(_text(entry, "a", at)),
+            str(_text(entry, "b", at)),
+            _number(entry, "rate_gbps", at),
+            _number(entry, "delay_us", at),
+            _text(entry, "a_port", at, optional=True),
+            _text(entry, "b_port", at, optional=True),
+        )
+        for at, entry in _entries(top, "links", where)
+    )
+    return Topology(hosts, switches, links)
+
+
+def _mix(value: int, salt: int) -> int:
+    # splitmix64's finaliser: every input bit reaches the low bits that the modulo keeps.
+    x = (value + (salt + 1) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
+    return x ^ (x >> 31)
+
+
+def _check_names(topology: Topology) -> None:
+    seen: dict[str, str] = {}
+    named = [("host", host.name) for host in topology.hosts] + [("switch", name) for name in topology.switches]
+    for kind, name in named:
+        if name in seen:
+            raise TopologyError(
+                "topology", f"{kind} {name!r} twice (first as {seen[name]})", "node names are unique", "rename one"
+            )
+        seen[name] = kind
+    addresses: dict[str, str] = {}
+    for host in topology.hosts:
+        if host.ip is None:
+            continue
+        if host.ip in addresses:
+            raise TopologyError(
+                "topology",
+                f"address {host.ip} on {host.name!r} and {addresses[host.ip]!r}",
+                "an address belongs to one host",
+                "correct one of them",
+            )
+        addresses[host.ip] = host.name
+
+
+def _check_links(topology: Topology) -> None:
+    switches = set(topology.switches)
+    nodes = switches | {host.name for host in topology.hosts}
+    used: dict[tuple[str, str], int] = {}
+    for number, link in enumerate(topology.links):
+        at = f"topology links[{number}]"
+        for end, port in ((link.a, link.a_port), (link.b, link.b_port)):
+            if end not in nodes:
+                raise TopologyError(
+                    at, f"end {end!r}", "both ends of a link are declared hosts or switches", "declare this node"
+                )
+            if end in switches and port is None:
+                raise TopologyError(
+                    at, f"no port on switch {end!r}", "a switch end names its port", "add a_port or b_port"
+                )
+            if port is not None:
+                if (end, port) in used:
+                    raise TopologyError(
+                        at,
+                        f"port {port!r} of {end!r}, already in links[{used[end, port]}]",
+                        "a port holds one cable",
+                        "correct one of the two",
+                    )
+                used[end, port] = number
+        if link.a == link.b:
+            raise TopologyError(at, f"both ends on {link.a!r}", "a link joins two nodes", "correct one end")
+        if not (math.isfinite(link.rate_gbps) and link.rate_gbps > 0):
+            raise TopologyError(at, f"rate_gbps {link.rate_gbps}", "a rate is above 0", "give it in Gbit/s")
+        if not (math.isfinite(link.delay_us) and link.delay_us >= 0):
+            raise TopologyError(at, f"delay_us {link.delay_us}", "a delay is 0 or more", "give it in µs")
+
+
+def _mapping(value: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TopologyError(where, type(value).__name__, "it must be a JSON object", "see the topology format")
+    return value
+
+
+def _entries(top: Mapping[str, Any], key: str, where: str) -> list[tuple[str, Mapping[str, Any]]]:
+    values = top.get(key)
+    if not isinstance(values, Sequence) or isinstance(values, str | bytes):
+        received = "nothing" if values is None else type(values).__name__
+        raise TopologyError(f"{where} {key}", received, "it must be an array of objects", "give the array")
+    return [(f"{where} {key}[{number}]", _mapping(v, f"{where} {key}[{number}]")) for number, v in enumerate(values)]
+
+
+def _text(entry: Mapping[str, Any], key: str, at: str, *, optional: bool = False) -> str | None:
+    value = entry.get(key)
+    if value is None and optional:
+        return None
+    if not isinstance(value, str) or not value:
+        received = "nothing" if value is None else repr(value)
+        raise TopologyError(f"{at} {key}", received, "it must be a non-empty string", "give the name")
+    return value
+
+
+def _number(entry: Mapping[str, Any], key: str, at: str) -> float:
+    value = entry.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        received = "nothing" if value is None else repr(value)
+        raise TopologyError(f"{at} {key}", received, "it must be a number", "give the number")
+    return float(value)

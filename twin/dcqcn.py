@@ -1,0 +1,111 @@
+"""DCQCN parameters of the senders (reaction points), their presets and where each number comes from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from twin.errors import ParameterError
+
+GBPS = 125_000_000.0  # bytes per second in one Gbit/s
+MICROSECOND = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DcqcnParams:
+    """What a DCQCN sender runs; symbols of Zhu et al. 2016 in brackets.
+
+    Rates are bytes/s of wire bytes, times seconds. ``byte_counter_bytes`` None switches the byte counter [B] off;
+    ``feedback_delay_s`` [τ*] None derives the delay from the path and the queue ahead.
+    Raises ``ParameterError`` for a value outside its meaning.
+    """
+
+    ai_rate_bytes_per_s: float  # [R_AI]
+    hai_rate_bytes_per_s: float  # [R_HAI]
+    gain: float  # [g]
+    cnp_interval_s: float  # [τ]
+    alpha_timer_s: float  # [τ']
+    increase_timer_s: float  # [T]
+    byte_counter_bytes: float | None  # [B]
+    fast_recovery_steps: int  # [F]
+    min_rate_bytes_per_s: float
+    clamp_target_rate: bool
+    initial_alpha: float = 1.0
+    feedback_delay_s: float | None = None
+
+    def __post_init__(self) -> None:
+        positive = ("ai_rate_bytes_per_s", "cnp_interval_s", "alpha_timer_s", "increase_timer_s")
+        not_negative = ("hai_rate_bytes_per_s", "min_rate_bytes_per_s")
+        for name in (*positive, *not_negative, "gain", "initial_alpha"):
+            value = getattr(self, name)
+            if not math.isfinite(value):
+                raise ParameterError(f"dcqcn {name}", str(value), "it must be finite", "give a finite number")
+        for name in positive:
+            if getattr(self, name) <= 0:
+                raise ParameterError(
+                    f"dcqcn {name}", str(getattr(self, name)), "it must be above 0", "give a positive number"
+                )
+        for name in not_negative:
+            if getattr(self, name) < 0:
+                raise ParameterError(
+                    f"dcqcn {name}", str(getattr(self, name)), "it must not be negative", "give 0 or more"
+                )
+        if not 0 < self.gain < 1:
+            raise ParameterError("dcqcn g", str(self.gain), "the gain lies in (0, 1)", "give such as 0.00390625")
+        if not 0 <= self.initial_alpha <= 1:
+            raise ParameterError("dcqcn initial_alpha", str(self.initial_alpha), "α lies in [0, 1]", "give such as 1")
+        if self.fast_recovery_steps < 1:
+            raise ParameterError(
+                "dcqcn fast_recovery_steps", str(self.fast_recovery_steps), "at least one step", "give such as 5"
+            )
+        for name in ("byte_counter_bytes", "feedback_delay_s"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise ParameterError(
+                    f"dcqcn {name}", str(value), "it must be above 0, or null for none", "give a positive number"
+                )
+
+
+# Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015, table 2 and section 5 (the values
+# tuned by its fluid model: timer 55 µs, byte counter 10 MB, F = 5, g = 1/256, R_AI = 40 Mbit/s).
+PAPER = DcqcnParams(
+    ai_rate_bytes_per_s=0.04 * GBPS,
+    hai_rate_bytes_per_s=0.04 * GBPS,
+    gain=1 / 256,
+    cnp_interval_s=50 * MICROSECOND,
+    alpha_timer_s=55 * MICROSECOND,
+    increase_timer_s=55 * MICROSECOND,
+    byte_counter_bytes=10_000_000,
+    fast_recovery_steps=5,
+    min_rate_bytes_per_s=0.0,
+    clamp_target_rate=True,
+)
+
+# NVIDIA/Mellanox NIC defaults as its public DCQCN parameter pages list them (rp: rpg_time_reset 300 µs,
+# rpg_byte_reset 32767 B, rpg_threshold 1, rpg_ai_rate 5 Mbit/s, rpg_hai_rate 50 Mbit/s, rpg_min_rate 1 Mbit/s,
+# dce_tcp_g 1019 = 1024·(1−g), dce_tcp_rtt 1 µs, rate_reduce_monitor_period 4 µs, clamp_tgt_rate 0).
+VENDOR = DcqcnParams(
+    ai_rate_bytes_per_s=0.005 * GBPS,
+    hai_rate_bytes_per_s=0.05 * GBPS,
+    gain=5 / 1024,
+    cnp_interval_s=4 * MICROSECOND,
+    alpha_timer_s=1 * MICROSECOND,
+    increase_timer_s=300 * MICROSECOND,
+    byte_counter_bytes=32_767,
+    fast_recovery_steps=1,
+    min_rate_bytes_per_s=0.001 * GBPS,
+    clamp_target_rate=False,
+)
+
+PRESETS: Mapping[str, DcqcnParams] = MappingProxyType({"paper": PAPER, "vendor": VENDOR})
+
+
+def preset(name: str) -> DcqcnParams:
+    """The named preset; raises ``ParameterError`` naming the known ones."""
+    try:
+        return PRESETS[name]
+    except KeyError:
+        known = ", ".join(sorted(PRESETS))
+        raise ParameterError("dcqcn preset", repr(name), f"known presets are {known}", "name one of them") from None

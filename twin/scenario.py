@@ -1,0 +1,160 @@
+"""A traffic problem as arrays: egress ports, flows with their paths, DCQCN parameters, what to measure.
+
+The only module of ``twin`` that knows telemetry's topology. ``scenario_json`` reads and writes the file format,
+``scenario_state`` builds one from a window of telemetry.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telemetry.topology import EgressPort
+from twin.dcqcn import DcqcnParams
+from twin.errors import ScenarioError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flows:
+    """The flows of a scenario, ordered by start; one row a flow.
+
+    ``path_ports[path_offset[f]:path_offset[f + 1]]`` are the egress ports flow f waits in, its NIC first.
+    ``payload_bytes`` is inf for a flow that never ends. Rates are bytes/s of wire bytes, times seconds.
+    """
+
+    src: tuple[str, ...]
+    dst: tuple[str, ...]
+    payload_bytes: NDArray[np.float64]
+    start_s: NDArray[np.float64]
+    start_rate_bytes_per_s: NDArray[np.float64]
+    path_offset: NDArray[np.int32]
+    path_ports: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    def path(self, flow: int) -> tuple[int, ...]:
+        """Egress ports of one flow, its NIC first."""
+        return tuple(self.path_ports[self.path_offset[flow] : self.path_offset[flow + 1]].tolist())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A fabric, its flows, and the window in which metrics are taken.
+
+    ``ports`` are egress ports of switches and NICs alike; ``monitored`` indexes the ones pooled for queue metrics.
+    ``ack_wire_bytes`` per data packet load the reverse path. Sizes in bytes, times in seconds.
+    Raises ``ScenarioError`` for numbers outside their meaning.
+    """
+
+    name: str
+    ports: tuple[EgressPort, ...]
+    flows: Flows
+    monitored: tuple[int, ...]
+    dcqcn: DcqcnParams
+    mtu_payload_bytes: int = 1000
+    wire_overhead_bytes: int = 48
+    ack_wire_bytes: int = 60
+    buffer_bytes: float = 32_000_000
+    pfc: bool = True
+    duration_s: float
+    window_s: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        at = f"scenario {self.name!r}"
+        positive = {
+            "mtu_payload_bytes": self.mtu_payload_bytes,
+            "buffer_bytes": self.buffer_bytes,
+            "duration_s": self.duration_s,
+        }
+        for key, value in positive.items():
+            if not (math.isfinite(value) and value > 0):
+                raise ScenarioError(f"{at} {key}", str(value), "it must be above 0", "give a positive number")
+        for key, value in (
+            ("wire_overhead_bytes", self.wire_overhead_bytes),
+            ("ack_wire_bytes", self.ack_wire_bytes),
+        ):
+            if not (math.isfinite(value) and value >= 0):
+                raise ScenarioError(f"{at} {key}", str(value), "it must not be negative", "give 0 or more bytes")
+        begin, end = self.window_s
+        if not 0 <= begin < end <= self.duration_s * (1 + 1e-12):
+            raise ScenarioError(
+                f"{at} window_s", f"[{begin}, {end}]", f"0 ≤ begin < end ≤ duration_s ({self.duration_s})", "correct it"
+            )
+        if len(self.flows) == 0:
+            raise ScenarioError(f"{at} flows", "none", "a twin needs traffic to replay", "give at least one flow")
+        if not self.monitored:
+            raise ScenarioError(f"{at} monitored_ports", "none", "queue metrics need a port", "name at least one port")
+
+    @property
+    def packet_wire_bytes(self) -> int:
+        """A full packet on the wire: payload and overhead."""
+        return self.mtu_payload_bytes + self.wire_overhead_bytes
+
+    @cached_property
+    def flow_wire_bytes(self) -> NDArray[np.float64]:
+        """Bytes each flow puts on the wire: its payload plus an overhead a packet; inf for persistent flows."""
+        payload = self.flows.payload_bytes
+        packets = np.ceil(payload / self.mtu_payload_bytes)
+        return payload + packets * self.wire_overhead_bytes
+
+    @cached_property
+    def is_nic(self) -> NDArray[np.bool_]:
+        """Per port: whether it is a host's NIC."""
+        return np.array([port.port is None for port in self.ports], dtype=np.bool_)
+
+    @cached_property
+    def port_rate_bytes_per_s(self) -> NDArray[np.float64]:
+        """Per port: its line rate in wire bytes/s."""
+        return np.array([port.rate_bytes_per_s for port in self.ports], dtype=np.float64)
+
+    @cached_property
+    def port_delay_s(self) -> NDArray[np.float64]:
+        """Per port: one-way propagation delay of its cable."""
+        return np.array([port.delay_s for port in self.ports], dtype=np.float64)
+
+    @cached_property
+    def alone_s(self) -> NDArray[np.float64]:
+        """Completion time of each flow alone on its path: all packets at the slowest link, the last one across.
+
+        The denominator of *slowdown*. inf for persistent flows.
+        """
+        flows = self.flows
+        alone = np.empty(len(flows))
+        packets = np.ceil(flows.payload_bytes / self.mtu_payload_bytes)
+        for flow in range(len(flows)):
+            path = list(flows.path(flow))
+            rates = self.port_rate_bytes_per_s[path]
+            first = min(flows.payload_bytes[flow], self.mtu_payload_bytes) + self.wire_overhead_bytes
+            store_and_forward = float(np.sum(first / rates) - first / rates.min())
+            wire = flows.payload_bytes[flow] + packets[flow] * self.wire_overhead_bytes
+            alone[flow] = wire / rates.min() + store_and_forward + float(self.port_delay_s[path].sum())
+        return alone
+
+    def until(self, duration_s: float) -> Scenario:
+        """The same problem cut short: flows that start later are dropped, the window shrinks with it."""
+        if duration_s >= self.duration_s:
+            return self
+        scale = duration_s / self.duration_s
+        begin = self.window_s[0] * scale
+        kept = int(np.searchsorted(self.flows.start_s, duration_s, side="left"))
+        return replace(
+            self, flows=self._first_flows(max(kept, 1)), duration_s=duration_s, window_s=(begin, duration_s)
+        )
+
+    def _first_flows(self, count: int) -> Flows:
+        flows = self.flows
+        offsets = flows.path_offset[: count + 1]
+        return Flows(
+            src=flows.src[:count],
+            dst=flows.dst[:count],
+            payload_bytes=flows.payload_bytes[:count],
+            start_s=flows.start_s[:count],
+            start_rate_bytes_per_s=flows.start_rate_bytes_per_s[:count],
+            path_offset=offsets,
+            path_ports=flows.path_ports[: int(offsets[-1])],
+        )

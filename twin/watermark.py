@@ -1,0 +1,112 @@
+"""The ECN watermark of an egress queue and the marking curve it draws; must import nothing but errors and numpy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from twin.errors import ParameterError, WatermarkError
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Watermark:
+    """(Kmin, Kmax, Pmax) of one egress queue: RED marking between Kmin and Kmax, certain marking beyond.
+
+    ``kmin_bytes`` and ``kmax_bytes`` are bytes waiting in the queue, ``pmax`` a probability in (0, 1].
+    Raises ``WatermarkError`` unless 0 ≤ Kmin < Kmax and 0 < Pmax ≤ 1, all finite.
+    """
+
+    kmin_bytes: int
+    kmax_bytes: int
+    pmax: float
+
+    def __post_init__(self) -> None:
+        for name in ("kmin_bytes", "kmax_bytes", "pmax"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+                raise WatermarkError(f"watermark {name}", repr(value), "it must be a number", "give a number")
+            if not math.isfinite(value):
+                raise WatermarkError(
+                    f"watermark {name}", str(value), "it must be finite", "give a finite number"
+                )
+        for name in ("kmin_bytes", "kmax_bytes"):
+            value = getattr(self, name)
+            if value != int(value):
+                raise WatermarkError(
+                    f"watermark {name}", str(value), "a threshold is a whole number of bytes", "round it"
+                )
+            object.__setattr__(self, name, int(value))
+        object.__setattr__(self, "pmax", float(self.pmax))
+        if self.kmin_bytes < 0:
+            raise WatermarkError(
+                "watermark kmin_bytes", str(self.kmin_bytes), "Kmin must not be negative", "give 0 or more bytes"
+            )
+        if self.kmin_bytes >= self.kmax_bytes:
+            raise WatermarkError(
+                "watermark",
+                f"kmin_bytes={self.kmin_bytes}, kmax_bytes={self.kmax_bytes}",
+                "Kmin must be below Kmax",
+                "lower Kmin or raise Kmax",
+            )
+        if not 0.0 < self.pmax <= 1.0:
+            raise WatermarkError(
+                "watermark pmax", str(self.pmax), "Pmax must be in (0, 1]", "give a probability such as 0.1"
+            )
+
+    def __str__(self) -> str:
+        return f"Kmin {self.kmin_bytes} B, Kmax {self.kmax_bytes} B, Pmax {self.pmax:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkBounds:
+    """The hard bounds no candidate may leave, whatever the sampler draws."""
+
+    kmin_low_bytes: int = 2_000
+    kmin_high_bytes: int = 4_000_000
+    kmax_low_bytes: int = 4_000
+    kmax_high_bytes: int = 16_000_000
+    pmax_low: float = 0.001
+    pmax_high: float = 1.0
+
+    def __post_init__(self) -> None:
+        ranges = {
+            "kmin": (self.kmin_low_bytes, self.kmin_high_bytes),
+            "kmax": (self.kmax_low_bytes, self.kmax_high_bytes),
+            "pmax": (self.pmax_low, self.pmax_high),
+        }
+        for name, (low, high) in ranges.items():
+            if not (math.isfinite(low) and math.isfinite(high) and 0 < low < high):
+                raise ParameterError(
+                    f"bounds {name}", f"[{low}, {high}]", "bounds must satisfy 0 < low < high", "correct the pair"
+                )
+        if self.pmax_high > 1.0:
+            raise ParameterError("bounds pmax", str(self.pmax_high), "Pmax is a probability", "lower it to 1")
+        if self.kmin_low_bytes >= self.kmax_high_bytes:
+            raise ParameterError(
+                "bounds",
+                f"lowest Kmin {self.kmin_low_bytes}, highest Kmax {self.kmax_high_bytes}",
+                "some Kmin must fit below some Kmax",
+                "lower the Kmin bound or raise the Kmax bound",
+            )
+
+    def contains(self, watermark: Watermark) -> bool:
+        """Whether every one of the three values lies inside its bounds (ends included)."""
+        return (
+            self.kmin_low_bytes <= watermark.kmin_bytes <= self.kmin_high_bytes
+            and self.kmax_low_bytes <= watermark.kmax_bytes <= self.kmax_high_bytes
+            and self.pmax_low <= watermark.pmax <= self.pmax_high
+        )
+
+
+def marking_probability(queue_bytes: ArrayLike, watermark: Watermark) -> NDArray[np.float64]:
+    """p(q): 0 below Kmin, Pmax·(q−Kmin)/(Kmax−Kmin) up to Kmax, 1 above (DCQCN, SIGCOMM 2015, figure 5).
+
+    ``queue_bytes`` may have any shape; the result has the same.
+    """
+    queue = np.asarray(queue_bytes, dtype=np.float64)
+    slope = watermark.pmax / (watermark.kmax_bytes - watermark.kmin_bytes)
+    ramp = np.clip((queue - watermark.kmin_bytes) * slope, 0.0, watermark.pmax)
+    return np.where(queue > watermark.kmax_bytes, 1.0, ramp)
