@@ -53,18 +53,28 @@ class DcqcnParams:
                     f"dcqcn {name}", str(getattr(self, name)), "it must not be negative", "give 0 or more"
                 )
         if not 0 < self.gain < 1:
-            raise ParameterError("dcqcn g", str(self.gain), "the gain lies in (0, 1)", "give such as 0.00390625")
+            raise ParameterError(
+                "dcqcn g", str(self.gain), "the gain lies in (0, 1)", "give such as 0.00390625"
+            )
         if not 0 <= self.initial_alpha <= 1:
-            raise ParameterError("dcqcn initial_alpha", str(self.initial_alpha), "α lies in [0, 1]", "give such as 1")
+            raise ParameterError(
+                "dcqcn initial_alpha", str(self.initial_alpha), "α lies in [0, 1]", "give such as 1"
+            )
         if self.fast_recovery_steps < 1:
             raise ParameterError(
-                "dcqcn fast_recovery_steps", str(self.fast_recovery_steps), "at least one step", "give such as 5"
+                "dcqcn fast_recovery_steps",
+                str(self.fast_recovery_steps),
+                "at least one step",
+                "give such as 5",
             )
         for name in ("byte_counter_bytes", "feedback_delay_s"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise ParameterError(
-                    f"dcqcn {name}", str(value), "it must be above 0, or null for none", "give a positive number"
+                    f"dcqcn {name}",
+                    str(value),
+                    "it must be above 0, or null for none",
+                    "give a positive number",
                 )
 
 
@@ -108,4 +118,6 @@ def preset(name: str) -> DcqcnParams:
         return PRESETS[name]
     except KeyError:
         known = ", ".join(sorted(PRESETS))
-        raise ParameterError("dcqcn preset", repr(name), f"known presets are {known}", "name one of them") from None
+        raise ParameterError(
+            "dcqcn preset", repr(name), f"known presets are {known}", "name one of them"
+        ) from None

@@ -25,7 +25,9 @@ class Engine(Protocol):
         """One prediction per watermark, in their order; a run that fails is a status, never an exception."""
         ...
 
-    def trajectory(self, scenario: Scenario, watermark: Watermark, *, seed: int, sample_s: float = 1e-5) -> Trajectory:
+    def trajectory(
+        self, scenario: Scenario, watermark: Watermark, *, seed: int, sample_s: float = 1e-5
+    ) -> Trajectory:
         """Queue depths of the monitored ports every ``sample_s`` over the whole scenario."""
         ...
 

@@ -1,10 +1,10 @@
 """The twin's error tree; every message says where, what was received, the rule and the remedy.
 
-    TwinError
-    ├── WatermarkError    a (Kmin, Kmax, Pmax) that no switch could run
-    ├── ParameterError    a DCQCN or search parameter outside its meaning
-    ├── ScenarioError     a scenario that is malformed or cannot be simulated
-    └── SearchError       a tuning round that could not finish (lost workers, nothing feasible)
+TwinError
+├── WatermarkError    a (Kmin, Kmax, Pmax) that no switch could run
+├── ParameterError    a DCQCN or search parameter outside its meaning
+├── ScenarioError     a scenario that is malformed or cannot be simulated
+└── SearchError       a tuning round that could not finish (lost workers, nothing feasible)
 """
 
 from __future__ import annotations

@@ -79,16 +79,25 @@ class Scenario:
             ("ack_wire_bytes", self.ack_wire_bytes),
         ):
             if not (math.isfinite(value) and value >= 0):
-                raise ScenarioError(f"{at} {key}", str(value), "it must not be negative", "give 0 or more bytes")
+                raise ScenarioError(
+                    f"{at} {key}", str(value), "it must not be negative", "give 0 or more bytes"
+                )
         begin, end = self.window_s
         if not 0 <= begin < end <= self.duration_s * (1 + 1e-12):
             raise ScenarioError(
-                f"{at} window_s", f"[{begin}, {end}]", f"0 ≤ begin < end ≤ duration_s ({self.duration_s})", "correct it"
+                f"{at} window_s",
+                f"[{begin}, {end}]",
+                f"0 ≤ begin < end ≤ duration_s ({self.duration_s})",
+                "correct it",
             )
         if len(self.flows) == 0:
-            raise ScenarioError(f"{at} flows", "none", "a twin needs traffic to replay", "give at least one flow")
+            raise ScenarioError(
+                f"{at} flows", "none", "a twin needs traffic to replay", "give at least one flow"
+            )
         if not self.monitored:
-            raise ScenarioError(f"{at} monitored_ports", "none", "queue metrics need a port", "name at least one port")
+            raise ScenarioError(
+                f"{at} monitored_ports", "none", "queue metrics need a port", "name at least one port"
+            )
 
     @property
     def packet_wire_bytes(self) -> int:

@@ -1,0 +1,292 @@
+"""Reads the scenario file format ``ecntwin-scenario/1`` and its flows table; every mistake is a ``ScenarioError``."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from telemetry.errors import TopologyError
+from telemetry.topology import Topology, flow_hash, topology_from_json
+from twin.dcqcn import GBPS, MICROSECOND, PAPER, DcqcnParams
+from twin.errors import ScenarioError
+from twin.scenario import Flows, Scenario
+
+SCHEMA = "ecntwin-scenario/1"
+FLOW_COLUMNS = ("src", "dst", "bytes", "start_s")
+_MAX_FLOWS_FILE_BYTES = 1_000_000_000
+
+_RATE_KEYS = {
+    "rai_gbps": "ai_rate_bytes_per_s",
+    "rhai_gbps": "hai_rate_bytes_per_s",
+    "min_rate_gbps": "min_rate_bytes_per_s",
+}
+_TIME_KEYS = {
+    "cnp_interval_us": "cnp_interval_s",
+    "alpha_timer_us": "alpha_timer_s",
+    "increase_timer_us": "increase_timer_s",
+    "feedback_delay_us": "feedback_delay_s",
+}
+_PLAIN_KEYS = {"g": "gain", "byte_counter_bytes": "byte_counter_bytes", "initial_alpha": "initial_alpha"}
+
+
+def load_scenario(path: Path) -> Scenario:
+    """The scenario in a JSON file, its flows from the file it names beside it."""
+    document = _load_json(path)
+    if not isinstance(document, Mapping):
+        raise ScenarioError(
+            str(path), type(document).__name__, "a scenario is a JSON object", "see the format"
+        )
+    return scenario_from_json(document, directory=path.parent, where=path.name)
+
+
+def scenario_from_json(document: Mapping[str, Any], *, directory: Path, where: str = "scenario") -> Scenario:
+    """A parsed scenario document; ``flows_csv`` is looked up in ``directory``, or ``flows`` holds the rows inline."""
+    schema = document.get("schema", SCHEMA)
+    if schema != SCHEMA:
+        raise ScenarioError(
+            f"{where} schema", repr(schema), f"this version reads {SCHEMA}", "convert the file"
+        )
+    routing = document.get("routing", "ecmp")
+    if routing != "ecmp":
+        raise ScenarioError(f"{where} routing", repr(routing), "only ecmp is known", "set routing to ecmp")
+    try:
+        topology = topology_from_json(document.get("topology"), where=f"{where} topology")
+    except TopologyError as error:
+        raise ScenarioError(error.where, error.received, error.rule, error.remedy) from error
+    rows, flows_at = _flow_rows(document, directory, where)
+    duration_s = _number(document, "duration_s", where)
+    window = document.get("window_s", [0.0, duration_s])
+    if not isinstance(window, Sequence) or isinstance(window, str) or len(window) != 2:
+        raise ScenarioError(f"{where} window_s", repr(window), "a window is [begin, end]", "give two numbers")
+    begin, end = (_as_number(value, f"{where} window_s") for value in window)
+    return Scenario(
+        name=str(document.get("name", where)),
+        ports=topology.ports,
+        flows=flows_from_rows(topology, rows, where=flows_at),
+        monitored=_monitored(document, topology, where),
+        dcqcn=dcqcn_from_json(document.get("dcqcn"), where=f"{where} dcqcn"),
+        mtu_payload_bytes=_whole(document, "mtu_payload_bytes", 1000, where),
+        wire_overhead_bytes=_whole(document, "wire_overhead_bytes", 48, where),
+        ack_wire_bytes=_whole(document, "ack_wire_bytes", 60, where),
+        buffer_bytes=_number(document, "buffer_bytes", where, default=32_000_000.0),
+        pfc=_boolean(document, "pfc", True, where),
+        duration_s=duration_s,
+        window_s=(begin, end),
+    )
+
+
+def dcqcn_from_json(document: object, *, where: str = "dcqcn") -> DcqcnParams:
+    """The ``dcqcn`` object of a scenario; missing keys take the paper's value, unknown keys are refused."""
+    if document is None:
+        return PAPER
+    if not isinstance(document, Mapping):
+        raise ScenarioError(where, type(document).__name__, "it must be a JSON object", "give the parameters")
+    values: dict[str, Any] = {}
+    for key, value in document.items():
+        at = f"{where} {key}"
+        if key in _RATE_KEYS:
+            values[_RATE_KEYS[key]] = _as_number(value, at) * GBPS
+        elif key in _TIME_KEYS:
+            nullable = key == "feedback_delay_us" and value is None
+            values[_TIME_KEYS[key]] = None if nullable else _as_number(value, at) * MICROSECOND
+        elif key in _PLAIN_KEYS:
+            nullable = key == "byte_counter_bytes" and value is None
+            values[_PLAIN_KEYS[key]] = None if nullable else _as_number(value, at)
+        elif key == "fast_recovery_steps":
+            values[key] = int(_as_number(value, at))
+        elif key == "clamp_target_rate":
+            values[key] = _as_boolean(value, at)
+        else:
+            known = ", ".join(
+                sorted([*_RATE_KEYS, *_TIME_KEYS, *_PLAIN_KEYS, "fast_recovery_steps", "clamp_target_rate"])
+            )
+            raise ScenarioError(at, repr(value), f"known keys are {known}", "remove or rename it")
+    defaults = {name: getattr(PAPER, name) for name in PAPER.__dataclass_fields__}
+    return DcqcnParams(**(defaults | values))
+
+
+def flows_from_rows(topology: Topology, rows: Iterable[Mapping[str, Any]], *, where: str = "flows") -> Flows:
+    """Flow rows (``src``, ``dst``, ``bytes``, ``start_s``, optional ``start_rate_gbps``) routed over ``topology``.
+
+    An empty ``bytes`` never ends, an empty ``start_rate_gbps`` is line rate. Rows are sorted by start. A flow keeps
+    one of the equal-cost paths, by a hash of its ends and its position.
+    """
+    parsed: list[tuple[float, int, str, str, float, float, tuple[int, ...]]] = []
+    for number, row in enumerate(rows):
+        at = f"{where} row {number + 1}"
+        src, dst = str(row.get("src") or ""), str(row.get("dst") or "")
+        size = _optional_number(row.get("bytes"), f"{at} bytes")
+        start = _as_number(row.get("start_s"), f"{at} start_s")
+        rate = _optional_number(row.get("start_rate_gbps"), f"{at} start_rate_gbps")
+        if size is not None and size <= 0:
+            raise ScenarioError(
+                f"{at} bytes", str(size), "a flow has bytes to send", "give more than 0, or nothing"
+            )
+        if start < 0:
+            raise ScenarioError(
+                f"{at} start_s", str(start), "a flow starts at 0 or later", "correct the start"
+            )
+        if rate is not None and rate <= 0:
+            raise ScenarioError(
+                f"{at} start_rate_gbps", str(rate), "a rate is above 0", "give Gbit/s, or nothing"
+            )
+        try:
+            path = topology.path(src, dst, flow_hash(src, dst, number))
+        except TopologyError as error:
+            raise ScenarioError(f"{at}: {error.where}", error.received, error.rule, error.remedy) from error
+        line_rate = topology.ports[path[0]].rate_bytes_per_s
+        begin_rate = line_rate if rate is None else min(rate * GBPS, line_rate)
+        parsed.append((start, number, src, dst, math.inf if size is None else size, begin_rate, path))
+    parsed.sort(key=lambda flow: (flow[0], flow[1]))
+    offsets = np.zeros(len(parsed) + 1, dtype=np.int32)
+    np.cumsum([len(flow[6]) for flow in parsed], out=offsets[1:])
+    return Flows(
+        src=tuple(flow[2] for flow in parsed),
+        dst=tuple(flow[3] for flow in parsed),
+        payload_bytes=np.array([flow[4] for flow in parsed], dtype=np.float64),
+        start_s=np.array([flow[0] for flow in parsed], dtype=np.float64),
+        start_rate_bytes_per_s=np.array([flow[5] for flow in parsed], dtype=np.float64),
+        path_offset=offsets,
+        path_ports=np.array([port for flow in parsed for port in flow[6]], dtype=np.int32),
+    )
+
+
+def _flow_rows(
+    document: Mapping[str, Any], directory: Path, where: str
+) -> tuple[list[Mapping[str, Any]], str]:
+    if "flows" in document:
+        rows = document["flows"]
+        if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+            raise ScenarioError(
+                f"{where} flows", type(rows).__name__, "it must be an array of objects", "correct it"
+            )
+        return rows, f"{where} flows"
+    name = document.get("flows_csv")
+    if not isinstance(name, str) or not name:
+        raise ScenarioError(
+            f"{where} flows_csv",
+            repr(name),
+            "a scenario names its flows file",
+            "add flows_csv, or flows inline",
+        )
+    if Path(name).name != name:
+        raise ScenarioError(
+            f"{where} flows_csv",
+            repr(name),
+            "the flows file lies beside the scenario",
+            "give its bare file name",
+        )
+    path = directory / name
+    try:
+        body = path.read_bytes()
+        if body[:2] == b"\x1f\x8b":
+            with gzip.open(io.BytesIO(body)) as opened:
+                body = opened.read(_MAX_FLOWS_FILE_BYTES)
+        text = body.decode()
+    except FileNotFoundError:
+        raise ScenarioError(
+            f"{where} flows_csv", repr(name), "the file must exist beside the scenario", "put it there"
+        ) from None
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise ScenarioError(
+            f"{where} flows_csv",
+            f"{name!r} ({error})",
+            "it must be readable CSV, gzip allowed",
+            "replace the file",
+        ) from error
+    reader = csv.DictReader(io.StringIO(text))
+    missing = [column for column in FLOW_COLUMNS if column not in (reader.fieldnames or [])]
+    if missing:
+        raise ScenarioError(
+            name,
+            f"columns {', '.join(reader.fieldnames or []) or 'none'}",
+            f"the header must name {', '.join(FLOW_COLUMNS)}",
+            f"add {', '.join(missing)}",
+        )
+    return list(reader), name
+
+
+def _monitored(document: Mapping[str, Any], topology: Topology, where: str) -> tuple[int, ...]:
+    listed = document.get("monitored_ports")
+    if listed is None:
+        return tuple(index for index, port in enumerate(topology.ports) if port.port is not None)
+    if not isinstance(listed, list):
+        raise ScenarioError(
+            f"{where} monitored_ports", repr(listed), "it must be an array", "list switch and to"
+        )
+    found: list[int] = []
+    for number, entry in enumerate(listed):
+        at = f"{where} monitored_ports[{number}]"
+        if not isinstance(entry, Mapping):
+            raise ScenarioError(at, repr(entry), "it must be an object with switch and to", "correct it")
+        wanted = (entry.get("switch"), entry.get("to"))
+        matches = [index for index, port in enumerate(topology.ports) if (port.node, port.peer) == wanted]
+        if not matches:
+            raise ScenarioError(
+                at, f"{wanted[0]!r} to {wanted[1]!r}", "it must name a declared link", "correct the names"
+            )
+        found.extend(matches)
+    return tuple(found)
+
+
+def _load_json(path: Path) -> object:
+    try:
+        body = path.read_bytes()
+    except OSError as error:
+        raise ScenarioError(
+            str(path), error.strerror or str(error), "the file must exist and be readable", "check the path"
+        ) from error
+    try:
+        return json.loads(body)
+    except ValueError as error:
+        raise ScenarioError(
+            str(path), f"broken JSON ({error})", "a scenario is one JSON object", "correct it"
+        ) from error
+
+
+def _number(document: Mapping[str, Any], key: str, where: str, default: float | None = None) -> float:
+    if key not in document and default is not None:
+        return default
+    return _as_number(document.get(key), f"{where} {key}")
+
+
+def _whole(document: Mapping[str, Any], key: str, default: int, where: str) -> int:
+    value = _number(document, key, where, float(default))
+    if value != int(value):
+        raise ScenarioError(f"{where} {key}", str(value), "it must be a whole number", "round it")
+    return int(value)
+
+
+def _boolean(document: Mapping[str, Any], key: str, default: bool, where: str) -> bool:
+    return _as_boolean(document.get(key, default), f"{where} {key}")
+
+
+def _as_boolean(value: object, at: str) -> bool:
+    if not isinstance(value, bool):
+        raise ScenarioError(at, repr(value), "it must be true or false", "correct it")
+    return value
+
+
+def _optional_number(value: object, at: str) -> float | None:
+    return None if value is None or value == "" else _as_number(value, at)
+
+
+def _as_number(value: object, at: str) -> float:
+    try:
+        number = (
+            float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
+        )
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        received = "nothing" if value is None or value == "" else repr(value)
+        raise ScenarioError(at, received, "it must be a finite number", "correct it")
+    return number
