@@ -21,8 +21,8 @@ class Pushed:
 def push(adapters: Sequence[SwitchAdapter], watermark: Watermark) -> tuple[Pushed, ...]:
     """Stages everywhere before touching anything, then applies and verifies one switch after the other.
 
-    A failure undoes the switches already changed, newest first, and raises the ``SwitchError`` that caused it,
-    with whatever could not be undone as notes.
+    A failure undoes the switches already changed, newest first, and raises the ``SwitchError`` that
+    caused it, with whatever could not be undone as notes.
     """
     staged = [(adapter, adapter.stage(watermark)) for adapter in adapters]
     touched: list[tuple[SwitchAdapter, StagedChange]] = []
