@@ -1,0 +1,36 @@
+# Every target is one script of the same name, so that a person, make and CI run exactly the same thing.
+# The stamps under .venv depend on what decides the installation: a second run installs nothing.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench serve format clean
+.SUFFIXES:
+
+installs := pyproject.toml constraints.txt scripts/setup
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: .venv/.stamp-run ## turn 28 ms of INT reports of a 16-host fabric into a recommended ECN watermark, with why
+	@scripts/demo
+
+test: .venv/.stamp-dev ## every test, with branch coverage (a few minutes on two cores)
+	@scripts/test
+
+check: .venv/.stamp-dev ## formatting, lint, types, import rules, spelling, changelog
+	@scripts/check
+
+bench: .venv/.stamp-bench ## measure speed and accuracy; a table, and JSON in bench/out/
+	@scripts/bench
+
+serve: .venv/.stamp-run ## the service on http://127.0.0.1:8080 (ARGS="--config FILE" to configure it)
+	@.venv/bin/ecntwin serve $(ARGS)
+
+format: .venv/.stamp-dev ## let ruff format the code and mend what it can
+	@.venv/bin/ruff check --quiet --fix-only . && .venv/bin/ruff format .
+
+clean: ## remove the environment, caches and outputs
+	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist bench/out
+	find api bench switches telemetry tests twin -type d -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/.stamp-%: $(installs)
+	@scripts/setup $*
