@@ -9,17 +9,19 @@ from pathlib import Path
 
 
 def disagreement(pyproject: str, changelog: str) -> str | None:
-    """What is wrong with the newest heading of the changelog, given the text of both files; None where nothing is."""
+    """What is wrong with the changelog's newest heading, given the text of both files; None where nothing is."""
     version = tomllib.loads(pyproject)["project"]["version"]
     headings = re.findall(r"^## \[([^\]]+)\](?: - (\S+))?$", changelog, flags=re.MULTILINE)
     versions = [(name, date) for name, date in headings if name != "Unreleased"]
     if not versions:
-        return "CHANGELOG.md: no heading such as '## [0.1.0] - 2026-01-31'; add one for the version in pyproject.toml"
+        return f"CHANGELOG.md: no heading for a version; add '## [{version}] - unreleased'"
     newest, date = versions[0]
     if newest != version:
-        return f"CHANGELOG.md: newest version is {newest}, pyproject.toml says {version}; they must agree; correct one"
+        return (
+            f"CHANGELOG.md: newest is {newest}, pyproject.toml says {version}; they must agree; correct one"
+        )
     if not re.fullmatch(r"\d{4}-\d{2}-\d{2}|unreleased", date or ""):
-        return f"CHANGELOG.md: {newest} is dated {date or 'nothing'}; give YYYY-MM-DD, or 'unreleased' until it is out"
+        return f"CHANGELOG.md: {newest} is dated {date or 'nothing'}; give YYYY-MM-DD or 'unreleased'"
     return None
 
 

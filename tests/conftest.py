@@ -1,8 +1,8 @@
-"""Fixtures every test may use; imports nothing of the packages under test, so that a broken one fails its own tests.
+"""Fixtures every test may use; imports no package under test, so that a broken one fails its own tests only.
 
 What others rely on:
 
-- ``reference``: the measured problems and their truths, on every clone (read its docstring before opening files).
+- ``reference``: the measured problems and their truths, on every clone (its docstring lists the files).
 - ``example``: the recording that ``make demo`` runs on.
 """
 
@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
-# Compiling a kernel takes seconds in the first example and microseconds after: a deadline would test the compiler.
+# A kernel takes seconds to compile in the first example: a deadline would test the compiler.
 settings.register_profile("everywhere", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("everywhere"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "everywhere")
@@ -24,18 +24,18 @@ settings.load_profile("ci" if os.environ.get("CI") else "everywhere")
 
 @pytest.fixture(scope="session")
 def reference() -> Path:
-    """The folder ``tests/data/reference``: problems measured packet by packet, with their truths; always there.
+    """The folder ``tests/data/reference``: problems measured packet by packet, with their truths.
 
-    ``NAME.scenario.json``, ``NAME.flows.csv.gz`` and ``NAME.truth.json`` for NAME in ``websearch-16``,
-    ``websearch-16-shallow``, ``incast-64``, ``steady-64``, ``parking-lot`` and ``published-2flow``; INT reports as
-    ``websearch-16.int.ndjson.gz`` (incumbent 400 000 / 1 600 000 / 0.2, one packet in 64) and
-    ``parking-lot.int.ndjson.gz`` (one packet in 256). ``PROVENANCE.md`` beside them says how each was measured.
-    Read only: copy a file to ``tmp_path`` before changing it.
+    It is there on every clone. ``NAME.scenario.json``, ``NAME.flows.csv.gz`` and ``NAME.truth.json`` for NAME in
+    ``websearch-16``, ``websearch-16-shallow``, ``incast-64``, ``steady-64``, ``parking-lot`` and
+    ``published-2flow``; INT reports as ``websearch-16.int.ndjson.gz`` (incumbent 400 000 / 1 600 000 / 0.2, one
+    packet in 64) and ``parking-lot.int.ndjson.gz`` (one packet in 256). ``PROVENANCE.md`` beside them says how
+    each was measured. Read only: copy a file to ``tmp_path`` before changing it.
     """
     return REPOSITORY / "tests" / "data" / "reference"
 
 
 @pytest.fixture(scope="session")
 def example() -> Path:
-    """The folder ``examples/websearch-16``: ``topology.json``, ``scenario.json``, ``reports.ndjson.gz``, ``flows.csv.gz``."""
+    """The folder ``examples/websearch-16``: topology, scenario, reports and flows, as the demo reads them."""
     return REPOSITORY / "examples" / "websearch-16"

@@ -1,0 +1,1 @@
+"""Measurements of speed and accuracy; never part of the installed distribution."""

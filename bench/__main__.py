@@ -1,0 +1,159 @@
+"""Runs the measuring modules beside this file and prints one table: ``python -m bench [MODULE ...]``.
+
+A measuring module is any ``bench/NAME.py`` with ``measure() -> Iterable[Figure]``. Each runs in a process of
+its own, so that none inherits another's threads, caches or warm-up; one that fails is a row that says so, and
+the others run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from dataclasses import asdict
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.figure import Figure
+
+HERE = Path(__file__).resolve().parent
+OUT = HERE / "out"
+
+
+def modules() -> list[str]:
+    """Names of the measuring modules: those whose source defines ``measure`` at its top level."""
+    found = []
+    for path in sorted(HERE.glob("*.py")):
+        body = ast.parse(path.read_text("utf-8")).body
+        if any(isinstance(node, ast.FunctionDef) and node.name == "measure" for node in body):
+            found.append(path.stem)
+    return found
+
+
+def measure_here(name: str, into: Path) -> None:
+    """Runs one module in this process and leaves its figures in ``into``."""
+    figures = [asdict(figure) for figure in import_module(f"bench.{name}").measure()]
+    into.write_text(json.dumps(figures), "utf-8")
+
+
+def measure_apart(name: str) -> tuple[list[Figure], str]:
+    """Runs one module in a process of its own: its figures, and what went wrong ('' where nothing did)."""
+    with tempfile.TemporaryDirectory() as folder:
+        into = Path(folder) / "figures.json"
+        command = [sys.executable, "-m", "bench", name, "--into", str(into)]
+        done = subprocess.run(command, cwd=HERE.parent, check=False, stderr=subprocess.PIPE, text=True)
+        if done.returncode or not into.exists():
+            last = done.stderr.strip().splitlines()[-1:] or [f"ended with status {done.returncode}"]
+            return [], last[0]
+        return [Figure(**figure) for figure in json.loads(into.read_text("utf-8"))], ""
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on, as far as a reader needs it to compare."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text("utf-8").splitlines() if cpuinfo.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return {
+        "processor": models[0] if models else platform.processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        **{name: metadata.version(name) for name in ("numba", "numpy", "scipy")},
+    }
+
+
+def version() -> str:
+    """The version in pyproject.toml: what is measured is this tree, installed or not."""
+    pyproject: dict[str, Any] = tomllib.loads((HERE.parent / "pyproject.toml").read_text("utf-8"))
+    return str(pyproject["project"]["version"])
+
+
+def commit() -> str:
+    """The commit measured, with '+' where the tree differs from it; '' outside a repository."""
+    command = ["git", "describe", "--always", "--dirty=+", "--abbrev=12"]
+    try:
+        done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return ""
+    return done.stdout.strip()
+
+
+def amount(value: float) -> str:
+    """A number with three or four digits that say something."""
+    if math.isnan(value):
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def table(results: dict[str, tuple[list[Figure], str]]) -> Table:
+    """All figures as one table."""
+    grid = Table(title="bench", title_justify="left")
+    for heading in ("module", "figure"):
+        grid.add_column(heading)
+    for heading in ("measured", "goal"):
+        grid.add_column(heading, justify="right")
+    grid.add_column("met")
+    grid.add_column("note")
+    for name, (figures, wrong) in results.items():
+        for figure in figures:
+            sign = "≤" if figure.better == "lower" else "≥"
+            goal = "" if figure.goal is None else f"{sign} {amount(figure.goal)}"
+            met = {None: "", True: "[green]yes[/]", False: "[red]no[/]"}[figure.met]
+            grid.add_row(name, figure.name, f"{amount(figure.value)} {figure.unit}", goal, met, figure.note)
+        if wrong:
+            grid.add_row(name, "[red]failed[/]", "", "", "", wrong)
+    return grid
+
+
+def main(arguments: list[str]) -> int:
+    """0 where every module ran, whatever its figures; 1 where one failed; 2 for an unknown name."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.splitlines()[0])
+    parser.add_argument("module", nargs="*", help=f"one or more of: {', '.join(modules())} (default: all)")
+    parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    unknown = sorted(set(given.module) - set(modules()))
+    if unknown:
+        parser.error(f"no measuring module {', '.join(unknown)}; there are {', '.join(modules())}")
+    if given.into:
+        measure_here(given.module[0], given.into)
+        return 0
+    results: dict[str, tuple[list[Figure], str]] = {}
+    # Not a terminal: give the table room, so that no note is cut in a log.
+    console = Console(width=None if sys.stdout.isatty() else 180)
+    for name in given.module or modules():
+        begun = time.perf_counter()
+        console.print(f"measuring {name} …", highlight=False)
+        results[name] = measure_apart(name)
+        console.print(f"          {name} took {time.perf_counter() - begun:.0f} s", highlight=False)
+    console.print(table(results))
+    OUT.mkdir(exist_ok=True)
+    report = OUT / f"bench-{time.strftime('%Y%m%d-%H%M%S')}.json"
+    document = {
+        "version": version(),
+        "commit": commit(),
+        "machine": machine(),
+        "figures": [
+            {"module": name, **asdict(figure), "met": figure.met}
+            for name, (figures, _) in results.items()
+            for figure in figures
+        ],
+        "failed": {name: wrong for name, (_, wrong) in results.items() if wrong},
+    }
+    report.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    console.print(f"written to {report.relative_to(HERE.parent)}", highlight=False)
+    return 1 if document["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
