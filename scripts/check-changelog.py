@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def disagreement(pyproject: str, changelog: str) -> str | None:
-    """What is wrong with the changelog's newest heading, given the text of both files; None where nothing is."""
+    """What is wrong with the changelog's newest heading, from the text of both files; None where nothing."""
     version = tomllib.loads(pyproject)["project"]["version"]
     headings = re.findall(r"^## \[([^\]]+)\](?: - (\S+))?$", changelog, flags=re.MULTILINE)
     versions = [(name, date) for name, date in headings if name != "Unreleased"]
@@ -17,9 +17,7 @@ def disagreement(pyproject: str, changelog: str) -> str | None:
         return f"CHANGELOG.md: no heading for a version; add '## [{version}] - unreleased'"
     newest, date = versions[0]
     if newest != version:
-        return (
-            f"CHANGELOG.md: newest is {newest}, pyproject.toml says {version}; they must agree; correct one"
-        )
+        return f"CHANGELOG.md: newest is {newest}, pyproject.toml says {version}; correct one"
     if not re.fullmatch(r"\d{4}-\d{2}-\d{2}|unreleased", date or ""):
         return f"CHANGELOG.md: {newest} is dated {date or 'nothing'}; give YYYY-MM-DD or 'unreleased'"
     return None
