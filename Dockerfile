@@ -1,0 +1,52 @@
+# ecntwin as an image: non-root, kernels compiled at build.
+#
+#   docker build -t ecntwin .
+#   TOKEN=$(openssl rand -hex 24); HASH=$(printf %s "$TOKEN" | sha256sum | cut -d' ' -f1)
+#   docker run --rm --read-only --tmpfs /tmp -p 127.0.0.1:8420:8420 \
+#     -e ECNTWIN_SECURITY__TOKENS="[{\"name\": \"ops\", \"sha256\": \"$HASH\", \"scopes\": [\"telemetry\", \"read\", \"operate\", \"admin\"]}]" \
+#     ecntwin
+#   curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8420/v1/recommendations/current
+#
+# A service without tokens answers on loopback only, and a container must listen on 0.0.0.0 to be reached: so it needs
+# a token, and refuses to start without one. A settings file goes to --config: `... ecntwin serve --host 0.0.0.0 --config FILE`.
+
+FROM python:3.11-slim-bookworm AS base
+ENV PATH=/opt/ecntwin/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    NUMBA_CACHE_DIR=/var/cache/ecntwin
+
+# Compiled kernels are kept by processor name and features. A fixed baseline lets the image's be used on any machine of
+# its architecture; on amd64 that is AVX2 (2013 and later). To compile for the machine at hand, start with both unset.
+FROM base AS base-amd64
+ENV NUMBA_CPU_NAME=x86-64-v3 NUMBA_CPU_FEATURES=+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse4.2
+FROM base AS base-arm64
+ENV NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES=+neon
+ARG TARGETARCH=amd64
+# hadolint ignore=DL3006
+FROM base-${TARGETARCH} AS chosen
+
+FROM chosen AS build
+WORKDIR /src
+RUN python -m venv /opt/ecntwin
+COPY constraints.txt pyproject.toml README.md LICENSE ./
+COPY twin twin
+COPY telemetry telemetry
+COPY switches switches
+COPY api api
+COPY examples examples
+RUN --mount=type=cache,target=/root/.cache/pip \
+    pip install --disable-pip-version-check --constraint constraints.txt .
+RUN python -m twin.warm
+
+FROM chosen
+RUN useradd --system --uid 10001 --user-group --home-dir /nonexistent --no-create-home ecntwin
+COPY --from=build /opt/ecntwin /opt/ecntwin
+COPY --from=build --chown=ecntwin:ecntwin /var/cache/ecntwin /var/cache/ecntwin
+# numba refuses a cache that it cannot write to; a volume stays writable under --read-only and begins as the image's copy.
+VOLUME /var/cache/ecntwin
+USER 10001:10001
+EXPOSE 8420
+HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
+    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8420/healthz', timeout=2)"]
+ENTRYPOINT ["ecntwin"]
+CMD ["serve", "--host", "0.0.0.0"]

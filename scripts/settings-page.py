@@ -1,0 +1,95 @@
+"""Writes docs/settings.md from the settings themselves; a test fails where the page is another."""
+
+from __future__ import annotations
+
+import sys
+import types
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from api.settings import ENV_DELIMITER, ENV_PREFIX, Settings
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
+
+HEAD = f"""# Settings
+
+Environment beats file beats default. The file is YAML, given as `ecntwin serve --config FILE`;
+`ecntwin check-config FILE` says what is wrong with one and starts nothing. An unknown key is an error.
+
+    telemetry:
+      elephant_bytes: 2000000
+
+In the environment the same is `{ENV_PREFIX}TELEMETRY{ENV_DELIMITER}ELEPHANT_BYTES=2000000`: the section, two
+underscores, the key. A list or a section in one variable is JSON.
+
+This page is written by `scripts/settings-page.py`.
+"""
+
+
+def type_name(annotation: Any) -> str:
+    """A type as a person who writes YAML calls it."""
+    if get_origin(annotation) is Literal:
+        return " or ".join(f"`{value}`" for value in get_args(annotation))
+    if isinstance(annotation, types.UnionType):
+        return " or ".join("none" if one is type(None) else type_name(one) for one in get_args(annotation))
+    if get_origin(annotation) is tuple:
+        return f"list of {type_name(get_args(annotation)[0])}"
+    if get_origin(annotation) is dict:
+        return "mapping"
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "mapping of " + ", ".join(f"`{name}`" for name in annotation.model_fields)
+    plain = {bool: "true or false", int: "whole number", float: "number", str: "text", Path: "path"}
+    return plain.get(annotation, str(annotation))
+
+
+def bounds(field: FieldInfo) -> str:
+    """What the number must satisfy besides its type."""
+    signs = (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
+    return ", ".join(
+        f"{sign} {getattr(rule, name)}"
+        for rule in field.metadata
+        for name, sign in signs
+        if getattr(rule, name, None) is not None
+    )
+
+
+def default(field: FieldInfo) -> str:
+    """The default as YAML would have it."""
+    value = field.get_default(call_default_factory=True, validated_data={})
+    if value is PydanticUndefined:
+        return "required"
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, BaseModel):
+        return ", ".join(f"{name} {part}" for name, part in value.model_dump().items())
+    return "empty" if value in ((), {}) else f"`{value}`"
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [HEAD]
+    for name, field in Settings.model_fields.items():
+        section = field.annotation
+        assert section is not None
+        assert issubclass(section, BaseModel)
+        what = " ".join((section.__doc__ or "").split()).replace("``", "`")
+        parts.append(f"\n## {name}\n\n{what}\n\n| key | type | default |\n|---|---|---|\n")
+        for key, inner in section.model_fields.items():
+            kind = ", ".join(part for part in (type_name(inner.annotation), bounds(inner)) if part)
+            parts.append(f"| `{key}` | {kind} | {default(inner)} |\n")
+    return "".join(parts)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--check"]:
+        same = PAGE.exists() and PAGE.read_text("utf-8") == page()
+        sys.exit(
+            None if same else "docs/settings.md is not what the settings say: run scripts/settings-page.py"
+        )
+    PAGE.write_text(page(), "utf-8")
