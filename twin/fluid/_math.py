@@ -1,0 +1,77 @@
+"""Branch-free exp and log for the kernels' lanes; floats only, must import nothing but numba and numpy.
+
+LLVM vectorises neither ``math.expm1`` nor ``math.log1p`` (they are calls), and these two are most of a step. See
+docs/adr/0003-fluid-scheme.md for the error budget.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+EXPONENT_CAP = 32.0  # beyond it 1 − exp(−x) is 1 and 1/expm1(x) is 0 to 14 digits
+_SCALE = 1.0 / 128.0  # seven doublings below
+
+# log: bits of √½, so that the mantissa lands in [√½, √2), and an exponent bias that keeps the shifted word positive.
+_ROOT_HALF = np.uint64(0x3FE6A09E667F3BCD)
+_BIAS = np.uint64(1024 << 52)
+_MANTISSA = np.uint64((1 << 52) - 1)
+_SHIFT = np.uint64(52)
+_TWO_52 = np.uint64(0x4330000000000000)  # the double 2^52: OR-ing an integer in makes 2^52 + integer
+_TWO_52_PLUS_BIAS = 4503599627370496.0 + 1024.0
+_LN2 = 0.6931471805599453
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def expm1_positive(x: float) -> float:
+    """exp(x) − 1 for x ≥ 0, cut off at x = 32; relative error below 1e-13 + 4e-14·x.
+
+    Taylor to degree 9 on x/128 ≤ 1/4, then seven times expm1(2y) = s(s + 2), which keeps the digits of a small x.
+    """
+    capped = EXPONENT_CAP if x > EXPONENT_CAP else x
+    y = capped * _SCALE
+    s = 1.0 / 3628800.0
+    s = s * y + 1.0 / 362880.0
+    s = s * y + 1.0 / 40320.0
+    s = s * y + 1.0 / 5040.0
+    s = s * y + 1.0 / 720.0
+    s = s * y + 1.0 / 120.0
+    s = s * y + 1.0 / 24.0
+    s = s * y + 1.0 / 6.0
+    s = s * y + 0.5
+    s = (s * y + 1.0) * y
+    s = s * (s + 2.0)
+    s = s * (s + 2.0)
+    s = s * (s + 2.0)
+    s = s * (s + 2.0)
+    s = s * (s + 2.0)
+    s = s * (s + 2.0)
+    return s * (s + 2.0)
+
+
+@njit(cache=True, nogil=True)
+def split_exponent(word: int) -> tuple[int, int]:
+    """Words of a positive double's mantissa in [√½, √2) and of 2^52 + 1024 + its exponent."""
+    moved = (word - _ROOT_HALF) + _BIAS
+    return (moved & _MANTISSA) + _ROOT_HALF, (moved >> _SHIFT) | _TWO_52
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def log_one_minus(p: float, rest: float, mantissa: float, exponent: float) -> float:
+    """log(1 − p) from ``rest`` = fl(1 − p) and its two parts; relative error below 1e-13 down to p = 0.
+
+    The last term is what rounding 1 − p lost, so that log(1 − p)/p → −1 as p → 0.
+    """
+    z = (mantissa - 1.0) / (mantissa + 1.0)
+    z2 = z * z
+    s = 1.0 / 19.0
+    s = s * z2 + 1.0 / 17.0
+    s = s * z2 + 1.0 / 15.0
+    s = s * z2 + 1.0 / 13.0
+    s = s * z2 + 1.0 / 11.0
+    s = s * z2 + 1.0 / 9.0
+    s = s * z2 + 1.0 / 7.0
+    s = s * z2 + 0.2
+    s = s * z2 + 1.0 / 3.0
+    s = s * z2 + 1.0
+    return ((exponent - _TWO_52_PLUS_BIAS) * _LN2 + 2.0 * z * s) - (p - (1.0 - rest)) / rest

@@ -1,0 +1,202 @@
+"""The fluid engine: DCQCN's delay differential equations on a scenario, a batch of watermarks at a time.
+
+Checks, units and allocation; the arithmetic is in ``_kernels``. Must import nothing of telemetry, search or api.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin.fluid import _kernels
+from twin.fluid._kernels import Buffers
+from twin.fluid._layout import (
+    CANDIDATE_ROWS,
+    DELIVERED,
+    HISTOGRAM_BINS,
+    HISTOGRAM_FIRST,
+    HISTOGRAM_SHIFT,
+    KMAX,
+    KMIN,
+    LANES,
+    LOST,
+    MARKED,
+    NOT_FINITE,
+    PAUSE_TIME,
+    PEAK,
+    PMAX,
+    PORT_ROWS,
+    QUEUE_SUM,
+    SENDER_ROWS,
+    SHARE,
+    SLOPE,
+    SLOT_ROWS,
+    SURE_MARK,
+    TALLY_ROWS,
+)
+from twin.fluid._problem import Problem, build
+from twin.result import ELEPHANT_FROM_BYTES, MOUSE_BELOW_BYTES, Prediction, Slowdown, SolveStatus, Trajectory
+from twin.scenario import Scenario
+from twin.watermark import Watermark
+
+Floats = NDArray[np.float64]
+
+# Histories of senders that live at once; beyond it a run answers BUDGET instead of eating the machine.
+HISTORY_LIMIT_BYTES = 2_000_000_000
+
+
+class FluidEngine:
+    """Predicts by integrating the delay differential equations (design.md, engine 1); deterministic, ``seed`` unused.
+
+    ``step_s`` None chooses the step (docs/adr/0003-fluid-scheme.md). The hyper increase and the choice of target
+    at a cut (``clamp_target_rate``) do not appear in the averaged equations.
+    """
+
+    name = "fluid"
+
+    def __init__(self, *, step_s: float | None = None) -> None:
+        self._step_s = step_s
+
+    def predict(self, scenario: Scenario, watermarks: Sequence[Watermark], *, seed: int) -> list[Prediction]:
+        """One prediction per watermark, in their order. Raises ``ScenarioError`` for what cannot be simulated."""
+        problem = build(scenario, self._step_s)
+        predictions: list[Prediction] = []
+        for first in range(0, len(watermarks), LANES):
+            block = watermarks[first : first + LANES]
+            buffers = _allocate(problem, trace=False)
+            enough = _run(problem, block, buffers)
+            predictions += _read(scenario, problem, block, buffers, enough)
+        return predictions
+
+    def trajectory(
+        self, scenario: Scenario, watermark: Watermark, *, seed: int, sample_s: float = 1e-5
+    ) -> Trajectory:
+        """Queues of the monitored ports every ``sample_s``, linear between steps."""
+        problem = build(scenario, self._step_s)
+        buffers = _allocate(problem, trace=True)
+        _run(problem, [watermark], buffers)
+        clock = problem.clock
+        grid = np.arange(clock.steps + 1) * clock.step
+        count = int(np.floor(scenario.duration_s / sample_s * (1 + 1e-12))) + 1
+        time_s = np.arange(count) * sample_s
+        queues = np.array([np.interp(time_s, grid, port) for port in buffers.trace[:, :, 0].T])
+        return Trajectory(watermark, time_s, queues * problem.packet_bytes)
+
+
+def _allocate(problem: Problem, *, trace: bool) -> Buffers:
+    groups, fabric, clock = problem.groups, problem.fabric, problem.clock
+    count, hops = groups.hops.shape
+    ports, senders = len(fabric.home), len(fabric.capacity)
+    slots = max(1, min(count, HISTORY_LIMIT_BYTES // (clock.ring * LANES * 8)))
+    sender_rows = np.zeros((senders, SENDER_ROWS, LANES))
+    sender_rows[:, SHARE] = 1.0
+    return Buffers(
+        slots=np.zeros(slots * SLOT_ROWS * LANES),
+        content=np.zeros(slots * hops * 2 * LANES),
+        ports=np.zeros(ports * PORT_ROWS * LANES),
+        senders=sender_rows.ravel(),
+        use=np.zeros(problem.switches * LANES),
+        rings=np.zeros(ports * clock.ring * 3 * LANES),
+        # Not zeroed: the system gives a page only where a slot is used.
+        rates=np.empty(slots * clock.ring * LANES),
+        tally=np.zeros(TALLY_ROWS * LANES),
+        scratch=np.zeros(8 * LANES),
+        histogram=np.zeros((LANES, HISTOGRAM_BINS), dtype=np.int32),
+        trace=np.zeros((clock.steps + 1 if trace else 0, len(problem.monitored), LANES), dtype=np.float32),
+        finish=np.full((count, LANES), np.inf),
+    )
+
+
+def _run(problem: Problem, block: Sequence[Watermark], buffers: Buffers) -> bool:
+    packet = problem.packet_bytes
+    rows = np.empty((CANDIDATE_ROWS, LANES))
+    for lane in range(LANES):
+        watermark = block[min(lane, len(block) - 1)]
+        kmin, kmax = watermark.kmin_bytes / packet, watermark.kmax_bytes / packet
+        rows[KMIN, lane] = kmin
+        rows[KMAX, lane] = kmax
+        rows[SLOPE, lane] = watermark.pmax / (kmax - kmin)
+        rows[PMAX, lane] = min(watermark.pmax, SURE_MARK)
+    return bool(
+        _kernels.run(
+            problem.groups,
+            problem.fabric,
+            problem.sender,
+            problem.clock,
+            rows.ravel(),
+            problem.monitored,
+            packet,
+            buffers,
+        )
+    )
+
+
+def _read(
+    scenario: Scenario, problem: Problem, block: Sequence[Watermark], buffers: Buffers, enough: bool
+) -> list[Prediction]:
+    if not enough:
+        return [Prediction.failed(watermark, SolveStatus.BUDGET) for watermark in block]
+    clock, packet = problem.clock, problem.packet_bytes
+    samples = clock.window_end - clock.window_begin
+    window_s = samples * clock.step
+    tally = buffers.tally.reshape(TALLY_ROWS, LANES)
+    sums = buffers.ports.reshape(-1, PORT_ROWS, LANES)[problem.monitored, QUEUE_SUM]
+    port_means = sums / samples * packet
+    predictions = []
+    for lane, watermark in enumerate(block):
+        figures = (*tally[:, lane], *port_means[:, lane])
+        if not np.all(np.isfinite(figures)):
+            predictions.append(Prediction.failed(watermark, SolveStatus.DIVERGED))
+            continue
+        peak = float(tally[PEAK, lane]) * packet
+        delivered = float(tally[DELIVERED, lane])
+        predictions.append(
+            Prediction(
+                watermark=watermark,
+                status=SolveStatus.OK,
+                queue_mean_bytes=float(port_means[:, lane].mean()),
+                queue_p99_bytes=min(_quantile_bytes(buffers.histogram[lane], 0.99), peak),
+                queue_peak_bytes=peak,
+                goodput_bytes_per_s=delivered * scenario.mtu_payload_bytes / window_s,
+                marked_fraction=min(float(tally[MARKED, lane]) / delivered, 1.0) if delivered > 0 else 0.0,
+                loss_bytes=float(tally[LOST, lane]) * packet,
+                pfc_pause_s=float(tally[PAUSE_TIME, lane]),
+                slowdown=_slowdowns(scenario, buffers.finish[problem.group_of_flow, lane]),
+                port_queue_mean_bytes=tuple(port_means[:, lane].tolist()),
+            )
+        )
+    return predictions
+
+
+def _quantile_bytes(histogram: NDArray[np.int32], share: float) -> float:
+    """A quantile of the binned queue, linear inside its bin (a bin is 0.5 % wide)."""
+    cumulated = np.cumsum(histogram)
+    wanted = share * cumulated[-1]
+    bin_ = int(np.searchsorted(cumulated, wanted))
+    words = np.array([bin_ + HISTOGRAM_FIRST, bin_ + 1 + HISTOGRAM_FIRST], dtype=np.uint32) << HISTOGRAM_SHIFT
+    low, high = words.view(np.float32).astype(np.float64) - 1.0
+    inside = (wanted - (cumulated[bin_] - histogram[bin_])) / max(int(histogram[bin_]), 1)
+    # Empty queues fill the first bin; they are 0, not a little above.
+    return float(low + inside * (high - low)) if bin_ > 0 else 0.0
+
+
+def _slowdowns(scenario: Scenario, finish_s: Floats) -> Mapping[str, Slowdown]:
+    """Slowdown by size class; a flow not finished when the run ends counts at its age."""
+    flows = scenario.flows
+    finite = np.isfinite(flows.payload_bytes) & (flows.start_s < scenario.duration_s)
+    took = np.minimum(finish_s, scenario.duration_s)[finite] - flows.start_s[finite]
+    ratio = took / scenario.alone_s[finite]
+    size = flows.payload_bytes[finite]
+    classes = {
+        "all": np.ones(size.shape, dtype=np.bool_),
+        "mice": size < MOUSE_BELOW_BYTES,
+        "medium": (size >= MOUSE_BELOW_BYTES) & (size < ELEPHANT_FROM_BYTES),
+        "elephant": size >= ELEPHANT_FROM_BYTES,
+    }
+    return {
+        name: Slowdown(int(chosen.sum()), float(ratio[chosen].mean()), float(np.quantile(ratio[chosen], 0.99)))
+        for name, chosen in classes.items()
+        if chosen.any()
+    }
