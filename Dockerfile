@@ -10,6 +10,9 @@
 # A service without tokens answers on loopback only, and a container must listen on 0.0.0.0 to be reached: so it needs
 # a token, and refuses to start without one. A settings file goes to --config: `... ecntwin serve --host 0.0.0.0 --config FILE`.
 
+# Set by BuildKit; a default here would win over it.
+ARG TARGETARCH
+
 FROM python:3.11-slim-bookworm AS base
 ENV PATH=/opt/ecntwin/bin:$PATH \
     PYTHONUNBUFFERED=1 \
@@ -21,7 +24,6 @@ FROM base AS base-amd64
 ENV NUMBA_CPU_NAME=x86-64-v3 NUMBA_CPU_FEATURES=+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse4.2
 FROM base AS base-arm64
 ENV NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES=+neon
-ARG TARGETARCH=amd64
 # hadolint ignore=DL3006
 FROM base-${TARGETARCH} AS chosen
 
