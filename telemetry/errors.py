@@ -1,10 +1,10 @@
 """Telemetry's error tree; every message says where, what was received, the rule and the remedy.
 
-    TelemetryError
-    ├── DecodeError      a body that is not INT reports at all (one bad report in a good body is a ReportError)
-    ├── ReportError      one report that cannot be used; the others in its batch are kept
-    ├── TopologyError    a topology that dangles, repeats a port or leaves a pair without a path
-    └── WindowError      a question the window cannot answer (empty, or not warm)
+TelemetryError
+├── DecodeError      a body that is not INT reports at all (one bad report in a good body is a ReportError)
+├── ReportError      one report that cannot be used; the others in its batch are kept
+├── TopologyError    a topology that dangles, repeats a port or leaves a pair without a path
+└── WindowError      a question the window cannot answer (empty, or not warm)
 """
 
 from __future__ import annotations

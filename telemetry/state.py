@@ -18,7 +18,9 @@ from telemetry.topology import Topology
 
 
 class FlowClass(IntEnum):
-    """Classes of design section 1: bytes in the window at or over the threshold, active throughout, neither."""
+    """Classes of design section 1: bytes in the window at or over the threshold, active throughout,
+    neither.
+    """
 
     MOUSE = 0
     POTENTIAL_ELEPHANT = 1
@@ -53,8 +55,9 @@ class QueueState:
     """What the window saw of one egress queue.
 
     Depths are time averages over the window (idle time counts as empty), so they compare with a prediction's;
-    ``marked_ratio`` is over the packets whose device reported it, None where none did; ``throughput_bytes_per_s``
-    has the sampling undone; ``capacity_bytes_per_s`` is None while no topology tells it.
+    ``marked_ratio`` is over the packets whose device reported it, None where none did;
+    ``throughput_bytes_per_s`` has the sampling undone; ``capacity_bytes_per_s`` is None while no topology
+    tells it.
     """
 
     ref: QueueRef
@@ -71,8 +74,9 @@ class QueueState:
 class FlowTable:
     """Live flows of the window, one row each, most bytes first.
 
-    ``keys[flow]``; ``src_host``/``dst_host`` host names where the topology resolves the address, else the address;
-    ``path[flow]`` index into ``NetworkState.paths``; times are nanoseconds of the reporting sink's clock.
+    ``keys[flow]``; ``src_host``/``dst_host`` host names where the topology resolves the address, else the
+    address; ``path[flow]`` index into ``NetworkState.paths``; times are nanoseconds of the reporting sink's
+    clock.
     """
 
     keys: tuple[FlowKey, ...]
@@ -104,9 +108,9 @@ class FlowGroup:
 class FlowArrivals:
     """The window's flows as a replay wants them, ordered by start; sampling undone.
 
-    ``src_host``, ``dst_host`` names; ``path`` index into ``NetworkState.paths``; ``wire_bytes`` estimated size on the
-    wire, ``inf`` for a flow that was already running when the window opened and still is when it closes;
-    ``start_s`` seconds after the window's start.
+    ``src_host``, ``dst_host`` names; ``path`` index into ``NetworkState.paths``; ``wire_bytes`` estimated
+    size on the wire, ``inf`` for a flow that was already running when the window opened and still is when it
+    closes; ``start_s`` seconds after the window's start.
     """
 
     src_host: tuple[str, ...]

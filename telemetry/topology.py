@@ -1,7 +1,8 @@
-"""The fabric's nodes, links and equal-cost paths: declared (checked here) or rebuilt from hops (``discovery``).
+"""The fabric's nodes, links and equal-cost paths: declared (checked here) or rebuilt from hops
+(``discovery``).
 
-Every directed link end is an *egress port*; a path is the sequence of egress ports a packet waits in, the sending
-host's NIC first. Imports only numpy, SciPy's graph routines and the standard library.
+Every directed link end is an *egress port*; a path is the sequence of egress ports a packet waits in, the
+sending host's NIC first. Imports only numpy, SciPy's graph routines and the standard library.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class EgressPort:
-    """One direction of a link: where packets from ``node`` to ``peer`` queue. ``port`` is None on a host's NIC."""
+    """One direction of a link: where packets from ``node`` to ``peer`` queue. ``port`` is None on a host's
+    NIC.
+    """
 
     node: str
     port: str | None
@@ -57,12 +60,16 @@ class EgressPort:
 
 @dataclass(frozen=True)
 class Topology:
-    """A checked fabric. Raises ``TopologyError`` for dangling ends, repeated names or ports, and bad numbers."""
+    """A checked fabric. Raises ``TopologyError`` for dangling ends, repeated names or ports, and bad
+    numbers.
+    """
 
     hosts: tuple[Host, ...]
     switches: tuple[str, ...]
     links: tuple[Link, ...]
-    _next_hops: dict[str, NDArray[np.float64]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _next_hops: dict[str, NDArray[np.float64]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         _check_names(self)
@@ -89,7 +96,14 @@ class Topology:
     @cached_property
     def port_index(self) -> Mapping[tuple[str, str], int]:
         """Index into ``ports`` by (switch, port name)."""
-        return {(port.node, port.port): index for index, port in enumerate(self.ports) if port.port is not None}
+        return {
+            (port.node, port.port): index for index, port in enumerate(self.ports) if port.port is not None
+        }
+
+    @cached_property
+    def switch_names(self) -> frozenset[str]:
+        """The switches, for membership."""
+        return frozenset(self.switches)
 
     @cached_property
     def host_by_address(self) -> Mapping[str, str]:
@@ -116,7 +130,8 @@ class Topology:
         return self._next_hops[node]
 
     def path(self, src: str, dst: str, flow_hash: int) -> tuple[int, ...]:
-        """Egress ports (indices into ``ports``) from host ``src`` to host ``dst``; equal-cost ties go by ``flow_hash``.
+        """Egress ports (indices into ``ports``) from host ``src`` to host ``dst``; equal-cost ties go by
+        ``flow_hash``.
 
         Hosts never forward. Raises ``TopologyError`` where a name is unknown or no path exists.
         """
@@ -124,7 +139,10 @@ class Topology:
         for name in (src, dst):
             if name not in hosts:
                 raise TopologyError(
-                    "topology", f"flow end {name!r}", "a flow starts and ends at declared hosts", "declare this host"
+                    "topology",
+                    f"flow end {name!r}",
+                    "a flow starts and ends at declared hosts",
+                    "declare this host",
                 )
         source, target = hosts[src], hosts[dst]
         if source == target:
@@ -192,13 +210,17 @@ def flow_hash(*parts: object) -> int:
 
 
 def topology_from_json(document: object, *, where: str = "topology") -> Topology:
-    """The declared format to a checked ``Topology``; raises ``TopologyError`` naming the entry that is wrong."""
+    """The declared format to a checked ``Topology``; raises ``TopologyError`` naming the entry that is
+    wrong.
+    """
     top = _mapping(document, where)
     for key in top:
         if key not in ("hosts", "switches", "links"):
-            raise TopologyError(where, f"key {key!r}", "keys are hosts, switches, links", "remove or rename it")
+            raise TopologyError(
+                where, f"key {key!r}", "keys are hosts, switches, links", "remove or rename it"
+            )
     hosts = tuple(
-        Host(_text(entry, "name", at), _text(entry, "ip", at, optional=True))
+        Host(str(_text(entry, "name", at)), _text(entry, "ip", at, optional=True))
         for at, entry in _entries(top, "hosts", where)
     )
     switches = tuple(str(_text(entry, "name", at)) for at, entry in _entries(top, "switches", where))
@@ -226,11 +248,16 @@ def _mix(value: int, salt: int) -> int:
 
 def _check_names(topology: Topology) -> None:
     seen: dict[str, str] = {}
-    named = [("host", host.name) for host in topology.hosts] + [("switch", name) for name in topology.switches]
+    named = [("host", host.name) for host in topology.hosts] + [
+        ("switch", name) for name in topology.switches
+    ]
     for kind, name in named:
         if name in seen:
             raise TopologyError(
-                "topology", f"{kind} {name!r} twice (first as {seen[name]})", "node names are unique", "rename one"
+                "topology",
+                f"{kind} {name!r} twice (first as {seen[name]})",
+                "node names are unique",
+                "rename one",
             )
         seen[name] = kind
     addresses: dict[str, str] = {}
@@ -256,7 +283,10 @@ def _check_links(topology: Topology) -> None:
         for end, port in ((link.a, link.a_port), (link.b, link.b_port)):
             if end not in nodes:
                 raise TopologyError(
-                    at, f"end {end!r}", "both ends of a link are declared hosts or switches", "declare this node"
+                    at,
+                    f"end {end!r}",
+                    "both ends of a link are declared hosts or switches",
+                    "declare this node",
                 )
             if end in switches and port is None:
                 raise TopologyError(
@@ -281,7 +311,9 @@ def _check_links(topology: Topology) -> None:
 
 def _mapping(value: object, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise TopologyError(where, type(value).__name__, "it must be a JSON object", "see the topology format")
+        raise TopologyError(
+            where, type(value).__name__, "it must be a JSON object", "see the topology format"
+        )
     return value
 
 
@@ -290,7 +322,10 @@ def _entries(top: Mapping[str, Any], key: str, where: str) -> list[tuple[str, Ma
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
         received = "nothing" if values is None else type(values).__name__
         raise TopologyError(f"{where} {key}", received, "it must be an array of objects", "give the array")
-    return [(f"{where} {key}[{number}]", _mapping(v, f"{where} {key}[{number}]")) for number, v in enumerate(values)]
+    return [
+        (f"{where} {key}[{number}]", _mapping(v, f"{where} {key}[{number}]"))
+        for number, v in enumerate(values)
+    ]
 
 
 def _text(entry: Mapping[str, Any], key: str, at: str, *, optional: bool = False) -> str | None:

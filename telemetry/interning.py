@@ -1,0 +1,69 @@
+"""Keys (flows, paths) to small numbers and back, with a fingerprint each; imports only numpy and
+``fingerprint``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Key = TypeVar("Key", bound=Hashable)
+
+GONE = np.iinfo(np.int32).min
+"""What ``KeyTable.keep`` maps a dropped number to."""
+
+
+class KeyTable(Generic[Key]):
+    """Numbers keys 0, 1, 2, ... as they appear; ``keep`` drops some and renumbers the rest."""
+
+    def __init__(self, fingerprint: Callable[[Key], int]) -> None:
+        self._fingerprint = fingerprint
+        self._number: dict[Key, int] = {}
+        self._fingerprints: list[int] = []
+        self.keys: list[Key] = []
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def known(self, key: Key) -> bool:
+        """Whether the key has a number."""
+        return key in self._number
+
+    def numbers(self, keys: Iterable[Key]) -> NDArray[np.int32]:
+        """The number of each key; new keys get one."""
+        found = []
+        for key in keys:
+            number = self._number.get(key)
+            if number is None:
+                number = self._number[key] = len(self.keys)
+                self.keys.append(key)
+                self._fingerprints.append(self._fingerprint(key))
+            found.append(number)
+        return np.array(found, np.int32)
+
+    def fingerprints(self, keys: Sequence[Key]) -> NDArray[np.uint64]:
+        """The fingerprint of each key, known or not; numbers none of them."""
+        found = []
+        for key in keys:
+            number = self._number.get(key)
+            found.append(self._fingerprint(key) if number is None else self._fingerprints[number])
+        return np.array(found, np.uint64)
+
+    def fingerprints_of(self, numbers: NDArray[np.int32]) -> NDArray[np.uint64]:
+        """The fingerprint of each number."""
+        return np.array([self._fingerprints[number] for number in numbers.tolist()], np.uint64)
+
+    def keep(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Drop all other keys and renumber these in order; returns new number by old (``GONE`` for
+        dropped).
+        """
+        renumbered = np.full(len(self.keys), GONE, np.int32)
+        renumbered[numbers] = np.arange(len(numbers), dtype=np.int32)
+        kept = numbers.tolist()
+        self.keys = [self.keys[number] for number in kept]
+        self._fingerprints = [self._fingerprints[number] for number in kept]
+        self._number = {key: number for number, key in enumerate(self.keys)}
+        return renumbered

@@ -1,0 +1,418 @@
+"""The sliding window: takes batches of reports, judges, de-duplicates and keeps them, and answers
+``NetworkState``.
+
+Reads no clock (time is the reports' own) and does no I/O; must not import a decoder, ``twin``, ``switches``,
+``api``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telemetry.assemble import network_state
+from telemetry.errors import ReportError, WindowError
+from telemetry.fingerprint import fingerprint_of, report_fingerprints
+from telemetry.interning import GONE, KeyTable
+from telemetry.places import Path, misplaced, paths_of, queue_of
+from telemetry.report import MISSING_NS, ReportBatch, ReportProblem, take_rows
+from telemetry.samples import NEVER_NS, Samples, SampleStore, merged_flow, thinned, used_numbers
+from telemetry.settings import NS_PER_S, WindowSettings
+from telemetry.state import FlowClass, FlowKey, NetworkState, QueueRef
+from telemetry.timeline import Timeline, Verdict
+from telemetry.topology import Topology
+
+__all__ = ["AddResult", "Window", "WindowCounters", "WindowSettings"]
+
+_EVICT_TO = 0.9
+_THIN_BACK = 0.25
+_MOST_NS = np.iinfo(np.int32).max
+
+
+@dataclass(frozen=True, slots=True)
+class AddResult:
+    """What became of one batch; ``accepted + rejected`` is its length, duplicates count as accepted.
+
+    ``errors`` has one entry a rejected report, by its position in the body as sent.
+    """
+
+    accepted: int
+    rejected: int
+    errors: tuple[ReportProblem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCounters:
+    """Totals since the window was made.
+
+    ``duplicates`` came twice and count once; ``too_old`` came after the window had passed; ``skewed`` were
+    too far away in time to believe; ``unknown_sites`` named a switch or port the declared topology lacks;
+    ``overflowed`` found no room for yet another path or queue; ``evicted`` flows were merged with others of
+    their class for want of room; ``thinned`` reports are stood for by others; ``negative_latencies`` are hops
+    that left before they came.
+    """
+
+    accepted: int = 0
+    rejected: int = 0
+    duplicates: int = 0
+    too_old: int = 0
+    skewed: int = 0
+    unknown_sites: int = 0
+    overflowed: int = 0
+    evicted: int = 0
+    thinned: int = 0
+    negative_latencies: int = 0
+
+
+class Window:
+    """A sliding window of INT reports in bounded memory.
+
+    The order of reports inside the window, and copies of them, change nothing. ``add`` costs the same per
+    report whatever the window holds. Not thread-safe: one owner at a time.
+    """
+
+    def __init__(self, settings: WindowSettings | None = None, topology: Topology | None = None) -> None:
+        self.settings = settings or WindowSettings()
+        self._topology = topology
+        self._counters = WindowCounters()
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        self._timeline = Timeline(self.settings)
+        self._empty()
+
+    def _empty(self) -> None:
+        self._store = SampleStore()
+        self._flows: KeyTable[FlowKey] = KeyTable(fingerprint_of)
+        self._paths: KeyTable[Path] = KeyTable(fingerprint_of)
+        self._queues: set[QueueRef] = set()
+        self._site_fingerprint = lru_cache(maxsize=65_536)(fingerprint_of)
+        self._before_ns = np.empty(0, np.int64)
+        self._merged_flows: dict[int, NDArray[np.int64]] = {}
+        self._first_ns: int | None = None
+        self._level = 0
+
+    @property
+    def topology(self) -> Topology | None:
+        """The declared topology, if there is one."""
+        return self._topology
+
+    @property
+    def counters(self) -> WindowCounters:
+        """Totals since the window was made."""
+        return self._counters
+
+    @property
+    def last_report_ns(self) -> int | None:
+        """The newest believed timestamp; None while the window is empty."""
+        span = self._span()
+        return None if span is None else span[1] - 1
+
+    def __len__(self) -> int:
+        """Reports held in memory (fewer than accepted once old ones leave or many are thinned)."""
+        return self._store.rows
+
+    def set_topology(self, topology: Topology | None) -> None:
+        """Declare the topology, or withdraw it; reports already held stay."""
+        self._topology = topology
+
+    def add(self, batch: ReportBatch) -> AddResult:
+        """Take a batch: reject what cannot be right, drop what is there already, keep the rest."""
+        rejections: dict[int, ReportError] = {}
+        rows = self._known_places(batch, rejections)
+        rows, fingerprints, periods = self._new_rows(batch, rows)
+        verdicts, anew = self._timeline.judge(periods)
+        if anew:
+            self._empty()
+        self._reject_by_time(batch, rows, verdicts, rejections)
+        kept = verdicts == Verdict.KEEP
+        rows, fingerprints, periods = rows[kept], fingerprints[kept], periods[kept]
+        if len(rows):
+            row_path, paths = paths_of(batch, rows)
+            roomy = self._roomy(paths)[row_path]
+            self._reject_overflow(batch, rows[~roomy], rejections)
+            self._keep(batch, rows[roomy], fingerprints[roomy], periods[roomy], row_path[roomy], paths)
+        accepted = len(batch) - len(rejections)
+        self._count(accepted=accepted, rejected=len(rejections))
+        errors = tuple(
+            ReportProblem(int(batch.index[row]), str(error)) for row, error in sorted(rejections.items())
+        )
+        return AddResult(accepted, len(rejections), errors)
+
+    def state(self) -> NetworkState:
+        """The network as the window shows it now.
+
+        Raises ``WindowError`` while the window holds no report.
+        """
+        span = self._span()
+        last = self._timeline.end
+        samples = None if last is None else self._store.between(last - self.settings.n_periods + 1, last)
+        if span is None or last is None or samples is None:
+            raise WindowError(
+                "window",
+                "no report yet",
+                "a state needs at least one report",
+                "post INT reports and ask again",
+            )
+        first = last - self.settings.n_periods + 1
+        merged = np.zeros(len(FlowClass), np.int64)
+        for period, counts in self._merged_flows.items():
+            if first <= period <= last:
+                merged += counts
+        return network_state(
+            samples.in_canonical_order(),
+            flow_keys=self._flows.keys,
+            flow_fingerprint=self._flows.fingerprints_of,
+            last_before_ns=self._before_ns,
+            path_sites=self._paths.keys,
+            merged_flows=merged,
+            span_ns=span,
+            settings=self.settings,
+            topology=self._topology,
+        )
+
+    def _span(self) -> tuple[int, int] | None:
+        """Start and end (exclusive) of the window as far as reports reach."""
+        last = self._timeline.end
+        newest = None if last is None else self._store.between(last, last)
+        if last is None or newest is None or self._first_ns is None:
+            return None
+        settings = self.settings
+        end_ns = int(newest.ts_ns.max()) + 1
+        start_ns = settings.origin_ns + (last - settings.n_periods + 1) * settings.period_ns
+        # A window just begun is as long as its reports reach; one report alone gets a millisecond.
+        shortest = min(settings.period_ns, NS_PER_S // 1000)
+        return min(max(start_ns, self._first_ns), end_ns - shortest), end_ns
+
+    def _known_places(self, batch: ReportBatch, rejections: dict[int, ReportError]) -> NDArray[np.int64]:
+        """Rows whose hops all lie in the declared topology."""
+        rows = np.arange(len(batch))
+        if self._topology is None or len(batch) == 0:
+            return rows
+        wrong = {
+            number: said
+            for number, site in enumerate(batch.sites)
+            if (said := misplaced(site, self._topology))
+        }
+        if not wrong:
+            return rows
+        is_wrong = np.zeros(len(batch.sites), np.bool_)
+        is_wrong[list(wrong)] = True
+        bad_hops = is_wrong[batch.hop_site]
+        bad_rows = np.logical_or.reduceat(bad_hops, batch.hop_offset[:-1])
+        for row in np.flatnonzero(bad_rows).tolist():
+            begin = int(batch.hop_offset[row])
+            hop = int(np.argmax(bad_hops[begin : int(batch.hop_offset[row + 1])]))
+            received, rule = wrong[int(batch.hop_site[begin + hop])]
+            rejections[row] = ReportError(
+                f"report {batch.index[row]} hops[{hop}]",
+                received,
+                rule,
+                "correct the report or the topology; this report was left out",
+            )
+        self._count(unknown_sites=len(rejections))
+        return rows[~bad_rows]
+
+    def _new_rows(
+        self, batch: ReportBatch, rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
+        """Rows seen neither in this batch before nor in the window, with their fingerprints and periods."""
+        if len(rows) == 0:
+            return rows, np.empty(0, np.uint64), np.empty(0, np.int64)
+        flow = self._flows.fingerprints(batch.flow_keys)
+        site = np.array([self._site_fingerprint(site) for site in batch.sites], np.uint64)
+        every = report_fingerprints(
+            flow[batch.flow],
+            batch.ts_ns,
+            batch.hop_offset,
+            site[batch.hop_site],
+            batch.queue_bytes,
+            batch.ingress_ns,
+            batch.egress_ns,
+        )
+        _, first = np.unique(every[rows], return_index=True)
+        rows_once = rows[np.sort(first)]
+        fingerprints = every[rows_once]
+        periods = (batch.ts_ns[rows_once] - self.settings.origin_ns) // self.settings.period_ns
+        fresh = np.ones(len(rows_once), np.bool_)
+        for period in np.unique(periods).tolist():
+            here = np.flatnonzero(periods == period)
+            fresh[here] = ~self._store.seen(period, fingerprints[here])
+        self._count(duplicates=len(rows) - int(np.count_nonzero(fresh)))
+        return rows_once[fresh], fingerprints[fresh], periods[fresh]
+
+    def _reject_by_time(
+        self,
+        batch: ReportBatch,
+        rows: NDArray[np.int64],
+        verdicts: NDArray[np.int8],
+        rejections: dict[int, ReportError],
+    ) -> None:
+        for place in np.flatnonzero(verdicts != Verdict.KEEP).tolist():
+            row, far = int(rows[place]), verdicts[place] == Verdict.FAR
+            rejections[row] = ReportError(
+                f"report {batch.index[row]} ts_ns",
+                f"{batch.ts_ns[row]}{self._distance(int(batch.ts_ns[row]))}",
+                "timestamps lie within reach of the window's other reports"
+                if far
+                else f"a report arrives within the window of {self.settings.length_ns / NS_PER_S:g} s",
+                "correct the sink's clock; if it is right, the window follows once enough reports agree"
+                if far
+                else "send reports sooner, or lengthen the window",
+            )
+        self._count(
+            skewed=int(np.count_nonzero(verdicts == Verdict.FAR)),
+            too_old=int(np.count_nonzero(verdicts == Verdict.TOO_OLD)),
+        )
+
+    def _distance(self, ts_ns: int) -> str:
+        end = self._timeline.end
+        if end is None:
+            return ", away from most of its batch"
+        away_s = (ts_ns - self.settings.origin_ns - (end + 1) * self.settings.period_ns) / NS_PER_S
+        return f", {abs(away_s):.6g} s {'after' if away_s > 0 else 'before'} the window's end"
+
+    def _roomy(self, paths: list[Path]) -> NDArray[np.bool_]:
+        """For each path, whether the tables can hold it and its queues, unused ones swept out if need be."""
+        room = self._room(paths)
+        if not room.all():
+            self._sweep()
+            room = self._room(paths)
+        return room
+
+    def _room(self, paths: list[Path]) -> NDArray[np.bool_]:
+        room = np.ones(len(paths), np.bool_)
+        new = [place for place, path in enumerate(paths) if not self._paths.known(path)]
+        n_paths, queues = len(self._paths), self._queues
+        for place in new:
+            fresh = {ref for site in paths[place] if (ref := queue_of(site)) is not None} - queues
+            if n_paths + 1 > self.settings.max_paths or len(queues) + len(fresh) > self.settings.max_queues:
+                room[place] = False
+            else:
+                n_paths += 1
+                queues = queues | fresh if fresh else queues
+        return room
+
+    def _reject_overflow(
+        self, batch: ReportBatch, rows: NDArray[np.int64], rejections: dict[int, ReportError]
+    ) -> None:
+        for row in rows.tolist():
+            rejections[row] = ReportError(
+                f"report {batch.index[row]} hops",
+                "one more path or egress queue",
+                f"a window holds {self.settings.max_paths} paths and {self.settings.max_queues} queues",
+                "raise max_paths or max_queues, or look for a device that invents names",
+            )
+        self._count(overflowed=len(rows))
+
+    def _keep(
+        self,
+        batch: ReportBatch,
+        rows: NDArray[np.int64],
+        fingerprints: NDArray[np.uint64],
+        periods: NDArray[np.int64],
+        row_path: NDArray[np.int64],
+        paths: list[Path],
+    ) -> None:
+        if len(rows) == 0:
+            return
+        used = np.unique(batch.flow[rows])
+        flow = np.zeros(len(batch.flow_keys), np.int32)
+        flow[used] = self._flows.numbers([batch.flow_keys[number] for number in used.tolist()])
+        used = np.unique(row_path)
+        path = np.zeros(len(paths), np.int32)
+        path[used] = self._paths.numbers([paths[number] for number in used.tolist()])
+        self._queues.update(
+            ref for number in used.tolist() for site in paths[number] if (ref := queue_of(site)) is not None
+        )
+        grown = len(self._flows) - len(self._before_ns)
+        if grown > 0:
+            self._before_ns = np.concatenate((self._before_ns, np.full(grown, NEVER_NS, np.int64)))
+        offset, hops = take_rows(batch.hop_offset, rows)
+        samples = Samples(
+            ts_ns=batch.ts_ns[rows],
+            fingerprint=fingerprints,
+            flow=flow[batch.flow[rows]],
+            path=path[row_path],
+            packet_bytes=batch.packet_bytes[rows].astype(np.int32),
+            true_bytes=batch.packet_bytes[rows] / batch.sampling_rate[rows],
+            stands_for=np.ones(len(rows), np.int32),
+            hop_offset=offset,
+            queue_bytes=batch.queue_bytes[hops],
+            residence_ns=self._residence_ns(batch.ingress_ns[hops], batch.egress_ns[hops]),
+            marked=batch.marked[hops],
+        )
+        for period in np.unique(periods).tolist():
+            part = thinned(samples.take(np.flatnonzero(periods == period)), self._level)
+            self._store.append(period, part)
+        first_ns = int(samples.ts_ns.min())
+        self._first_ns = first_ns if self._first_ns is None else min(self._first_ns, first_ns)
+        for period in self._timeline.record(periods):
+            self._expire(period)
+        self._hold_to_limits()
+
+    def _residence_ns(self, ingress_ns: NDArray[np.int64], egress_ns: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Time within each switch, by its own clock alone; -1 where it is not told or runs backwards."""
+        told = (ingress_ns != MISSING_NS) & (egress_ns != MISSING_NS)
+        residence = egress_ns - ingress_ns
+        self._count(negative_latencies=int(np.count_nonzero(told & (residence < 0))))
+        return np.where(told & (residence >= 0), np.minimum(residence, _MOST_NS), -1).astype(np.int32)
+
+    def _expire(self, period: int) -> None:
+        for part in self._store.pop(period):
+            live = part.flow >= 0
+            np.maximum.at(self._before_ns, part.flow[live], part.ts_ns[live])
+        self._merged_flows.pop(period, None)
+
+    def _hold_to_limits(self) -> None:
+        settings = self.settings
+        if self._level and self._store.rows < _THIN_BACK * settings.max_reports:
+            self._level -= 1
+        while self._store.rows > settings.max_reports:
+            self._level += 1
+            before = self._store.rows
+            self._store.thin(self._level)
+            self._count(thinned=before - self._store.rows)
+        if len(self._flows) > settings.max_flows:
+            self._evict()
+
+    def _evict(self) -> None:
+        """Forget flows without reports, then merge the smallest (of equals, the longest silent) by class."""
+        n = len(self._flows)
+        held_bytes, last_ns = np.zeros(n), np.full(n, NEVER_NS, np.int64)
+        for part in self._store:
+            live = part.flow >= 0
+            held_bytes += np.bincount(part.flow[live], part.true_bytes[live], minlength=n)
+            np.maximum.at(last_ns, part.flow[live], part.ts_ns[live])
+        by_size = np.lexsort((last_ns, held_bytes))[::-1]
+        room = max(int(_EVICT_TO * self.settings.max_flows), 1)
+        kept = np.sort(by_size[:room][held_bytes[by_size[:room]] > 0])
+        gone = by_size[room:][held_bytes[by_size[room:]] > 0]
+        large = held_bytes >= self.settings.elephant_bytes
+        renumbered = self._flows.keep(kept)
+        merged = np.where(large, merged_flow(FlowClass.ELEPHANT), merged_flow(FlowClass.MOUSE))
+        self._store.renumber(flow=np.where(renumbered == GONE, merged, renumbered).astype(np.int32))
+        self._before_ns = self._before_ns[kept]
+        settings = self.settings
+        for flow in gone.tolist():
+            period = (int(last_ns[flow]) - settings.origin_ns) // settings.period_ns
+            counts = self._merged_flows.setdefault(period, np.zeros(len(FlowClass), np.int64))
+            counts[FlowClass.ELEPHANT if large[flow] else FlowClass.MOUSE] += 1
+        self._count(evicted=len(gone))
+
+    def _sweep(self) -> None:
+        """Forget paths and queues that no report in the window uses."""
+        used = used_numbers((part.path for part in self._store), len(self._paths))
+        self._store.renumber(path=self._paths.keep(np.flatnonzero(used)))
+        self._queues = {
+            ref for path in self._paths.keys for site in path if (ref := queue_of(site)) is not None
+        }
+
+    def _count(self, **more: int) -> None:
+        counters = self._counters
+        self._counters = replace(
+            counters, **{name: getattr(counters, name) + add for name, add in more.items()}
+        )
