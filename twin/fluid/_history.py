@@ -1,99 +1,139 @@
-"""Delayed values: ring buffers of what each port and each sender did, read back at exact or in-between times.
+"""Delayed values: rings of what each port and each sender did, read back at stored or in-between times.
 
-Floats and arrays only; must import nothing but numba, numpy and the kernels' layout.
+Floats and arrays only; must import nothing but numba, numpy and the kernels' neighbours.
 
-A ring is ``float64[row, LANES]`` a port or slot, its length a power of two, so that a time index wraps with a mask.
-Row n holds time n·dt. Between rows values are linear, which is second order, like the scheme.
+Row n of a ring holds time n·dt; its length is a power of two, so that an index wraps with a mask. Between rows
+values are linear, which is second order, like the scheme. ``now`` is the step being computed: rows up to now − 1
+are there, so no delay is shorter than a step.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
-from numpy.typing import NDArray
-
-from twin.fluid._layout import HISTORY_LOG, HISTORY_MARK, HISTORY_QUEUE, LANES, NO_MARK
-
-Floats = NDArray[np.float64]
-
-
-@njit(cache=True, nogil=True)
-def read_fixed(rings: Floats, rates: Floats, scratch: Floats, port_base: int, slot_base: int, row: int) -> None:
-    """One port's p and −log(1 − p) and the sender's rate at one stored row: rows P, L, R of ``scratch``.
-
-    ``p`` combines with what is there already (several ports on a path): 1 − Π(1 − p_e).
-    """
-    at = (port_base + row) * 3 * LANES
-    for k in range(LANES):
-        p = scratch[k]
-        e = rings[at + HISTORY_MARK * LANES + k]
-        scratch[k] = p + e - p * e
-        scratch[LANES + k] += rings[at + HISTORY_LOG * LANES + k]
-    at = (slot_base + row) * LANES
-    for k in range(LANES):
-        scratch[2 * LANES + k] = rates[at + k]
+from twin.fluid._arrays import Floats
+from twin.fluid._layout import (
+    DELAY,
+    LOG,
+    MARK,
+    NO_MARK,
+    PAST_LOG,
+    PAST_MARK,
+    PAST_QUEUE,
+    QUEUE,
+    L,
+    P,
+    R,
+)
+from twin.fluid._math import kernel
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def read_last_port(
-    rings: Floats, scratch: Floats, port_base: int, mask: int, now: int, delay: float, per_packet: float
+@kernel
+def remember(lanes: int, ports: Floats, port: int, rings: Floats, row: int) -> None:
+    """A port's queue, p and −log(1 − p) into its ring."""
+    for k in range(lanes):
+        rings[row, PAST_QUEUE + k] = ports[port, QUEUE + k]
+        rings[row, PAST_MARK + k] = ports[port, MARK + k]
+        rings[row, PAST_LOG + k] = ports[port, LOG + k]
+
+
+@kernel
+def nothing_known(lanes: int, scratch: Floats, seen: float) -> None:
+    """Before the first feedback: p and −log(1 − p) at ``seen`` (0 where ports are about to be added)."""
+    for k in range(lanes):
+        scratch[P + k] = seen
+        scratch[L + k] = seen
+
+
+@kernel
+def add_port(lanes: int, scratch: Floats, rings: Floats, row: int) -> None:
+    """One more port of the path at a stored row: p = 1 − Π(1 − p_e), the logarithms add."""
+    for k in range(lanes):
+        p = scratch[P + k]
+        e = rings[row, PAST_MARK + k]
+        scratch[P + k] = p + e - p * e
+        scratch[L + k] += rings[row, PAST_LOG + k]
+
+
+@kernel
+def stored_rate(lanes: int, scratch: Floats, rates: Floats, row: int) -> None:
+    """The sender's rate at a stored row."""
+    for k in range(lanes):
+        scratch[R + k] = rates[row, k]
+
+
+@kernel
+def add_last_port(
+    lanes: int,
+    scratch: Floats,
+    rings: Floats,
+    base: int,
+    mask: int,
+    now: int,
+    delay: float,
+    per_packet: float,
 ) -> None:
-    """The port nearest the receiver, ``delay`` steps back for every lane; adds its wait to the lanes' delay.
+    """The port nearest the receiver, ``delay`` steps back for every lane; its wait joins the lanes' delay.
 
-    ``per_packet`` is the time a packet takes there, in steps.
+    ``base`` is the port's first ring row, ``per_packet`` the time a packet takes there, in steps.
     """
     back = min(delay, float(now))
     whole = int(back)
     part = back - whole
-    near = (port_base + ((now - whole) & mask)) * 3 * LANES
-    far = (port_base + (max(now - whole - 1, 0) & mask)) * 3 * LANES
-    for k in range(LANES):
-        scratch[k] = rings[near + LANES + k] + part * (rings[far + LANES + k] - rings[near + LANES + k])
-        scratch[LANES + k] = rings[near + 2 * LANES + k] + part * (
-            rings[far + 2 * LANES + k] - rings[near + 2 * LANES + k]
-        )
-        queue = rings[near + k] + part * (rings[far + k] - rings[near + k])
-        scratch[3 * LANES + k] = delay + queue * per_packet
+    near = base + ((now - whole) & mask)
+    far = base + (max(now - whole - 1, 0) & mask)
+    for k in range(lanes):
+        p = rings[near, PAST_MARK + k]
+        scratch[P + k] = p + part * (rings[far, PAST_MARK + k] - p)
+        log = rings[near, PAST_LOG + k]
+        scratch[L + k] = log + part * (rings[far, PAST_LOG + k] - log)
+        queue = rings[near, PAST_QUEUE + k]
+        scratch[DELAY + k] = delay + (queue + part * (rings[far, PAST_QUEUE + k] - queue)) * per_packet
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def read_earlier_port(
-    rings: Floats, scratch: Floats, port_base: int, mask: int, now: int, longest: int, per_packet: float
+@kernel
+def add_earlier_port(
+    lanes: int,
+    scratch: Floats,
+    rings: Floats,
+    base: int,
+    mask: int,
+    now: int,
+    longest: int,
+    per_packet: float,
 ) -> None:
-    """A port further up the path, each lane at its own delay; adds its wait to the lanes' delay."""
+    """A port further up the path, each lane at its own delay; its wait joins the lanes' delay."""
     limit = float(min(now, longest))
-    for k in range(LANES):
-        delay = scratch[3 * LANES + k]
+    for k in range(lanes):
+        delay = scratch[DELAY + k]
         back = delay if delay < limit else limit
         whole = int(back)
         part = back - whole
-        near = (port_base + ((now - whole) & mask)) * 3 * LANES + k
-        far = (port_base + (max(now - whole - 1, 0) & mask)) * 3 * LANES + k
-        p = scratch[k]
-        e = rings[near + HISTORY_MARK * LANES]
-        e += part * (rings[far + HISTORY_MARK * LANES] - e)
-        scratch[k] = p + e - p * e
-        log = rings[near + HISTORY_LOG * LANES]
-        scratch[LANES + k] += log + part * (rings[far + HISTORY_LOG * LANES] - log)
-        queue = rings[near + HISTORY_QUEUE * LANES]
-        scratch[3 * LANES + k] = delay + (queue + part * (rings[far + HISTORY_QUEUE * LANES] - queue)) * per_packet
+        near = base + ((now - whole) & mask)
+        far = base + (max(now - whole - 1, 0) & mask)
+        p = scratch[P + k]
+        e = rings[near, PAST_MARK + k]
+        e += part * (rings[far, PAST_MARK + k] - e)
+        scratch[P + k] = p + e - p * e
+        log = rings[near, PAST_LOG + k]
+        scratch[L + k] += log + part * (rings[far, PAST_LOG + k] - log)
+        queue = rings[near, PAST_QUEUE + k]
+        queue += part * (rings[far, PAST_QUEUE + k] - queue)
+        scratch[DELAY + k] = delay + queue * per_packet
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def read_rate(
-    rates: Floats, scratch: Floats, slot_base: int, mask: int, now: int, age: int, longest: int
+@kernel
+def delayed_rate(
+    lanes: int, scratch: Floats, rates: Floats, base: int, mask: int, now: int, age: int, longest: int
 ) -> None:
     """The sender's rate each lane's delay ago, never before its start; lanes without feedback yet see no mark."""
     limit = float(min(age, longest))
-    for k in range(LANES):
-        delay = scratch[3 * LANES + k]
+    for k in range(lanes):
+        delay = scratch[DELAY + k]
         back = delay if delay < limit else limit
         whole = int(back)
         part = back - whole
-        near = (slot_base + ((now - whole) & mask)) * LANES + k
-        far = (slot_base + (max(now - whole - 1, now - age) & mask)) * LANES + k
-        rate = rates[near]
-        scratch[2 * LANES + k] = rate + part * (rates[far] - rate)
+        rate = rates[base + ((now - whole) & mask), k]
+        before = rates[base + (max(now - whole - 1, now - age) & mask), k]
+        scratch[R + k] = rate + part * (before - rate)
         early = delay > age
-        scratch[k] = NO_MARK if early else scratch[k]
-        scratch[LANES + k] = NO_MARK if early else scratch[LANES + k]
+        scratch[P + k] = NO_MARK if early else scratch[P + k]
+        scratch[L + k] = NO_MARK if early else scratch[L + k]

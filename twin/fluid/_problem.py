@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.errors import ParameterError, ScenarioError
-from twin.fluid._kernels import Clock, Fabric, Groups, Sender
+from twin.fluid._arrays import Clock, Fabric, Groups, Sender
 from twin.scenario import Scenario
 
 # What the reference switches (ns-3 RoCEv2) set aside of their buffer a port, and where a pause ends.
@@ -174,7 +174,9 @@ def _groups(
     for group, flow in enumerate(first_flow):
         path = list(paths[flow])
         hops[group, : len(path) - 1] = [port_of[port] for port in path[1:]]
-        last = min(float(flows.payload_bytes[flow]), scenario.mtu_payload_bytes) + scenario.wire_overhead_bytes
+        last = (
+            min(float(flows.payload_bytes[flow]), scenario.mtu_payload_bytes) + scenario.wire_overhead_bytes
+        )
         way = float(delays[path].sum())
         round_trip[group] = 2 * way + float(np.sum((packet + scenario.ack_wire_bytes) / rates[path]))
         acks = float(np.sum(scenario.ack_wire_bytes / rates[path]))
@@ -226,9 +228,7 @@ def _fabric(
     return fabric, len(reserved)
 
 
-def _clock(
-    scenario: Scenario, groups: Groups, fabric: Fabric, sender: Sender, step_s: float | None
-) -> Clock:
+def _clock(scenario: Scenario, groups: Groups, fabric: Fabric, sender: Sender, step_s: float | None) -> Clock:
     """The step: 5 µs where only the delay equations move, 1 µs where flows come and go or the delay moves too.
 
     Never coarser than a quarter of the sender's fastest time constant, and a whole fraction of a given delay, so
@@ -259,7 +259,9 @@ def _clock(
     if delay_steps:
         rows = delay_steps + 2
     else:
-        waits = np.where(groups.hops >= 0, fabric.buffer / fabric.capacity[fabric.nics :][groups.hops], 0.0).sum(axis=1)
+        waits = np.where(
+            groups.hops >= 0, fabric.buffer / fabric.capacity[fabric.nics :][groups.hops], 0.0
+        ).sum(axis=1)
         rows = int(np.max(groups.round_trip + waits) / step) + 4
         rows = min(rows, steps + 4, LONGEST_RING)
     return Clock(

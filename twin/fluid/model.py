@@ -10,25 +10,26 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.fluid import _kernels
-from twin.fluid._kernels import Buffers
+from twin.fluid._arrays import Buffers
 from twin.fluid._layout import (
     CANDIDATE_ROWS,
+    CONTENT_ROWS,
     DELIVERED,
     HISTOGRAM_BINS,
     HISTOGRAM_FIRST,
     HISTOGRAM_SHIFT,
+    HISTORY_ROWS,
     KMAX,
     KMIN,
     LANES,
     LOST,
     MARKED,
-    NOT_FINITE,
     PAUSE_TIME,
     PEAK,
     PMAX,
     PORT_ROWS,
     QUEUE_SUM,
+    SCRATCH_ROWS,
     SENDER_ROWS,
     SHARE,
     SLOPE,
@@ -37,6 +38,7 @@ from twin.fluid._layout import (
     TALLY_ROWS,
 )
 from twin.fluid._problem import Problem, build
+from twin.fluid._run import run
 from twin.result import ELEPHANT_FROM_BYTES, MOUSE_BELOW_BYTES, Prediction, Slowdown, SolveStatus, Trajectory
 from twin.scenario import Scenario
 from twin.watermark import Watermark
@@ -90,19 +92,19 @@ def _allocate(problem: Problem, *, trace: bool) -> Buffers:
     count, hops = groups.hops.shape
     ports, senders = len(fabric.home), len(fabric.capacity)
     slots = max(1, min(count, HISTORY_LIMIT_BYTES // (clock.ring * LANES * 8)))
-    sender_rows = np.zeros((senders, SENDER_ROWS, LANES))
-    sender_rows[:, SHARE] = 1.0
+    senders_at_start = np.zeros((senders, SENDER_ROWS * LANES))
+    senders_at_start[:, SHARE : SHARE + LANES] = 1.0
     return Buffers(
-        slots=np.zeros(slots * SLOT_ROWS * LANES),
-        content=np.zeros(slots * hops * 2 * LANES),
-        ports=np.zeros(ports * PORT_ROWS * LANES),
-        senders=sender_rows.ravel(),
-        use=np.zeros(problem.switches * LANES),
-        rings=np.zeros(ports * clock.ring * 3 * LANES),
+        slots=np.zeros((slots, SLOT_ROWS * LANES)),
+        content=np.zeros((slots * hops, CONTENT_ROWS * LANES)),
+        ports=np.zeros((ports, PORT_ROWS * LANES)),
+        senders=senders_at_start,
+        use=np.zeros((problem.switches, LANES)),
+        rings=np.zeros((ports * clock.ring, HISTORY_ROWS * LANES)),
         # Not zeroed: the system gives a page only where a slot is used.
-        rates=np.empty(slots * clock.ring * LANES),
+        rates=np.empty((slots * clock.ring, LANES)),
         tally=np.zeros(TALLY_ROWS * LANES),
-        scratch=np.zeros(8 * LANES),
+        scratch=np.zeros(SCRATCH_ROWS * LANES),
         histogram=np.zeros((LANES, HISTOGRAM_BINS), dtype=np.int32),
         trace=np.zeros((clock.steps + 1 if trace else 0, len(problem.monitored), LANES), dtype=np.float32),
         finish=np.full((count, LANES), np.inf),
@@ -111,21 +113,21 @@ def _allocate(problem: Problem, *, trace: bool) -> Buffers:
 
 def _run(problem: Problem, block: Sequence[Watermark], buffers: Buffers) -> bool:
     packet = problem.packet_bytes
-    rows = np.empty((CANDIDATE_ROWS, LANES))
+    rows = np.empty(CANDIDATE_ROWS * LANES)
     for lane in range(LANES):
         watermark = block[min(lane, len(block) - 1)]
         kmin, kmax = watermark.kmin_bytes / packet, watermark.kmax_bytes / packet
-        rows[KMIN, lane] = kmin
-        rows[KMAX, lane] = kmax
-        rows[SLOPE, lane] = watermark.pmax / (kmax - kmin)
-        rows[PMAX, lane] = min(watermark.pmax, SURE_MARK)
+        rows[KMIN + lane] = kmin
+        rows[KMAX + lane] = kmax
+        rows[SLOPE + lane] = watermark.pmax / (kmax - kmin)
+        rows[PMAX + lane] = min(watermark.pmax, SURE_MARK)
     return bool(
-        _kernels.run(
+        run(
             problem.groups,
             problem.fabric,
             problem.sender,
             problem.clock,
-            rows.ravel(),
+            rows,
             problem.monitored,
             packet,
             buffers,
@@ -141,17 +143,17 @@ def _read(
     clock, packet = problem.clock, problem.packet_bytes
     samples = clock.window_end - clock.window_begin
     window_s = samples * clock.step
-    tally = buffers.tally.reshape(TALLY_ROWS, LANES)
-    sums = buffers.ports.reshape(-1, PORT_ROWS, LANES)[problem.monitored, QUEUE_SUM]
+    tally = buffers.tally
+    sums = buffers.ports[problem.monitored, QUEUE_SUM : QUEUE_SUM + LANES]
     port_means = sums / samples * packet
     predictions = []
     for lane, watermark in enumerate(block):
-        figures = (*tally[:, lane], *port_means[:, lane])
+        figures = (*tally[lane::LANES], *port_means[:, lane])
         if not np.all(np.isfinite(figures)):
             predictions.append(Prediction.failed(watermark, SolveStatus.DIVERGED))
             continue
-        peak = float(tally[PEAK, lane]) * packet
-        delivered = float(tally[DELIVERED, lane])
+        peak = float(tally[PEAK + lane]) * packet
+        delivered = float(tally[DELIVERED + lane])
         predictions.append(
             Prediction(
                 watermark=watermark,
@@ -160,9 +162,9 @@ def _read(
                 queue_p99_bytes=min(_quantile_bytes(buffers.histogram[lane], 0.99), peak),
                 queue_peak_bytes=peak,
                 goodput_bytes_per_s=delivered * scenario.mtu_payload_bytes / window_s,
-                marked_fraction=min(float(tally[MARKED, lane]) / delivered, 1.0) if delivered > 0 else 0.0,
-                loss_bytes=float(tally[LOST, lane]) * packet,
-                pfc_pause_s=float(tally[PAUSE_TIME, lane]),
+                marked_fraction=min(float(tally[MARKED + lane]) / delivered, 1.0) if delivered > 0 else 0.0,
+                loss_bytes=float(tally[LOST + lane]) * packet,
+                pfc_pause_s=float(tally[PAUSE_TIME + lane]),
                 slowdown=_slowdowns(scenario, buffers.finish[problem.group_of_flow, lane]),
                 port_queue_mean_bytes=tuple(port_means[:, lane].tolist()),
             )
@@ -196,7 +198,9 @@ def _slowdowns(scenario: Scenario, finish_s: Floats) -> Mapping[str, Slowdown]:
         "elephant": size >= ELEPHANT_FROM_BYTES,
     }
     return {
-        name: Slowdown(int(chosen.sum()), float(ratio[chosen].mean()), float(np.quantile(ratio[chosen], 0.99)))
+        name: Slowdown(
+            int(chosen.sum()), float(ratio[chosen].mean()), float(np.quantile(ratio[chosen], 0.99))
+        )
         for name, chosen in classes.items()
         if chosen.any()
     }

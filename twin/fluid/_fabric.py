@@ -1,0 +1,227 @@
+"""What happens between senders and receivers in a step: NICs, ports, loss, PFC; floats and arrays only.
+
+Must import nothing but numba, numpy and its neighbours. Everything is an amount of packets per step, so what
+leaves one place arrives in the next and nothing is lost to rounding. Loops are short and touch few arrays: LLVM
+gives up vectorising where it would have to prove that many do not overlap.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin.fluid._arrays import Floats
+from twin.fluid._layout import (
+    ARRIVED,
+    CARRIED,
+    CURRENT,
+    HELD,
+    HISTOGRAM_BINS,
+    HISTOGRAM_FIRST,
+    HISTOGRAM_SHIFT,
+    KEPT,
+    LEFT,
+    LOAD,
+    LOST,
+    MARK,
+    MARKED,
+    PASSED,
+    PASSED_ON,
+    PAUSE_TIME,
+    PAUSED,
+    PEAK,
+    QUEUE,
+    QUEUE_SUM,
+    SENDING,
+    SENT,
+    SHARE,
+    TINY,
+    W0,
+    W1,
+    W2,
+    WAITING,
+)
+from twin.fluid._math import kernel
+
+
+@kernel
+def offer(lanes: int, slots: Floats, slot: int, senders: Floats, nic: int, count: float) -> None:
+    """Adds what a group wants to send to its NIC's load."""
+    for k in range(lanes):
+        wanted = count * slots[slot, CURRENT + k]
+        senders[nic, LOAD + k] += wanted if slots[slot, LEFT + k] > 0.0 else 0.0
+
+
+@kernel
+def share_nic(lanes: int, senders: Floats, nic: int, capacity: float, reverse: int, acks: float) -> None:
+    """The part of its load a NIC carries: all, its capacity less acknowledgements, or nothing while paused.
+
+    ``acks`` is capacity taken a packet that ``reverse`` carried in the last step.
+    """
+    for k in range(lanes):
+        room = capacity - acks * senders[reverse, CARRIED + k]
+        load = senders[nic, LOAD + k]
+        share = room / load if load > room else 1.0
+        senders[nic, SHARE + k] = share * (1.0 - senders[nic, PAUSED + k])
+        senders[nic, LOAD + k] = 0.0
+    for k in range(lanes):
+        senders[nic, CARRIED + k] = 0.0
+
+
+@kernel
+def send(
+    lanes: int, slots: Floats, slot: int, senders: Floats, nic: int, scratch: Floats, duration: float
+) -> None:
+    """What a group puts on the wire in a step (trapezoid), out of what is left.
+
+    Leaves what was left before in row W0 and what the rates alone would have sent in W1.
+    """
+    half = 0.5 * duration
+    for k in range(lanes):
+        scratch[W2 + k] = senders[nic, SHARE + k]
+    for k in range(lanes):
+        left = slots[slot, LEFT + k]
+        rate = slots[slot, CURRENT + k] * scratch[W2 + k]
+        rate = rate if left > 0.0 else 0.0
+        wanted = half * (slots[slot, SENDING + k] + rate)
+        sent = left if wanted > left else wanted
+        slots[slot, SENDING + k] = rate
+        slots[slot, LEFT + k] = left - sent
+        slots[slot, SENT + k] = sent
+        scratch[W0 + k] = left
+        scratch[W1 + k] = wanted
+
+
+@kernel
+def copy_row(lanes: int, into: Floats, to: int, at: int, source: Floats, from_: int, row: int) -> None:
+    """One row of an entry to one of another."""
+    for k in range(lanes):
+        into[to, at + k] = source[from_, row + k]
+
+
+@kernel
+def add_row(
+    lanes: int, into: Floats, to: int, at: int, source: Floats, from_: int, row: int, factor: float
+) -> None:
+    """One row of an entry, times a factor, added to one of another."""
+    for k in range(lanes):
+        into[to, at + k] += factor * source[from_, row + k]
+
+
+@kernel
+def serve(
+    lanes: int,
+    ports: Floats,
+    port: int,
+    senders: Floats,
+    sender: int,
+    capacity: float,
+    reverse: int,
+    acks: float,
+    scratch: Floats,
+) -> None:
+    """Equation (4) for one port over a step: what was there and came, less what left.
+
+    ``capacity`` packets fit a step, ``acks`` of them a packet that ``reverse`` carried. Row W1 holds the room for
+    what stays (``fit``); what does not fit is left in W1, what was marked among what left in W2. A queue at its
+    limit drains again as soon as less comes than leaves.
+    """
+    for k in range(lanes):
+        room = capacity - acks * senders[reverse, CARRIED + k]
+        scratch[W0 + k] = room * (1.0 - senders[sender, PAUSED + k])
+    for k in range(lanes):
+        work = ports[port, QUEUE + k] + ports[port, ARRIVED + k]
+        served = scratch[W0 + k] if work > scratch[W0 + k] else work
+        rest = work - served
+        kept = scratch[W1 + k] if rest > scratch[W1 + k] else rest
+        over = 1.0 / (work + TINY)
+        ports[port, KEPT + k] = kept * over
+        ports[port, PASSED + k] = served * over
+        ports[port, QUEUE + k] = kept
+        ports[port, ARRIVED + k] = 0.0
+        scratch[W0 + k] = served
+        scratch[W1 + k] = rest - kept
+        scratch[W2 + k] = served * ports[port, MARK + k]
+    for k in range(lanes):
+        senders[sender, CARRIED + k] = scratch[W0 + k]
+
+
+@kernel
+def fit(
+    lanes: int, ports: Floats, port: int, use: Floats, switch: int, buffer: float, scratch: Floats
+) -> None:
+    """Row W1 = packets that may stay at a port: the switch's buffer less what its other queues hold."""
+    for k in range(lanes):
+        room = buffer - (use[switch, k] - ports[port, QUEUE + k])
+        scratch[W1 + k] = 0.0 if room < 0.0 else room
+
+
+@kernel
+def count_step(lanes: int, tally: Floats, scratch: Floats) -> None:
+    """What ``serve`` left behind, into the tally."""
+    for k in range(lanes):
+        tally[LOST + k] += scratch[W1 + k]
+        tally[MARKED + k] += scratch[W2 + k]
+
+
+@kernel
+def pass_on(
+    lanes: int, content: Floats, at: int, source: Floats, from_: int, row: int, count: float, ports: Floats, port: int
+) -> None:  # fmt: skip
+    """A group's packets through one port, mixed evenly with the others' there: what waits and what went on."""
+    for k in range(lanes):
+        content[at, WAITING + k] += count * source[from_, row + k]
+    for k in range(lanes):
+        here = content[at, WAITING + k]
+        content[at, WAITING + k] = here * ports[port, KEPT + k]
+        content[at, PASSED_ON + k] = here * ports[port, PASSED + k]
+
+
+@kernel
+def pause(
+    lanes: int,
+    senders: Floats,
+    sender: int,
+    links: float,
+    use: Floats,
+    switch: int,
+    pool: float,
+    resume: float,
+    tally: Floats,
+    duration: float,
+) -> None:
+    """PFC: a switch holds a sender whose packets exceed an eighth of the free pool, until well below it."""
+    per_link = 1.0 / links
+    for k in range(lanes):
+        free = (pool - use[switch, k]) * 0.125
+        free = 0.0 if free < 0.0 else free
+        held = senders[sender, HELD + k] * per_link
+        was = senders[sender, PAUSED + k]
+        off = was if held > free - resume else 0.0
+        off = off if held > 0.0 else 0.0
+        senders[sender, PAUSED + k] = 1.0 if held > free else off
+        senders[sender, HELD + k] = 0.0
+    for k in range(lanes):
+        tally[PAUSE_TIME + k] += links * duration * senders[sender, PAUSED + k]
+
+
+@kernel
+def observe(
+    lanes: int,
+    ports: Floats,
+    port: int,
+    tally: Floats,
+    histogram: NDArray[np.int32],
+    single: NDArray[np.float32],
+    words: NDArray[np.uint32],
+    unit: float,
+) -> None:
+    """One monitored queue into sum, peak and histogram; ``unit`` bytes a packet, ``words`` the bits of ``single``."""
+    for k in range(lanes):
+        queue = ports[port, QUEUE + k]
+        ports[port, QUEUE_SUM + k] += queue
+        tally[PEAK + k] = queue if queue > tally[PEAK + k] else tally[PEAK + k]
+        single[k] = queue * unit + 1.0
+    for k in range(lanes):
+        bin_ = np.int64(words[k] >> np.uint32(HISTOGRAM_SHIFT)) - HISTOGRAM_FIRST
+        histogram[k, min(max(bin_, 0), HISTOGRAM_BINS - 1)] += 1

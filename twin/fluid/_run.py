@@ -1,0 +1,330 @@
+"""The loop over time steps and live flow groups; floats and arrays only.
+
+Must import nothing but numba, numpy and its neighbours. A step: senders look back and move (Heun), NICs share,
+ports serve what came, packets move on one hop, switches pause. A hop takes one step; the rest of the way is in the
+feedback delay, as in the paper.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin.fluid import _fabric as wires
+from twin.fluid import _history as history
+from twin.fluid._arrays import Buffers, Clock, Fabric, Floats, Groups, Ints, Sender
+from twin.fluid._kernels import feedback_terms, heun, keep_terms, mark_port
+from twin.fluid._layout import (
+    ALPHA,
+    ARRIVED,
+    CANDIDATE_ROWS,
+    CARRIED,
+    CURRENT,
+    DELIVERED,
+    HELD,
+    LANES,
+    LEFT,
+    NO_MARK,
+    NOT_FINITE,
+    PASSED_ON,
+    QUEUE,
+    SENDING,
+    SENT,
+    SHARE,
+    TARGET,
+    W0,
+    W1,
+    WAITING,
+    L,
+    P,
+    R,
+)
+from twin.fluid._math import kernel
+
+SWEEP_STEPS = 64  # how often finished groups give their slots back
+DRAINED_PACKETS = 1e-3
+
+
+@kernel
+def run(
+    groups: Groups,
+    fabric: Fabric,
+    sender: Sender,
+    clock: Clock,
+    candidates: Floats,
+    monitored: Ints,
+    packet_bytes: float,
+    buffers: Buffers,
+) -> bool:
+    """The whole run of one block of candidates; False where it ran out of slots."""
+    # Taken out of their tuples once: numba counts references at every access.
+    slots, content, ports, senders, use = (
+        buffers.slots,
+        buffers.content,
+        buffers.ports,
+        buffers.senders,
+        buffers.use,
+    )
+    rings, rates, tally, scratch, finish = (
+        buffers.rings,
+        buffers.rates,
+        buffers.tally,
+        buffers.scratch,
+        buffers.finish,
+    )
+    histogram, trace = buffers.histogram, buffers.trace
+    start, line_rate, count, nic_of = groups.start, groups.line_rate, groups.count, groups.nic
+    round_trip, tail, hops, hop_count = groups.round_trip, groups.tail, groups.hops, groups.hop_count
+    size, start_rate = groups.size, groups.start_rate
+    capacity, links, reverse, home, into = (
+        fabric.capacity,
+        fabric.links,
+        fabric.reverse,
+        fabric.home,
+        fabric.into,
+    )
+    pool, nics, pfc, track = fabric.pool, fabric.nics, fabric.pfc, clock.track
+    lanes = candidates.size // CANDIDATE_ROWS
+    step, ring, mask = clock.step, clock.ring, clock.ring - 1
+    most_hops = hops.shape[1]
+    tallies = tally.reshape((1, tally.size))
+    words = scratch.view(np.uint64)
+    single = np.zeros(LANES, np.float32)
+    single_words = single.view(np.uint32)
+
+    group_of = np.zeros(slots.shape[0], np.int64)
+    begun = np.zeros(slots.shape[0], np.int64)
+    check = np.zeros(slots.shape[0], np.int64)  # the step before which no lane of a slot can finish
+    sending = np.zeros(slots.shape[0], np.bool_)
+    live = np.zeros(slots.shape[0], np.int64)
+    free = np.arange(slots.shape[0] - 1, -1, -1)
+    live_total, free_total, arriving = 0, slots.shape[0], 0
+
+    for e in range(ports.shape[0]):
+        mark_port(lanes, ports, e, candidates, scratch, words)
+        history.remember(lanes, ports, e, rings, e * ring)
+    for n in range(clock.steps):
+        now = n + 1
+        begin = n * step
+        counted = 1.0 if clock.window_begin <= n < clock.window_end else 0.0
+        while arriving < start.size and start[arriving] < begin + step:
+            if free_total == 0:
+                return False
+            free_total -= 1
+            slot = free[free_total]
+            live[live_total] = slot
+            live_total += 1
+            group_of[slot], begun[slot], check[slot], sending[slot] = arriving, n, n, True
+            admit(lanes, sender, slots, slot, scratch, start_rate[arriving], size[arriving])
+            nic = nic_of[arriving]
+            for k in range(lanes):
+                rates[slot * ring + (n & mask), k] = start_rate[arriving]
+                slots[slot, SENDING + k] = start_rate[arriving] * senders[nic, SHARE + k]
+            content[slot * most_hops : (slot + 1) * most_hops] = 0.0
+            arriving += 1
+        for i in range(live_total):
+            slot = live[i]
+            group = group_of[slot]
+            if sending[slot]:
+                # What the sender knows by now: p, L, R.
+                if clock.delay_steps > 0:
+                    past = now - clock.delay_steps
+                    if past >= begun[slot]:
+                        history.nothing_known(lanes, scratch, 0.0)
+                        for hop in range(hop_count[group]):
+                            history.add_port(lanes, scratch, rings, hops[group, hop] * ring + (past & mask))
+                        history.stored_rate(lanes, scratch, rates, slot * ring + (past & mask))
+                    else:
+                        history.nothing_known(lanes, scratch, NO_MARK)
+                        history.stored_rate(lanes, scratch, rates, slot * ring + (begun[slot] & mask))
+                else:
+                    longest = ring - 2
+                    last = hop_count[group] - 1
+                    e = hops[group, last]
+                    base = min(max(round_trip[group] / step, 1.0), float(longest))
+                    per_packet = 1.0 / (capacity[nics + e] * step)
+                    history.add_last_port(lanes, scratch, rings, e * ring, mask, now, base, per_packet)
+                    for hop in range(last - 1, -1, -1):
+                        e = hops[group, hop]
+                        per_packet = 1.0 / (capacity[nics + e] * step)
+                        history.add_earlier_port(
+                            lanes, scratch, rings, e * ring, mask, now, longest, per_packet
+                        )
+                    age = now - begun[slot]
+                    history.delayed_rate(lanes, scratch, rates, slot * ring, mask, now, age, longest)
+                feedback_terms(lanes, sender, scratch)
+                heun(lanes, sender, slots, slot, scratch, line_rate[group], step)
+                wires.offer(lanes, slots, slot, senders, nic_of[group], count[group])
+        for nic in range(nics):
+            acks = fabric.ack_ratio / step if reverse[nic] >= 0 else 0.0
+            wires.share_nic(lanes, senders, nic, capacity[nic] * links[nic], max(reverse[nic], 0), acks)
+        for i in range(live_total):
+            slot = live[i]
+            group = group_of[slot]
+            if sending[slot]:
+                late = max(start[group] - begin, 0.0) if begun[slot] == n else 0.0
+                wires.send(lanes, slots, slot, senders, nic_of[group], scratch, step - late)
+                wires.copy_row(lanes, rates, slot * ring + (now & mask), 0, slots, slot, SENDING)
+                if check[slot] <= n:
+                    fewest = finishing(
+                        lanes, slots, slot, scratch, ports, capacity[nics:], hops[group, : hop_count[group]],
+                        finish[group], begin + late, step - late, tail[group],
+                    )  # fmt: skip
+                    if fewest < np.inf:
+                        check[slot] = now + int(fewest / (line_rate[group] * step))
+                    elif size[group] == np.inf:
+                        check[slot] = clock.steps
+                    else:
+                        sending[slot] = False
+            else:
+                for k in range(lanes):
+                    slots[slot, SENT + k] = 0.0
+            wires.add_row(lanes, ports, hops[group, 0], ARRIVED, slots, slot, SENT, count[group])
+            wires.add_row(lanes, senders, nic_of[group], CARRIED, slots, slot, SENT, count[group])
+            for hop in range(1, hop_count[group]):
+                came = slot * most_hops + hop - 1
+                wires.add_row(lanes, ports, hops[group, hop], ARRIVED, content, came, PASSED_ON, 1.0)
+        for e in range(ports.shape[0]):
+            s = nics + e
+            acks = fabric.ack_ratio if reverse[s] >= 0 else 0.0
+            wires.fit(lanes, ports, e, use, home[e], np.inf if pfc else fabric.buffer, scratch)
+            wires.serve(lanes, ports, e, senders, s, capacity[s] * step, max(reverse[s], 0), acks, scratch)
+            if counted > 0.0:
+                wires.count_step(lanes, tally, scratch)
+                if not track:
+                    wires.add_row(lanes, tallies, 0, DELIVERED, senders, s, CARRIED, 1.0)
+        use[:] = 0.0
+        for e in range(ports.shape[0]):
+            wires.add_row(lanes, use, home[e], 0, ports, e, QUEUE, 1.0)
+            mark_port(lanes, ports, e, candidates, scratch, words)
+            history.remember(lanes, ports, e, rings, e * ring + (now & mask))
+        if track:
+            for i in range(live_total):
+                slot = live[i]
+                group = group_of[slot]
+                last = hop_count[group] - 1
+                # From the receiver backwards: a hop takes what the one before passed on in the last step.
+                for hop in range(last, -1, -1):
+                    at = slot * most_hops + hop
+                    e = hops[group, hop]
+                    if hop > 0:
+                        wires.pass_on(lanes, content, at, content, at - 1, PASSED_ON, 1.0, ports, e)
+                        from_ = nics + hops[group, hop - 1]
+                    else:
+                        wires.pass_on(lanes, content, at, slots, slot, SENT, count[group], ports, e)
+                        from_ = nic_of[group]
+                    if pfc:
+                        wires.add_row(lanes, senders, from_, HELD, content, at, WAITING, 1.0)
+                wires.add_row(
+                    lanes, tallies, 0, DELIVERED, content, slot * most_hops + last, PASSED_ON, counted
+                )
+        if pfc:
+            for s in range(senders.shape[0]):
+                if into[s] >= 0:
+                    wires.pause(
+                        lanes, senders, s, links[s], use, into[s], pool[into[s]], fabric.resume, tally, counted * step
+                    )  # fmt: skip
+        for m in range(monitored.size):
+            e = monitored[m]
+            if counted > 0.0:
+                wires.observe(lanes, ports, e, tally, histogram, single, single_words, packet_bytes)
+            if trace.shape[0] > 0:
+                for k in range(lanes):
+                    trace[now, m, k] = ports[e, QUEUE + k]
+        if now % SWEEP_STEPS == 0 or now == clock.steps:
+            note_divergence(lanes, slots, live, live_total, tally)
+            live_total, free_total = sweep(
+                lanes, content, most_hops, track, sending, live, free, live_total, free_total
+            )
+    return True
+
+
+@kernel
+def admit(
+    lanes: int, sender: Sender, slots: Floats, slot: int, scratch: Floats, rate: float, size: float
+) -> None:
+    """A group begins: its start rate, α as configured, nothing marked yet."""
+    for k in range(lanes):
+        slots[slot, ALPHA + k] = sender.initial_alpha
+        slots[slot, TARGET + k] = rate
+        slots[slot, CURRENT + k] = rate
+        slots[slot, LEFT + k] = size
+        slots[slot, SENT + k] = 0.0
+        scratch[P + k] = NO_MARK
+        scratch[L + k] = NO_MARK
+        scratch[R + k] = rate
+    feedback_terms(lanes, sender, scratch)
+    keep_terms(lanes, slots, slot, scratch)
+
+
+@kernel
+def finishing(
+    lanes: int,
+    slots: Floats,
+    slot: int,
+    scratch: Floats,
+    ports: Floats,
+    port_capacity: Floats,
+    path: Ints,
+    finish: Floats,
+    begun: float,
+    duration: float,
+    tail: float,
+) -> float:
+    """Completion times of lanes whose last packet left in this step; the fewest packets left in any other lane.
+
+    Completion = last packet sent + the queues now ahead of it + the way there and back. inf where no lane has
+    packets left, or all have infinitely many.
+    """
+    fewest = np.inf
+    for k in range(lanes):
+        left = slots[slot, LEFT + k]
+        if left > 0.0:
+            fewest = min(fewest, left)
+        elif finish[k] == np.inf:
+            wait = 0.0
+            for port in path:
+                wait += ports[port, QUEUE + k] / port_capacity[port]
+            finish[k] = begun + duration * scratch[W0 + k] / scratch[W1 + k] + wait + tail
+    return fewest
+
+
+@kernel
+def note_divergence(lanes: int, slots: Floats, live: Ints, live_total: int, tally: Floats) -> None:
+    """NaN into the tally of lanes whose rates or α left the finite numbers, or whose α left [0, 1] by far."""
+    for i in range(live_total):
+        slot = live[i]
+        for k in range(lanes):
+            off = abs(slots[slot, ALPHA + k] - 0.5)
+            total = slots[slot, CURRENT + k] + slots[slot, TARGET + k] + off
+            tally[NOT_FINITE + k] += 0.0 * total if off < 10.0 else np.nan
+
+
+@kernel
+def sweep(
+    lanes: int,
+    content: Floats,
+    most_hops: int,
+    track: bool,
+    sending: NDArray[np.bool_],
+    live: Ints,
+    free: Ints,
+    live_total: int,
+    free_total: int,
+) -> tuple[int, int]:
+    """Gives back the slots of groups that have sent everything and whose packets have all arrived."""
+    kept = 0
+    for i in range(live_total):
+        slot = live[i]
+        busy = sending[slot]
+        if track and not busy:
+            for hop in range(most_hops):
+                for k in range(2 * LANES):
+                    busy = busy or content[slot * most_hops + hop, k] > DRAINED_PACKETS
+        if busy:
+            live[kept] = slot
+            kept += 1
+        else:
+            free[free_total] = slot
+            free_total += 1
+    return kept, free_total
