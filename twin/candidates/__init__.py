@@ -1,0 +1,1 @@
+"""Samplers that propose watermarks; one family, one file a member."""

@@ -1,0 +1,137 @@
+"""Deterministic engines for tests of the search: closed formulas, importable by worker processes."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from twin.result import Prediction, Slowdown, SolveStatus, Trajectory
+from twin.scenario import Scenario
+from twin.watermark import Watermark
+
+HERE = "tests.unit.twin.analytic_engine"
+
+
+class AnalyticEngine:
+    """Queue grows with the thresholds; elephants gain from them by ever less. The best balance is in between.
+
+    Figures scale with the window, lightly and differently per watermark, and a seed moves them by a percent.
+    """
+
+    name = "analytic"
+
+    def predict(self, scenario: Scenario, watermarks: Sequence[Watermark], *, seed: int) -> list[Prediction]:
+        return [self.one(scenario, watermark, seed) for watermark in watermarks]
+
+    def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
+        noise = (
+            np.random.default_rng([seed, watermark.kmin_bytes, watermark.kmax_bytes])
+            .normal(0.0, 0.01, 2)
+            .tolist()
+        )
+        level = math.sqrt(watermark.kmin_bytes * watermark.kmax_bytes) / watermark.pmax**0.2
+        short = 1.0 + 0.1 * math.exp(-scenario.duration_s / 0.01)
+        queue = 2_000.0 + 0.1 * level * short * (1 + noise[0])
+        elephant = (3.0 + 2e4 / (level + 2e3)) * (1 + noise[1])
+        mice = 1.5 + queue / 1e4
+        n_flows = len(scenario.flows)
+        return Prediction(
+            watermark=watermark,
+            status=SolveStatus.OK,
+            queue_mean_bytes=queue,
+            queue_p99_bytes=8 * queue,
+            queue_peak_bytes=12 * queue,
+            goodput_bytes_per_s=1e8 * n_flows,
+            marked_fraction=1e3 / (level + 1e3),
+            loss_bytes=0.0,
+            pfc_pause_s=max(0.0, (queue - 5e5) * 1e-8),
+            slowdown={
+                "all": Slowdown(2 * n_flows, elephant, 4 * elephant),
+                "mice": Slowdown(n_flows, mice / 2, mice),
+                "elephant": Slowdown(n_flows, elephant, 4 * elephant),
+            },
+            port_queue_mean_bytes=tuple(queue for _ in scenario.monitored),
+        )
+
+    def trajectory(
+        self, scenario: Scenario, watermark: Watermark, *, seed: int, sample_s: float = 1e-5
+    ) -> Trajectory:
+        raise NotImplementedError("the search asks for no trajectory")
+
+
+class PinnedEngine(AnalyticEngine):
+    """The queue and the pauses do not answer to the watermark."""
+
+    def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
+        moved = 1 + 0.02 * math.sin(watermark.kmin_bytes)
+        return replace(
+            super().one(scenario, watermark, seed),
+            queue_mean_bytes=8e6 * moved,
+            pfc_pause_s=0.4 * moved,
+            goodput_bytes_per_s=1.2e10,
+            slowdown={},
+        )
+
+
+class IdleEngine(AnalyticEngine):
+    """Queues stay empty."""
+
+    def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
+        return replace(super().one(scenario, watermark, seed), queue_mean_bytes=400.0, pfc_pause_s=0.0)
+
+
+class DivergingAboveEngine(AnalyticEngine):
+    """Runs with Kmin above 100 KB fail."""
+
+    def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
+        if watermark.kmin_bytes > 100_000:
+            return Prediction.failed(watermark, SolveStatus.DIVERGED)
+        return super().one(scenario, watermark, seed)
+
+
+class DivergingEngine(AnalyticEngine):
+    """Every run fails."""
+
+    def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
+        return Prediction.failed(watermark, SolveStatus.DIVERGED)
+
+
+class RaisingEngine(AnalyticEngine):
+    """Breaks the promise never to raise."""
+
+    def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
+        raise RuntimeError("a kernel went wrong")
+
+
+class DyingOnceEngine(AnalyticEngine):
+    """Kills its own process at the NVIDIA row, once; the scenario's name is the marker file."""
+
+    def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
+        marker = Path(scenario.name)
+        if watermark == Watermark(150_000, 1_500_000, 1.0) and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().one(scenario, watermark, seed)
+
+
+class AlwaysDyingEngine(AnalyticEngine):
+    """Kills its own process whenever it meets the NVIDIA row."""
+
+    def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
+        if watermark == Watermark(150_000, 1_500_000, 1.0):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().one(scenario, watermark, seed)
+
+
+class SigningEngine(AnalyticEngine):
+    """Leaves a file named by its process in the folder that is the scenario's name."""
+
+    def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
+        (Path(scenario.name) / str(os.getpid())).touch()
+        return super().one(scenario, watermark, seed)

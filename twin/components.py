@@ -1,0 +1,107 @@
+"""Splits a scenario into parts that share no port; must import no engine.
+
+A flow joins every egress port it waits in, its NIC included, and, where acknowledgements carry bytes, the
+ports they return through. What no chain of flows joins cannot influence each other but through a switch's
+shared buffer, which couples parts only when it is nearly full; a round therefore predicts the whole once more
+before it recommends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from twin.scenario import Flows, Scenario
+
+MAX_PARTS = 8
+
+
+def split(scenario: Scenario, max_parts: int = MAX_PARTS) -> list[Scenario]:
+    """The connected components of the (flow, port) graph, each a scenario, the one with most flows first.
+
+    A scenario in one piece comes back as it is. Beyond ``max_parts`` the smallest components stay together in
+    the last part: many tiny problems cost more apart. A part monitors the monitored ports its flows cross,
+    or, where there are none, every switch port they cross; flow order and port order are kept.
+    """
+    flow_part = _flow_components(scenario)
+    names, sizes = np.unique(flow_part, return_counts=True)
+    if len(names) == 1 or max_parts <= 1:
+        return [scenario]
+    largest_first = names[np.lexsort((names, -sizes))]
+    groups = [[name] for name in largest_first[: max_parts - 1]] + [list(largest_first[max_parts - 1 :])]
+    parts = [np.flatnonzero(np.isin(flow_part, group)) for group in groups if group]
+    return [_part(scenario, flows, f"part {number}") for number, flows in enumerate(parts, start=1)]
+
+
+def _reverse_ports(scenario: Scenario) -> NDArray[np.int64]:
+    """Per port: the port of the other direction of its cable, −1 where the scenario lacks it."""
+    by_ends: dict[tuple[str, str, int], int] = {}
+    seen: dict[tuple[str, str], int] = {}
+    keys = []
+    for index, port in enumerate(scenario.ports):
+        ends = (port.node, port.peer)
+        # Parallel cables between two nodes pair up in the order they are listed.
+        nth = seen.get(ends, 0)
+        seen[ends] = nth + 1
+        by_ends[*ends, nth] = index
+        keys.append((port.peer, port.node, nth))
+    return np.array([by_ends.get(key, -1) for key in keys], dtype=np.int64)
+
+
+def _crossings(scenario: Scenario, flows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """(flow, port) pairs of these flows' paths."""
+    offset = scenario.flows.path_offset.astype(np.int64)
+    lengths = np.diff(offset)[flows]
+    owner = np.repeat(flows, lengths)
+    within = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return owner, scenario.flows.path_ports[offset[owner] + within].astype(np.int64)
+
+
+def _flow_components(scenario: Scenario) -> NDArray[np.int32]:
+    """Per flow: the component it belongs to, numbered by first appearance."""
+    n_flows, n_ports = len(scenario.flows), len(scenario.ports)
+    owner, port = _crossings(scenario, np.arange(n_flows))
+    if scenario.ack_wire_bytes > 0:
+        back = _reverse_ports(scenario)[port]
+        owner = np.concatenate([owner, owner[back >= 0]])
+        port = np.concatenate([port, back[back >= 0]])
+    size = n_flows + n_ports
+    graph = coo_array((np.ones(len(owner), dtype=np.int8), (owner, n_flows + port)), shape=(size, size))
+    _, label = connected_components(graph, directed=False)
+    _, first, component = np.unique(label[:n_flows], return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[component].astype(np.int32)
+
+
+def _part(scenario: Scenario, kept: NDArray[np.intp], name: str) -> Scenario:
+    _, crossed = _crossings(scenario, kept)
+    crossed = np.unique(crossed)
+    back = _reverse_ports(scenario)[crossed]
+    ports = np.unique(np.concatenate([crossed, back[back >= 0]]))
+    new_index = np.full(len(scenario.ports), -1, dtype=np.int64)
+    new_index[ports] = np.arange(len(ports))
+    crossed_set = set(crossed.tolist())
+    monitored = [port for port in scenario.monitored if port in crossed_set] or [
+        port for port in crossed_set if not scenario.is_nic[port]
+    ]
+    flows = scenario.flows
+    lengths = np.diff(flows.path_offset)[kept]
+    _, path_ports = _crossings(scenario, kept)
+    return replace(
+        scenario,
+        name=f"{scenario.name} {name}",
+        ports=tuple(scenario.ports[port] for port in ports),
+        flows=Flows(
+            src=tuple(flows.src[flow] for flow in kept),
+            dst=tuple(flows.dst[flow] for flow in kept),
+            payload_bytes=flows.payload_bytes[kept],
+            start_s=flows.start_s[kept],
+            start_rate_bytes_per_s=flows.start_rate_bytes_per_s[kept],
+            path_offset=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32),
+            path_ports=new_index[path_ports].astype(np.int32),
+        ),
+        monitored=tuple(int(new_index[port]) for port in sorted(monitored)),
+    )

@@ -1,0 +1,162 @@
+"""Turns a round's scores into its recommendation; must import no engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from twin.explain import relative_changes, why
+from twin.fleet import FleetScores
+from twin.ledger import Ledger
+from twin.recommendation import (
+    Improvement,
+    PartRecommendation,
+    Recommendation,
+    ScoredCandidate,
+    VerdictKind,
+)
+from twin.result import Prediction
+from twin.scenario import Scenario
+from twin.score import Scores, rank
+from twin.search_problem import SearchSettings, TuningProblem
+from twin.verdict import judge
+
+
+def recommend(
+    problem: TuningProblem,
+    settings: SearchSettings,
+    *,
+    parts: Sequence[Scenario],
+    ledger: Ledger,
+    scores: FleetScores,
+    confirmed: Collection[int],
+    incumbent: int,
+    whole: Callable[[Sequence[int]], Sequence[Prediction]],
+    seed: int,
+    version: str,
+) -> Recommendation:
+    """The recommendation of a finished round.
+
+    ``scores`` rows are the ledger's candidates at full length; only ``confirmed`` ones may win. ``whole``
+    predicts the undivided scenario for the candidates it is given.
+    """
+    best = _winner(scores.fleet, settings, confirmed, incumbent)
+    gain = float(scores.fleet.score[best] - scores.fleet.score[incumbent])
+    everyone = range(len(ledger.proposals))
+    # The verdict reads the candidates that ran in full; parts are judged apart, the fleet over all of their
+    # runs.
+    in_full = [number for number in everyone if ledger.rung_of(number) == len(settings.fractions) - 1]
+    verdict = judge(
+        [ledger.whole(number) for number in in_full],
+        problem.scenario,
+        n_tried=len(everyone),
+        gain=gain,
+        margin=settings.margin,
+        stands=best == incumbent,
+        pfc=problem.pauses,
+    )
+    winner = best if verdict.kind is VerdictKind.CHANGE else incumbent
+    incumbent_prediction, winner_prediction, best_prediction = whole([incumbent, winner, best])
+    order = sorted(
+        everyone, key=lambda number: (number != winner, -float(scores.fleet.score[number]), number)
+    )
+    return Recommendation(
+        watermark=ledger.proposals[winner].watermark,
+        incumbent=problem.incumbent,
+        incumbent_prediction=incumbent_prediction,
+        winner_prediction=winner_prediction,
+        candidates=tuple(_candidate(number, ledger, scores.fleet, problem, settings) for number in order),
+        improvement=Improvement(
+            best=ledger.proposals[best].watermark,
+            score_gain=gain,
+            margin=settings.margin,
+            relative=relative_changes(incumbent_prediction, best_prediction),
+        ),
+        verdict=verdict,
+        why=why(
+            verdict,
+            ledger.proposals[winner].watermark,
+            incumbent_prediction,
+            winner_prediction,
+            dominant_class=problem.dominant_class,
+            lambda_=problem.lambda_,
+            pfc=problem.pauses,
+        ),
+        parts=tuple(
+            _part(number, part, ledger, scores, settings, problem, confirmed, in_full, incumbent)
+            for number, part in enumerate(parts)
+        ),
+        dominant_class=problem.dominant_class,
+        lambda_=problem.lambda_,
+        engine=settings.engine,
+        seed=seed,
+        version=version,
+        throughput_is=scores.fleet.throughput_is,
+        queue_is=scores.fleet.queue_is,
+        notes=problem.notes,
+    )
+
+
+def _winner(scores: Scores, settings: SearchSettings, confirmed: Collection[int], incumbent: int) -> int:
+    order = rank(scores, incumbent=incumbent, near_tie=settings.near_tie).tolist()
+    return next(
+        (int(number) for number in order if number in confirmed and scores.feasible[number]), incumbent
+    )
+
+
+def _candidate(
+    number: int, ledger: Ledger, scores: Scores, problem: TuningProblem, settings: SearchSettings
+) -> ScoredCandidate:
+    proposal = ledger.proposals[number]
+    rung = ledger.rung_of(number)
+    feasible = bool(scores.feasible[number])
+    return ScoredCandidate(
+        watermark=proposal.watermark,
+        origin=proposal.origin,
+        source=proposal.source,
+        rung=rung,
+        window_s=settings.fractions[rung] * problem.scenario.duration_s,
+        n_seeds=ledger.n_seeds(number),
+        prediction=ledger.whole(number),
+        raw={name: float(column[number]) for name, column in scores.raw.items()},
+        normalised={name: float(column[number]) for name, column in scores.normalised.items()},
+        score=float(scores.score[number]) if feasible else None,
+    )
+
+
+def _part(
+    number: int,
+    part: Scenario,
+    ledger: Ledger,
+    scores: FleetScores,
+    settings: SearchSettings,
+    problem: TuningProblem,
+    confirmed: Collection[int],
+    in_full: Sequence[int],
+    incumbent: int,
+) -> PartRecommendation:
+    own = scores.parts[number]
+    last = len(settings.fractions) - 1
+    best = _winner(own, settings, confirmed, incumbent)
+    gain = float(own.score[best] - own.score[incumbent])
+    verdict = judge(
+        ledger.at(number, in_full, last),
+        part,
+        n_tried=len(ledger.proposals),
+        gain=gain,
+        margin=settings.margin,
+        stands=best == incumbent,
+        pfc=problem.pauses,
+    )
+    winner = best if verdict.kind is VerdictKind.CHANGE else incumbent
+    before, after = ledger.at(number, [incumbent, winner], last)
+    return PartRecommendation(
+        name=part.name,
+        n_flows=len(part.flows),
+        switch_ports=tuple((port.node, port.port) for port in part.ports if port.port is not None),
+        traffic_share=float(scores.traffic_share[number]),
+        watermark=ledger.proposals[winner].watermark,
+        score_gain=gain,
+        incumbent_prediction=before,
+        winner_prediction=after,
+        verdict=verdict,
+    )

@@ -1,0 +1,202 @@
+"""Runs batches of candidates in worker processes (joblib, loky) or here; must import no engine by name.
+
+A scenario crosses to the workers once a round, as a file they read and keep; tasks name it. The pool outlives
+the round, so that a worker imports and compiles its kernels once.
+"""
+
+from __future__ import annotations
+
+import pickle
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+from joblib import Parallel, delayed
+
+from twin.engine import Engine
+from twin.engine import engine as engine_named
+from twin.errors import ParameterError, SearchError, TwinError
+from twin.result import Prediction
+from twin.scenario import Scenario
+from twin.watermark import Watermark
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Candidates for one worker in one go, on the scenario in ``scenario_file`` cut at ``duration_s``."""
+
+    scenario_file: Path
+    engine: str
+    duration_s: float
+    watermarks: tuple[Watermark, ...]
+    seed: int
+
+
+class Workers(Protocol):
+    """Runs tasks, in any order and place; the results do not depend on either."""
+
+    n_workers: int
+
+    def run(self, tasks: Sequence[Task], done: Callable[[int, list[Prediction]], None]) -> None:
+        """Calls ``done(number, predictions)`` once for every task, as each ends, in this thread.
+
+        Raises ``SearchError`` where workers keep dying. ``done`` may raise, which abandons the tasks left.
+        """
+        ...
+
+    def close(self) -> None:
+        """Ends what the pool holds; it may be used again, cold."""
+        ...
+
+
+class InProcessWorkers:
+    """Runs the tasks here, one after another: for tests, small rounds and debuggers."""
+
+    n_workers = 1
+
+    def run(self, tasks: Sequence[Task], done: Callable[[int, list[Prediction]], None]) -> None:
+        """See ``Workers``."""
+        for number, task in enumerate(tasks):
+            done(number, run_task(task))
+
+    def close(self) -> None:
+        """Forgets the scenarios read."""
+        _scenario_until.cache_clear()
+
+
+class ProcessWorkers:
+    """A pool of ``n_workers`` processes that stays warm between rounds.
+
+    Where a process dies (killed, out of memory) the pool is rebuilt and what it lost is run again, at most
+    ``retries`` times a call.
+    """
+
+    def __init__(self, n_workers: int, *, retries: int = 2, idle_timeout_s: float = 3600.0) -> None:
+        if n_workers < 2:
+            raise ParameterError(
+                "workers", str(n_workers), "a pool has two processes or more", "ask make_workers for fewer"
+            )
+        self.n_workers = n_workers
+        self._retries = retries
+        self._idle_timeout_s = idle_timeout_s
+
+    def run(self, tasks: Sequence[Task], done: Callable[[int, list[Prediction]], None]) -> None:
+        """See ``Workers``."""
+        left = dict(enumerate(tasks))
+        for _ in range(self._retries + 1):
+            if not left:
+                return
+            self._attempt(left, done)
+        if left:
+            raise SearchError(
+                "tuning round",
+                f"{len(left)} of {len(tasks)} batches lost in {self._retries + 1} attempts",
+                "worker processes must live to the end of their batch",
+                "look for an out-of-memory kill, use fewer workers or smaller batches, and run it again",
+            )
+
+    def close(self) -> None:
+        """Ends the worker processes."""
+        from joblib.externals.loky import get_reusable_executor
+
+        get_reusable_executor(max_workers=self.n_workers, reuse=True).shutdown(wait=True)
+
+    def _attempt(self, left: dict[int, Task], done: Callable[[int, list[Prediction]], None]) -> None:
+        """Runs what is ``left`` and removes what came back; a broken pool leaves the rest for a fresh one."""
+        parallel = Parallel(
+            n_jobs=self.n_workers,
+            backend="loky",
+            batch_size=1,
+            pre_dispatch="all",
+            return_as="generator_unordered",
+            idle_worker_timeout=self._idle_timeout_s,
+        )
+        results: Iterator[tuple[int, list[Prediction]]] = parallel(
+            delayed(_run_numbered)(number, task) for number, task in left.items()
+        )
+        while left:
+            try:
+                number, predictions = next(results)
+            except (BrokenProcessPool, StopIteration):
+                return
+            del left[number]
+            done(number, predictions)
+
+
+def make_workers(n_workers: int) -> Workers:
+    """A pool of that many processes; 0 or 1 runs in this process."""
+    if n_workers < 0:
+        raise ParameterError(
+            "workers", str(n_workers), "a count is 0 or more", "give the number of cores to use"
+        )
+    return ProcessWorkers(n_workers) if n_workers > 1 else InProcessWorkers()
+
+
+def resolve_engine(name: str) -> Engine:
+    """An engine by its public name, or by ``module:Class`` for one that is brought along."""
+    if ":" not in name:
+        return engine_named(name)
+    module_name, class_name = name.split(":", 1)
+    try:
+        made: Engine = getattr(import_module(module_name), class_name)()
+    except (ImportError, AttributeError) as error:
+        raise ParameterError(
+            "engine", repr(name), f"it cannot be imported ({error})", "correct the path"
+        ) from error
+    return made
+
+
+def run_task(task: Task) -> list[Prediction]:
+    """Predicts one task here. Raises ``SearchError`` for an engine that breaks its promise never to raise."""
+    try:
+        scenario = _scenario_until(task.scenario_file, task.duration_s)
+        return resolve_engine(task.engine).predict(scenario, task.watermarks, seed=task.seed)
+    except (TwinError, MemoryError):
+        raise
+    except Exception as error:
+        # Typed here, in the worker: whatever the engine raised may not survive the way back.
+        raise SearchError(
+            f"engine {task.engine}",
+            f"{type(error).__name__}: {error}",
+            "an engine answers with a status and never raises",
+            "report it with the scenario, or choose another engine",
+        ) from error
+
+
+@contextmanager
+def shipped(scenarios: Sequence[Scenario]) -> Iterator[list[Path]]:
+    """Files that hold the scenarios while the block runs."""
+    with tempfile.TemporaryDirectory(prefix="ecntwin-round-") as folder:
+        files = []
+        for scenario in scenarios:
+            content = pickle.dumps(scenario, protocol=pickle.HIGHEST_PROTOCOL)
+            file = Path(folder) / f"{blake2b(content, digest_size=16).hexdigest()}.pickle"
+            file.write_bytes(content)
+            files.append(file)
+        yield files
+
+
+# Bounded, and keyed by a file that is written once under its content's name: a worker reads each scenario
+# once a round.
+@lru_cache(maxsize=24)
+def _scenario_until(file: Path, duration_s: float) -> Scenario:
+    return _scenario(file).until(duration_s)
+
+
+@lru_cache(maxsize=8)
+def _scenario(file: Path) -> Scenario:
+    scenario: Scenario = pickle.loads(
+        file.read_bytes()
+    )  # written by this round's parent process, for this user only
+    return scenario
+
+
+def _run_numbered(number: int, task: Task) -> tuple[int, list[Prediction]]:
+    return number, run_task(task)
