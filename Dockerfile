@@ -2,10 +2,10 @@
 #
 #   docker build -t ecntwin .
 #   TOKEN=$(openssl rand -hex 24); HASH=$(printf %s "$TOKEN" | sha256sum | cut -d' ' -f1)
-#   docker run --rm --read-only --tmpfs /tmp -p 127.0.0.1:8420:8420 \
+#   docker run --rm --read-only --tmpfs /tmp -p 127.0.0.1:8080:8080 \
 #     -e ECNTWIN_SECURITY__TOKENS="[{\"name\": \"ops\", \"sha256\": \"$HASH\", \"scopes\": [\"telemetry\", \"read\", \"operate\", \"admin\"]}]" \
 #     ecntwin
-#   curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8420/v1/recommendations/current
+#   curl -H "Authorization: Bearer $TOKEN" http://127.0.0.1:8080/v1/recommendations/current
 #
 # A service without tokens answers on loopback only, and a container must listen on 0.0.0.0 to be reached: so it needs
 # a token, and refuses to start without one. A settings file goes to --config: `... ecntwin serve --host 0.0.0.0 --config FILE`.
@@ -47,8 +47,8 @@ COPY --from=build --chown=ecntwin:ecntwin /var/cache/ecntwin /var/cache/ecntwin
 # numba refuses a cache that it cannot write to; a volume stays writable under --read-only and begins as the image's copy.
 VOLUME /var/cache/ecntwin
 USER 10001:10001
-EXPOSE 8420
+EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \
-    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8420/healthz', timeout=2)"]
+    CMD ["python", "-c", "from urllib.request import urlopen; urlopen('http://127.0.0.1:8080/healthz', timeout=2)"]
 ENTRYPOINT ["ecntwin"]
 CMD ["serve", "--host", "0.0.0.0"]

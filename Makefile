@@ -22,7 +22,7 @@ check: .venv/.stamp-dev ## formatting, lint, types, import rules, spelling, chan
 bench: .venv/.stamp-bench ## measure speed and accuracy; a table, and JSON in bench/out/
 	@scripts/bench
 
-serve: .venv/.stamp-run ## the service on http://127.0.0.1:8420 (ARGS="--config FILE" to configure it)
+serve: .venv/.stamp-run ## the service on http://127.0.0.1:8080 (ARGS="--config FILE" to configure it)
 	@.venv/bin/ecntwin serve $(ARGS)
 
 format: .venv/.stamp-dev ## let ruff format the code and mend what it can

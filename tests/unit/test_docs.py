@@ -1,0 +1,45 @@
+"""The pages that describe the service say what the service says."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+from api.app import create_app
+from api.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_settings_page_is_what_the_settings_say() -> None:
+    written = runpy.run_path(str(ROOT / "scripts/settings-page.py"))["page"]()
+    assert (ROOT / "docs/settings.md").read_text("utf-8") == written, "run scripts/settings-page.py"
+
+
+def documented_routes() -> set[tuple[str, str]]:
+    """(method, path) of every call in docs/http.md; a bare `/current` continues the path before it."""
+    found: set[tuple[str, str]] = set()
+    for row in re.findall(
+        r"^\| (`.*?`(?:, `.*?`)*) \|", (ROOT / "docs/http.md").read_text("utf-8"), re.MULTILINE
+    ):
+        method, base = "", ""
+        for cell in re.findall(r"`([^`]*)`", row):
+            word, _, path = cell.rpartition(" ")
+            path = path.partition("?")[0]
+            if word:
+                method, base = word, path
+            elif base.startswith("/v1") or path in ("/approve", "/reject"):
+                path = base.removesuffix("/approve") + path
+            found.add((method, path))
+    return found
+
+
+def test_the_map_of_the_service_lists_every_route_and_no_other() -> None:
+    paths = create_app(Settings()).openapi()["paths"]
+    served = {(method.upper(), path) for path, methods in paths.items() for method in methods}
+    outside_the_reference = {("GET", "/"), ("GET", "/docs")}
+    named = {(method, re.sub(r"\{\w+\}", "{}", path)) for method, path in documented_routes()}
+    assert named - outside_the_reference == {
+        (method, re.sub(r"\{\w+\}", "{}", path)) for method, path in served
+    }
