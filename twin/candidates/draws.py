@@ -25,8 +25,12 @@ def truncated_log_normal(
     centre = np.log(np.asarray(median, dtype=np.float64))
     low_log, high_log = np.log(np.asarray(low, np.float64)), np.log(np.asarray(high, np.float64))
     standard = truncnorm.ppf(uniform, (low_log - centre) / sigma, (high_log - centre) / sigma)
+    # Over an interval too narrow for the law's arithmetic (NaN) its density is flat.
+    drawn = np.where(
+        np.isfinite(standard), centre + sigma * standard, low_log + uniform * (high_log - low_log)
+    )
     # exp(log(x)) misses x by a rounding error; the bounds are hard.
-    return np.asarray(np.clip(np.exp(centre + sigma * standard), low, high), dtype=np.float64)
+    return np.asarray(np.clip(np.exp(drawn), low, high), dtype=np.float64)
 
 
 def log_uniform(uniform: NDArray[np.float64], low: ArrayLike, high: ArrayLike) -> NDArray[np.float64]:
