@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.messages import Messages, messages
+from telemetry.messages import messages
 from telemetry.placement import Placement
 from telemetry.places import Path
 from telemetry.samples import NEVER_NS, Samples
@@ -32,9 +32,7 @@ def flow_arrivals(
     settings: WindowSettings,
     topology: Topology,
 ) -> FlowArrivals:
-    """Every message of the window; ``inf`` bytes where the sender was at it for most of the window and still
-    is.
-    """
+    """Every message of the window; one still being sent when the window closes has ``inf`` bytes."""
     used, row_flow = np.unique(samples.flow, return_inverse=True)
     # Merged flows have lost their identity: each of their samples is a message of its own.
     nameless = np.flatnonzero(samples.flow < 0)
@@ -63,13 +61,9 @@ def flow_arrivals(
         src_host=tuple(str(src) for src, _ in ends),
         dst_host=tuple(str(dst) for _, dst in ends),
         path=places.row_path[found.first_row[order]],
-        wire_bytes=np.where(_persistent(found, span_ns[1] - span_ns[0]), np.inf, found.wire_bytes)[order],
+        wire_bytes=np.where(found.sending_at_close, np.inf, found.wire_bytes)[order],
         start_s=start_ns[order] * 1e-9,
     )
-
-
-def _persistent(found: Messages, length_ns: int) -> NDArray[np.bool_]:
-    return found.sending_at_close & (found.running_at_open | (found.start_ns <= length_ns / 2))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

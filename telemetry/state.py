@@ -108,9 +108,11 @@ class FlowGroup:
 class FlowArrivals:
     """The window's flows as a replay wants them, ordered by start; sampling undone.
 
-    ``src_host``, ``dst_host`` names; ``path`` index into ``NetworkState.paths``; ``wire_bytes`` estimated
-    size on the wire, ``inf`` for a flow that was already running when the window opened and still is when it
-    closes; ``start_s`` seconds after the window's start.
+    A row is a message: a five-tuple that falls silent and comes back has several. ``src_host``,
+    ``dst_host`` names; ``path`` index into ``NetworkState.paths``; ``wire_bytes`` estimated size on the wire,
+    ``inf`` for a flow still sending when the window closes (what it had left is not known; a replay of the
+    window's length ends before it would tell); ``start_s`` seconds after the window's start, 0 for one
+    running already.
     """
 
     src_host: tuple[str, ...]

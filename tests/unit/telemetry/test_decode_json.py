@@ -1,0 +1,225 @@
+"""Bodies in every accepted form, and bad reports that must not take the good ones with them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from telemetry.decode.json import decode
+from telemetry.errors import DecodeError
+from telemetry.report import MARK_UNKNOWN, MISSING_NS
+
+GOOD: dict[str, Any] = {
+    "ts_ns": 1_767_225_600_000_000_000,
+    "flow": {"src": "10.0.0.1", "dst": "10.0.0.2", "sport": 10_000, "dport": 4791, "protocol": 17},
+    "packet_bytes": 1048,
+    "sampling_rate": 0.25,
+    "hops": [
+        {"switch": "a", "ingress_port": "1", "egress_port": "2", "queue": 3, "queue_bytes": 7.5},
+        {"switch": "b", "ingress_port": "1", "egress_port": "2", "queue": 0, "ecn_marked": True},
+    ],
+}
+TEXT = json.dumps(GOOD).encode()
+SECOND = json.dumps(GOOD | {"ts_ns": GOOD["ts_ns"] + 1}).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "length"),
+    [
+        (TEXT, 1),
+        (json.dumps(GOOD, indent=2).encode(), 1),
+        (b"[" + TEXT + b"," + SECOND + b"]", 2),
+        (b"  \n[" + TEXT + b"]\n", 1),
+        (TEXT + b"\n" + SECOND + b"\n", 2),
+        (TEXT + b"\r\n\r\n" + SECOND, 2),
+        (b"\xef\xbb\xbf" + TEXT, 1),
+        (b"[]", 0),
+    ],
+    ids=["object", "pretty object", "array", "padded array", "ndjson", "ndjson crlf", "bom", "empty array"],
+)
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_every_form_of_body_decodes(body: bytes, length: int, pack: Any) -> None:
+    decoded = decode(pack(body))
+    assert decoded.errors == ()
+    assert len(decoded.batch) == length
+
+
+def test_columns_hold_what_was_sent_and_say_what_was_not() -> None:
+    batch = decode(TEXT).batch
+    assert batch.flow_keys[batch.flow[0]] == ("10.0.0.1", "10.0.0.2", 10_000, 4791, 17)
+    assert batch.packet_bytes[0] == 1048
+    assert batch.sampling_rate[0] == 0.25
+    assert batch.hop_offset.tolist() == [0, 2]
+    assert [batch.sites[site].switch for site in batch.hop_site] == ["a", "b"]
+    assert batch.queue_bytes[0] == 7.5
+    assert np.isnan(batch.queue_bytes[1])
+    assert batch.ingress_ns.tolist() == [MISSING_NS, MISSING_NS]
+    assert batch.marked.tolist() == [MARK_UNKNOWN, 1]
+
+
+def test_null_and_absent_hop_values_are_the_same() -> None:
+    absent = decode(json.dumps(GOOD | {"hops": [{}]}).encode())
+    nulls = dict.fromkeys(
+        (
+            *("switch", "ingress_port", "egress_port", "queue", "queue_bytes"),
+            *("ingress_ts_ns", "egress_ts_ns", "ecn_marked"),
+        )
+    )
+    null = decode(json.dumps(GOOD | {"hops": [nulls]}).encode())
+    assert absent.errors == null.errors == ()
+    assert absent.batch.sites == null.batch.sites == ((None, None, None, None),)
+
+
+def test_one_flow_spelled_two_ways_is_one_flow() -> None:
+    spaced = TEXT.replace(b'"src": ', b'"src" :  ')
+    batch = decode(TEXT + b"\n" + spaced).batch
+    assert len(batch.flow_keys) == 1
+    assert batch.flow.tolist() == [0, 0]
+
+
+def _without(key: str) -> dict[str, Any]:
+    return {k: v for k, v in GOOD.items() if k != key}
+
+
+def _hop(**changes: Any) -> dict[str, Any]:
+    return GOOD | {"hops": [GOOD["hops"][0] | changes]}
+
+
+def _flow(**changes: Any) -> dict[str, Any]:
+    return GOOD | {"flow": GOOD["flow"] | changes}
+
+
+@pytest.mark.parametrize(
+    ("bad", "field", "received"),
+    [
+        (_without("ts_ns"), "ts_ns", "nothing"),
+        (_without("flow"), "flow", "nothing"),
+        (_without("hops"), "hops", "nothing"),
+        (GOOD | {"ts_ns": -1}, "ts_ns", "-1"),
+        (GOOD | {"ts_ns": 1.5}, "ts_ns", "1.5"),
+        (GOOD | {"ts_ns": 2**70}, "ts_ns", str(2**70)),
+        (GOOD | {"packet_bytes": 0}, "packet_bytes", "0"),
+        (GOOD | {"packet_bytes": -3}, "packet_bytes", "-3"),
+        (GOOD | {"packet_bytes": "big"}, "packet_bytes", "'big'"),
+        (GOOD | {"sampling_rate": 0}, "sampling_rate", "0"),
+        (GOOD | {"sampling_rate": 1.5}, "sampling_rate", "1.5"),
+        (GOOD | {"sampling_rate": None}, "sampling_rate", "null"),
+        (GOOD | {"hops": []}, "hops", "an empty array"),
+        (GOOD | {"hops": None}, "hops", "null"),
+        (GOOD | {"hops": [{}] * 65}, "hops", "an array of 65"),
+        (_hop(queue_bytes=-1), "hops[0].queue_bytes", "-1"),
+        (_hop(queue=1.5), "hops[0].queue", "1.5"),
+        (_hop(switch=""), "hops[0].switch", "''"),
+        (_hop(ecn_marked=1), "hops[0].ecn_marked", "1"),
+        (_flow(src=None), "flow src", "null"),
+        (_flow(dport=65_536), "flow dport", "65536"),
+        (_flow(protocol=True), "flow protocol", "true"),
+        (GOOD | {"flow": "f"}, "flow", "'f'"),
+        ([], "report 1", "an empty array"),
+        (17, "report 1", "17"),
+    ],
+)
+@pytest.mark.parametrize("form", ["array", "ndjson"])
+def test_a_bad_report_is_named_and_the_others_kept(bad: Any, field: str, received: str, form: str) -> None:
+    texts = [TEXT, json.dumps(bad).encode(), SECOND]
+    body = b"[" + b",".join(texts) + b"]" if form == "array" else b"\n".join(texts)
+    decoded = decode(body)
+    assert decoded.batch.index.tolist() == [0, 2]
+    (problem,) = decoded.errors
+    assert problem.index == 1
+    where, said = problem.detail.split(": received ")
+    assert where.startswith("report 1")
+    assert field in where
+    assert said.startswith(f"{received}; ")
+    assert said.count("; ") >= 2
+
+
+def test_nan_is_named_as_such() -> None:
+    body = b"[" + TEXT + b"," + TEXT.replace(b"7.5", b"NaN") + b"," + SECOND + b"]"
+    decoded = decode(body)
+    assert decoded.batch.index.tolist() == [0, 2]
+    assert "received NaN; JSON numbers are finite; send null" in decoded.errors[0].detail
+
+
+def test_a_broken_line_is_named_by_line_and_the_others_kept() -> None:
+    decoded = decode(TEXT + b"\n\n" + TEXT[:30] + b"\n" + SECOND)
+    assert decoded.batch.index.tolist() == [0, 2]
+    assert "report 1 (line 3)" in decoded.errors[0].detail
+
+
+def test_a_truncated_array_keeps_what_is_whole_and_says_where_it_ends() -> None:
+    decoded = decode(b"[" + TEXT + b"," + SECOND + b"," + TEXT[:40])
+    assert decoded.batch.index.tolist() == [0, 1]
+    (problem,) = decoded.errors
+    assert problem.index == 2
+    assert problem.detail.startswith("body byte ")
+
+
+def test_text_after_the_array_and_stray_commas_are_named() -> None:
+    decoded = decode(b"[" + TEXT + b",," + SECOND + b"] tail")
+    assert decoded.batch.index.tolist() == [0, 2]
+    assert [problem.index for problem in decoded.errors] == [1, 3]
+    assert "'tail' after the array's end" in decoded.errors[1].detail
+
+
+def test_text_that_is_not_utf8_costs_one_report() -> None:
+    for place in (b"10.0.0.1", b'"a"'):
+        decoded = decode(b"[" + TEXT.replace(place, place[:1] + b"\xff" + place[1:]) + b"," + SECOND + b"]")
+        assert decoded.batch.index.tolist() == [1]
+        assert decoded.errors[0].index == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"  \n ", b"42", b"null", b'"text"', b"hello", b"[", b"[" * 100_000, b"[}", gzip.compress(b"")],
+)
+def test_a_body_without_reports_is_a_decode_error(body: bytes) -> None:
+    with pytest.raises(DecodeError):
+        decode(body)
+
+
+def test_a_gzip_bomb_is_refused_before_it_unfolds() -> None:
+    with pytest.raises(DecodeError, match="more than 1000000 bytes"):
+        decode(gzip.compress(b" " * 50_000_000), max_body_bytes=1_000_000)
+
+
+def test_a_body_over_the_limit_is_refused() -> None:
+    with pytest.raises(DecodeError, match="at most 10 bytes"):
+        decode(TEXT, max_body_bytes=10)
+    assert len(decode(TEXT, max_body_bytes=len(TEXT)).batch) == 1
+    assert len(decode(gzip.compress(TEXT), max_body_bytes=len(TEXT)).batch) == 1
+
+
+def test_damaged_gzip_is_refused() -> None:
+    packed = gzip.compress(TEXT * 50)
+    for body in (packed[:-20], packed[:4], b"\x1f\x8b" + b"x" * 40):
+        with pytest.raises(DecodeError, match="gzip"):
+            decode(body)
+
+
+def test_concatenated_gzip_is_one_body() -> None:
+    assert len(decode(gzip.compress(TEXT + b"\n") + gzip.compress(SECOND)).batch) == 2
+
+
+def test_the_content_encoding_header() -> None:
+    assert len(decode(gzip.compress(TEXT), content_encoding="GZIP").batch) == 1
+    assert len(decode(TEXT, content_encoding="identity").batch) == 1
+    with pytest.raises(DecodeError, match="gzip and identity"):
+        decode(TEXT, content_encoding="br")
+    with pytest.raises(DecodeError, match="1f8b"):
+        decode(TEXT, content_encoding="gzip")
+
+
+def test_taking_rows_keeps_their_hops() -> None:
+    three_hops = json.dumps(GOOD | {"hops": [{"switch": name} for name in "xyz"]}).encode()
+    batch = decode(b"[" + TEXT + b"," + three_hops + b"," + SECOND + b"]").batch
+    taken = batch.take(np.array([2, 1]))
+    assert taken.index.tolist() == [2, 1]
+    assert taken.hop_count.tolist() == [2, 3]
+    assert [taken.sites[site].switch for site in taken.hop_site] == ["a", "b", "x", "y", "z"]
+    assert not taken.ts_ns.flags.writeable
+    assert len(batch.take(batch.index == 1)) == 1

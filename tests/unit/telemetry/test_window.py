@@ -1,0 +1,338 @@
+"""What the window accepts, counts once, refuses and forgets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from telemetry.errors import WindowError
+from telemetry.report import HopSite, ReportBatch
+from telemetry.state import FlowClass, FlowKey, NetworkState
+from telemetry.topology import Topology
+from telemetry.window import Window, WindowSettings
+
+START_NS = 1_767_225_600_000_000_000
+MS = 1_000_000
+S = 1_000_000_000
+YEAR_NS = 365 * 86_400 * S
+
+Make = Callable[..., dict[str, Any]]
+Batch = Callable[[list[dict[str, Any]]], ReportBatch]
+
+
+def steady(report: Make, n: int, *, first_ns: int = START_NS, step_ns: int = 10 * MS) -> list[dict[str, Any]]:
+    return [report(first_ns + number * step_ns) for number in range(n)]
+
+
+def many_flows(n: int, *, first_ns: int, first_flow: int = 0, span_ns: int = S) -> ReportBatch:
+    """One report each of ``n`` flows between the same two hosts, 100 000 bytes each once sampling is undone."""
+    step = span_ns // n
+    return ReportBatch(
+        index=np.arange(n),
+        ts_ns=first_ns + np.arange(n) * step,
+        flow=np.arange(n, dtype=np.int32),
+        packet_bytes=np.full(n, 1000),
+        sampling_rate=np.full(n, 0.01),
+        hop_offset=np.arange(n + 1),
+        hop_site=np.zeros(n, np.int32),
+        queue_bytes=np.zeros(n),
+        ingress_ns=np.full(n, -1),
+        egress_ns=np.full(n, -1),
+        marked=np.zeros(n, np.int8),
+        flow_keys=tuple(FlowKey("10.0.0.1", "10.0.0.2", first_flow + k, 4791, 17) for k in range(n)),
+        sites=(HopSite("tor1", "Ethernet1", "Ethernet2", 3),),
+    )
+
+
+def total_bytes(state: NetworkState) -> float:
+    return sum(state.bytes_by_class.values())
+
+
+def test_an_empty_window_says_so() -> None:
+    window = Window()
+    assert window.last_report_ns is None
+    with pytest.raises(WindowError, match="no report yet"):
+        window.state()
+    assert window.add(ReportBatch.empty()).accepted == 0
+    with pytest.raises(WindowError):
+        window.state()
+
+
+def test_bytes_and_throughput_have_the_sampling_undone(report: Make, batch: Batch, two_hosts: Topology) -> None:
+    window = Window(topology=two_hosts)
+    result = window.add(batch(steady(report, 101)))
+    assert (result.accepted, result.rejected, result.errors) == (101, 0, ())
+    state = window.state()
+    assert total_bytes(state) == pytest.approx(101 * 1000 / 0.01)
+    assert state.duration_s == pytest.approx(1.0)
+    assert state.flows.throughput_bytes_per_s[0] == pytest.approx(101 * 1000 / 0.01, rel=1e-6)
+    assert state.flows.src_host == ("h1",)
+    assert state.flows.dst_host == ("h2",)
+    assert state.queues[0].throughput_bytes_per_s == pytest.approx(10_100_000, rel=1e-6)
+    assert state.dominant_class is FlowClass.ELEPHANT
+    assert state.topology_declared
+    assert window.last_report_ns == START_NS + S
+
+
+def test_copies_count_once(report: Make, batch: Batch) -> None:
+    window = Window()
+    reports = steady(report, 30)
+    window.add(batch(reports))
+    result = window.add(batch(reports + reports[:5]))
+    assert result.accepted == 35
+    assert window.counters.duplicates == 35
+    assert window.state().n_reports == 30
+
+
+def test_same_time_but_other_values_is_another_packet(report: Make, batch: Batch) -> None:
+    window = Window()
+    window.add(batch([report(), report(hop={"queue_bytes": 5}), report(dst="10.0.0.3")]))
+    assert window.counters.duplicates == 0
+    assert window.state().n_reports == 3
+
+
+def test_old_periods_leave_and_late_reports_are_refused(report: Make, batch: Batch) -> None:
+    window = Window(WindowSettings(period_ns=S, n_periods=3))
+    window.add(batch(steady(report, 1000)))
+    assert window.state().n_reports == 300
+    assert len(window) == 300
+    late = window.add(batch([report(START_NS + S)]))
+    assert late.rejected == 1
+    assert "within the window of 3 s" in late.errors[0].detail
+    assert window.counters.too_old == 1
+    in_time = window.add(batch([report(START_NS + 8 * S + 1)]))
+    assert in_time.accepted == 1
+
+
+@pytest.mark.parametrize("away_ns", [YEAR_NS, -YEAR_NS, 10 * YEAR_NS, 3600 * S, -START_NS])
+def test_one_clock_far_away_does_not_move_the_window(report: Make, batch: Batch, away_ns: int) -> None:
+    window = Window()
+    window.add(batch(steady(report, 200)))
+    before = window.state()
+    result = window.add(batch([report(START_NS + away_ns), *steady(report, 10, first_ns=START_NS + 5)]))
+    assert [error.index for error in result.errors] == [0]
+    assert "correct the sink's clock" in result.errors[0].detail
+    assert window.counters.skewed == 1
+    state = window.state()
+    assert (state.window_start_ns, state.window_end_ns) == (before.window_start_ns, before.window_end_ns)
+    assert state.n_reports == before.n_reports + 10
+
+
+def test_a_clock_away_in_the_first_batch_is_outvoted(report: Make, batch: Batch) -> None:
+    window = Window()
+    result = window.add(batch([report(START_NS + YEAR_NS), *steady(report, 20)]))
+    assert [error.index for error in result.errors] == [0]
+    assert window.state().n_reports == 20
+
+
+def test_a_clock_a_few_seconds_ahead_does_not_move_the_window_either(report: Make, batch: Batch) -> None:
+    window = Window()
+    window.add(batch(steady(report, 200)))
+    end_ns = window.state().window_end_ns
+    window.add(batch([report(START_NS + 8 * S)]))
+    assert window.state().window_end_ns == end_ns
+    assert window.state().n_reports == 200
+    window.add(batch(steady(report, 100, first_ns=START_NS + 8 * S + 1)))
+    assert window.state().window_end_ns == START_NS + 8 * S + 1 + 99 * 10 * MS + 1
+    assert window.state().n_reports == 301
+
+
+@pytest.mark.parametrize("gap_ns", [3600 * S, YEAR_NS, -YEAR_NS])
+def test_the_window_follows_a_real_restart(report: Make, batch: Batch, gap_ns: int) -> None:
+    window = Window()
+    window.add(batch(steady(report, 200)))
+    rejected = 0
+    for number in range(300):
+        rejected += window.add(batch([report(START_NS + gap_ns + number * MS)])).rejected
+    assert 0 < rejected <= 100
+    assert window.state().n_reports == 300 - rejected
+    assert window.state().window_end_ns == START_NS + gap_ns + 299 * MS + 1
+
+
+def test_a_wrong_clock_among_right_ones_never_wins(report: Make, batch: Batch) -> None:
+    window = Window()
+    for number in range(200):
+        right = steady(report, 3, first_ns=START_NS + number * 30 * MS)
+        window.add(batch([*right, report(START_NS + YEAR_NS + number * MS)]))
+    assert window.counters.skewed == 200
+    assert window.state().n_reports == 600
+
+
+def test_a_long_recording_at_once_ends_in_its_last_window(report: Make, batch: Batch) -> None:
+    window = Window(WindowSettings(period_ns=S, n_periods=2))
+    assert window.add(batch(steady(report, 3000))).rejected == 0
+    assert window.state().n_reports == 200
+
+
+@pytest.mark.parametrize(
+    ("hop", "said"),
+    [
+        ({"switch": "tor9"}, "switch 'tor9'"),
+        ({"egress_port": "Ethernet9"}, "egress_port 'Ethernet9' of switch 'tor1'"),
+        ({"ingress_port": "Ethernet9"}, "ingress_port 'Ethernet9' of switch 'tor1'"),
+    ],
+)
+def test_hops_outside_the_declared_topology_are_refused(
+    report: Make, batch: Batch, two_hosts: Topology, hop: dict[str, str], said: str
+) -> None:
+    window = Window(topology=two_hosts)
+    result = window.add(batch([report(), report(START_NS + 1, hop=hop), report(START_NS + 2)]))
+    assert (result.accepted, result.rejected) == (2, 1)
+    assert result.errors[0].index == 1
+    assert f"hops[0]: received {said}" in result.errors[0].detail
+    assert window.counters.unknown_sites == 1
+    assert window.state().n_reports == 2
+
+
+def test_a_hop_that_does_not_say_where_it_is_fits_any_topology(
+    report: Make, batch: Batch, two_hosts: Topology
+) -> None:
+    window = Window(topology=two_hosts)
+    nulls = {"switch": None, "ingress_port": None, "egress_port": None, "queue": None}
+    assert window.add(batch([report(hop=nulls)])).rejected == 0
+    state = window.state()
+    assert state.queues == ()
+    assert state.paths == ((),)
+    assert total_bytes(state) == pytest.approx(100_000)
+
+
+def test_switch_clocks_apart_change_nothing(report: Make, batch: Batch) -> None:
+    def hops(ts_ns: int, skew_ns: int) -> list[dict[str, Any]]:
+        first = {"switch": "a", "ingress_port": "1", "egress_port": "2", "queue": 0, "queue_bytes": 100}
+        second = {"switch": "b", "ingress_port": "1", "egress_port": "2", "queue": 0, "queue_bytes": 100}
+        return [
+            first | {"ingress_ts_ns": ts_ns + skew_ns, "egress_ts_ns": ts_ns + skew_ns + 700},
+            second | {"ingress_ts_ns": ts_ns, "egress_ts_ns": ts_ns + 500},
+        ]
+
+    arrivals = []
+    for skew_ns in (0, 5 * S, -1_000 * S):
+        window = Window()
+        times = [START_NS + number * MS for number in range(50)]
+        window.add(batch([report(ts_ns, hops=hops(ts_ns, skew_ns)) for ts_ns in times]))
+        state = window.state()
+        arrivals.append((state.arrivals.start_s.tolist(), state.arrivals.wire_bytes.tolist()))
+        assert window.counters.negative_latencies == 0
+    assert arrivals[0] == arrivals[1] == arrivals[2]
+
+
+def test_a_hop_that_leaves_before_it_came_is_counted_and_not_used(report: Make, batch: Batch) -> None:
+    window = Window()
+    window.add(batch([report(hop={"ingress_ts_ns": START_NS + 9, "egress_ts_ns": START_NS})]))
+    assert window.counters.negative_latencies == 1
+    assert window.state().n_reports == 1
+
+
+def test_a_hundred_thousand_flows_at_once(two_hosts: Topology) -> None:
+    window = Window(topology=two_hosts)
+    assert window.add(many_flows(100_000, first_ns=START_NS)).accepted == 100_000
+    state = window.state()
+    assert len(state.flows) == 100_000
+    assert sum(group.n_flows for group in state.groups) == 100_000
+
+
+def test_flows_beyond_the_limit_are_merged_and_no_byte_is_lost(
+    report: Make, batch: Batch, two_hosts: Topology
+) -> None:
+    window = Window(WindowSettings(max_flows=500), two_hosts)
+    elephant = [report(START_NS + n * MS, flow={"sport": 65_000}, sampling_rate=0.0001) for n in range(20)]
+    window.add(batch(elephant))
+    for number in range(20):
+        window.add(many_flows(400, first_ns=START_NS + number * 50 * MS, first_flow=400 * number, span_ns=50 * MS))
+    state = window.state()
+    assert len(state.flows) <= 500
+    assert state.flows.keys[0].sport == 65_000
+    assert total_bytes(state) == pytest.approx(20 * 10_000_000 + 8000 * 100_000)
+    assert state.bytes_by_class[FlowClass.ELEPHANT] == pytest.approx(20 * 10_000_000)
+    assert sum(state.flows_by_class.values()) == 8001
+    assert state.queues[0].throughput_bytes_per_s * state.duration_s == pytest.approx(total_bytes(state))
+    assert window.counters.evicted >= 7500
+    finite = np.isfinite(state.arrivals.wire_bytes)
+    assert np.sum(state.arrivals.wire_bytes[finite]) == pytest.approx(8000 * 100_000 + 200_000_000, rel=0.3)
+    assert set(state.arrivals.src_host) == {"h1"}
+
+
+def test_memory_stays_bounded_as_new_flows_keep_coming(two_hosts: Topology) -> None:
+    settings = WindowSettings(period_ns=S, n_periods=2, max_flows=1000, max_reports=5000)
+    window = Window(settings, two_hosts)
+    for number in range(60):
+        window.add(many_flows(2000, first_ns=START_NS + number * S // 2, first_flow=2000 * number, span_ns=S // 2))
+        assert len(window) <= 5000
+        assert len(window.state().flows) <= 1000
+    assert window.counters.thinned > 0
+    rate = total_bytes(window.state()) / window.state().duration_s
+    assert rate == pytest.approx(4000 * 100_000, rel=0.15)
+
+
+def test_names_without_end_are_refused_not_hoarded(report: Make, batch: Batch) -> None:
+    window = Window(WindowSettings(max_queues=10))
+    reports = [report(START_NS + n, hop={"egress_port": f"Ethernet{n}"}) for n in range(50)]
+    result = window.add(batch(reports))
+    assert (result.accepted, result.rejected) == (10, 40)
+    assert "a window holds 200000 paths and 10 queues" in result.errors[0].detail
+    assert window.counters.overflowed == 40
+    assert window.add(batch([report(START_NS + 99, hop={"egress_port": "Ethernet3"})])).accepted == 1
+
+
+def test_queues_no_longer_used_make_room_for_new_ones(report: Make, batch: Batch) -> None:
+    window = Window(WindowSettings(max_queues=10, n_periods=2))
+    for number in range(6):
+        reports = [
+            report(START_NS + number * S + n * 20 * MS, hop={"egress_port": f"E{3 * number + n % 3}"})
+            for n in range(50)
+        ]
+        assert window.add(batch(reports)).rejected == 0
+    assert [queue.ref.port for queue in window.state().queues] == ["E12", "E13", "E14", "E15", "E16", "E17"]
+
+
+def test_topology_can_be_declared_and_withdrawn(report: Make, batch: Batch, two_hosts: Topology) -> None:
+    window = Window()
+    window.add(batch(steady(report, 10)))
+    assert not window.state().topology_declared
+    assert window.state().flows.dst_host == ("10.0.0.2",)
+    window.set_topology(two_hosts)
+    assert window.topology is two_hosts
+    assert window.state().flows.dst_host == ("h2",)
+    window.set_topology(None)
+    assert not window.state().topology_declared
+
+
+def test_paths_groups_and_classes(report: Make, batch: Batch) -> None:
+    window = Window(WindowSettings(period_ns=S, n_periods=5))
+    small = [report(START_NS + n * S, sampling_rate=1.0, src="10.0.0.3") for n in range(5)]
+    big = [report(START_NS + n * 10 * MS) for n in range(20)]
+    once = [report(START_NS + 4 * S, sampling_rate=1.0, dst="10.0.0.4", hop={"egress_port": "Ethernet4"})]
+    window.add(batch(small + big + once))
+    state = window.state()
+    assert state.flows_by_class == {
+        FlowClass.MOUSE: 1,
+        FlowClass.POTENTIAL_ELEPHANT: 1,
+        FlowClass.ELEPHANT: 1,
+    }
+    assert [FlowClass(c) for c in state.flows.flow_class] == [
+        FlowClass.ELEPHANT,
+        FlowClass.POTENTIAL_ELEPHANT,
+        FlowClass.MOUSE,
+    ]
+    assert [(group.receiver, group.n_flows) for group in state.groups] == [("10.0.0.2", 2), ("10.0.0.4", 1)]
+    assert {state.paths[group.path][0].port for group in state.groups} == {"Ethernet2", "Ethernet4"}
+    assert state.packet_bytes == 1000
+
+
+def test_a_flow_that_changes_path_is_shown_on_the_one_that_carried_more(report: Make, batch: Batch) -> None:
+    window = Window()
+    moved = [report(START_NS + n, hop={"egress_port": "Ethernet2" if n < 3 else "Ethernet5"}) for n in range(10)]
+    window.add(batch(moved))
+    state = window.state()
+    assert state.paths[state.flows.path[0]][0].port == "Ethernet5"
+
+
+def test_one_report_alone_makes_a_state(report: Make, batch: Batch) -> None:
+    window = Window()
+    window.add(batch([report()]))
+    state = window.state()
+    assert state.duration_s == pytest.approx(0.001)
+    assert len(state.flows) == len(state.arrivals) == 1
