@@ -1,0 +1,88 @@
+"""Makes the HTTP application; nothing is made by importing this module."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from api import problems
+from api.bodies import BodyLimit
+from api.routes import (
+    events,
+    health,
+    page,
+    recommendations,
+    state,
+    switches,
+    telemetry,
+    topology,
+    whatif,
+)
+from api.security import LOOPBACK_NAMES
+from api.service import Clocks, Service
+from api.settings import Settings
+from api.version import ecntwin_version
+from switches.registry import AdapterRegistry
+from twin.search_problem import SearchSettings
+from twin.workers import Workers
+
+_DESCRIPTION = """
+INT reports in, ECN watermarks out. Errors are RFC 9457 problem documents that say where, what was received, the rule
+and the remedy. Bearer tokens hold the scopes `telemetry`, `read`, `operate`, `admin`; without a configured token the
+service listens on loopback only and asks for none.
+"""
+
+
+def create_app(
+    settings: Settings,
+    *,
+    registry: CollectorRegistry | None = None,
+    clocks: Clocks | None = None,
+    workers: Workers | None = None,
+    adapters: AdapterRegistry | None = None,
+    search: SearchSettings | None = None,
+) -> FastAPI:
+    """The application over its own service, which lives from start-up to shut-down.
+
+    Whatever touches the world may be given: metric registry, clocks, worker pool, adapter kinds; ``search`` replaces
+    what the settings say of the search's budget.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        service = Service(
+            settings,
+            registry=registry or CollectorRegistry(),
+            clocks=clocks or Clocks(),
+            workers=workers,
+            adapters=adapters,
+            search=search,
+        )
+        app.state.service = service
+        service.start()
+        try:
+            yield
+        finally:
+            await service.stop()
+
+    app = FastAPI(
+        title="ecntwin",
+        description=_DESCRIPTION,
+        version=ecntwin_version(),
+        lifespan=lifespan,
+        redoc_url=None,
+    )
+    app.state.settings = settings
+    problems.install(app)
+    for routes in (telemetry, topology, state, recommendations, whatif, switches, events, health, page):
+        app.include_router(routes.router)
+    app.mount("/assets", page.assets(), name="assets")
+    app.add_middleware(BodyLimit, limit_bytes=settings.server.max_body_bytes)
+    if not settings.security.tokens:
+        # A name that somebody else's DNS points at 127.0.0.1 must not open this service to their page.
+        app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(LOOPBACK_NAMES))
+    return app

@@ -1,0 +1,140 @@
+"""The ``ecntwin`` command: only its shape; each subcommand lives in a file of its own and is imported when run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from api.cli_errors import run_to_exit_code
+from api.settings_source import CONFIG_VARIABLE
+
+app = typer.Typer(
+    name="ecntwin",
+    help="Sets the ECN watermark (Kmin, Kmax, Pmax) of RoCEv2 fabrics from INT telemetry and a DCQCN digital twin.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document to standard output and nothing else.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of every random draw.")]
+Config = Annotated[
+    Path | None, typer.Option(envvar=CONFIG_VARIABLE, help="Settings file (YAML).", show_default=False)
+]
+
+
+@app.command()
+def serve(
+    config: Config = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default=False)] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on; 0 takes a free one.", show_default=False)
+    ] = None,
+) -> None:
+    """Run the service: reports in over HTTP, recommendations out."""
+    from api.cli_serve import serve as run
+
+    run(config, host, port)
+
+
+@app.command()
+def demo(
+    seed: Seed = 1,
+    candidates: Annotated[int, typer.Option(min=2, help="Watermarks to try.")] = 256,
+) -> None:
+    """Turn the recording of a 16-host fabric into a recommended watermark, with why."""
+    from api.cli_demo import demo as run
+
+    run(seed=seed, candidates=candidates)
+
+
+@app.command()
+def tune(
+    reports: Annotated[Path, typer.Option(help="INT reports: JSON array or NDJSON, gzip allowed.")],
+    topology: Annotated[Path, typer.Option(help="Topology file, or a scenario file.")],
+    dcqcn: Annotated[
+        str | None, typer.Option(help="Preset (paper, vendor) or JSON file.", show_default=False)
+    ] = None,
+    incumbent: Annotated[str, typer.Option(help="What runs now: KMIN,KMAX,PMAX.")] = "400000,1600000,0.2",
+    candidates: Annotated[int, typer.Option(help="Watermarks to try.")] = 256,
+    weights: Annotated[str, typer.Option(help="balanced, throughput or latency.")] = "balanced",
+    seed: Seed = 1,
+    workers: Annotated[int | None, typer.Option(min=0, help="Worker processes.", show_default=False)] = None,
+    as_json: Json = False,
+) -> None:
+    """Run one tuning round on recorded reports."""
+    from api.cli_tune import tune as run
+
+    run(
+        reports,
+        topology,
+        dcqcn,
+        incumbent,
+        candidates,
+        weights,
+        seed=seed,
+        n_workers=workers,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def whatif(
+    scenario: Annotated[Path, typer.Argument(help="Scenario file.", show_default=False)],
+    watermarks: Annotated[
+        Path, typer.Option(help="JSON array of watermarks, or an object with them under results.")
+    ],
+    engine: Annotated[str, typer.Option(help="replay or fluid.")] = "replay",
+    seed: Seed = 1,
+    workers: Annotated[int | None, typer.Option(min=0, help="Worker processes.", show_default=False)] = None,
+    as_json: Json = False,
+) -> None:
+    """Predict watermarks you name on a scenario."""
+    from api.cli_whatif import whatif as run
+
+    run(scenario, watermarks, engine, seed=seed, n_workers=workers, as_json=as_json)
+
+
+@app.command("check-config")
+def check_config(config: Config = None, as_json: Json = False) -> None:
+    """Check a settings file and the environment, and print every setting."""
+    from api.cli_check import check_config as run
+
+    run(config, as_json=as_json)
+
+
+@app.command()
+def bench(
+    modules: Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)] = None,
+) -> None:
+    """Measure speed and accuracy (from the repository)."""
+    from api.cli_bench import bench as run
+
+    run(modules or [])
+
+
+@app.command()
+def version(as_json: Json = False) -> None:
+    """Print the version."""
+    from api.cli_output import print_json, print_line
+    from api.version import ecntwin_version
+
+    if as_json:
+        print_json({"version": ecntwin_version()})
+    else:
+        print_line(f"ecntwin {ecntwin_version()}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command and ends the process: 0 done, 2 bad input, 1 anything else."""
+    sys.exit(run_to_exit_code(app, arguments))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""What commands write to standard output: one JSON document, or text through rich."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+from pydantic import BaseModel
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+from twin.search import Progress
+
+
+def print_json(document: BaseModel | dict[str, Any]) -> None:
+    """One JSON document, indented, and a newline; NaN becomes null."""
+    content = document.model_dump(mode="json", by_alias=True) if isinstance(document, BaseModel) else document
+    text = msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
+    sys.stdout.write(text + "\n")
+
+
+def print_line(text: str) -> None:
+    """A line of plain text."""
+    sys.stdout.write(text + "\n")
+
+
+def console() -> Console:
+    """Standard output for people; without colours or control codes where it is no terminal."""
+    return Console(highlight=False)
+
+
+@contextmanager
+def shown_progress(*, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
+    """A progress display on standard error; nothing where that is no terminal or ``quiet``."""
+    screen = Console(stderr=True)
+    if quiet or not screen.is_terminal:
+        yield None
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description:<16}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Bars(*columns, console=screen, transient=True) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def told(step: Progress) -> None:
+            if step.stage not in tasks:
+                tasks[step.stage] = bars.add_task(step.stage, total=step.total)
+            bars.update(tasks[step.stage], completed=step.done, total=step.total)
+
+        yield told

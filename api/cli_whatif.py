@@ -1,0 +1,74 @@
+"""``ecntwin whatif``: predictions for watermarks in a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from api.cli_output import console, print_json
+from api.cli_tables import whatif_table
+from api.errors import InputError
+from api.offline import read_json
+from api.schemas.predictions import WatermarkInput
+from api.validation import mistake
+from api.version import ecntwin_version
+from api.whatif import what_if, workers_for
+from twin.errors import WatermarkError
+from twin.scenario_json import load_scenario
+from twin.score import weights_named
+from twin.watermark import Watermark
+from twin.workers import make_workers
+
+_WATERMARKS = TypeAdapter(list[WatermarkInput])
+
+
+def whatif(
+    scenario: Path, watermarks: Path, engine: str, *, seed: int, n_workers: int | None, as_json: bool
+) -> None:
+    """Reads both files, predicts, prints."""
+    wanted = read_watermarks(watermarks)
+    problem = load_scenario(scenario)
+    pool = make_workers((os.cpu_count() or 1) if n_workers is None else n_workers)
+    try:
+        document = what_if(
+            problem,
+            wanted,
+            engine=engine,
+            seed=seed,
+            weights=weights_named("balanced"),
+            workers=workers_for(len(wanted), pool),
+            version=ecntwin_version(),
+        )
+    finally:
+        pool.close()
+    if as_json:
+        print_json(document)
+    else:
+        console().print(whatif_table(document))
+
+
+def read_watermarks(path: Path) -> list[Watermark]:
+    """The watermarks of a file, as given; raises ``InputError`` naming the entry that is wrong."""
+    document = read_json(path, "watermarks")
+    where = f"watermarks {path.name}"
+    if isinstance(document, dict):
+        if "results" not in document:
+            raise InputError(where, "an object without results", "it holds the array under results", "add it")
+        document, where = document["results"], f"{where} results"
+    try:
+        entries = _WATERMARKS.validate_python(document)
+    except ValidationError as error:
+        raise InputError(*mistake(error.errors(include_url=False)[0], prefix=where)) from error
+    if not entries:
+        raise InputError(where, "an empty array", "at least one watermark is predicted", "add one")
+    found = []
+    for number, entry in enumerate(entries):
+        try:
+            found.append(entry.watermark())
+        except WatermarkError as error:
+            raise InputError(
+                f"{where}[{number}] {error.where}", error.received, error.rule, error.remedy
+            ) from error
+    return found

@@ -1,0 +1,279 @@
+// The page: reads the service's own routes, and again whenever an event says that something happened.
+import { curve, scatter } from "/assets/charts.js";
+import { bits, bytes, count, element, fill, percent, ratio, seconds, when } from "/assets/format.js";
+
+const find = (id) => document.getElementById(id);
+const POLL_MS = 10_000;
+let current = null;
+let refreshing = false;
+let again = false;
+
+class Problem extends Error {
+  constructor(status, document) {
+    super(document?.detail ?? `the service answered ${status}`);
+    this.status = status;
+    this.document = document;
+  }
+}
+
+function headers() {
+  const token = sessionStorage.getItem("token");
+  return token ? { Authorization: `Bearer ${token}` } : {};
+}
+
+async function call(path, method = "GET") {
+  const answer = await fetch(path, { method, headers: headers() });
+  const document = await answer.json().catch(() => null);
+  if (answer.status === 401) find("sign-in").hidden = false;
+  if (!answer.ok) throw new Problem(answer.status, document);
+  return document;
+}
+
+const orNull = (promise, ...expected) =>
+  promise.catch((error) => {
+    if (error instanceof Problem && expected.includes(error.status)) return null;
+    throw error;
+  });
+
+function say(text) {
+  const notice = find("notice");
+  notice.hidden = !text;
+  notice.textContent = text ?? "";
+}
+
+async function refresh() {
+  if (refreshing) { again = true; return; }
+  refreshing = true;
+  try {
+    const [ready, state, newest, rounds] = await Promise.all([
+      fetch("/readyz").then((answer) => answer.json()),
+      orNull(call("/v1/state?queues=24"), 409),
+      orNull(call("/v1/recommendations/current"), 404),
+      call("/v1/recommendations?candidates=false&limit=12"),
+    ]);
+    find("sign-in").hidden = true;
+    say(null);
+    showReadiness(ready);
+    showEmpty(state, newest);
+    showNetwork(state);
+    showRecommendation(newest);
+    showHistory(rounds);
+  } catch (error) {
+    if (error.status === 401) { setLive("signed out", ""); return; }
+    setLive("not reachable", "lost");
+    say(error instanceof Problem ? error.message : "The service does not answer; this page tries again by itself.");
+  } finally {
+    refreshing = false;
+    if (again) { again = false; refresh(); }
+  }
+}
+
+function setLive(text, kind) {
+  const live = find("live");
+  live.textContent = text;
+  live.className = `pill ${kind}`;
+}
+
+function showReadiness(ready) {
+  if (find("live").classList.contains("busy")) return;
+  setLive(ready.ready ? "ready" : "waiting", ready.ready ? "ready" : "");
+  find("live").title = ready.reasons.join(" ");
+}
+
+function showEmpty(state, newest) {
+  find("empty").hidden = Boolean(state || newest);
+  find("tune").disabled = !state || find("live").classList.contains("busy");
+  find("curl").textContent =
+    `curl -X POST -H 'Content-Type: application/x-ndjson' -H 'Content-Encoding: gzip' \\\n` +
+    `     --data-binary @reports.ndjson.gz ${location.origin}/v1/telemetry/int`;
+}
+
+const CLASSES = { elephant: "Elephants", potential_elephant: "Potential elephants", mouse: "Mice" };
+
+function showNetwork(state) {
+  find("network").hidden = !state;
+  if (!state) return;
+  find("window").textContent =
+    `${count(state.reports)} reports over ${seconds(state.duration_s)}${state.stale ? ", stale" : ""}`;
+  const total = Object.values(state.bytes).reduce((sum, value) => sum + value, 0) || 1;
+  const rows = Object.entries(CLASSES).flatMap(([name, label]) => {
+    const bar = element("i");
+    bar.style.width = `${(100 * state.bytes[name]) / total}%`;
+    return [
+      element("span", {}, label),
+      element("span", { class: "bar", "aria-hidden": "true" }, bar),
+      element("span", { class: "amount" }, `${count(state.flows[name])} flows, ${percent(state.bytes[name] / total)} of bytes`),
+    ];
+  });
+  fill(find("flows"), element("div", { class: "share" }, ...rows));
+  fill(
+    find("queues").tBodies[0],
+    ...state.queues.map((queue) =>
+      element("tr", {},
+        element("th", { scope: "row" }, `${queue.switch} ${queue.port} · ${queue.queue}`),
+        element("td", {}, bytes(queue.depth_mean_bytes)),
+        element("td", {}, bytes(queue.depth_p99_bytes)),
+        element("td", {}, percent(queue.marked_ratio)),
+        element("td", {}, queue.capacity_bytes_per_s
+          ? percent(queue.throughput_bytes_per_s / queue.capacity_bytes_per_s)
+          : bits(queue.throughput_bytes_per_s)))),
+  );
+}
+
+const DECISIONS = { pending: "waiting for you", kept: "keep what runs", superseded: "superseded" };
+
+function showRecommendation(document) {
+  current = document;
+  find("recommendation").hidden = !document;
+  find("figures").hidden = !document;
+  if (!document) return;
+  find("version").textContent = `v${document.version}`;
+  const { recommendation: better, incumbent: now } = document;
+  const badge = find("decision");
+  badge.textContent = DECISIONS[document.status] ?? document.status;
+  badge.className = `badge ${document.status}`;
+  const values = [
+    ["Kmin", bytes(now.kmin_bytes), bytes(better.kmin_bytes)],
+    ["Kmax", bytes(now.kmax_bytes), bytes(better.kmax_bytes)],
+    ["Pmax", percent(now.pmax), percent(better.pmax)],
+  ];
+  fill(
+    find("watermark"),
+    ...values.map(([name, before, after]) =>
+      element("div", {},
+        element("dt", {}, name),
+        element("dd", { class: "new" }, after),
+        element("dd", { class: "old" }, before === after ? "as now" : `now ${before}`))),
+  );
+  find("why").textContent = document.why;
+  find("origin").textContent =
+    `${when(document.created)} · ${CLASSES[document.dominant_class]?.toLowerCase() ?? document.dominant_class} dominate, ` +
+    `λ ${document.lambda} · ${count(document.candidate_count)} candidates in ${seconds(document.wall_s)} · seed ${document.seed}`;
+  find("actions").hidden = document.status !== "pending";
+  showPushed(document);
+  showComparison(now, better);
+  curve(find("curve"), now, better);
+  scatter(find("scatter"), find("scatter-note"), document);
+}
+
+function showPushed(document) {
+  const box = find("pushed");
+  box.hidden = document.pushed.length === 0;
+  if (box.hidden) return;
+  const dry = document.pushed.every((item) => !item.writes);
+  const switches = `${document.pushed.length} switch${document.pushed.length > 1 ? "es" : ""}`;
+  fill(box.querySelector("summary"), dry ? `Dry run: what would have been set on ${switches}` : `Set and read back on ${switches}`);
+  fill(box.querySelector("div"), ...document.pushed.map((item) => element("pre", {}, item.diff || `${item.switch}: nothing to change`)));
+}
+
+const ROWS = [
+  ["Mean queue", (p) => p.queue_mean_bytes, bytes, -1],
+  ["99th percentile queue", (p) => p.queue_p99_bytes, bytes, -1],
+  ["Mice, 99 % slowdown", (p) => p.slowdown.mice.p99, ratio, -1],
+  ["Elephants, mean slowdown", (p) => p.slowdown.elephant.mean, ratio, -1],
+  ["Goodput", (p) => p.goodput_gbps, (value) => (value == null ? "–" : `${value.toPrecision(4)} Gbit/s`), 1],
+  ["Packets marked", (p) => p.marked_fraction, percent, 0],
+  ["Lost", (p) => p.loss_bytes, bytes, -1],
+  ["Paused by PFC", (p) => p.pfc_pause_s, seconds, -1],
+  ["Score", (p) => p.score, (value) => (value == null ? "–" : value.toFixed(3)), 1],
+];
+
+function showComparison(now, better) {
+  const rows = ROWS.filter(([, pick]) => pick(now) != null || pick(better) != null).map(([label, pick, show, good]) => {
+    const [before, after] = [pick(now), pick(better)];
+    return element("tr", {},
+      element("th", { scope: "row" }, label),
+      element("td", {}, show(before)),
+      element("td", {}, show(after)),
+      change(before, after, good, label === "Score"));
+  });
+  fill(find("compare").tBodies[0], ...rows);
+}
+
+function change(before, after, good, absolute) {
+  if (before == null || after == null) return element("td", {}, "–");
+  const difference = after - before;
+  const relative = before === 0 ? (difference === 0 ? 0 : Infinity) : difference / Math.abs(before);
+  const small = absolute ? Math.abs(difference) < 0.005 : Math.abs(relative) < 0.005;
+  const text = absolute
+    ? `${difference >= 0 ? "+" : "−"}${Math.abs(difference).toFixed(3)}`
+    : Number.isFinite(relative) ? `${relative >= 0 ? "+" : "−"}${percent(Math.abs(relative))}` : "new";
+  const kind = small || good === 0 ? "" : difference * good > 0 ? "better" : "worse";
+  return element("td", { class: kind }, small ? "same" : text);
+}
+
+function showHistory(rounds) {
+  find("history").hidden = rounds.recommendations.length === 0;
+  fill(
+    find("history").querySelector("tbody"),
+    ...rounds.recommendations.map((item) =>
+      element("tr", {},
+        element("th", { scope: "row" }, when(item.created)),
+        element("td", {}, `${bytes(item.recommendation.kmin_bytes)} / ${bytes(item.recommendation.kmax_bytes)} / ${percent(item.recommendation.pmax)}`),
+        element("td", {}, `${bytes(item.incumbent.queue_mean_bytes)} → ${bytes(item.recommendation.queue_mean_bytes)}`),
+        element("td", {}, item.decided_by ? `${item.status} by ${item.decided_by}` : DECISIONS[item.status] ?? item.status))),
+  );
+}
+
+async function act(button, path) {
+  button.disabled = true;
+  try {
+    await call(path, "POST");
+    say(null);
+  } catch (error) {
+    say(error.message);
+  } finally {
+    button.disabled = false;
+  }
+  refresh();
+}
+
+find("tune").addEventListener("click", () => act(find("tune"), "/v1/tune"));
+find("approve").addEventListener("click", () => act(find("approve"), `/v1/recommendations/${current.id}/approve`));
+find("reject").addEventListener("click", () => act(find("reject"), `/v1/recommendations/${current.id}/reject`));
+find("sign-in").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sessionStorage.setItem("token", find("token").value.trim());
+  find("token").value = "";
+  refresh();
+});
+
+// EventSource sends no Authorization header, so the stream is read by hand.
+async function listen() {
+  for (;;) {
+    try {
+      const answer = await fetch("/v1/events", { headers: headers() });
+      if (!answer.ok) throw new Problem(answer.status);
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      let text = "";
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) break;
+        text += value;
+        const frames = text.split("\n\n");
+        text = frames.pop();
+        frames.forEach(heard);
+      }
+    } catch {
+      // Polling goes on meanwhile.
+    }
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
+  }
+}
+
+function heard(frame) {
+  const fields = Object.fromEntries(frame.split("\n").map((line) => line.split(/: (.*)/s, 2)));
+  if (!fields.event) return;
+  const data = JSON.parse(fields.data);
+  if (fields.event === "round" && data.stage !== "finished") {
+    setLive(data.total ? `round: ${data.stage} ${data.done}/${data.total}` : `round: ${data.stage}`, "busy");
+    find("tune").disabled = true;
+    return;
+  }
+  if (fields.event === "round") setLive("ready", "ready");
+  refresh();
+}
+
+refresh();
+listen();
+setInterval(() => { if (!document.hidden) refresh(); }, POLL_MS);

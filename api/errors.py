@@ -1,0 +1,99 @@
+"""The service's error tree; every message says where, what was received, the rule and the remedy.
+
+ApiError
+├── SettingsError           a settings file or environment variable that means nothing
+├── InputError              a command's file or option that cannot be used
+└── RequestError            a request that cannot be served; each carries its HTTP status
+    ├── BadBodyError            400
+    ├── UnauthorizedError       401
+    ├── ForbiddenError          403
+    ├── NotFoundError           404
+    ├── ConflictError           409
+    ├── TooLargeError           413
+    ├── UnsupportedMediaError   415
+    ├── UnprocessableError      422
+    └── UnavailableError        503
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ApiError(Exception):
+    """A mistake of the caller or the operator, in one sentence whose four parts stay apart."""
+
+    def __init__(self, where: str, received: str, rule: str, remedy: str) -> None:
+        self.where = where
+        self.received = received
+        self.rule = rule
+        self.remedy = remedy
+        super().__init__(f"{where}: received {received}; {rule}; {remedy}")
+
+
+class SettingsError(ApiError):
+    """A settings file or environment variable that means nothing."""
+
+
+class InputError(ApiError):
+    """A command's file or option that cannot be used."""
+
+
+class RequestError(ApiError):
+    """A request that cannot be served; ``status`` is its HTTP status."""
+
+    status: ClassVar[int]
+
+
+class BadBodyError(RequestError):
+    """The body is not what the call reads."""
+
+    status = 400
+
+
+class UnauthorizedError(RequestError):
+    """No token, or one nobody knows."""
+
+    status = 401
+
+
+class ForbiddenError(RequestError):
+    """The token does not hold the scope."""
+
+    status = 403
+
+
+class NotFoundError(RequestError):
+    """Nothing has that name."""
+
+    status = 404
+
+
+class ConflictError(RequestError):
+    """The service is not in a state in which the call makes sense."""
+
+    status = 409
+
+
+class TooLargeError(RequestError):
+    """The body is over the limit."""
+
+    status = 413
+
+
+class UnsupportedMediaError(RequestError):
+    """The body's type or encoding is not one the call reads."""
+
+    status = 415
+
+
+class UnprocessableError(RequestError):
+    """The body is well formed and asks for something impossible."""
+
+    status = 422
+
+
+class UnavailableError(RequestError):
+    """The service cannot do it now, and may later."""
+
+    status = 503

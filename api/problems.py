@@ -1,0 +1,154 @@
+"""Every error as an RFC 9457 problem document: one table from error to status, and handlers for FastAPI."""
+
+from __future__ import annotations
+
+import http
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from api.errors import ApiError, RequestError
+from api.validation import mistake
+from switches.errors import SwitchError, UnknownSwitchError
+from telemetry.errors import DecodeError, TelemetryError, WindowError
+from twin.errors import SearchError, TwinError
+
+MEDIA_TYPE = "application/problem+json"
+MOST_ERRORS_LISTED = 20
+
+_log = logging.getLogger("ecntwin.api")
+
+# First match wins, so a class comes before its base.
+_STATUS: tuple[tuple[type[Exception], int], ...] = (
+    (DecodeError, 400),
+    (WindowError, 409),
+    (TelemetryError, 422),
+    (SearchError, 503),
+    (TwinError, 422),
+    (UnknownSwitchError, 404),
+    (SwitchError, 502),
+    (ApiError, 400),
+)
+DOMAIN_ERRORS = (TelemetryError, TwinError, SwitchError, ApiError)
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status of a domain error."""
+    if isinstance(error, RequestError):
+        return error.status
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
+def problem(error: Exception) -> dict[str, Any]:
+    """The problem document of a domain error, without ``instance``."""
+    status = status_of(error)
+    return {
+        "type": f"urn:ecntwin:problem:{_slug(type(error).__name__)}",
+        "title": http.HTTPStatus(status).phrase,
+        "status": status,
+        "detail": str(error),
+        **{part: getattr(error, part) for part in ("where", "received", "rule", "remedy")},
+    }
+
+
+def problem_response(
+    document: Mapping[str, Any], request: Request, headers: Mapping[str, str] | None = None
+) -> Response:
+    """The document with this request as its ``instance``."""
+    return JSONResponse(
+        {**document, "instance": request.url.path},
+        status_code=document["status"],
+        headers=dict(headers) if headers else None,
+        media_type=MEDIA_TYPE,
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Makes every error of ``app`` a problem document."""
+    for kind in DOMAIN_ERRORS:
+        app.add_exception_handler(kind, _domain)
+    app.add_exception_handler(RequestValidationError, _validation)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+async def _domain(request: Request, error: Exception) -> Response:
+    headers = {"WWW-Authenticate": "Bearer"} if status_of(error) == 401 else None
+    return problem_response(problem(error), request, headers)
+
+
+async def _validation(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    found = [mistake(entry) for entry in error.errors()]
+    malformed = any(entry["type"] == "json_invalid" for entry in error.errors())
+    first = found[0]
+    status = 400 if malformed else 422
+    document = {
+        "type": f"urn:ecntwin:problem:{'malformed-json' if malformed else 'invalid-request'}",
+        "title": http.HTTPStatus(status).phrase,
+        "status": status,
+        "detail": f"{first.where}: received {first.received}; {first.rule}; {first.remedy}",
+        **first._asdict(),
+        "errors": [entry._asdict() for entry in found[:MOST_ERRORS_LISTED]],
+        "error_count": len(found),
+    }
+    return problem_response(document, request)
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if isinstance(error.__cause__, ApiError):  # raised below FastAPI, which lets only HTTPException through
+        return await _domain(request, error.__cause__)
+    status = error.status_code
+    path, method = request.url.path, request.method
+    allowed = (error.headers or {}).get("Allow") or (error.headers or {}).get("allow")
+    parts = {
+        404: (f"{method} {path}", "a path nobody serves", "paths are listed at /docs", "correct the path"),
+        405: (
+            path,
+            f"method {method}",
+            f"allowed is {allowed}" if allowed else "another method",
+            "change the method",
+        ),
+    }.get(status, (f"{method} {path}", "the request", str(error.detail), "correct the request"))
+    where, received, rule, remedy = parts
+    document = {
+        "type": "about:blank",
+        "title": http.HTTPStatus(status).phrase,
+        "status": status,
+        "detail": f"{where}: received {received}; {rule}; {remedy}",
+        "where": where,
+        "received": received,
+        "rule": rule,
+        "remedy": remedy,
+    }
+    return problem_response(document, request, error.headers)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    _log.error("%s %s failed: %s", request.method, request.url.path, type(error).__name__)
+    where = f"{request.method} {request.url.path}"
+    received = "a request that should have worked"
+    rule = "the service met an error of its own and went on"
+    remedy = "look in its log, and report it"
+    document = {
+        "type": "urn:ecntwin:problem:internal",
+        "title": "Internal Server Error",
+        "status": 500,
+        "detail": f"{where}: received {received}; {rule}; {remedy}",
+        "where": where,
+        "received": received,
+        "rule": rule,
+        "remedy": remedy,
+    }
+    return problem_response(document, request)
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name.removesuffix("Error")).lower() or "error"

@@ -1,0 +1,58 @@
+"""``/v1/tune`` and ``/v1/recommendations``: rounds, their answers, and the operator's decisions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from api.deps import Operates, Reads, ServiceDep
+from api.schemas.recommendation import RecommendationDocument, RecommendationsDocument
+
+router = APIRouter(prefix="/v1", tags=["recommendations"])
+
+
+@router.post("/tune")
+async def post_tune(service: ServiceDep, caller: Operates) -> RecommendationDocument:
+    """Runs a round now on the window as it is, and answers with its recommendation."""
+    return (await service.tuning.run_now()).document()
+
+
+@router.get("/recommendations")
+async def get_recommendations(
+    service: ServiceDep,
+    caller: Reads,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 10,
+    candidates: bool = True,
+) -> RecommendationsDocument:
+    """The newest rounds first; ``candidates=false`` leaves out the long list of what was tried."""
+    newest = service.store.newest(limit)
+    return RecommendationsDocument(
+        total=len(service.store), recommendations=[entry.document(candidates=candidates) for entry in newest]
+    )
+
+
+@router.get("/recommendations/current")
+async def get_current(service: ServiceDep, caller: Reads) -> RecommendationDocument:
+    """The recommendation that stands: the newest pending or approved one, else the newest round."""
+    return service.store.current().document()
+
+
+@router.get("/recommendations/{recommendation_id}")
+async def get_recommendation(
+    recommendation_id: str, service: ServiceDep, caller: Reads
+) -> RecommendationDocument:
+    """One round with everything it tried."""
+    return service.store.get(recommendation_id).document()
+
+
+@router.post("/recommendations/{recommendation_id}/approve")
+async def approve(recommendation_id: str, service: ServiceDep, caller: Operates) -> RecommendationDocument:
+    """Takes it to the switches (in a dry run: records what would have been set) and reads it back."""
+    return (await service.approve(recommendation_id, caller.name)).document(candidates=False)
+
+
+@router.post("/recommendations/{recommendation_id}/reject")
+async def reject(recommendation_id: str, service: ServiceDep, caller: Operates) -> RecommendationDocument:
+    """Turns it down; nothing is set."""
+    return service.reject(recommendation_id, caller.name).document(candidates=False)

@@ -1,0 +1,37 @@
+"""``/v1/state`` and ``/v1/flows``: the network as the window shows it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+
+from api.deps import Reads, ServiceDep
+from api.schemas.telemetry import FlowsDocument, StateDocument
+from telemetry.state import FlowClass
+
+router = APIRouter(prefix="/v1", tags=["state"])
+
+ClassName = Literal["mouse", "potential_elephant", "elephant"]
+
+
+@router.get("/state")
+async def get_state(
+    service: ServiceDep, caller: Reads, queues: Annotated[int, Query(ge=0, le=10_000)] = 64
+) -> StateDocument:
+    """Flows by class and the deepest ``queues``; a problem while the window is empty."""
+    sensing = service.sensing
+    state = await sensing.state()
+    return StateDocument.of(state, age_s=sensing.age_s(), stale=sensing.stale, limit=queues)
+
+
+@router.get("/flows")
+async def get_flows(
+    service: ServiceDep,
+    caller: Reads,
+    flow_class: Annotated[ClassName | None, Query(alias="class")] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
+) -> FlowsDocument:
+    """The window's flows, most bytes first, of one class or of all."""
+    chosen = None if flow_class is None else FlowClass[flow_class.upper()]
+    return FlowsDocument.of(await service.sensing.state(), flow_class=chosen, limit=limit)

@@ -1,0 +1,28 @@
+"""``/v1/topology``: the declared fabric, and beside it what hops of reports show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Body
+
+from api.deps import Administers, Reads, ServiceDep
+from api.schemas.topology import TopologyDocument
+from telemetry.topology import topology_from_json
+
+router = APIRouter(prefix="/v1/topology", tags=["topology"])
+
+
+@router.get("")
+async def get_topology(service: ServiceDep, caller: Reads) -> TopologyDocument:
+    """``declared`` (null where none is) and ``discovered`` (null while no report was seen)."""
+    return TopologyDocument.of(service.sensing.declared, await service.sensing.discovered())
+
+
+@router.put("")
+async def put_topology(
+    service: ServiceDep, caller: Administers, document: dict[str, Any] = Body()
+) -> TopologyDocument:
+    """Declares the fabric: hosts, switches, links. It is checked whole before it replaces the one before."""
+    await service.sensing.declare(topology_from_json(document))
+    return TopologyDocument.of(service.sensing.declared, await service.sensing.discovered())

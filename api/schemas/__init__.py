@@ -1,0 +1,1 @@
+"""The service's JSON documents, one module a subject: domain objects in, pydantic models out."""

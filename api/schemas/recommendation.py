@@ -1,0 +1,185 @@
+"""A round's recommendation as a document; the command and the service write the same."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field
+
+from api.schemas.base import Document, Figure
+from api.schemas.predictions import PredictionDocument, WatermarkDocument, prediction_fields
+from twin.recommendation import PartRecommendation, Recommendation, ScoredCandidate
+from twin.result import Prediction
+
+Decision = Literal["pending", "kept", "approved", "rejected", "superseded"]
+
+
+class CandidateDocument(PredictionDocument):
+    """One watermark that was tried. Figures are those of the longest window it ran (``window_s``)."""
+
+    origin: str
+    source: str
+    window_s: float
+    seeds: int
+    terms: dict[str, Figure]
+
+    @classmethod
+    def scored(cls, candidate: ScoredCandidate) -> Self:
+        """The document of a candidate."""
+        return cls(
+            **prediction_fields(candidate.prediction),
+            score=candidate.score,
+            origin=candidate.origin.value,
+            source=candidate.source,
+            window_s=candidate.window_s,
+            seeds=candidate.n_seeds,
+            terms={name: float(value) for name, value in candidate.normalised.items()},
+        )
+
+
+class ImprovementDocument(Document):
+    """The best candidate against the incumbent; ``relative`` figures are new ÷ old − 1."""
+
+    best: WatermarkDocument
+    score_gain: Figure
+    margin: float
+    relative: dict[str, Figure]
+
+
+class PartDocument(Document):
+    """One independent part of the fabric judged alone."""
+
+    name: str
+    flows: int
+    ports: list[str]
+    traffic_share: Figure
+    recommendation: WatermarkDocument
+    score_gain: Figure
+    verdict: str
+    sentence: str
+
+    @classmethod
+    def of(cls, part: PartRecommendation) -> Self:
+        """The document of a part."""
+        return cls(
+            name=part.name,
+            flows=part.n_flows,
+            ports=[f"{switch}/{port}" for switch, port in part.switch_ports],
+            traffic_share=part.traffic_share,
+            recommendation=WatermarkDocument.of(part.watermark),
+            score_gain=part.score_gain,
+            verdict=part.verdict.kind.value,
+            sentence=part.verdict.sentence,
+        )
+
+
+class MeasuredDocument(Document):
+    """What telemetry measured in the same window, and how far the twin's incumbent is from it (0: in step)."""
+
+    queue_mean_bytes: Figure
+    residual_ratio: Figure
+
+
+class RoundDocument(Document):
+    """What one tuning round says: ``ecntwin tune --json``, and the core of the service's answer."""
+
+    recommendation: PredictionDocument
+    incumbent: PredictionDocument
+    changes: bool
+    verdict: str
+    why: str
+    remarks: list[str]
+    notes: list[str]
+    improvement: ImprovementDocument
+    dominant_class: str
+    lambda_: float = Field(serialization_alias="lambda")
+    flows: dict[str, int]
+    measured: MeasuredDocument
+    candidate_count: int
+    candidates: list[CandidateDocument]
+    parts: list[PartDocument]
+    engine: str
+    seed: int
+    version: str
+    wall_s: float
+
+
+class PushedDocument(Document):
+    """What a push did, or a dry run would have done, on one switch."""
+
+    switch: str
+    writes: bool
+    diff: str
+    read_back: WatermarkDocument | None
+
+
+class RecommendationDocument(RoundDocument):
+    """A recommendation in the service's history."""
+
+    id: str
+    created: str
+    status: Decision
+    decided_by: str | None
+    decided_at: str | None
+    pushed: list[PushedDocument]
+
+
+class RecommendationsDocument(Document):
+    """The newest rounds first, out of ``total`` kept."""
+
+    total: int
+    recommendations: list[RecommendationDocument]
+
+
+def round_fields(
+    answer: Recommendation,
+    *,
+    flows: dict[str, int],
+    measured_queue_bytes: float | None,
+    wall_s: float,
+    candidates: bool = True,
+) -> dict[str, Any]:
+    """The fields of a ``RoundDocument``; ``candidates`` False leaves the list of them empty."""
+    scores = {candidate.watermark: candidate.score for candidate in answer.candidates}
+
+    def scored(prediction: Prediction) -> PredictionDocument:
+        return PredictionDocument.predicted(prediction, scores.get(prediction.watermark))
+
+    return {
+        "recommendation": scored(answer.winner_prediction),
+        "incumbent": scored(answer.incumbent_prediction),
+        "changes": answer.changes,
+        "verdict": answer.verdict.kind.value,
+        "why": answer.why,
+        "remarks": list(answer.verdict.remarks),
+        "notes": list(answer.notes),
+        "improvement": ImprovementDocument(
+            best=WatermarkDocument.of(answer.improvement.best),
+            score_gain=answer.improvement.score_gain,
+            margin=answer.improvement.margin,
+            relative={name: float(value) for name, value in answer.improvement.relative.items()},
+        ),
+        "dominant_class": answer.dominant_class,
+        "lambda_": answer.lambda_,
+        "flows": flows,
+        "measured": MeasuredDocument(
+            queue_mean_bytes=measured_queue_bytes,
+            residual_ratio=residual_ratio(answer.incumbent_prediction.queue_mean_bytes, measured_queue_bytes),
+        ),
+        "candidate_count": len(answer.candidates),
+        "candidates": [CandidateDocument.scored(candidate) for candidate in answer.candidates]
+        if candidates
+        else [],
+        "parts": [PartDocument.of(part) for part in answer.parts],
+        "engine": answer.engine,
+        "seed": answer.seed,
+        "version": answer.version,
+        "wall_s": wall_s,
+    }
+
+
+def residual_ratio(predicted_bytes: float, measured_bytes: float | None) -> float | None:
+    """Predicted ÷ measured − 1; None where nothing was measured, or nothing but empty queues."""
+    if measured_bytes is None or not measured_bytes > 0:
+        return None
+    return predicted_bytes / measured_bytes - 1

@@ -1,0 +1,40 @@
+"""What ``whatif`` reads and writes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field
+
+from api.schemas.base import Document
+from api.schemas.predictions import PredictionDocument, WatermarkInput
+
+MOST_WATERMARKS = 1_000
+
+
+class WhatIfRequest(Document):
+    """Watermarks to predict, on ``scenario`` (its flows inline under ``flows``) or, without one, the state now."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"watermarks": [{"kmin_bytes": 20000, "kmax_bytes": 200000, "pmax": 0.05}], "seed": 1}
+            ]
+        }
+    )
+
+    watermarks: Annotated[list[WatermarkInput], Field(min_length=1, max_length=MOST_WATERMARKS)]
+    scenario: dict[str, Any] | None = None
+    engine: str = "replay"
+    seed: int = Field(default=1, ge=0)
+
+
+class WhatIfDocument(Document):
+    """Predictions in the order the watermarks were given."""
+
+    scenario: str
+    engine: str
+    seed: int
+    version: str
+    wall_s: float
+    results: list[PredictionDocument]

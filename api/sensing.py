@@ -1,0 +1,162 @@
+"""The telemetry side of the service: bodies in, network state out; must not know the twin.
+
+Decoding and the window run in one thread of their own, one body after the other: the event loop never waits for
+them, and the window needs no lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
+
+from api.bodies import too_large
+from api.events import Broadcaster
+from api.metrics import Metrics
+from api.schemas.telemetry import IngestDocument, ReportErrorDocument
+from telemetry.decode.json import decode
+from telemetry.errors import DecodeError, WindowError
+from telemetry.report import ReportProblem
+from telemetry.settings import WindowSettings
+from telemetry.state import NetworkState
+from telemetry.topology import Topology
+from telemetry.window import Window
+
+EVENT_EVERY_S = 0.5
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SensingLimits:
+    """What one body may hold once unpacked, how many of its errors are listed, and when silence is stale."""
+
+    max_decoded_bytes: int
+    max_errors_listed: int
+    stale_after_s: float
+
+
+class Sensing:
+    """Owns the window. ``clock_s`` is monotonic seconds; ages and staleness are by arrival, not by report time."""
+
+    def __init__(
+        self,
+        window: WindowSettings,
+        declared: Topology | None,
+        limits: SensingLimits,
+        *,
+        metrics: Metrics,
+        events: Broadcaster,
+        clock_s: Callable[[], float],
+        wall_s: Callable[[], float],
+    ) -> None:
+        self._settings = window
+        self._limits = limits
+        self._window = Window(window, declared)
+        self._metrics = metrics
+        self._events = events
+        self._clock_s = clock_s
+        self._wall_s = wall_s
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-window")
+        self._last_accepted_s: float | None = None
+        self._last_event_s = float("-inf")
+        self._unpublished = Counter[str]()
+        self.declared = declared
+        self.accepted = 0
+
+    def age_s(self) -> float | None:
+        """Seconds since a report was last accepted; None before the first."""
+        return None if self._last_accepted_s is None else self._clock_s() - self._last_accepted_s
+
+    @property
+    def stale(self) -> bool:
+        """Whether no report was accepted for too long, or none ever was."""
+        age_s = self.age_s()
+        return age_s is None or age_s > self._limits.stale_after_s
+
+    async def ingest(self, body: bytes, content_encoding: str | None) -> IngestDocument:
+        """Takes one body in. Raises ``DecodeError`` where it holds no reports at all."""
+        try:
+            accepted, problems, reasons = await self._run(self._take, body, content_encoding)
+        except DecodeError as error:
+            self._metrics.bodies.inc()
+            if "unpacked" in error.rule:
+                raise too_large(error.received, self._limits.max_decoded_bytes) from error
+            raise
+        self._count(accepted, reasons)
+        listed = problems[: self._limits.max_errors_listed]
+        return IngestDocument(
+            accepted=accepted,
+            rejected=sum(reasons.values()),
+            errors=[ReportErrorDocument(index=item.index, detail=item.detail) for item in listed],
+            error_count=len(problems),
+        )
+
+    async def state(self) -> NetworkState:
+        """The window as it is now; raises ``WindowError`` while it is empty."""
+        return await self._run(self._window.state)
+
+    async def discovered(self) -> Topology | None:
+        """What the hops of the window's reports show; None while it is empty."""
+        return await self._run(self._discovered)
+
+    async def declare(self, topology: Topology) -> None:
+        """Replaces the declared topology."""
+        await self._run(self._window.set_topology, topology)
+        self.declared = topology
+
+    def close(self) -> None:
+        """Ends the thread once what it has begun is done."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _discovered(self) -> Topology | None:
+        declared = self._window.topology
+        self._window.set_topology(None)
+        try:
+            return self._window.state().topology
+        except WindowError:
+            return None
+        finally:
+            self._window.set_topology(declared)
+
+    def _take(
+        self, body: bytes, content_encoding: str | None
+    ) -> tuple[int, list[ReportProblem], Counter[str]]:
+        """In the window's thread: how many were accepted, every problem by index, and the counts by reason."""
+        decoded = decode(
+            body, content_encoding=content_encoding, max_body_bytes=self._limits.max_decoded_bytes
+        )
+        before = self._window.counters
+        added = self._window.add(decoded.batch)
+        after = self._window.counters
+        problems = sorted([*decoded.errors, *added.errors])
+        reasons = Counter(
+            malformed=len(decoded.errors),
+            late=after.too_old - before.too_old,
+            skewed=after.skewed - before.skewed,
+            unknown_place=after.unknown_sites - before.unknown_sites,
+            no_room=after.overflowed - before.overflowed,
+        )
+        return added.accepted, problems, reasons
+
+    def _count(self, accepted: int, reasons: Counter[str]) -> None:
+        self._metrics.accepted.inc(accepted)
+        for reason, number in reasons.items():
+            if number:
+                self._metrics.rejected.labels(reason).inc(number)
+        if accepted:
+            self.accepted += accepted
+            self._last_accepted_s = self._clock_s()
+            self._metrics.last_report.set(self._wall_s())
+        self._unpublished.update(accepted=accepted, rejected=reasons.total())
+        if self._clock_s() - self._last_event_s >= EVENT_EVERY_S:
+            self._last_event_s = self._clock_s()
+            self._events.publish("reports", dict(self._unpublished))
+            self._unpublished.clear()
+
+    async def _run(self, function: Callable[P, T], *arguments: P.args, **_named: P.kwargs) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)

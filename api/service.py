@@ -1,0 +1,232 @@
+"""The service's parts wired together, its start and its stop; must not know HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from api.errors import SettingsError, UnprocessableError
+from api.events import Broadcaster
+from api.fleet import Fleet
+from api.metrics import Metrics
+from api.rounds import Ask, Fabric, scenario_of
+from api.schemas.whatif import WhatIfDocument, WhatIfRequest
+from api.sensing import Sensing, SensingLimits
+from api.settings import Settings
+from api.store import Entry, RecommendationStore
+from api.tuning_loop import TuningLoop
+from api.version import ecntwin_version
+from api.whatif import what_if
+from switches.errors import SwitchError
+from switches.registry import AdapterRegistry
+from telemetry.errors import TopologyError
+from telemetry.topology import Topology, topology_from_json
+from twin.scenario import Scenario
+from twin.scenario_json import scenario_from_json
+from twin.search_problem import SearchSettings
+from twin.workers import Workers, make_workers
+
+_log = logging.getLogger("ecntwin.service")
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Where time comes from: monotonic seconds, and wall-clock nanoseconds since 1970."""
+
+    monotonic_s: Callable[[], float] = time.monotonic
+    wall_ns: Callable[[], int] = time.time_ns
+
+
+class Service:
+    """One instance of everything. Make it, ``start`` it and ``stop`` it on one event loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        registry: CollectorRegistry,
+        clocks: Clocks,
+        workers: Workers | None = None,
+        adapters: AdapterRegistry | None = None,
+        search: SearchSettings | None = None,
+    ) -> None:
+        self.settings = settings
+        self.metrics = Metrics(registry, version=ecntwin_version())
+        self.events = Broadcaster()
+        self.store = RecommendationStore(settings.tuning.keep, clock_ns=clocks.wall_ns)
+        factory = (adapters or AdapterRegistry.with_installed()).factory(settings.push.adapter)
+        self.fleet = Fleet(settings.incumbent, factory, clock_ns=clocks.wall_ns)
+        declared = load_topology(settings.fabric.topology)
+        if declared is not None:
+            self.fleet.saw(declared.switches)
+        self.sensing = Sensing(
+            settings.telemetry.window(),
+            declared,
+            SensingLimits(
+                settings.server.max_decoded_bytes,
+                settings.server.max_errors_listed,
+                settings.tuning.stale_after_s,
+            ),
+            metrics=self.metrics,
+            events=self.events,
+            clock_s=clocks.monotonic_s,
+            wall_s=lambda: clocks.wall_ns() / 1e9,
+        )
+        self._ask = ask_of(settings) if search is None else replace(ask_of(settings), search=search)
+        self._workers = workers or make_workers(settings.search.workers or max(2, os.cpu_count() or 2))
+        self.tuning = TuningLoop(
+            self._ask,
+            period_s=settings.tuning.period_s,
+            sensing=self.sensing,
+            fleet=self.fleet,
+            store=self.store,
+            metrics=self.metrics,
+            events=self.events,
+            workers=self._workers,
+            clock_s=clocks.monotonic_s,
+        )
+        self._loop_task: asyncio.Task[None] | None = None
+        self._asking = asyncio.Lock()
+        self.metrics.saw_watermarks("current", self.fleet.running())
+
+    def start(self) -> None:
+        """Begins the tuning loop, if the settings want it."""
+        if self.settings.tuning.enabled:
+            self._loop_task = asyncio.create_task(self.tuning.run_forever(), name="tuning-loop")
+
+    async def stop(self) -> None:
+        """Ends streams, rounds, workers and threads."""
+        self.events.close()
+        await self.tuning.stop(self.settings.server.shutdown_grace_s)
+        if self._loop_task is not None:
+            self._loop_task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._loop_task
+        await asyncio.to_thread(self.sensing.close)
+
+    def unready(self) -> list[str]:
+        """Why no recommendation could be made now, in sentences; empty where one could."""
+        reasons = []
+        age_s = self.sensing.age_s()
+        if age_s is None:
+            reasons.append("No INT report has been accepted yet; post some to /v1/telemetry/int.")
+        elif self.sensing.stale:
+            reasons.append(f"The newest INT report came {age_s:.0f} s ago; look at the exporters.")
+        if self.tuning.last_failure is not None:
+            reasons.append(f"The last round failed: {self.tuning.last_failure}")
+        return reasons
+
+    async def approve(self, recommendation_id: str, by: str) -> Entry:
+        """Pushes a pending recommendation to the switches it is about; raises ``SwitchError`` where that fails."""
+        entry = self.store.pending(recommendation_id)
+        switches = entry.result.switches
+        try:
+            pushed = await self.fleet.push(switches, entry.result.recommendation.watermark)
+        except SwitchError:
+            self.metrics.pushes.labels("failed").inc()
+            raise
+        self.metrics.pushes.labels("done").inc()
+        entry = self.store.pending(recommendation_id)  # somebody may have decided meanwhile
+        decided = self.store.decide(entry, "approved", by, pushed, writes=self.fleet.writes(switches))
+        self._tell(decided)
+        return decided
+
+    def reject(self, recommendation_id: str, by: str) -> Entry:
+        """Turns a pending recommendation down."""
+        decided = self.store.decide(self.store.pending(recommendation_id), "rejected", by)
+        self._tell(decided)
+        return decided
+
+    async def what_if(self, asked: WhatIfRequest) -> WhatIfDocument:
+        """Predictions in worker processes, one request at a time."""
+        watermarks = [given.watermark() for given in asked.watermarks]
+        if asked.scenario is None:
+            state = await self.sensing.state()
+            scenario = await asyncio.to_thread(scenario_of, state, self._ask.fabric)
+        else:
+            scenario = await asyncio.to_thread(_inline_scenario, asked.scenario)
+        async with self._asking:
+            return await asyncio.to_thread(
+                what_if,
+                scenario,
+                watermarks,
+                engine=asked.engine,
+                seed=asked.seed,
+                weights=self._ask.search.weights,
+                workers=self._workers,
+                version=self._ask.version,
+            )
+
+    def _tell(self, entry: Entry) -> None:
+        _log.info("recommendation %s %s by %s", entry.id, entry.status, entry.decided_by)
+        self.events.publish("decision", {"id": entry.id, "status": entry.status, "by": entry.decided_by})
+
+
+def ask_of(settings: Settings) -> Ask:
+    """How rounds are run under these settings."""
+    fabric, search = settings.fabric, settings.search
+    return Ask(
+        fabric=Fabric(
+            dcqcn=settings.dcqcn.params(),
+            mtu_payload_bytes=fabric.mtu_payload_bytes,
+            wire_overhead_bytes=fabric.wire_overhead_bytes,
+            buffer_bytes=fabric.buffer_bytes,
+            pfc=fabric.pfc,
+        ),
+        search=SearchSettings(
+            candidates=search.candidates,
+            narrowed=search.narrowed,
+            margin=settings.tuning.margin,
+            weights=search.policy(),
+            bounds=settings.bounds.bounds(),
+        ),
+        base=None if search.base is None else search.base.watermark(),
+        seed=search.seed,
+        version=ecntwin_version(),
+    )
+
+
+def load_topology(path: Path | None) -> Topology | None:
+    """The declared topology in a file; raises ``SettingsError`` where it cannot be read, ``TopologyError`` as checked."""
+    if path is None:
+        return None
+    try:
+        document: Any = json.loads(path.read_bytes())
+    except OSError as error:
+        raise SettingsError(
+            "settings fabric.topology",
+            str(path),
+            error.strerror or "the file must be readable",
+            "correct the path",
+        ) from error
+    except ValueError as error:
+        raise SettingsError(
+            "settings fabric.topology", f"{path.name}: {error}", "the file must be JSON", "correct it"
+        ) from error
+    try:
+        return topology_from_json(document, where=path.name)
+    except TopologyError as error:
+        raise SettingsError(error.where, error.received, error.rule, error.remedy) from error
+
+
+def _inline_scenario(document: dict[str, Any]) -> Scenario:
+    if "flows_csv" in document:
+        raise UnprocessableError(
+            "scenario flows_csv",
+            repr(document["flows_csv"]),
+            "a scenario in a request brings its flows along, and no file of the server is read",
+            "give the rows under flows",
+        )
+    with tempfile.TemporaryDirectory(prefix="ecntwin-whatif-") as nothing:
+        return scenario_from_json(document, directory=Path(nothing))

@@ -1,0 +1,261 @@
+"""Every setting of the service with its default, frozen; reads nothing by itself (``settings_source`` does).
+
+One section a subject. Defaults the domain already has are taken from the domain, so each number is written once.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from telemetry.settings import NS_PER_S, WindowSettings
+from twin.dcqcn import DcqcnParams, preset
+from twin.scenario_json import dcqcn_from_json
+from twin.score import Weights, weights_named
+from twin.search_problem import SearchSettings
+from twin.watermark import Watermark, WatermarkBounds
+
+ENV_PREFIX = "ECNTWIN_"
+ENV_DELIMITER = "__"
+MEBIBYTE = 1 << 20
+
+Scope = Literal["telemetry", "read", "operate", "admin"]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$", to_lower=True)]
+
+_WINDOW = WindowSettings()
+_SEARCH = SearchSettings()
+_BOUNDS = WatermarkBounds()
+
+
+class Section(BaseModel):
+    """A part of the settings: frozen, unknown keys refused, no NaN or infinity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class ServerSettings(Section):
+    """Where the service listens and what it accepts. Without tokens only a loopback host is allowed."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8080, ge=0, le=65_535)
+    max_body_bytes: int = Field(default=64 * MEBIBYTE, gt=0)
+    max_decoded_bytes: int = Field(default=512 * MEBIBYTE, gt=0)
+    max_errors_listed: int = Field(default=100, ge=0)
+    access_log: bool = False
+    shutdown_grace_s: int = Field(default=5, ge=0)
+
+
+class TelemetrySettings(Section):
+    """The sliding window: how long, in how many periods, what counts as an elephant, and what memory holds."""
+
+    period_s: float = Field(default=_WINDOW.period_ns / NS_PER_S, gt=0)
+    n_periods: int = _WINDOW.n_periods
+    elephant_bytes: float = _WINDOW.elephant_bytes
+    max_reports: int = _WINDOW.max_reports
+    max_flows: int = _WINDOW.max_flows
+    max_paths: int = _WINDOW.max_paths
+    max_queues: int = _WINDOW.max_queues
+    idle_gap_s: float = Field(default=_WINDOW.idle_gap_ns / NS_PER_S, ge=0)
+    default_rate_gbps: float = _WINDOW.default_rate_gbps
+    default_delay_us: float = _WINDOW.default_delay_us
+
+    @model_validator(mode="after")
+    def _is_a_window(self) -> Self:
+        self.window()
+        return self
+
+    def window(self) -> WindowSettings:
+        """The same for the domain."""
+        values = self.model_dump(exclude={"period_s", "idle_gap_s"})
+        return WindowSettings(
+            period_ns=max(1, round(self.period_s * NS_PER_S)),
+            idle_gap_ns=round(self.idle_gap_s * NS_PER_S),
+            **values,
+        )
+
+
+class WatermarkSettings(Section):
+    """One (Kmin, Kmax, Pmax)."""
+
+    kmin_bytes: int
+    kmax_bytes: int
+    pmax: float
+
+    @model_validator(mode="after")
+    def _is_a_watermark(self) -> Self:
+        self.watermark()
+        return self
+
+    def watermark(self) -> Watermark:
+        """The same for the domain."""
+        return Watermark(self.kmin_bytes, self.kmax_bytes, self.pmax)
+
+
+class BoundsSettings(Section):
+    """The hard bounds no candidate leaves."""
+
+    kmin_low_bytes: int = _BOUNDS.kmin_low_bytes
+    kmin_high_bytes: int = _BOUNDS.kmin_high_bytes
+    kmax_low_bytes: int = _BOUNDS.kmax_low_bytes
+    kmax_high_bytes: int = _BOUNDS.kmax_high_bytes
+    pmax_low: float = _BOUNDS.pmax_low
+    pmax_high: float = _BOUNDS.pmax_high
+
+    @model_validator(mode="after")
+    def _are_bounds(self) -> Self:
+        self.bounds()
+        return self
+
+    def bounds(self) -> WatermarkBounds:
+        """The same for the domain."""
+        return WatermarkBounds(**self.model_dump())
+
+
+class DcqcnSettings(Section):
+    """What the senders run: a preset's name, or ``parameters`` with the keys of a scenario's ``dcqcn`` object."""
+
+    preset: str = "vendor"
+    parameters: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _are_parameters(self) -> Self:
+        if self.parameters is not None and "preset" in self.model_fields_set:
+            raise ValueError("give either preset or parameters, not both")
+        self.params()
+        return self
+
+    def params(self) -> DcqcnParams:
+        """The same for the domain."""
+        if self.parameters is not None:
+            return dcqcn_from_json(self.parameters, where="dcqcn parameters")
+        return preset(self.preset)
+
+
+class FabricSettings(Section):
+    """What reports do not tell: sizes of packets and buffers, PFC, and the declared topology's file.
+
+    ``mtu_payload_bytes`` None derives it from the largest packets reported.
+    """
+
+    topology: Path | None = None
+    mtu_payload_bytes: int | None = Field(default=None, gt=0)
+    wire_overhead_bytes: int = Field(default=48, ge=0)
+    buffer_bytes: int = Field(default=32_000_000, gt=0)
+    pfc: bool = True
+
+
+class IncumbentSettings(Section):
+    """What the switches run now: one watermark for all, and the switches that differ."""
+
+    default: WatermarkSettings = WatermarkSettings(kmin_bytes=400_000, kmax_bytes=1_600_000, pmax=0.2)
+    switches: dict[str, WatermarkSettings] = Field(default_factory=dict)
+
+
+class SearchSection(Section):
+    """What a round spends: candidates, worker processes (None: one a core), seed, and the operator's weights.
+
+    ``base`` is what the first draws are biased around; None takes the incumbent. At least two workers: a round in
+    the service's own process would keep it from answering.
+    """
+
+    candidates: int = Field(default=_SEARCH.candidates, ge=2, le=100_000)
+    narrowed: int = Field(default=_SEARCH.narrowed, ge=0, le=100_000)
+    workers: int | None = Field(default=None, ge=2)
+    seed: int = Field(default=1, ge=0)
+    weights: str = "balanced"
+    base: WatermarkSettings | None = None
+
+    @model_validator(mode="after")
+    def _known_weights(self) -> Self:
+        self.policy()
+        return self
+
+    def policy(self) -> Weights:
+        """The weights of that name."""
+        return weights_named(self.weights)
+
+
+class TuningSettings(Section):
+    """When rounds run by themselves, and what makes a new recommendation.
+
+    ``margin`` is the predicted gain in score over the incumbent below which nothing new is recommended.
+    """
+
+    enabled: bool = True
+    period_s: float = Field(default=30.0, gt=0)
+    stale_after_s: float = Field(default=60.0, gt=0)
+    margin: float = Field(default=_SEARCH.margin, ge=0)
+    keep: int = Field(default=100, ge=1)
+
+
+class PushSettings(Section):
+    """How an approved recommendation reaches the switches; ``dry-run`` only records."""
+
+    adapter: str = "dry-run"
+
+
+class TokenSettings(Section):
+    """One bearer token, known by the SHA-256 of its text (hex); the text itself is never stored."""
+
+    name: str = Field(min_length=1)
+    sha256: Sha256
+    scopes: frozenset[Scope] = Field(min_length=1)
+
+
+class SecuritySettings(Section):
+    """Who may call. No token: only loopback may."""
+
+    tokens: tuple[TokenSettings, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Self:
+        names = [token.name for token in self.tokens]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"token name {name!r} is used twice; names are unique")
+        return self
+
+
+class LogSettings(Section):
+    """How much is logged to standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Settings(BaseSettings):
+    """Everything the service may be told. Environment beats file beats default."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter=ENV_DELIMITER,
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+    )
+
+    server: ServerSettings = ServerSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
+    fabric: FabricSettings = FabricSettings()
+    dcqcn: DcqcnSettings = DcqcnSettings()
+    incumbent: IncumbentSettings = IncumbentSettings()
+    bounds: BoundsSettings = BoundsSettings()
+    search: SearchSection = SearchSection()
+    tuning: TuningSettings = TuningSettings()
+    push: PushSettings = PushSettings()
+    security: SecuritySettings = SecuritySettings()
+    log: LogSettings = LogSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment first; what the file says comes in as arguments."""
+        return env_settings, init_settings

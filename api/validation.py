@@ -1,0 +1,73 @@
+"""Turns pydantic's errors into this project's four parts: where, received, rule, remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+_LONGEST_VALUE = 120
+
+
+class Mistake(NamedTuple):
+    """One mistake in a document."""
+
+    where: str
+    received: str
+    rule: str
+    remedy: str
+
+
+def mistake(error: Mapping[str, Any], *, model: type[BaseModel] | None = None, prefix: str = "") -> Mistake:
+    """One entry of ``ValidationError.errors()``; ``model`` lets an unknown key name its known neighbours."""
+    location = tuple(error["loc"])
+    where = " ".join(part for part in (prefix, dotted(location)) if part)
+    kind = str(error["type"])
+    cause: Any = (error.get("ctx") or {}).get("error")
+    if all(hasattr(cause, part) for part in ("where", "received", "rule", "remedy")):
+        return Mistake(
+            f"{where}: {cause.where}" if where else cause.where, cause.received, cause.rule, cause.remedy
+        )
+    if kind == "extra_forbidden":
+        known = sorted(_fields(model, location[:-1])) if model else []
+        near = get_close_matches(str(location[-1]), known, n=1)
+        rule = f"known keys here are {', '.join(known)}" if known else "the key is not known here"
+        return Mistake(
+            where, shown(error.get("input")), rule, f"did you mean {near[0]}?" if near else "remove it"
+        )
+    if kind == "missing":
+        return Mistake(where, "nothing", "this key is needed", "add it")
+    message = str(error["msg"]).removeprefix("Value error, ")
+    return Mistake(where, shown(error.get("input")), message[:1].lower() + message[1:], "correct the value")
+
+
+def dotted(location: Iterable[str | int]) -> str:
+    """``("security", "tokens", 0, "name")`` as ``security.tokens[0].name``."""
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def shown(value: object) -> str:
+    """A value as a message may show it: short, and the type instead of a whole document."""
+    if isinstance(value, Mapping):
+        return "an object"
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return f"an array of {len(value)}"
+    text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
+
+
+def _fields(model: type[BaseModel], location: Iterable[str | int]) -> Iterable[str]:
+    for part in location:
+        if isinstance(part, int):
+            return ()
+        field = model.model_fields.get(part)
+        annotation = field.annotation if field else None
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return ()
+        model = annotation
+    return model.model_fields
