@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Protocol
 
 from joblib import Parallel, delayed
+from joblib.externals.loky import get_reusable_executor
 
 from twin.engine import Engine
 from twin.engine import engine as engine_named
@@ -26,6 +28,8 @@ from twin.errors import ParameterError, SearchError, TwinError
 from twin.result import Prediction
 from twin.scenario import Scenario
 from twin.watermark import Watermark
+
+_Numbered = tuple[int, list[Prediction] | TwinError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,8 @@ class Workers(Protocol):
     def run(self, tasks: Sequence[Task], done: Callable[[int, list[Prediction]], None]) -> None:
         """Calls ``done(number, predictions)`` once for every task, as each ends, in this thread.
 
-        Raises ``SearchError`` where workers keep dying. ``done`` may raise, which abandons the tasks left.
+        Raises ``SearchError`` where workers keep dying or an engine raises. What ``done`` raises ends the
+        run: no further task starts.
         """
         ...
 
@@ -104,30 +109,48 @@ class ProcessWorkers:
 
     def close(self) -> None:
         """Ends the worker processes."""
-        from joblib.externals.loky import get_reusable_executor
-
         get_reusable_executor(max_workers=self.n_workers, reuse=True).shutdown(wait=True)
 
     def _attempt(self, left: dict[int, Task], done: Callable[[int, list[Prediction]], None]) -> None:
         """Runs what is ``left`` and removes what came back; a broken pool leaves the rest for a fresh one."""
+        stopped = threading.Event()
         parallel = Parallel(
             n_jobs=self.n_workers,
             backend="loky",
             batch_size=1,
-            pre_dispatch="all",
+            pre_dispatch="2 * n_jobs",
             return_as="generator_unordered",
             idle_worker_timeout=self._idle_timeout_s,
         )
-        results: Iterator[tuple[int, list[Prediction]]] = parallel(
-            delayed(_run_numbered)(number, task) for number, task in left.items()
+        results: Iterator[_Numbered] = parallel(
+            delayed(_run_numbered)(number, task)
+            for number, task in list(left.items())
+            if not stopped.is_set()
         )
-        while left:
+        failure: BaseException | None = None
+        # To its very end, whatever happens: joblib kills the warm pool of a generator left early.
+        while (result := _next(results)) is not None:
+            number, answer = result
+            if failure is not None:
+                continue
             try:
-                number, predictions = next(results)
-            except (BrokenProcessPool, StopIteration):
-                return
-            del left[number]
-            done(number, predictions)
+                if isinstance(answer, TwinError):
+                    raise answer
+                del left[number]
+                done(number, answer)
+            except BaseException as error:
+                stopped.set()
+                failure = error
+        if failure is not None:
+            raise failure
+
+
+def _next(results: Iterator[_Numbered]) -> _Numbered | None:
+    """The next result; None at the end and where the pool broke."""
+    try:
+        return next(results, None)
+    except BrokenProcessPool:
+        return None
 
 
 def make_workers(n_workers: int) -> Workers:
@@ -158,7 +181,7 @@ def run_task(task: Task) -> list[Prediction]:
     try:
         scenario = _scenario_until(task.scenario_file, task.duration_s)
         return resolve_engine(task.engine).predict(scenario, task.watermarks, seed=task.seed)
-    except (TwinError, MemoryError):
+    except TwinError:
         raise
     except Exception as error:
         # Typed here, in the worker: whatever the engine raised may not survive the way back.
@@ -198,5 +221,9 @@ def _scenario(file: Path) -> Scenario:
     return scenario
 
 
-def _run_numbered(number: int, task: Task) -> tuple[int, list[Prediction]]:
-    return number, run_task(task)
+def _run_numbered(number: int, task: Task) -> _Numbered:
+    """The task's number and predictions, or its error: raised through joblib it would end the pool."""
+    try:
+        return number, run_task(task)
+    except TwinError as error:
+        return number, error
