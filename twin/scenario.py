@@ -109,7 +109,8 @@ class Scenario:
         """Bytes each flow puts on the wire: its payload plus an overhead a packet; inf for persistent flows."""
         payload = self.flows.payload_bytes
         packets = np.ceil(payload / self.mtu_payload_bytes)
-        return payload + packets * self.wire_overhead_bytes
+        # A persistent flow has no last packet: inf × an overhead of 0 would be NaN.
+        return payload + np.where(np.isfinite(packets), packets, 0.0) * self.wire_overhead_bytes
 
     @cached_property
     def is_nic(self) -> NDArray[np.bool_]:
@@ -128,20 +129,20 @@ class Scenario:
 
     @cached_property
     def alone_s(self) -> NDArray[np.float64]:
-        """Completion time of each flow alone on its path: all packets at the slowest link, the last one across.
+        """Completion time of each flow alone on its path, from its first byte to its last acknowledgement.
 
-        The denominator of *slowdown*. inf for persistent flows.
+        All packets at the slowest link, the last one stored and forwarded at each hop, and the way back. The
+        denominator of *slowdown*; inf for persistent flows.
         """
         flows = self.flows
-        alone = np.empty(len(flows))
-        packets = np.ceil(flows.payload_bytes / self.mtu_payload_bytes)
-        for flow in range(len(flows)):
-            path = list(flows.path(flow))
+        alone = np.full(len(flows), np.inf)
+        for flow in np.flatnonzero(np.isfinite(flows.payload_bytes)):
+            path = list(flows.path(int(flow)))
             rates = self.port_rate_bytes_per_s[path]
-            first = min(flows.payload_bytes[flow], self.mtu_payload_bytes) + self.wire_overhead_bytes
-            store_and_forward = float(np.sum(first / rates) - first / rates.min())
-            wire = flows.payload_bytes[flow] + packets[flow] * self.wire_overhead_bytes
-            alone[flow] = wire / rates.min() + store_and_forward + float(self.port_delay_s[path].sum())
+            last = min(float(flows.payload_bytes[flow]), self.mtu_payload_bytes) + self.wire_overhead_bytes
+            store_and_forward = float(np.sum(last / rates) - last / rates.min())
+            way_back = float(np.sum(self.ack_wire_bytes / rates + 2 * self.port_delay_s[path]))
+            alone[flow] = self.flow_wire_bytes[flow] / rates.min() + store_and_forward + way_back
         return alone
 
     def until(self, duration_s: float) -> Scenario:

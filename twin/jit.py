@@ -1,0 +1,61 @@
+"""How kernels are compiled: one decorator, one cache that no stale kernel survives; imports numba only.
+
+numba keys a cached kernel by its own source file, so a change in a helper it inlines would go unseen. The cache
+therefore lives in a folder named by a digest of every kernel source. ``NUMBA_CACHE_DIR`` moves it (a container sets
+it at build, so that it starts warm); otherwise it is the user's cache folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def kernel_digest() -> str:
+    """A short digest of numba's version and of every source a kernel is made of (``_*.py``, ``layout.py``, this)."""
+    package = Path(__file__).parent
+    digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
+    for source in [Path(__file__), *sorted(package.glob("*/_*.py")), *sorted(package.glob("*/layout.py"))]:
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
+
+
+def _cache_folder() -> Path:
+    named = os.environ.get("NUMBA_CACHE_DIR")
+    base = (
+        Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "ecntwin"
+    )
+    try:
+        base.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return Path(tempfile.gettempdir()) / f"ecntwin-{os.getuid()}"
+    readable_only = not os.access(base, os.W_OK)
+    folder = base / f"kernels-{kernel_digest()}"
+    if readable_only and not folder.exists():
+        return Path(tempfile.gettempdir()) / f"ecntwin-{os.getuid()}" / folder.name
+    return folder
+
+
+numba.config.CACHE_DIR = str(_cache_folder())  # type: ignore[attr-defined]
+
+
+def kernel(function: _Function) -> _Function:
+    """Compile ``function`` in nopython mode, without the GIL, cached on disk."""
+    compiled: _Function = numba.njit(cache=True, nogil=True, _nrt=False, error_model="numpy")(function)
+    return compiled
+
+
+def inlined(function: _Function) -> _Function:
+    """Like ``kernel``, and always inlined into its callers: for leaf formulas in hot loops."""
+    compiled: _Function = numba.njit(
+        cache=True, nogil=True, _nrt=False, error_model="numpy", forceinline=True
+    )(function)
+    return compiled

@@ -1,0 +1,241 @@
+"""Reaction points as events: DCQCN ticks, NIC sharing, and the wheel that knows which flow is next; records only.
+
+Sources: Zhu et al., SIGCOMM 2015, sections 3 and 5 (RP algorithm); the tick order and the first CNP as the reference
+problems' senders have them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from twin.jit import inlined
+from twin.replay._random import uniform
+from twin.replay.layout import NEVER, SEGMENTS
+
+_MASK = SEGMENTS - 1
+
+
+@inlined
+def leave_wheel(slots, wheel, index):  # type: ignore[no-untyped-def]
+    """Take a slot out of its bucket, if it is in one."""
+    slot = slots[index]
+    if slot.next_at == NEVER:
+        return
+    if slot.wheel_before >= 0:
+        slots[slot.wheel_before].wheel_after = slot.wheel_after
+    else:
+        wheel[slot.next_at & (wheel.size - 1)] = slot.wheel_after
+    if slot.wheel_after >= 0:
+        slots[slot.wheel_after].wheel_before = slot.wheel_before
+    slot.next_at = NEVER
+
+
+@inlined
+def schedule(slots, wheel, index, earliest):  # type: ignore[no-untyped-def]
+    """Put a slot into the bucket of its next event: a tick, its last byte, or its byte counter."""
+    slot = slots[index]
+    at = min(slot.cut_at, slot.increase_at)  # alpha ticks are caught up at the next cut tick
+    if slot.sending > 0.0:
+        steps_left = min(slot.remaining, slot.counted) / slot.sending
+        if steps_left < wheel.size:
+            at = min(at, slot.since + int(max(steps_left, 0.0)))
+    at = min(max(at, earliest), earliest + wheel.size - 2)
+    if at == slot.next_at:
+        return
+    leave_wheel(slots, wheel, index)
+    bucket = at & (wheel.size - 1)
+    first = wheel[bucket]
+    slot.next_at = at
+    slot.wheel_before = -1
+    slot.wheel_after = first
+    if first >= 0:
+        slots[first].wheel_before = index
+    wheel[bucket] = index
+
+
+@inlined
+def remember(slot, segments, index, sending, step):  # type: ignore[no-untyped-def]
+    """Append a rate change to the flow's segments; they are kept until their marks are drawn."""
+    newest = segments[index, (slot.segment_end - 1) & _MASK]
+    if slot.segment_end > slot.segment_first and newest.start >= step:
+        newest.rate = sending
+        return
+    if slot.segment_end - slot.segment_first == SEGMENTS:
+        # Merge the two oldest into one of the same bytes.
+        oldest = segments[index, slot.segment_first & _MASK]
+        second = segments[index, (slot.segment_first + 1) & _MASK]
+        third = segments[index, (slot.segment_first + 2) & _MASK]
+        oldest_span = max(second.start - max(oldest.start, slot.read), 0)
+        second_span = third.start - second.start
+        second.rate = (oldest.rate * oldest_span + second.rate * second_span) / max(
+            oldest_span + second_span, 1
+        )
+        second.start = oldest.start
+        slot.segment_first += 1
+    here = segments[index, slot.segment_end & _MASK]
+    here.start = step
+    here.rate = sending
+    slot.segment_end += 1
+
+
+@inlined
+def unmarked_hazard(slots, segments, index, until, marks, packet_bytes):  # type: ignore[no-untyped-def]
+    """−log P(no mark) among what a flow sent in steps [read, until); ``marks[j + delay, row]`` belongs to step j.
+
+    Packets are evenly spaced: n of them at mean probability p stay unmarked with (1 − p)^n; fewer than one, with
+    1 − n p. (A Poisson count would mark a trickling flow that sends no packet at all.)
+    """
+    slot = slots[index]
+    if until <= slot.read:
+        return 0.0
+    row, delay = slot.row, slot.delay
+    sent = 0.0
+    marked = 0.0
+    while slot.segment_first < slot.segment_end:
+        here = segments[index, slot.segment_first & _MASK]
+        last = slot.segment_first + 1 == slot.segment_end
+        following = until if last else segments[index, (slot.segment_first + 1) & _MASK].start
+        begin = max(here.start, slot.read)
+        end = min(following, until)
+        if end > begin:
+            sent += here.rate * (end - begin)
+            marked += here.rate * (marks[end + delay, row] - marks[begin + delay, row])
+        if last or following > until:
+            break
+        slot.segment_first += 1
+    slot.read = until
+    if marked <= 0.0:
+        return 0.0
+    n = sent / packet_bytes
+    count = max(n, 1.0)
+    return -count * math.log1p(-min(marked / packet_bytes / count, 1.0 - 1e-12))
+
+
+@inlined
+def send(slots, segments, index, sending, entries, inlets, step):  # type: ignore[no-untyped-def]
+    """What the NIC lets a flow send changes at ``step``."""
+    slot = slots[index]
+    entry = entries[slot.entry]
+    entry.total += entry.rate * (step - entry.since)
+    entry.since = step
+    entry.rate += sending - slot.sending
+    inlets[entry.inlet].rate += sending - slot.sending
+    moved = slot.sending * (step - slot.since)
+    slot.remaining -= moved
+    slot.counted -= moved
+    slot.since = step
+    slot.sending = sending
+    remember(slot, segments, index, sending, step)
+
+
+@inlined
+def share_nic(slots, segments, wheel, entries, inlets, nic, capacity, step, earliest):  # type: ignore[no-untyped-def]
+    """Max-min share of a NIC among its flows (round robin of paced queue pairs) from ``step`` on; paused is 0."""
+    wanted = 0.0
+    n_flows = 0
+    index = nic.first_slot
+    while index >= 0:
+        wanted += slots[index].rate
+        n_flows += 1
+        index = slots[index].nic_after
+    fair = np.inf
+    if wanted > capacity:
+        fair = capacity / n_flows
+        settled = False
+        while not settled:
+            # Flows below the fair share keep their rate; what they leave is shared again.
+            settled = True
+            left, n_left = capacity, 0
+            index = nic.first_slot
+            while index >= 0:
+                if slots[index].rate <= fair:
+                    left -= slots[index].rate
+                else:
+                    n_left += 1
+                index = slots[index].nic_after
+            if n_left > 0 and left > n_left * fair * (1.0 + 1e-9):
+                fair = left / n_left
+                settled = False
+    nic.wanted = wanted
+    nic.sending = min(wanted, capacity)
+    nic.limiting = wanted > capacity
+    index = nic.first_slot
+    while index >= 0:
+        slot = slots[index]
+        sending = min(slot.rate, fair)
+        if sending != slot.sending:
+            send(slots, segments, index, sending, entries, inlets, step)
+            schedule(slots, wheel, index, earliest)
+        index = slot.nic_after
+
+
+@inlined
+def increase(slot, params, line_rate):  # type: ignore[no-untyped-def]
+    """One increase event: fast recovery, then additive, then hyper increase (SIGCOMM 2015, section 3.1)."""
+    furthest = max(slot.timer_stage, slot.byte_stage)
+    both = min(slot.timer_stage, slot.byte_stage) if params.byte_counter < np.inf else slot.timer_stage
+    if both > params.fast_recovery_steps:
+        slot.target = min(slot.target + params.hai_rate, line_rate)
+    elif furthest >= params.fast_recovery_steps:
+        slot.target = min(slot.target + params.ai_rate, line_rate)
+    slot.rate = min(0.5 * (slot.rate + slot.target), line_rate)
+
+
+@inlined
+def cnp_came(slots, segments, index, marks, resolved, at, packet_bytes, seed):  # type: ignore[no-untyped-def]
+    """Draw whether a CNP reached the sender since the last draw, up to step ``at``."""
+    slot = slots[index]
+    seen = at - slot.return_delay
+    if seen < 0:
+        return False
+    until = resolved[seen, slot.row] - slot.delay
+    hazard = unmarked_hazard(slots, segments, index, until, marks, packet_bytes)
+    slot.draws += 1
+    return hazard > 0.0 and uniform(seed, slot.flow, slot.draws) < -math.expm1(-hazard)
+
+
+@inlined
+def tick(slots, segments, index, marks, resolved, step, params, line_rate, packet_bytes, seed):  # type: ignore[no-untyped-def]
+    """The alpha, cut and increase ticks due by ``step``.
+
+    Alpha changes no rate until a cut reads it, so its ticks wait for the next cut tick and are caught up in order.
+    """
+    slot = slots[index]
+    if slot.cut_at <= step:
+        while slot.alpha_at <= step:
+            if cnp_came(slots, segments, index, marks, resolved, slot.alpha_at, packet_bytes, seed):
+                slot.cut_cnp = 1
+                slot.alpha_cnp = 1
+            slot.alpha = (1.0 - params.gain) * slot.alpha + (params.gain if slot.alpha_cnp else 0.0)
+            slot.alpha_cnp = 0
+            slot.alpha_at += params.alpha_steps
+        if cnp_came(slots, segments, index, marks, resolved, step, packet_bytes, seed):
+            slot.cut_cnp = 1
+            slot.alpha_cnp = 1
+        if slot.cut_cnp:
+            if params.clamp_target or slot.timer_stage + slot.byte_stage > 0:
+                slot.target = slot.rate
+            slot.rate = max(params.min_rate, slot.rate * (1.0 - 0.5 * slot.alpha))
+            slot.timer_stage = 0
+            slot.byte_stage = 0
+            slot.increase_at = step + params.increase_steps
+            slot.counted = params.byte_counter + slot.sending * (step - slot.since)
+            slot.cut_cnp = 0
+        slot.cut_at = step + params.cnp_steps
+    if slot.increase_at <= step:
+        slot.increase_at = step + params.increase_steps
+        increase(slot, params, line_rate)
+        slot.timer_stage += 1
+
+
+@inlined
+def arm(slot, step, params):  # type: ignore[no-untyped-def]
+    """The first CNP: it cuts nothing, it starts the clocks (and counts for the first cut tick)."""
+    slot.armed = 1
+    slot.alpha = params.initial_alpha
+    slot.target = slot.rate
+    slot.cut_cnp = 1
+    slot.cut_at = step + params.cnp_steps
+    slot.alpha_at = step + params.alpha_steps

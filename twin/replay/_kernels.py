@@ -1,0 +1,454 @@
+"""The replay kernel: one candidate run from the first flow to the end; floats, arrays and records only.
+
+Three ideas carry the speed.
+
+*Events, not samples.* A flow is touched only when its rate may change: at its cut, alpha and increase ticks, when its
+NIC's share moves, when it ends. In between its rate is constant, and a wheel of buckets knows who is next.
+
+*Marks by arrival step.* A queue is first in, first out, so bytes that arrive in step j leave in later steps, marked by
+the depth found then. The queue keeps M[j], the running sum over arrival steps of the mean marking probability each
+met. A flow that sent n bytes a step over [i, j) had n (M[j] − M[i]) of them marked: two look-ups whatever the time
+between, and enough for the only question a reaction point asks, "did a CNP come since the last tick?".
+
+*Suffixes.* Flows with the same rest of path are one stream from where they meet.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from twin.jit import inlined, kernel
+from twin.replay._flows import (
+    arm,
+    increase,
+    schedule,
+    send,
+    share_nic,
+    tick,
+    unmarked_hazard,
+)
+from twin.replay._pfc import SHARE, decide, hold, log_feeders
+from twin.replay._queues import (
+    LIGHT,
+    append_ending,
+    last_bytes,
+    pass_through,
+    phase_jitter,
+    resolve_suffix,
+    serve,
+)
+from twin.replay._random import uniform
+from twin.replay.layout import (
+    COARSE_BINS,
+    COARSE_BYTES,
+    DELIVERED,
+    FINE_BINS,
+    FINE_BYTES,
+    LOG_STEPS,
+    MARKED,
+    NEVER,
+    PAUSED,
+    PEAK,
+    SENT,
+)
+
+
+@inlined
+def reset(tables, work):  # type: ignore[no-untyped-def]
+    """Every *run* column back to the start."""
+    work.wheel[:] = -1
+    for i in range(tables.flows.size):
+        tables.flows[i].completed = np.nan
+    for i in range(tables.entries.size):
+        entry = tables.entries[i]
+        entry.rate = 0.0
+        entry.total = 0.0
+        entry.since = 0
+    for i in range(tables.nics.size):
+        nic = tables.nics[i]
+        nic.first_slot = -1
+        nic.paused = 0
+        nic.dirty = 0
+        nic.wanted = 0.0
+        nic.sending = 0.0
+        nic.limiting = 0
+    for i in range(tables.inlets.size):
+        tables.inlets[i].rate = 0.0
+        tables.inlets[i].burst = 0.0
+    for i in range(tables.queues.size):
+        queue = tables.queues[i]
+        queue.backlog = 0.0
+        queue.left = 0.0
+        queue.marks = 0.0
+        queue.sent = 0.0
+        queue.jitter = 0.0
+        queue.flows = 0
+        queue.head = 0
+        queue.paused = 0
+        queue.light_rate = LIGHT * queue.rate
+        queue.ending_first = -1
+        queue.ending_last = -1
+        queue.depth_sum = 0.0
+        queue.sent_sum = 0.0
+        queue.marked_sum = 0.0
+    for i in range(tables.feeders.size):
+        tables.feeders[i].total = 0.0
+    for i in range(tables.ingresses.size):
+        port = tables.ingresses[i]
+        port.held = 0.0
+        port.paused = 0
+        port.change_at = NEVER
+        port.paused_steps = 0
+    for i in range(tables.switches.size):
+        tables.switches[i].used = 0.0
+        tables.switches[i].paused = 0
+    work.arrived[: work.horizon] = 0.0
+    work.onward[: work.horizon] = 0.0
+    work.marks[0] = 0.0
+
+
+@inlined
+def nic_capacity(nic, queues, ack_ratio):  # type: ignore[no-untyped-def]
+    """What acknowledgements and a pause leave of a NIC's line rate."""
+    if nic.paused:
+        return 0.0
+    if nic.reverse_queue < 0:
+        return nic.rate
+    return max(nic.rate - ack_ratio * queues[nic.reverse_queue].sent, 0.0)
+
+
+@inlined
+def start_flow(index, f, flows, entries, suffixes, queues, nics, slots, seed, step):  # type: ignore[no-untyped-def]
+    """Give flow ``f`` a slot at the head of its NIC's list."""
+    flow = flows[f]
+    slot = slots[index]
+    slot.flow = f
+    slot.entry = flow.entry
+    slot.row = entries[flow.entry].row
+    slot.delay = entries[flow.entry].delay
+    slot.return_delay = entries[flow.entry].return_delay
+    slot.rate = flow.rate
+    slot.target = flow.rate
+    slot.alpha = 1.0
+    slot.sending = 0.0
+    slot.remaining = flow.bytes
+    slot.counted = np.inf
+    slot.patience = -math.log1p(-uniform(seed, f, 0))
+    slot.since = step
+    slot.read = step
+    slot.cut_at = NEVER
+    slot.alpha_at = NEVER
+    slot.increase_at = NEVER
+    slot.next_at = NEVER
+    slot.draws = 1
+    slot.marks_read = 0.0
+    slot.segment_first = 0
+    slot.segment_end = 0
+    slot.timer_stage = 0
+    slot.byte_stage = 0
+    slot.armed = 0
+    slot.cut_cnp = 0
+    slot.alpha_cnp = 0
+    entry = entries[flow.entry]
+    nic = nics[entry.nic]
+    slot.nic_before = -1
+    slot.nic_after = nic.first_slot
+    if nic.first_slot >= 0:
+        slots[nic.first_slot].nic_before = index
+    nic.first_slot = index
+    suffix = entry.suffix
+    while suffix >= 0:
+        queues[suffixes[suffix].queue].flows += 1
+        suffix = suffixes[suffix].onward
+
+
+@inlined
+def end_flow(index, left, step, flows, entries, inlets, suffixes, queues, nics, slots):  # type: ignore[no-untyped-def]
+    """The last ``left`` bytes of a flow go out in this step; its place in the NIC is free."""
+    slot = slots[index]
+    entry = entries[slot.entry]
+    entry.total += entry.rate * (step - entry.since) + left
+    entry.since = step
+    entry.rate -= slot.sending
+    inlet = inlets[entry.inlet]
+    inlet.rate -= slot.sending
+    inlet.burst += left
+    fraction = min(max(left / slot.sending, 0.0), 1.0)
+    append_ending(
+        queues, flows, slot.flow, entry.suffix, suffixes[entry.suffix].queue, step + entry.delay, fraction
+    )
+    nic = nics[entry.nic]
+    if slot.nic_before >= 0:
+        slots[slot.nic_before].nic_after = slot.nic_after
+    else:
+        nic.first_slot = slot.nic_after
+    if slot.nic_after >= 0:
+        slots[slot.nic_after].nic_before = slot.nic_before
+    nic.wanted -= slot.rate
+    if nic.limiting == 0:
+        nic.sending = nic.wanted
+    suffix = entry.suffix
+    while suffix >= 0:
+        queues[suffixes[suffix].queue].flows -= 1
+        suffix = suffixes[suffix].onward
+
+
+@inlined
+def apply_pauses(ingresses, nics, queues, step, dirty, n_dirty):  # type: ignore[no-untyped-def]
+    """Pauses and resumes that reach the upstream end in this step; returns the NICs now to be shared again."""
+    for i in range(ingresses.size):
+        port = ingresses[i]
+        if port.change_at > step:
+            continue
+        port.change_at = NEVER
+        if port.nic >= 0:
+            nic = nics[port.nic]
+            nic.paused = port.paused
+            if nic.dirty == 0:
+                nic.dirty = 1
+                dirty[n_dirty] = port.nic
+                n_dirty += 1
+        else:
+            queues[port.queue].paused = port.paused
+            queues[port.queue].light_rate = -1.0 if port.paused else LIGHT * queues[port.queue].rate
+    return n_dirty
+
+
+@kernel
+def replay(tables, params, kmin, kmax, pmax, seed, work, histogram, totals, series, series_every):  # type: ignore[no-untyped-def]
+    """Run one candidate; returns 0, or 1 if a depth left the finite numbers.
+
+    Writes ``tables.flows.completed`` (steps, NaN if the last byte did not arrive), ``tables.queues.depth_sum``,
+    ``histogram`` (monitored depths, one sample a step of the window), ``totals`` (see ``layout``) and, every
+    ``series_every`` steps if that is above 0, ``series[monitored, sample]``.
+    """
+    flows, entries, nics, inlets = tables.flows, tables.entries, tables.nics, tables.inlets
+    suffixes, queues, feeders = tables.suffixes, tables.queues, tables.feeders
+    ingresses, switches = tables.ingresses, tables.switches
+    slots, segments, wheel = work.slots, work.segments, work.wheel
+    arrived, onward, marks, departed, resolved = (
+        work.arrived,
+        work.onward,
+        work.marks,
+        work.departed,
+        work.resolved,
+    )
+    unarmed, free, dirty, logs = work.unarmed, work.free, work.dirty, work.logs
+    n_queues = queues.size
+    reset(tables, work)
+    n_free = free.size
+    for i in range(n_free):
+        free[i] = n_free - 1 - i
+    n_unarmed = 0
+    n_dirty = 0
+    next_flow = 0
+    any_change = False
+    n_empty = 0
+    peak = 0.0
+    for step in range(tables.n_steps):
+        if tables.pfc and step % LOG_STEPS == 0:
+            log_feeders(feeders, entries, logs, step)
+        if any_change:
+            n_dirty = apply_pauses(ingresses, nics, queues, step, dirty, n_dirty)
+        # Flows that start in this step share their NIC from its beginning; what they would have sent before their
+        # start is taken back as a negative burst.
+        while next_flow < flows.size and flows[next_flow].start_step <= step:
+            n_free -= 1
+            index = free[n_free]
+            start_flow(index, next_flow, flows, entries, suffixes, queues, nics, slots, seed, step)
+            entry = entries[slots[index].entry]
+            nic = nics[entry.nic]
+            share_nic(
+                slots,
+                segments,
+                wheel,
+                entries,
+                inlets,
+                nic,
+                nic_capacity(nic, queues, tables.ack_ratio),
+                step,
+                step,
+            )
+            early = slots[index].sending * flows[next_flow].start_fraction
+            slots[index].remaining += early
+            inlets[entry.inlet].burst -= early
+            entry.total -= early
+            schedule(slots, wheel, index, step)
+            unarmed[n_unarmed] = index
+            n_unarmed += 1
+            next_flow += 1
+        # Ticks and last bytes.
+        index = wheel[step & (wheel.size - 1)]
+        wheel[step & (wheel.size - 1)] = -1
+        while index >= 0:
+            slot = slots[index]
+            following = slot.wheel_after
+            slot.next_at = NEVER
+            entry = entries[slot.entry]
+            nic = nics[entry.nic]
+            elapsed = slot.sending * (step - slot.since)
+            if slot.sending > 0.0 and slot.remaining - elapsed <= slot.sending:
+                end_flow(
+                    index,
+                    slot.remaining - elapsed,
+                    step,
+                    flows,
+                    entries,
+                    inlets,
+                    suffixes,
+                    queues,
+                    nics,
+                    slots,
+                )
+                if slot.armed == 0:
+                    i = 0
+                    while unarmed[i] != index:
+                        i += 1
+                    n_unarmed -= 1
+                    unarmed[i] = unarmed[n_unarmed]
+                free[n_free] = index
+                n_free += 1
+                shared_out = nic.limiting
+            else:
+                before = slot.rate
+                if slot.counted - elapsed <= 0.0:
+                    slot.counted += params.byte_counter
+                    increase(slot, params, nic.rate)
+                    slot.byte_stage += 1
+                tick(
+                    slots, segments, index, marks, resolved, step, params, nic.rate, tables.packet_bytes, seed
+                )  # fmt: skip
+                shared_out = False
+                if slot.rate != before:
+                    nic.wanted += slot.rate - before
+                    shared_out = nic.limiting or nic.wanted > nic_capacity(nic, queues, tables.ack_ratio)
+                    if not shared_out:
+                        nic.sending = nic.wanted
+                        send(slots, segments, index, slot.rate, entries, inlets, step)
+                schedule(slots, wheel, index, step + 1)
+            if shared_out and nic.dirty == 0:
+                nic.dirty = 1
+                dirty[n_dirty] = entry.nic
+                n_dirty += 1
+            index = following
+        # First marks.
+        i = 0
+        while i < n_unarmed:
+            index = unarmed[i]
+            slot = slots[index]
+            seen = step - slot.return_delay
+            arrival = resolved[seen, slot.row] if seen >= 0 else 0
+            if arrival > slot.read + slot.delay and marks[arrival, slot.row] > slot.marks_read:
+                slot.marks_read = marks[arrival, slot.row]
+                slot.patience -= unmarked_hazard(
+                    slots, segments, index, arrival - slot.delay, marks, tables.packet_bytes
+                )
+                if slot.patience <= 0.0:
+                    arm(slot, step, params)
+                    schedule(slots, wheel, index, step + 1)
+                    n_unarmed -= 1
+                    unarmed[i] = unarmed[n_unarmed]
+                    continue
+            i += 1
+        # NICs whose flows changed, or that were paused or resumed.
+        for i in range(n_dirty):
+            nic = nics[dirty[i]]
+            nic.dirty = 0
+            share_nic(
+                slots,
+                segments,
+                wheel,
+                entries,
+                inlets,
+                nic,
+                nic_capacity(nic, queues, tables.ack_ratio),
+                step,
+                step + 1,
+            )
+        n_dirty = 0
+        # What the NICs send arrives a cable later.
+        for i in range(inlets.size):
+            inlet = inlets[i]
+            sent = inlet.rate + inlet.burst
+            inlet.burst = 0.0
+            suffix = suffixes[inlet.suffix]
+            arrived[step + inlet.delay, suffix.queue] += sent
+            if suffix.onward >= 0:
+                onward[step + inlet.delay, suffix.row - n_queues] += sent
+        for s in range(switches.size):
+            switches[s].used = 0.0
+        arrived[step + work.horizon] = 0.0
+        in_window = tables.window_first <= step < tables.window_last
+        for q in range(n_queues):
+            queue = queues[q]
+            incoming = arrived[step, q]
+            if queue.backlog == 0.0 and 0.0 <= incoming <= queue.light_rate:
+                pass_through(
+                    queue, q, step, incoming, suffixes, arrived, onward, marks, departed, feeders, n_queues
+                )
+                resolved[step, q] = step + 1
+                if queue.ending_first >= 0:
+                    last_bytes(queues, q, step, flows, suffixes, arrived)
+                if in_window:
+                    queue.sent_sum += incoming
+                    n_empty += queue.monitored > 0
+                continue
+            capacity = queue.rate
+            if queue.reverse_queue >= 0:
+                capacity -= tables.ack_ratio * queues[queue.reverse_queue].sent
+            elif queue.reverse_nic >= 0:
+                capacity -= tables.ack_ratio * nics[queue.reverse_nic].sending
+            if queue.paused:
+                capacity = 0.0
+            incoming = max(incoming, 0.0)
+            incoming = max(incoming + phase_jitter(queue, incoming, step, q, seed, tables.packet_bytes), 0.0)
+            arrived[step, q] = incoming
+            p = serve(
+                queue, q, step, incoming, capacity, kmin, kmax, pmax,
+                suffixes, arrived, onward, marks, departed, feeders, n_queues,
+            )  # fmt: skip
+            resolved[step, q] = queue.head
+            if queue.ending_first >= 0:
+                last_bytes(queues, q, step, flows, suffixes, arrived)
+            depth = queue.backlog
+            if in_window:
+                queue.sent_sum += queue.sent
+                queue.marked_sum += p * queue.sent
+                if depth == 0.0:
+                    n_empty += queue.monitored > 0
+                elif queue.monitored > 0:
+                    queue.depth_sum += depth
+                    peak = max(peak, depth)
+                    if depth < FINE_BYTES * FINE_BINS:
+                        histogram[int(depth / FINE_BYTES)] += 1
+                    else:
+                        histogram[FINE_BINS + min(int(depth / COARSE_BYTES), COARSE_BINS - 1)] += 1
+            if depth > 0.0:
+                switches[queue.switch].used += depth
+            if series_every > 0 and queue.monitored > 0 and step % series_every == 0:
+                series[queue.monitored - 1, step // series_every] = depth
+        onward[step + work.horizon] = 0.0
+        for i in range(tables.resolve_order.size):
+            s = tables.resolve_order[i]
+            resolve_suffix(suffixes, s, queues, step, marks, departed, resolved)
+        if tables.pfc:
+            any_change = False
+            for s in range(switches.size):
+                # An ingress holds at most what its switch holds: below this no threshold can be reached.
+                if switches[s].paused > 0 or switches[s].used * (SHARE + 1.0) >= switches[s].shared:
+                    hold(queues, feeders, entries, ingresses, arrived, logs, s, step)
+                    decide(ingresses, switches, s, step, tables.reserve_bytes, tables.resume_bytes)
+                    totals[PAUSED] += switches[s].paused
+                    any_change = True
+        if not peak < 1e18:
+            return 1
+    histogram[0] += n_empty
+    totals[PEAK] = peak
+    for q in range(n_queues):
+        totals[SENT] += queues[q].sent_sum
+        totals[MARKED] += queues[q].marked_sum
+        if queues[q].is_last:
+            totals[DELIVERED] += queues[q].sent_sum
+    return 0

@@ -1,0 +1,88 @@
+"""Priority flow control: buffer held per ingress port, dynamic thresholds, pause and resume; records only.
+
+The threshold is (buffer − headroom − reserve − shared use) / 8 per ingress port, resume 3 KB below it, as the
+reference problems' switches have it.
+"""
+
+from __future__ import annotations
+
+from twin.jit import inlined
+from twin.replay.layout import LOG_STEPS, NEVER
+
+SHARE = 8.0
+
+
+@inlined
+def sent_until(feeder, entries, log, position, step):  # type: ignore[no-untyped-def]
+    """Bytes a feeder had put on its cable by the (fractional) step ``position``; ``step`` is the one now ending."""
+    if position <= 0.0:
+        return 0.0
+    k = int(position) // LOG_STEPS
+    begin = log[k]
+    if (k + 1) * LOG_STEPS <= step:
+        return begin + (log[k + 1] - begin) * (position - k * LOG_STEPS) / LOG_STEPS
+    now = feeder.total
+    if feeder.entry >= 0:
+        entry = entries[feeder.entry]
+        now = entry.total + entry.rate * (step + 1 - entry.since)
+    return begin + (now - begin) * (position - k * LOG_STEPS) / (step + 1 - k * LOG_STEPS)
+
+
+@inlined
+def log_feeders(feeders, entries, logs, step):  # type: ignore[no-untyped-def]
+    """Keep every feeder's total; called every ``LOG_STEPS`` steps, before the step runs."""
+    k = step // LOG_STEPS
+    for f in range(feeders.size):
+        feeder = feeders[f]
+        if feeder.entry >= 0:
+            entry = entries[feeder.entry]
+            entry.total += entry.rate * (step - entry.since)
+            entry.since = step
+            logs[f, k] = entry.total
+        else:
+            logs[f, k] = feeder.total
+
+
+@inlined
+def hold(queues, feeders, entries, ingresses, arrived, logs, s, step):  # type: ignore[no-untyped-def]
+    """Bytes each ingress port of switch ``s`` holds at the end of ``step``, from what each feeder sent and what left."""
+    for i in range(ingresses.size):
+        if ingresses[i].switch == s:
+            ingresses[i].held = 0.0
+    for q in range(queues.size):
+        queue = queues[q]
+        if queue.switch != s or queue.backlog <= 0.0:
+            continue
+        whole = arrived[queue.head, q]
+        gone = queue.head + (1.0 - queue.left / whole if whole > 0.0 else 0.0)
+        for f in range(queue.feeder_first, queue.feeder_end):
+            feeder = feeders[f]
+            inside = sent_until(feeder, entries, logs[f], step + 1.0 - feeder.delay, step) - sent_until(
+                feeder, entries, logs[f], gone - feeder.delay, step
+            )
+            ingresses[feeder.ingress].held += max(inside, 0.0)
+
+
+@inlined
+def decide(ingresses, switches, s, step, reserve, resume):  # type: ignore[no-untyped-def]
+    """Pause or resume the ingress ports of switch ``s``; what they decide takes effect upstream a cable later."""
+    used = 0.0
+    for i in range(ingresses.size):
+        if ingresses[i].switch == s:
+            used += max(ingresses[i].held - reserve, 0.0)
+    threshold = (switches[s].shared - used) / SHARE
+    for i in range(ingresses.size):
+        port = ingresses[i]
+        if port.switch != s:
+            continue
+        shared = max(port.held - reserve, 0.0)
+        if port.paused == 0 and shared > 0.0 and shared >= threshold:
+            port.paused = 1
+            switches[s].paused += 1
+            if port.change_at == NEVER:
+                port.change_at = step + port.delay
+        elif port.paused == 1 and (shared == 0.0 or shared + resume <= threshold):
+            port.paused = 0
+            switches[s].paused -= 1
+            if port.change_at == NEVER:
+                port.change_at = step + port.delay

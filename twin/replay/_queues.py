@@ -1,0 +1,187 @@
+"""Egress queues: first in, first out, marking at dequeue, and the departure of every arrival step; records only."""
+
+from __future__ import annotations
+
+import math
+
+from twin.jit import inlined
+from twin.replay._random import uniform
+
+_JITTER_STREAM = 1 << 40  # apart from the flows' streams
+LIGHT = (
+    0.8  # below this share of its rate an empty queue stays empty whatever acknowledgements and phases take
+)
+_CALM_PACKETS = 200.0  # beyond this depth the packets' phases no longer show
+
+
+@inlined
+def marking(queue_bytes, kmin, kmax, pmax):  # type: ignore[no-untyped-def]
+    """p(q) (SIGCOMM 2015, figure 5)."""
+    if queue_bytes <= kmin:
+        return 0.0
+    if queue_bytes > kmax:
+        return 1.0
+    return pmax * (queue_bytes - kmin) / (kmax - kmin)
+
+
+@inlined
+def phase_jitter(queue, incoming, step, index, seed, packet_bytes):  # type: ignore[no-untyped-def]
+    """Bytes by which whole packets run ahead of the fluid in this step.
+
+    N paced flows are N sawtooths of one packet each: together a stationary process of variance N/12 packets² whose
+    memory is their mean packet spacing. Its increments are what lets a queue of 64 evenly paced flows stand at a few
+    packets below capacity, where a fluid would be empty.
+    """
+    if queue.flows < 2 or queue.backlog > _CALM_PACKETS * packet_bytes:
+        queue.jitter = 0.0
+        return 0.0
+    spacings = incoming / (queue.flows * packet_bytes)  # in one step
+    memory = 1.0 / (1.0 + spacings + 0.5 * spacings * spacings)  # near enough to exp(−spacings)
+    amplitude = packet_bytes * math.sqrt(queue.flows * (1.0 - memory * memory))
+    fresh = (uniform(seed, _JITTER_STREAM + index, step) - 0.5) * amplitude  # variance 1/12 each
+    before = queue.jitter
+    queue.jitter = memory * before + fresh
+    return queue.jitter - before
+
+
+@inlined
+def forward(suffixes, queue, arrived, onward, from_step, fraction, at, feeders, n_rows):  # type: ignore[no-untyped-def]
+    """Hand ``fraction`` of arrival step ``from_step`` on to the next hops of a queue, arriving at step ``at``."""
+    for index in range(queue.suffix_first, queue.suffix_end):
+        suffix = suffixes[index]
+        if suffix.onward < 0:
+            continue
+        part = onward[from_step, suffix.row - n_rows] * fraction
+        if part > 0.0:
+            following = suffixes[suffix.onward]
+            arrived[at, following.queue] += part
+            if following.onward >= 0:
+                onward[at, following.row - n_rows] += part
+            feeders[suffix.feeder].total += part
+
+
+@inlined
+def pass_through(queue, q, step, incoming, suffixes, arrived, onward, marks, departed, feeders, n_rows):  # type: ignore[no-untyped-def]
+    """One step of an empty queue that can send all that comes; nothing waits, nothing is marked."""
+    queue.sent = incoming
+    queue.head = step + 1
+    marks[step + 1, q] = marks[step, q]
+    if queue.forwards:
+        departed[step, q] = step
+        if incoming > 0.0:
+            forward(suffixes, queue, arrived, onward, step, 1.0, step + queue.delay, feeders, n_rows)
+
+
+@inlined
+def serve(
+    queue,
+    q,
+    step,
+    incoming,
+    capacity,
+    kmin,
+    kmax,
+    pmax,
+    suffixes,
+    arrived,
+    onward,
+    marks,
+    departed,
+    feeders,
+    n_rows,
+):  # type: ignore[no-untyped-def]
+    """One step of one queue; returns the marking probability of what left."""
+    if queue.backlog == 0.0 and incoming <= capacity:
+        pass_through(queue, q, step, incoming, suffixes, arrived, onward, marks, departed, feeders, n_rows)
+        return 0.0
+    outgoing = min(queue.backlog + incoming, max(capacity, 0.0))
+    depth = queue.backlog + incoming - outgoing
+    p = marking(0.5 * (queue.backlog + depth), kmin, kmax, pmax)
+    queue.sent = outgoing
+    j = queue.head
+    if j == step:
+        queue.left = incoming
+        queue.marks = 0.0
+    to_send = outgoing
+    while j <= step:
+        whole = arrived[j, q]
+        taken = min(queue.left, to_send)
+        if taken > 0.0:
+            fraction = taken / whole
+            queue.marks += p * fraction
+            to_send -= taken
+            queue.left -= taken
+            if queue.forwards:
+                forward(suffixes, queue, arrived, onward, j, fraction, step + queue.delay, feeders, n_rows)
+        if queue.left > 1e-6:
+            break
+        marks[j + 1, q] = marks[j, q] + queue.marks
+        departed[j, q] = step
+        queue.marks = 0.0
+        j += 1
+        if j <= step:
+            queue.left = max(arrived[j, q], 0.0)
+    if j > step:
+        depth = 0.0
+    queue.head = j
+    queue.backlog = depth
+    return p
+
+
+@inlined
+def last_bytes(queues, q, step, flows, suffixes, arrived):  # type: ignore[no-untyped-def]
+    """Complete the flows whose last byte left this queue, or move them to the next one."""
+    queue = queues[q]
+    while queue.ending_first >= 0:
+        index = queue.ending_first
+        flow = flows[index]
+        j = flow.ending_step
+        if j > step or j > queue.head:
+            return
+        if j == queue.head and 1.0 - queue.left / max(arrived[j, q], 1e-9) < flow.ending_fraction:
+            return
+        queue.ending_first = flow.ending_after
+        if queue.ending_first < 0:
+            queue.ending_last = -1
+        within = flow.ending_fraction if j == step else 0.5
+        onward = suffixes[flow.ending_suffix].onward
+        if onward < 0:
+            flow.completed = step + within
+        else:
+            append_ending(queues, flows, index, onward, suffixes[onward].queue, step + queue.delay, within)
+
+
+@inlined
+def append_ending(queues, flows, index, suffix, q, step, fraction):  # type: ignore[no-untyped-def]
+    """The last byte of a flow arrives at queue ``q`` in ``step``."""
+    flow = flows[index]
+    flow.ending_suffix = suffix
+    flow.ending_step = step
+    flow.ending_fraction = fraction
+    flow.ending_after = -1
+    queue = queues[q]
+    if queue.ending_last >= 0:
+        flows[queue.ending_last].ending_after = index
+    else:
+        queue.ending_first = index
+    queue.ending_last = index
+
+
+@inlined
+def resolve_suffix(suffixes, s, queues, step, marks, departed, resolved):  # type: ignore[no-untyped-def]
+    """For a path of several hops: which arrival steps have left its last queue, and how were they marked in all?"""
+    suffix = suffixes[s]
+    queue = queues[suffix.queue]
+    following = suffixes[suffix.onward].row
+    row = suffix.row
+    out_there = resolved[step, following]
+    j = resolved[step - 1, row] if step > 0 else 0
+    while j < queue.head and departed[j, suffix.queue] + queue.delay < out_there:
+        end = departed[j, suffix.queue] + queue.delay + 1
+        begin = departed[j - 1, suffix.queue] + queue.delay + 1 if j > 0 else end - 1
+        begin = min(begin, end - 1)
+        here = marks[j + 1, suffix.queue] - marks[j, suffix.queue]
+        there = (marks[end, following] - marks[begin, following]) / (end - begin)
+        marks[j + 1, row] = marks[j, row] + here + there - here * there
+        j += 1
+    resolved[step, row] = j

@@ -1,0 +1,137 @@
+"""The replay engine: every flow of the window runs again, one reaction point each, over fluid queues.
+
+Checks and units around the kernel; must not import telemetry, api or switches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin.replay import layout
+from twin.replay._kernels import replay
+from twin.replay.plan import Tables, allocate, compile_params, compile_tables
+from twin.result import Prediction, SolveStatus, Trajectory
+from twin.scenario import Scenario
+from twin.slowdown import slowdown_by_class
+from twin.watermark import Watermark
+
+STEP_S = 1e-6  # 1 µs: a packet or ten at 100 Gbit/s, a fiftieth of the CNP interval (docs/adr/0004-replay.md)
+
+
+class ReplayEngine:
+    """Predicts by replaying the scenario's flows (design section 3, engine 2)."""
+
+    name = "replay"
+
+    def __init__(self, step_s: float = STEP_S) -> None:
+        self.step_s = step_s
+
+    def predict(self, scenario: Scenario, watermarks: Sequence[Watermark], *, seed: int) -> list[Prediction]:
+        """One prediction per watermark; every one sees the same draws (common random numbers)."""
+        run = _Run(scenario, self.step_s)
+        return [run.predict(watermark, seed) for watermark in watermarks]
+
+    def trajectory(
+        self, scenario: Scenario, watermark: Watermark, *, seed: int, sample_s: float = 1e-5
+    ) -> Trajectory:
+        """Depths of the monitored queues every ``sample_s`` (rounded to whole steps)."""
+        run = _Run(scenario, self.step_s)
+        every = max(1, round(sample_s / self.step_s))
+        series = np.zeros((len(scenario.monitored), math.ceil(run.tables.n_steps / every)))
+        run.go(watermark, seed, series, every)
+        return Trajectory(watermark, np.arange(series.shape[1]) * every * self.step_s, series)
+
+
+class _Run:
+    """A scenario's tables and working arrays, used for one candidate after another."""
+
+    def __init__(self, scenario: Scenario, step_s: float) -> None:
+        self.scenario = scenario
+        self.tables = compile_tables(scenario, step_s)
+        self.params = compile_params(scenario.dcqcn, step_s)
+        self.work = allocate(self.tables)
+        self.step_s = step_s
+        self.histogram = np.zeros(layout.FINE_BINS + layout.COARSE_BINS, dtype=np.int64)
+        self.totals = np.zeros(layout.N_TOTALS)
+        self.tail_s = _tail_s(scenario, self.tables, step_s)
+
+    def go(self, watermark: Watermark, seed: int, series: NDArray[np.float64], every: int) -> bool:
+        """Run one candidate; whether every depth stayed finite."""
+        self.histogram[:] = 0
+        self.totals[:] = 0.0
+        code: int = replay(
+            self.tables,
+            self.params,
+            float(watermark.kmin_bytes),
+            float(watermark.kmax_bytes),
+            watermark.pmax,
+            seed,
+            self.work,
+            self.histogram,
+            self.totals,
+            series,
+            every,
+        )
+        return code == 0
+
+    def predict(self, watermark: Watermark, seed: int) -> Prediction:
+        if not self.go(watermark, seed, np.zeros((1, 1)), 0):
+            return Prediction.failed(watermark, SolveStatus.DIVERGED)
+        scenario, tables, totals = self.scenario, self.tables, self.totals
+        steps = max(1, tables.window_last - tables.window_first)
+        monitored = tables.queues["monitored"] - 1
+        means = np.zeros(len(scenario.monitored))
+        means[monitored[monitored >= 0]] = tables.queues["depth_sum"][monitored >= 0] / steps
+        payload_ratio = scenario.mtu_payload_bytes / scenario.packet_wire_bytes
+        completion_s = tables.flows["completed"] * self.step_s + self.tail_s - scenario.flows.start_s
+        return Prediction(
+            watermark=watermark,
+            status=SolveStatus.OK,
+            queue_mean_bytes=float(means.mean()),
+            queue_p99_bytes=_quantile(self.histogram, 0.99),
+            queue_peak_bytes=float(totals[layout.PEAK]),
+            goodput_bytes_per_s=float(totals[layout.DELIVERED]) * payload_ratio / (steps * self.step_s),
+            marked_fraction=float(totals[layout.MARKED] / max(totals[layout.SENT], 1.0)),
+            loss_bytes=float(totals[layout.LOST]),
+            pfc_pause_s=float(totals[layout.PAUSED]) * self.step_s,
+            slowdown=slowdown_by_class(scenario, completion_s),
+            port_queue_mean_bytes=tuple(means.tolist()),
+        )
+
+
+_BIN_LOWER_BYTES = np.concatenate(
+    [np.arange(layout.FINE_BINS) * layout.FINE_BYTES, np.arange(layout.COARSE_BINS) * layout.COARSE_BYTES]
+)
+
+
+def _quantile(histogram: NDArray[np.int64], q: float) -> float:
+    """The q-quantile of the depth samples, interpolated inside its bin."""
+    below = np.cumsum(histogram)
+    rank = q * below[-1]
+    place = int(np.searchsorted(below, rank))
+    before = below[place] - histogram[place]
+    width = layout.FINE_BYTES if place < layout.FINE_BINS else layout.COARSE_BYTES
+    return float(_BIN_LOWER_BYTES[place] + width * (rank - before) / max(histogram[place], 1))
+
+
+def _tail_s(scenario: Scenario, tables: Tables, step_s: float) -> NDArray[np.float64]:
+    """Per flow: from its last byte leaving the last queue to the last acknowledgement at the sender.
+
+    What ``Scenario.alone_s`` counts beyond serialisation and the cables the kernel already walked, so that a flow
+    alone on its path has a slowdown of 1.
+    """
+    tail = np.zeros(len(scenario.flows))
+    rates = scenario.port_rate_bytes_per_s
+    delays = {
+        port: max(1, round(scenario.port_delay_s[port] / step_s)) for port in range(len(scenario.ports))
+    }
+    for flow in np.flatnonzero(np.isfinite(scenario.alone_s)):
+        path = scenario.flows.path(int(flow))
+        walked_s = sum(delays[port] for port in path[:-1]) * step_s
+        serialised_s = scenario.flow_wire_bytes[flow] / rates[list(path)].min()
+        tail[flow] = scenario.alone_s[flow] - serialised_s - walked_s
+    return tail

@@ -1,0 +1,324 @@
+"""Compiles a ``Scenario`` into the tables and working arrays of the replay kernel; knows no numba."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin.dcqcn import DcqcnParams
+from twin.errors import ScenarioError
+from twin.replay import layout
+from twin.scenario import Scenario
+
+Table = NDArray[Any]
+
+# The reference switches' PFC: 4 KB reserved and three bandwidth-delay products of headroom an ingress port, resume
+# 3 KB below the threshold (HPCC's public simulator, whose switch model the reference problems ran on).
+RESERVE_BYTES = 4096.0
+RESUME_BYTES = 3072.0
+HEADROOM_BDP = 3.0
+
+
+class Tables(NamedTuple):
+    """One scenario in steps and bytes; the columns are described in ``layout``."""
+
+    flows: Table
+    entries: Table
+    nics: Table
+    inlets: Table
+    suffixes: Table
+    queues: Table
+    feeders: Table
+    ingresses: Table
+    switches: Table
+    resolve_order: NDArray[np.int64]  # suffixes of several hops, shorter first: a longer one asks the shorter
+    n_steps: int
+    packet_bytes: float
+    ack_ratio: float
+    pfc: bool
+    reserve_bytes: float
+    resume_bytes: float
+    window_first: int
+    window_last: int
+
+
+class Params(NamedTuple):
+    """DCQCN in steps and bytes a step."""
+
+    ai_rate: float
+    hai_rate: float
+    gain: float
+    cnp_steps: int
+    alpha_steps: int
+    increase_steps: int
+    byte_counter: float
+    fast_recovery_steps: int
+    min_rate: float
+    clamp_target: bool
+    initial_alpha: float
+
+
+class Work(NamedTuple):
+    """Arrays a run writes; made once a call and used again for every candidate."""
+
+    slots: Table
+    segments: Table
+    wheel: NDArray[np.int64]
+    arrived: NDArray[np.float64]  # [step, queue] bytes
+    onward: NDArray[np.float64]  # [step, suffix of several hops] bytes
+    marks: NDArray[np.float64]  # [arrival step, row] running sum of mean marking probability
+    departed: NDArray[np.int32]  # [arrival step, queue] step in which its last byte left
+    resolved: NDArray[np.int32]  # [step, row] arrival steps that have left the path's last queue
+    logs: NDArray[np.float64]  # [feeder, step / LOG_STEPS] bytes sent
+    unarmed: NDArray[np.int64]
+    free: NDArray[np.int64]
+    dirty: NDArray[np.int64]
+    horizon: int
+
+
+def queue_ports(scenario: Scenario) -> list[int]:
+    """Scenario port of each queue, in the order of ``Tables.queues``."""
+    flows = scenario.flows
+    is_first = np.zeros(flows.path_ports.size, dtype=np.bool_)
+    is_first[flows.path_offset[:-1]] = True
+    crossed = set(flows.path_ports[~is_first].tolist())
+    return sorted(crossed | set(scenario.monitored))
+
+
+def compile_params(params: DcqcnParams, step_s: float) -> Params:
+    """DCQCN parameters at ``step_s`` seconds a step; a timer lasts at least one step."""
+
+    def steps(seconds: float) -> int:
+        return max(1, round(seconds / step_s))
+
+    return Params(
+        ai_rate=params.ai_rate_bytes_per_s * step_s,
+        hai_rate=params.hai_rate_bytes_per_s * step_s,
+        gain=params.gain,
+        cnp_steps=steps(params.cnp_interval_s),
+        alpha_steps=steps(params.alpha_timer_s),
+        increase_steps=steps(params.increase_timer_s),
+        byte_counter=math.inf if params.byte_counter_bytes is None else params.byte_counter_bytes,
+        fast_recovery_steps=params.fast_recovery_steps,
+        min_rate=params.min_rate_bytes_per_s * step_s,
+        clamp_target=params.clamp_target_rate,
+        initial_alpha=params.initial_alpha,
+    )
+
+
+def compile_tables(scenario: Scenario, step_s: float) -> Tables:
+    """The tables of ``scenario`` at ``step_s`` seconds a step; raises ``ScenarioError`` for a path it cannot run."""
+    paths = _Paths(scenario, step_s)
+    return Tables(
+        flows=paths.flows(),
+        entries=paths.entries(),
+        nics=paths.nics(),
+        inlets=paths.inlets(),
+        suffixes=paths.suffixes(),
+        queues=paths.queues(),
+        feeders=paths.feeders(),
+        ingresses=paths.ingresses(),
+        switches=paths.switches(),
+        resolve_order=paths.resolve_order(),
+        n_steps=max(1, round(scenario.duration_s / step_s)),
+        packet_bytes=float(scenario.packet_wire_bytes),
+        ack_ratio=scenario.ack_wire_bytes / scenario.packet_wire_bytes,
+        pfc=scenario.pfc,
+        reserve_bytes=RESERVE_BYTES,
+        resume_bytes=RESUME_BYTES,
+        window_first=round(scenario.window_s[0] / step_s),
+        window_last=round(scenario.window_s[1] / step_s),
+    )
+
+
+def allocate(tables: Tables) -> Work:
+    """Working arrays for a scenario's tables."""
+    n_queues, n_flows = tables.queues.size, tables.flows.size
+    n_multi = int(np.count_nonzero(tables.suffixes["onward"] >= 0))
+    horizon = 1 + int(max(tables.inlets["delay"].max(), tables.queues["delay"].max()))
+    span = tables.n_steps + horizon + 1
+    return Work(
+        slots=np.zeros(n_flows, dtype=layout.SLOT),
+        segments=np.zeros((n_flows, layout.SEGMENTS), dtype=layout.SEGMENT),
+        wheel=np.full(layout.WHEEL, -1, dtype=np.int64),
+        arrived=np.zeros((span, n_queues)),
+        onward=np.zeros((span, n_multi)),
+        marks=np.zeros((span, n_queues + n_multi)),
+        departed=np.zeros((span, n_queues), dtype=np.int32),
+        resolved=np.zeros((span, n_queues + n_multi), dtype=np.int32),
+        logs=np.zeros((tables.feeders.size if tables.pfc else 1, span // layout.LOG_STEPS + 2)),
+        unarmed=np.zeros(n_flows, dtype=np.int64),
+        free=np.zeros(n_flows, dtype=np.int64),
+        dirty=np.zeros(tables.nics.size, dtype=np.int64),
+        horizon=horizon,
+    )
+
+
+class _Paths:
+    """Numbers the parts of every path once, then writes them out table by table."""
+
+    def __init__(self, scenario: Scenario, step_s: float) -> None:
+        self.scenario = scenario
+        self.step_s = step_s
+        flows = scenario.flows
+        self.of_flow = [flows.path(flow) for flow in range(len(flows))]
+        for flow, path in enumerate(self.of_flow):
+            if len(path) < 2:
+                raise ScenarioError(
+                    f"scenario {scenario.name!r} flow {flow}",
+                    f"a path of {len(path)} ports",
+                    "a flow crosses its NIC and at least one switch port",
+                    "correct the topology",
+                )
+        self.entry_of = {path: index for index, path in enumerate(dict.fromkeys(self.of_flow))}
+        self.nic_of = {port: index for index, port in enumerate(sorted({path[0] for path in self.entry_of}))}
+        self.queue_ports = queue_ports(scenario)
+        self.queue_of = {port: index for index, port in enumerate(self.queue_ports)}
+        found = {path[hop:] for path in self.entry_of for hop in range(1, len(path))}
+        ordered = sorted(found, key=lambda suffix: (self.queue_of[suffix[0]], suffix))
+        self.suffix_of = {suffix: index for index, suffix in enumerate(ordered)}
+        upstream = sorted({port for path in self.entry_of for port in path[:-1]})
+        self.ingress_of = {port: index for index, port in enumerate(upstream)}
+        ports = scenario.ports
+        names = sorted(
+            {ports[port].node for port in self.queue_ports} | {ports[port].peer for port in upstream}
+        )
+        self.switch_of = {name: index for index, name in enumerate(names)}
+        self.reverse_of = _reverse_ports(scenario)
+        inlets = dict.fromkeys((self.suffix_of[path[1:]], self._steps(path[0])) for path in self.entry_of)
+        self.inlet_of = {inlet: index for index, inlet in enumerate(inlets)}
+        # Feeders lie together by the queue they feed: (queue, ingress port, entry path or upstream suffix).
+        feeders = [(self.queue_of[path[1]], path[0], path, True) for path in self.entry_of]
+        feeders += [(self.queue_of[s[1]], s[0], s, False) for s in self.suffix_of if len(s) > 1]
+        self.feeder_list = sorted(feeders, key=lambda feeder: feeder[0])
+
+    def _steps(self, port: int) -> int:
+        return max(1, round(self.scenario.port_delay_s[port] / self.step_s))
+
+    def flows(self) -> Table:
+        scenario = self.scenario
+        table = np.zeros(len(self.of_flow), dtype=layout.FLOW)
+        start = scenario.flows.start_s / self.step_s
+        table["start_step"] = np.floor(start)
+        table["start_fraction"] = start - np.floor(start)
+        table["bytes"] = scenario.flow_wire_bytes
+        table["rate"] = scenario.flows.start_rate_bytes_per_s * self.step_s
+        table["entry"] = [self.entry_of[path] for path in self.of_flow]
+        return table
+
+    def entries(self) -> Table:
+        table = np.zeros(len(self.entry_of), dtype=layout.ENTRY)
+        delay_s = self.scenario.port_delay_s
+        rows = self.suffixes()["row"]
+        for path, index in self.entry_of.items():
+            suffix = self.suffix_of[path[1:]]
+            back_s = delay_s[path[-1]] + delay_s[list(path)].sum()
+            fixed_s = self.scenario.dcqcn.feedback_delay_s
+            back = round((back_s if fixed_s is None else fixed_s) / self.step_s)
+            table[index]["nic"] = self.nic_of[path[0]]
+            table[index]["suffix"] = suffix
+            table[index]["inlet"] = self.inlet_of[suffix, self._steps(path[0])]
+            table[index]["delay"] = self._steps(path[0])
+            table[index]["return_delay"] = max(1, back)
+            table[index]["row"] = rows[suffix]
+        return table
+
+    def nics(self) -> Table:
+        table = np.zeros(len(self.nic_of), dtype=layout.NIC)
+        for port, index in self.nic_of.items():
+            table[index]["rate"] = self.scenario.port_rate_bytes_per_s[port] * self.step_s
+            table[index]["reverse_queue"] = self.queue_of.get(self.reverse_of[port], -1)
+        return table
+
+    def inlets(self) -> Table:
+        table = np.zeros(len(self.inlet_of), dtype=layout.INLET)
+        for (suffix, delay), index in self.inlet_of.items():
+            table[index]["suffix"], table[index]["delay"] = suffix, delay
+        return table
+
+    def suffixes(self) -> Table:
+        table = np.zeros(len(self.suffix_of), dtype=layout.SUFFIX)
+        feeder_of = {feeder[2]: index for index, feeder in enumerate(self.feeder_list) if not feeder[3]}
+        next_row = len(self.queue_ports)
+        for suffix, index in self.suffix_of.items():
+            queue = self.queue_of[suffix[0]]
+            table[index]["queue"] = queue
+            table[index]["onward"], table[index]["row"], table[index]["feeder"] = -1, queue, -1
+            if len(suffix) > 1:
+                table[index]["onward"] = self.suffix_of[suffix[1:]]
+                table[index]["row"] = next_row
+                table[index]["feeder"] = feeder_of[suffix]
+                next_row += 1
+        return table
+
+    def resolve_order(self) -> NDArray[np.int64]:
+        several = [suffix for suffix in self.suffix_of if len(suffix) > 1]
+        return np.array([self.suffix_of[suffix] for suffix in sorted(several, key=len)], dtype=np.int64)
+
+    def queues(self) -> Table:
+        scenario = self.scenario
+        table = np.zeros(len(self.queue_ports), dtype=layout.QUEUE)
+        monitored = {port: place for place, port in enumerate(scenario.monitored)}
+        last = {path[-1] for path in self.entry_of}
+        forwards = {suffix[0] for suffix in self.suffix_of if len(suffix) > 1}
+        feeding = np.array([feeder[0] for feeder in self.feeder_list], dtype=np.int64)
+        members = np.array([self.queue_of[suffix[0]] for suffix in self.suffix_of], dtype=np.int64)
+        for index, port in enumerate(self.queue_ports):
+            row = table[index]
+            row["rate"] = scenario.port_rate_bytes_per_s[port] * self.step_s
+            row["delay"] = self._steps(port)
+            row["switch"] = self.switch_of[scenario.ports[port].node]
+            row["reverse_queue"] = self.queue_of.get(self.reverse_of[port], -1)
+            row["reverse_nic"] = self.nic_of.get(self.reverse_of[port], -1)
+            row["monitored"] = monitored.get(port, -1) + 1
+            row["is_last"] = port in last
+            row["forwards"] = port in forwards
+            row["suffix_first"] = np.searchsorted(members, index, side="left")
+            row["suffix_end"] = np.searchsorted(members, index, side="right")
+            row["feeder_first"] = np.searchsorted(feeding, index, side="left")
+            row["feeder_end"] = np.searchsorted(feeding, index, side="right")
+        return table
+
+    def feeders(self) -> Table:
+        table = np.zeros(len(self.feeder_list), dtype=layout.FEEDER)
+        for index, (queue, port, path, is_entry) in enumerate(self.feeder_list):
+            table[index]["queue"] = queue
+            table[index]["delay"] = self._steps(port)
+            table[index]["ingress"] = self.ingress_of[port]
+            table[index]["entry"] = self.entry_of[path] if is_entry else -1
+        return table
+
+    def ingresses(self) -> Table:
+        table = np.zeros(len(self.ingress_of), dtype=layout.INGRESS)
+        for port, index in self.ingress_of.items():
+            table[index]["switch"] = self.switch_of[self.scenario.ports[port].peer]
+            table[index]["delay"] = self._steps(port)
+            table[index]["nic"] = self.nic_of.get(port, -1)
+            table[index]["queue"] = self.queue_of.get(port, -1)
+        return table
+
+    def switches(self) -> Table:
+        scenario = self.scenario
+        table = np.zeros(len(self.switch_of), dtype=layout.SWITCH)
+        for name, index in self.switch_of.items():
+            own = [port for port in scenario.ports if port.node == name]
+            headroom = sum(HEADROOM_BDP * port.rate_bytes_per_s * port.delay_s for port in own)
+            left = scenario.buffer_bytes - headroom - RESERVE_BYTES * len(own)
+            # A buffer smaller than its own set-asides still shares something.
+            table[index]["shared"] = max(left, 0.1 * scenario.buffer_bytes)
+        return table
+
+
+def _reverse_ports(scenario: Scenario) -> list[int]:
+    """For each port the other direction of its cable: the k-th from a to b pairs with the k-th from b to a."""
+    between: dict[tuple[str, str], list[int]] = {}
+    for index, port in enumerate(scenario.ports):
+        between.setdefault((port.node, port.peer), []).append(index)
+    reverse = [0] * len(scenario.ports)
+    for (node, peer), there in between.items():
+        for port, back in zip(there, between[peer, node], strict=True):
+            reverse[port] = back
+    return reverse
