@@ -102,11 +102,15 @@ def whatif(
 
 
 @app.command("check-config")
-def check_config(config: Config = None, as_json: Json = False) -> None:
+def check_config(
+    file: Annotated[Path | None, typer.Argument(help="Settings file (YAML).", show_default=False)] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
     """Check a settings file and the environment, and print every setting."""
     from api.cli_check import check_config as run
 
-    run(config, as_json=as_json)
+    run(file or config, as_json=as_json)
 
 
 @app.command()

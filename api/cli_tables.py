@@ -74,7 +74,9 @@ def comparison_table(document: RoundDocument) -> Table:
     for name, written in (("kmin_bytes", bytes_text), ("kmax_bytes", bytes_text), ("pmax", percent_text)):
         before, after = getattr(now, name), getattr(best, name)
         label = name.removesuffix("_bytes").capitalize()
-        table.add_row(label, written(before), Text(written(after), style="bold"), "" if before != after else "same")
+        table.add_row(
+            label, written(before), Text(written(after), style="bold"), "" if before != after else "same"
+        )
     table.add_section()
     rows: Sequence[tuple[str, float | None, float | None, Callable[[float], str], int]] = (
         ("mean queue", now.queue_mean_bytes, best.queue_mean_bytes, bytes_text, _BETTER_LOWER),

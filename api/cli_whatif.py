@@ -28,8 +28,8 @@ def whatif(
     scenario: Path, watermarks: Path, engine: str, *, seed: int, n_workers: int | None, as_json: bool
 ) -> None:
     """Reads both files, predicts, prints."""
-    wanted = read_watermarks(watermarks)
     problem = load_scenario(scenario)
+    wanted = read_watermarks(watermarks)
     pool = make_workers((os.cpu_count() or 1) if n_workers is None else n_workers)
     try:
         document = what_if(

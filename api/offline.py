@@ -74,7 +74,7 @@ def read_fabric(path: Path, dcqcn: DcqcnParams | None) -> tuple[Topology, Fabric
     """The topology in a topology or scenario file, and what the latter says of the fabric; ``dcqcn`` given wins."""
     document = read_json(path, "topology")
     if not isinstance(document, dict) or "topology" not in document:
-        return topology_from_json(document, where=path.name), Fabric(dcqcn=dcqcn or preset("vendor"))
+        return topology_from_json(document, where=path.name), Fabric(dcqcn=dcqcn or preset("paper"))
     topology = topology_from_json(document["topology"], where=f"{path.name} topology")
     try:
         said = _FabricInScenario.model_validate(document)

@@ -14,9 +14,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from api.errors import ApiError, RequestError
-from api.validation import mistake
+from api.validation import Mistake, mistake
 from switches.errors import SwitchError, UnknownSwitchError
-from telemetry.errors import DecodeError, TelemetryError, WindowError
+from telemetry.errors import DecodeError, OversizeError, TelemetryError, WindowError
 from twin.errors import SearchError, TwinError
 
 MEDIA_TYPE = "application/problem+json"
@@ -26,6 +26,7 @@ _log = logging.getLogger("ecntwin.api")
 
 # First match wins, so a class comes before its base.
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
+    (OversizeError, 413),
     (DecodeError, 400),
     (WindowError, 409),
     (TelemetryError, 422),
@@ -85,8 +86,8 @@ async def _domain(request: Request, error: Exception) -> Response:
 
 async def _validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    found = [mistake(entry) for entry in error.errors()]
-    malformed = any(entry["type"] == "json_invalid" for entry in error.errors())
+    malformed = next((entry for entry in error.errors() if entry["type"] == "json_invalid"), None)
+    found = [_malformed(malformed)] if malformed else [mistake(entry) for entry in error.errors()]
     first = found[0]
     status = 400 if malformed else 422
     document = {
@@ -99,6 +100,13 @@ async def _validation(request: Request, error: Exception) -> Response:
         "error_count": len(found),
     }
     return problem_response(document, request)
+
+
+def _malformed(entry: Mapping[str, Any]) -> Mistake:
+    reason = str(entry.get("ctx", {}).get("error", "it does not parse")).lower()
+    return Mistake(
+        "body", f"broken JSON at byte {entry['loc'][-1]}: {reason}", "it is one JSON document", "mend it"
+    )
 
 
 async def _http(request: Request, error: Exception) -> Response:

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
-from api.bodies import too_large
 from api.events import Broadcaster
 from api.metrics import Metrics
 from api.schemas.telemetry import IngestDocument, ReportErrorDocument
@@ -82,10 +81,8 @@ class Sensing:
         """Takes one body in. Raises ``DecodeError`` where it holds no reports at all."""
         try:
             accepted, problems, reasons = await self._run(self._take, body, content_encoding)
-        except DecodeError as error:
+        except DecodeError:
             self._metrics.bodies.inc()
-            if "unpacked" in error.rule:
-                raise too_large(error.received, self._limits.max_decoded_bytes) from error
             raise
         self._count(accepted, reasons)
         listed = problems[: self._limits.max_errors_listed]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import os
 import tempfile
 import time
@@ -16,7 +17,8 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from api.errors import SettingsError, UnprocessableError
+from api.clearance import Clearance
+from api.errors import ConflictError, SettingsError, UnprocessableError
 from api.events import Broadcaster
 from api.fleet import Fleet
 from api.metrics import Metrics
@@ -32,6 +34,7 @@ from switches.errors import SwitchError
 from switches.registry import AdapterRegistry
 from telemetry.errors import TopologyError
 from telemetry.topology import Topology, topology_from_json
+from twin.guard import GuardSettings
 from twin.scenario import Scenario
 from twin.scenario_json import scenario_from_json
 from twin.search_problem import SearchSettings
@@ -85,12 +88,14 @@ class Service:
         )
         self._ask = ask_of(settings) if search is None else replace(ask_of(settings), search=search)
         self._workers = workers or make_workers(settings.search.workers or max(2, os.cpu_count() or 2))
+        self._clearance = Clearance(guard_of(settings), clock_s=clocks.monotonic_s)
         self.tuning = TuningLoop(
             self._ask,
             period_s=settings.tuning.period_s,
             sensing=self.sensing,
             fleet=self.fleet,
             store=self.store,
+            clearance=self._clearance,
             metrics=self.metrics,
             events=self.events,
             workers=self._workers,
@@ -128,17 +133,30 @@ class Service:
         return reasons
 
     async def approve(self, recommendation_id: str, by: str) -> Entry:
-        """Pushes a pending recommendation to the switches it is about; raises ``SwitchError`` where that fails."""
+        """Pushes a pending recommendation to the switches it is about.
+
+        Raises ``ConflictError`` where it is held back and would be written, ``SwitchError`` where the push fails.
+        """
         entry = self.store.pending(recommendation_id)
         switches = entry.result.switches
+        writes = self.fleet.writes(switches)
+        if entry.holds and writes:
+            raise ConflictError(
+                f"recommendation {recommendation_id!r}",
+                "an approval of one that is held back",
+                " ".join(entry.holds),
+                "wait for a round without holds",
+            )
         try:
-            pushed = await self.fleet.push(switches, entry.result.recommendation.watermark)
+            pushed = await self.fleet.push(switches, entry.staged or entry.result.recommendation.watermark)
         except SwitchError:
             self.metrics.pushes.labels("failed").inc()
             raise
         self.metrics.pushes.labels("done").inc()
         entry = self.store.pending(recommendation_id)  # somebody may have decided meanwhile
-        decided = self.store.decide(entry, "approved", by, pushed, writes=self.fleet.writes(switches))
+        if writes:
+            self._clearance.watermark_changed()
+        decided = self.store.decide(entry, "approved", by, pushed, writes=writes)
         self._tell(decided)
         return decided
 
@@ -171,6 +189,19 @@ class Service:
     def _tell(self, entry: Entry) -> None:
         _log.info("recommendation %s %s by %s", entry.id, entry.status, entry.decided_by)
         self.events.publish("decision", {"id": entry.id, "status": entry.status, "by": entry.decided_by})
+
+
+def guard_of(settings: Settings) -> GuardSettings:
+    """What holds a recommendation back under these settings."""
+    tuning = settings.tuning
+    return GuardSettings(
+        bounds=settings.bounds.bounds(),
+        max_step=tuning.max_step or math.inf,
+        margin=tuning.margin,
+        cool_down_s=tuning.cool_down_s,
+        fresh_for_s=tuning.stale_after_s,
+        residual_limit=tuning.residual_limit,
+    )
 
 
 def ask_of(settings: Settings) -> Ask:

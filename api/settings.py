@@ -13,6 +13,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from telemetry.settings import NS_PER_S, WindowSettings
 from twin.dcqcn import DcqcnParams, preset
+from twin.guard import GuardSettings
 from twin.scenario_json import dcqcn_from_json
 from twin.score import Weights, weights_named
 from twin.search_problem import SearchSettings
@@ -28,6 +29,7 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$", to_lower
 _WINDOW = WindowSettings()
 _SEARCH = SearchSettings()
 _BOUNDS = WatermarkBounds()
+_GUARD = GuardSettings()
 
 
 class Section(BaseModel):
@@ -117,7 +119,7 @@ class BoundsSettings(Section):
 class DcqcnSettings(Section):
     """What the senders run: a preset's name, or ``parameters`` with the keys of a scenario's ``dcqcn`` object."""
 
-    preset: str = "vendor"
+    preset: str = "paper"
     parameters: dict[str, Any] | None = None
 
     @model_validator(mode="after")
@@ -179,15 +181,20 @@ class SearchSection(Section):
 
 
 class TuningSettings(Section):
-    """When rounds run by themselves, and what makes a new recommendation.
+    """When rounds run by themselves, what makes a new recommendation, and what holds one back.
 
-    ``margin`` is the predicted gain in score over the incumbent below which nothing new is recommended.
+    ``margin`` is the predicted gain in score over the incumbent below which nothing new is recommended. A push waits
+    ``cool_down_s`` after the last, needs the twin's queue within a factor ``residual_limit`` of the measured one, and
+    moves no value by more than the factor ``max_step`` (None: any).
     """
 
     enabled: bool = True
     period_s: float = Field(default=30.0, gt=0)
     stale_after_s: float = Field(default=60.0, gt=0)
     margin: float = Field(default=_SEARCH.margin, ge=0)
+    cool_down_s: float = Field(default=_GUARD.cool_down_s, ge=0)
+    residual_limit: float = Field(default=_GUARD.residual_limit, gt=1)
+    max_step: float | None = Field(default=None, gt=1)
     keep: int = Field(default=100, ge=1)
 
 

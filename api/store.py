@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from api.clearance import NOTHING_STAGED, Cleared
 from api.errors import ConflictError, NotFoundError
 from api.rounds import RoundResult
 from api.schemas.base import timestamp
@@ -14,17 +15,24 @@ from api.schemas.predictions import WatermarkDocument
 from api.schemas.recommendation import Decision, PushedDocument, RecommendationDocument, round_fields
 from api.schemas.telemetry import by_label
 from switches.push import Pushed
+from twin.watermark import Watermark
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A round and its decision. ``pushed`` holds what an approval did, and whether that wrote to a device."""
+    """A round and its decision.
+
+    ``staged`` is what an approval sets, ``holds`` why nothing may be written to a device yet, in sentences;
+    ``pushed`` is what an approval did and ``writes`` whether that touched a device.
+    """
 
     id: str
     created_ns: int
     result: RoundResult
     wall_s: float
     status: Decision
+    staged: Watermark | None = None
+    holds: tuple[str, ...] = ()
     decided_by: str | None = None
     decided_ns: int | None = None
     pushed: tuple[Pushed, ...] = ()
@@ -45,6 +53,8 @@ class Entry:
             status=self.status,
             decided_by=self.decided_by,
             decided_at=None if self.decided_ns is None else timestamp(self.decided_ns),
+            staged=None if self.staged is None else WatermarkDocument.of(self.staged),
+            holds=list(self.holds),
             pushed=[_pushed(item, self.writes) for item in self.pushed],
         )
 
@@ -61,7 +71,7 @@ class RecommendationStore:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, result: RoundResult, wall_s: float) -> Entry:
+    def add(self, result: RoundResult, wall_s: float, cleared: Cleared = NOTHING_STAGED) -> Entry:
         """Keeps a round. One that recommends a change supersedes those still pending.
 
         Of rounds in a row that recommend no change only the newest is kept: they say the same.
@@ -70,7 +80,10 @@ class RecommendationStore:
         self._count += 1
         stamp = datetime.fromtimestamp(created_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%S")
         changes = result.recommendation.changes
-        entry = Entry(f"{stamp}-{self._count}", created_ns, result, wall_s, "pending" if changes else "kept")
+        status: Decision = "pending" if changes else "kept"
+        entry = Entry(
+            f"{stamp}-{self._count}", created_ns, result, wall_s, status, cleared.staged, cleared.holds
+        )
         if changes:
             for other in list(self._entries.values()):
                 if other.status == "pending":

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+from api.clearance import Clearance
 from api.errors import ConflictError
 from api.events import Broadcaster
 from api.fleet import Fleet
@@ -45,6 +46,7 @@ class TuningLoop:
         sensing: Sensing,
         fleet: Fleet,
         store: RecommendationStore,
+        clearance: Clearance,
         metrics: Metrics,
         events: Broadcaster,
         workers: Workers,
@@ -55,6 +57,7 @@ class TuningLoop:
         self._sensing = sensing
         self._fleet = fleet
         self._store = store
+        self._clearance = clearance
         self._metrics = metrics
         self._events = events
         self._workers = workers
@@ -159,8 +162,11 @@ class TuningLoop:
         return self._keep(result, self._clock_s() - began_s)
 
     def _keep(self, result: RoundResult, wall_s: float) -> Entry:
-        entry = self._store.add(result, wall_s)
         answer = result.recommendation
+        cleared = self._clearance.round_ended(
+            answer, result.measured_queue_bytes, age_s=self._sensing.age_s() or 0.0
+        )
+        entry = self._store.add(result, wall_s, cleared)
         outcome = "recommended" if answer.changes else "kept"
         self.last_failure = None
         metrics = self._metrics

@@ -2,6 +2,7 @@
 
 TelemetryError
 ├── DecodeError      a body that is not INT reports at all (one bad report in a good body is a ReportError)
+│   └── OversizeError  a body too large to take, as sent or unpacked
 ├── ReportError      one report that cannot be used; the others in its batch are kept
 ├── TopologyError    a topology that dangles, repeats a port or leaves a pair without a path
 └── WindowError      a question the window cannot answer (empty, or not warm)
@@ -26,6 +27,10 @@ class TelemetryError(ValueError):
 
 class DecodeError(TelemetryError):
     """A body that is not INT reports at all."""
+
+
+class OversizeError(DecodeError):
+    """A body too large to take, as sent or unpacked."""
 
 
 class ReportError(TelemetryError):

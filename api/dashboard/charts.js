@@ -65,35 +65,40 @@ export function curve(parent, now, better) {
 
 const told = (mark) => `Kmin ${bytes(mark.kmin_bytes)}, Kmax ${bytes(mark.kmax_bytes)}, Pmax ${percent(mark.pmax)}`;
 
+// Candidates dropped early ran a shorter window than the leaders; only the raw terms of the score compare across them.
+const LOG_QUEUE_OFFSET_BYTES = 1000;
+const THROUGHPUT = {
+  goodput_bytes_per_s: ["goodput in Gbit/s", (raw) => (raw * 8) / 1e9, (value) => value.toPrecision(3)],
+  inverse_elephant_slowdown: ["elephant speed (1 ÷ mean slowdown)", (raw) => raw, (value) => value.toFixed(2)],
+};
+
 export function scatter(parent, note, document) {
-  const usable = (document.candidates ?? []).filter((one) => one.status === "ok" && one.queue_mean_bytes != null);
-  const bySlowdown = usable.length > 0 && usable.every((one) => one.slowdown.elephant.mean);
-  const value = bySlowdown ? (one) => 1 / one.slowdown.elephant.mean : (one) => one.goodput_gbps;
-  note.textContent = bySlowdown
-    ? "mean queue across; up is faster elephants (1 ÷ mean slowdown). Better is up and left."
-    : "mean queue across; up is goodput in Gbit/s. Better is up and left.";
+  const [yName, convert, show] = THROUGHPUT[document.throughput_is] ?? ["throughput term", (raw) => raw, (value) => value.toPrecision(3)];
+  const logQueue = document.queue_is === "log_queue";
+  const queue = (one) => Math.max(100, logQueue ? Math.exp(one.raw.queue) - LOG_QUEUE_OFFSET_BYTES : one.queue_mean_bytes);
+  const value = (one) => convert(one.raw.throughput);
+  const usable = (document.candidates ?? []).filter((one) => one.score != null && one.queue_mean_bytes != null && one.raw.throughput != null);
+  note.textContent = `Mean queue across, ${yName} up: better is up and left. The best tenth by score is coloured.`;
   if (usable.length === 0) { fill(parent, element("p", { class: "quiet" }, "No candidate reached its end.")); return; }
   const shape = size(parent, 0.36);
-  const { picture, inner } = frame(parent, `${usable.length} candidates by mean queue and throughput`, shape);
-  const queues = usable.map((one) => Math.max(100, one.queue_mean_bytes));
+  const { picture, inner } = frame(parent, `${usable.length} candidates by mean queue and ${yName}`, shape);
+  const queues = usable.map(queue);
   const values = usable.map(value);
   const [low, high] = [Math.min(...queues) / 1.3, Math.max(...queues) * 1.3];
   const spread = Math.max(...values) - Math.min(...values) || Math.abs(values[0]) * 0.1 || 1;
   const [bottom, top] = [Math.min(...values) - 0.08 * spread, Math.max(...values) + 0.12 * spread];
-  const x = (one) => inner.left + ((Math.log(Math.max(100, one.queue_mean_bytes)) - Math.log(low)) / (Math.log(high) - Math.log(low))) * (inner.right - inner.left);
+  const across = (amount) => inner.left + ((Math.log(amount) - Math.log(low)) / (Math.log(high) - Math.log(low))) * (inner.right - inner.left);
+  const x = (one) => across(queue(one));
   const y = (one) => inner.bottom - ((value(one) - bottom) / (top - bottom)) * (inner.bottom - inner.top);
   const ticks = [1, 2, 5].flatMap((step) => decades(low / 10, high).map((tick) => step * tick)).filter((tick) => tick >= low && tick <= high);
   const few = ticks.length > shape.width / 75 ? decades(low, high) : ticks.sort((a, b) => a - b);
   grid(
     picture, inner,
-    few.map((tick) => [x({ queue_mean_bytes: tick }), bytes(tick)]),
-    [0, 0.25, 0.5, 0.75, 1].map((part) => {
-      const at = bottom + part * (top - bottom);
-      return [inner.bottom - part * (inner.bottom - inner.top), bySlowdown ? at.toFixed(2) : at.toPrecision(3)];
-    }),
+    few.map((tick) => [across(tick), bytes(tick)]),
+    [0, 0.25, 0.5, 0.75, 1].map((part) => [inner.bottom - part * (inner.bottom - inner.top), show(bottom + part * (top - bottom))]),
     "mean bottleneck queue",
   );
-  const scores = usable.map((one) => one.score ?? -Infinity);
+  const scores = usable.map((one) => one.score);
   const line = [...scores].sort((a, b) => b - a)[Math.floor(scores.length / 10)];
   const same = (one, other) => ["kmin_bytes", "kmax_bytes", "pmax"].every((key) => one[key] === other[key]);
   const [now, best] = [document.incumbent, document.recommendation];
@@ -101,14 +106,17 @@ export function scatter(parent, note, document) {
     if (same(one, now) || same(one, best)) continue;
     picture.append(drawn("circle", { class: `dot ${one.score >= line ? "near" : ""}`, cx: x(one), cy: y(one), r: 3.6 }));
   }
-  for (const [mark, kind, name] of [[now, "old", "now"], [best, "new", "recommended"]]) {
-    if (kind === "old" && same(now, best)) continue;
-    const one = usable.find((candidate) => same(candidate, mark));
-    if (!one) continue;
+  const named = [[now, "old", "now"], [best, "new", "recommended"]]
+    .filter(([, kind]) => kind === "new" || !same(now, best))
+    .map(([mark, kind, name]) => [usable.find((candidate) => same(candidate, mark)), kind, name])
+    .filter(([one]) => one);
+  const close = named.length === 2 && Math.abs(x(named[0][0]) - x(named[1][0])) < 140 && Math.abs(y(named[0][0]) - y(named[1][0])) < 20;
+  for (const [one, kind, name] of named) {
     const left = x(one) > inner.right - 110;
+    const lift = close ? (kind === "new" ? -14 : 22) : 4;
     picture.append(
       drawn("circle", { class: `mark ${kind}`, cx: x(one), cy: y(one), r: 7.5 }),
-      drawn("text", { class: "name", x: x(one) + (left ? -13 : 13), y: y(one) + 4, "text-anchor": left ? "end" : "start" }, name));
+      drawn("text", { class: "name", x: x(one) + (close ? 0 : left ? -13 : 13), y: y(one) + lift, "text-anchor": close ? "middle" : left ? "end" : "start" }, name));
   }
   const ring = drawn("circle", { class: "ring", r: 9, visibility: "hidden" });
   picture.append(ring);
@@ -128,7 +136,7 @@ function pointing(parent, picture, shape, usable, x, y, ring) {
     tip.textContent =
       `${told(one)}\nmean queue ${bytes(one.queue_mean_bytes)}, 99 % ${bytes(one.queue_p99_bytes)}` +
       `\nmice 99 % ${ratio(one.slowdown.mice.p99)}, elephants ${ratio(one.slowdown.elephant.mean)}` +
-      `\nscore ${one.score == null ? "–" : one.score.toFixed(3)} (${one.origin})`;
+      `\nscore ${one.score.toFixed(3)}, ${one.source || one.origin}`;
     const right = x(one) * factor > parent.clientWidth / 2;
     tip.style.left = right ? "auto" : `${x(one) * factor + 14}px`;
     tip.style.right = right ? `${parent.clientWidth - x(one) * factor + 14}px` : "auto";

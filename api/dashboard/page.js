@@ -146,11 +146,14 @@ function showRecommendation(document) {
         element("dd", { class: "old" }, before === after ? "as now" : `now ${before}`))),
   );
   find("why").textContent = document.why;
+  find("holds").hidden = document.holds.length === 0 || document.status !== "pending";
+  find("holds").textContent = document.holds.join(" ");
   find("origin").textContent =
     `${when(document.created)} · ${CLASSES[document.dominant_class]?.toLowerCase() ?? document.dominant_class} dominate, ` +
     `λ ${document.lambda} · ${count(document.candidate_count)} candidates in ${seconds(document.wall_s)} · seed ${document.seed}`;
   find("actions").hidden = document.status !== "pending";
   showPushed(document);
+  showFidelity(document);
   showComparison(now, better);
   curve(find("curve"), now, better);
   scatter(find("scatter"), find("scatter-note"), document);
@@ -164,6 +167,18 @@ function showPushed(document) {
   const switches = `${document.pushed.length} switch${document.pushed.length > 1 ? "es" : ""}`;
   fill(box.querySelector("summary"), dry ? `Dry run: what would have been set on ${switches}` : `Set and read back on ${switches}`);
   fill(box.querySelector("div"), ...document.pushed.map((item) => element("pre", {}, item.diff || `${item.switch}: nothing to change`)));
+}
+
+function showFidelity({ measured, incumbent }) {
+  const box = find("fidelity");
+  box.hidden = measured.queue_mean_bytes == null;
+  const off = measured.residual_ratio;
+  const pairs = [
+    ["Mean queue measured", bytes(measured.queue_mean_bytes)],
+    ["Predicted for what runs", bytes(incumbent.queue_mean_bytes)],
+    ["Off by", off == null ? "–" : `${off < 0 ? "−" : "+"}${percent(Math.abs(off))}`],
+  ];
+  fill(box.querySelector("dl"), ...pairs.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
 }
 
 const ROWS = [

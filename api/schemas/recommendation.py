@@ -8,6 +8,7 @@ from pydantic import Field
 
 from api.schemas.base import Document, Figure
 from api.schemas.predictions import PredictionDocument, WatermarkDocument, prediction_fields
+from twin.guard import RESIDUAL_OFFSET_BYTES
 from twin.recommendation import PartRecommendation, Recommendation, ScoredCandidate
 from twin.result import Prediction
 
@@ -15,12 +16,17 @@ Decision = Literal["pending", "kept", "approved", "rejected", "superseded"]
 
 
 class CandidateDocument(PredictionDocument):
-    """One watermark that was tried. Figures are those of the longest window it ran (``window_s``)."""
+    """One watermark that was tried.
+
+    Figures are those of the longest window it ran (``window_s``); ``raw`` terms, the normalised ``terms`` and
+    ``score`` are on the scale of the full window, so that they compare across candidates.
+    """
 
     origin: str
     source: str
     window_s: float
     seeds: int
+    raw: dict[str, Figure]
     terms: dict[str, Figure]
 
     @classmethod
@@ -33,6 +39,7 @@ class CandidateDocument(PredictionDocument):
             source=candidate.source,
             window_s=candidate.window_s,
             seeds=candidate.n_seeds,
+            raw={name: float(value) for name, value in candidate.raw.items()},
             terms={name: float(value) for name, value in candidate.normalised.items()},
         )
 
@@ -95,6 +102,8 @@ class RoundDocument(Document):
     lambda_: float = Field(serialization_alias="lambda")
     flows: dict[str, int]
     measured: MeasuredDocument
+    throughput_is: str
+    queue_is: str
     candidate_count: int
     candidates: list[CandidateDocument]
     parts: list[PartDocument]
@@ -121,6 +130,9 @@ class RecommendationDocument(RoundDocument):
     status: Decision
     decided_by: str | None
     decided_at: str | None
+    # What an approval sets: the recommendation, or one step towards it.
+    staged: WatermarkDocument | None
+    holds: list[str]
     pushed: list[PushedDocument]
 
 
@@ -166,6 +178,8 @@ def round_fields(
             queue_mean_bytes=measured_queue_bytes,
             residual_ratio=residual_ratio(answer.incumbent_prediction.queue_mean_bytes, measured_queue_bytes),
         ),
+        "throughput_is": answer.throughput_is,
+        "queue_is": answer.queue_is,
         "candidate_count": len(answer.candidates),
         "candidates": [CandidateDocument.scored(candidate) for candidate in answer.candidates]
         if candidates
@@ -179,7 +193,10 @@ def round_fields(
 
 
 def residual_ratio(predicted_bytes: float, measured_bytes: float | None) -> float | None:
-    """Predicted ÷ measured − 1; None where nothing was measured, or nothing but empty queues."""
-    if measured_bytes is None or not measured_bytes > 0:
+    """Predicted ÷ measured − 1, both with the guard's offset, so that near-empty queues do not make it explode.
+
+    None where nothing was measured.
+    """
+    if measured_bytes is None:
         return None
-    return predicted_bytes / measured_bytes - 1
+    return (predicted_bytes + RESIDUAL_OFFSET_BYTES) / (measured_bytes + RESIDUAL_OFFSET_BYTES) - 1

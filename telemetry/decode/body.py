@@ -10,7 +10,7 @@ import re
 import zlib
 from dataclasses import dataclass
 
-from telemetry.errors import DecodeError
+from telemetry.errors import DecodeError, OversizeError
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_BOM = b"\xef\xbb\xbf"
@@ -68,7 +68,7 @@ def unpacked(body: bytes, *, content_encoding: str | None, max_body_bytes: int) 
 
 def _check_size(size: int, limit: int) -> None:
     if size > limit:
-        raise DecodeError(
+        raise OversizeError(
             "body",
             f"more than {limit} bytes",
             f"a body holds at most {limit} bytes unpacked",

@@ -1,0 +1,73 @@
+"""Drives the guard (a pure machine) with what happens in the service: what may be pushed, and what holds it back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from twin.guard import (
+    GuardSettings,
+    GuardState,
+    Hold,
+    HoldReason,
+    Issue,
+    QueueMeasured,
+    QueuePredicted,
+    Recommended,
+    TelemetryArrived,
+    WatermarkChanged,
+    advance,
+)
+from twin.recommendation import Recommendation
+from twin.watermark import Watermark
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """What an approval would set (None: nothing), and why nothing may be written to a device yet."""
+
+    staged: Watermark | None
+    holds: tuple[str, ...] = ()
+
+
+NOTHING_STAGED = Cleared(None)
+
+
+class Clearance:
+    """``clock_s`` is monotonic seconds."""
+
+    def __init__(self, settings: GuardSettings, *, clock_s: Callable[[], float]) -> None:
+        self._settings = settings
+        self._clock_s = clock_s
+        self._state = GuardState()
+
+    def round_ended(
+        self, answer: Recommendation, measured_queue_bytes: float | None, *, age_s: float
+    ) -> Cleared:
+        """Compares prediction and measurement of the same window, then asks whether the answer may be pushed.
+
+        ``age_s`` is how old the newest report is.
+        """
+        now_s = self._clock_s()
+        self._tell(TelemetryArrived(now_s - age_s))
+        if measured_queue_bytes is not None:
+            self._tell(QueuePredicted(answer.incumbent_prediction.queue_mean_bytes))
+            self._tell(QueueMeasured(measured_queue_bytes))
+        if not answer.changes:
+            return NOTHING_STAGED
+        gain = answer.improvement.score_gain
+        self._state, actions = advance(
+            self._state, Recommended(now_s, answer.watermark, answer.incumbent, gain), self._settings
+        )
+        staged = next((action.watermark for action in actions if isinstance(action, Issue)), answer.watermark)
+        holds = tuple(action for action in actions if isinstance(action, Hold))
+        if any(hold.reason is HoldReason.NO_CHANGE for hold in holds):
+            return NOTHING_STAGED
+        return Cleared(staged, tuple(hold.sentence for hold in holds))
+
+    def watermark_changed(self) -> None:
+        """A push wrote to a device; the next waits until it has had time to show."""
+        self._tell(WatermarkChanged(self._clock_s()))
+
+    def _tell(self, event: TelemetryArrived | QueuePredicted | QueueMeasured | WatermarkChanged) -> None:
+        self._state, _ = advance(self._state, event, self._settings)
