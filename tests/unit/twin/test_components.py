@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -70,8 +72,6 @@ def test_a_part_monitors_what_its_flows_cross(pairs: list[tuple[int, int]]) -> N
 
 
 def test_parts_without_a_monitored_port_watch_their_switch_ports() -> None:
-    from dataclasses import replace
-
     scenario = replace(star([(0, 1), (2, 1), (4, 5)]), monitored=(9,))
     first, second = split(scenario)
     assert [first.ports[port].peer for port in first.monitored] == ["h1"]

@@ -1,0 +1,79 @@
+"""The sentence of why, and quantities as an operator says them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.twin.analytic_engine import AnalyticEngine
+from tests.unit.twin.fabrics import star
+from twin.explain import relative_changes, why
+from twin.recommendation import Verdict, VerdictKind
+from twin.result import Prediction, Slowdown, SolveStatus
+from twin.units import bytes_text, change_text, duration_text, percent_text
+from twin.watermark import Watermark
+
+CHANGE = Verdict(VerdictKind.CHANGE, "Change.")
+
+
+def prediction(queue: float, elephant: float | None, mice: float | None, pause: float = 0.0) -> Prediction:
+    seen = {"elephant": (elephant, elephant), "mice": (1.5, mice)}
+    slowdown = {
+        name: Slowdown(9, mean, p99)
+        for name, (mean, p99) in seen.items()
+        if mean is not None and p99 is not None
+    }
+    watermark = Watermark(120_000, 480_000, 0.1)
+    return Prediction(watermark, SolveStatus.OK, queue, 0.0, 0.0, 1e10, 0.0, 0.0, pause, slowdown)
+
+
+def sentence(before: Prediction, after: Prediction, pfc: bool = True) -> str:
+    return why(CHANGE, after.watermark, before, after, dominant_class="mouse", lambda_=0.8, pfc=pfc)
+
+
+def test_a_change_in_numbers_with_units() -> None:
+    assert sentence(prediction(62_700, 6.0, 20.0, 0.009), prediction(30_000, 6.2, 15.0)) == (
+        "Kmin 120 KB, Kmax 480 KB, Pmax 10 %: mean queue falls from 62.7 KB to 30 KB (−52 %), "
+        "elephants 3 % slower, p99 mice 25 % faster, no pause (was 9 ms of PFC pause); mice-dominated traffic, λ 0.8."
+    )
+
+
+def test_without_completions_it_speaks_of_goodput() -> None:
+    text = sentence(prediction(10_000, None, None), prediction(20_000, None, None), pfc=False)
+    assert "mean queue rises from 10 KB to 20 KB (+100 %), goodput +0 %, no loss;" in text
+
+
+def test_a_queue_that_stays_and_one_that_was_empty() -> None:
+    assert "mean queue stays at 10 KB" in sentence(
+        prediction(10_000, 2.0, None), prediction(10_010, 2.0, None)
+    )
+    assert "mean queue 10 KB, elephants as fast as before" in sentence(
+        prediction(0.0, 2.0, None), prediction(10_000, 2.0, None)
+    )
+
+
+def test_relative_changes_name_what_both_have() -> None:
+    before, after = AnalyticEngine().predict(
+        star([(0, 1)]), [Watermark(400_000, 1_600_000, 0.2), Watermark(10_000, 40_000, 0.2)], seed=1
+    )
+    changes = relative_changes(before, after)
+    assert set(changes) == {"queue_mean", "queue_p99", "goodput", "elephant_slowdown", "mice_p99_slowdown"}
+    assert changes["queue_mean"] == pytest.approx(after.queue_mean_bytes / before.queue_mean_bytes - 1)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0 B"), (999, "999 B"), (999_999, "1 MB"), (62_730, "62.7 KB"), (1.2e6, "1.2 MB"), (32e9, "32 GB")],
+)
+def test_bytes(value: float, text: str) -> None:
+    assert bytes_text(value) == text
+
+
+def test_times_ratios_and_changes() -> None:
+    assert [duration_text(value) for value in (2.5, 0.23, 0.009, 1.1e-5)] == [
+        "2.5 s",
+        "230 ms",
+        "9 ms",
+        "11 µs",
+    ]
+    assert [percent_text(value) for value in (0.1, 0.0113, 1)] == ["10 %", "1.13 %", "100 %"]
+    assert [change_text(value) for value in (-0.521, 0.03)] == ["−52 %", "+3 %"]
