@@ -47,6 +47,7 @@ class Fabric(NamedTuple):
     capacity: Floats  # [sender], of one link
     links: Floats  # [sender], how many like links this entry stands for
     reverse: Ints  # [sender], the sender whose data's acknowledgements this one carries, or −1
+    limited: NDArray[np.bool_]  # [sender], whether a NIC may carry less than it is offered
     ack_ratio: float  # wire bytes of an acknowledgement ÷ of a packet
     into: Ints  # [sender], the switch it feeds, or −1
     home: Ints  # [port], the switch it belongs to

@@ -15,6 +15,7 @@ from twin.fluid._layout import (
     ARRIVED,
     CARRIED,
     CURRENT,
+    DELIVERED,
     HELD,
     HISTOGRAM_BINS,
     HISTOGRAM_FIRST,
@@ -70,18 +71,24 @@ def share_nic(lanes: int, senders: Floats, nic: int, capacity: float, reverse: i
 
 @kernel
 def send(
-    lanes: int, slots: Floats, slot: int, senders: Floats, nic: int, scratch: Floats, duration: float
+    lanes: int,
+    slots: Floats,
+    slot: int,
+    senders: Floats,
+    nic: int,
+    rates: Floats,
+    row: int,
+    scratch: Floats,
+    duration: float,
 ) -> None:
-    """What a group puts on the wire in a step (trapezoid), out of what is left.
+    """What a group puts on the wire in a step (trapezoid), out of what is left; its rate goes into its ring.
 
     Leaves what was left before in row W0 and what the rates alone would have sent in W1.
     """
     half = 0.5 * duration
     for k in range(lanes):
-        scratch[W2 + k] = senders[nic, SHARE + k]
-    for k in range(lanes):
         left = slots[slot, LEFT + k]
-        rate = slots[slot, CURRENT + k] * scratch[W2 + k]
+        rate = slots[slot, CURRENT + k] * senders[nic, SHARE + k]
         rate = rate if left > 0.0 else 0.0
         wanted = half * (slots[slot, SENDING + k] + rate)
         sent = left if wanted > left else wanted
@@ -90,13 +97,7 @@ def send(
         slots[slot, SENT + k] = sent
         scratch[W0 + k] = left
         scratch[W1 + k] = wanted
-
-
-@kernel
-def copy_row(lanes: int, into: Floats, to: int, at: int, source: Floats, from_: int, row: int) -> None:
-    """One row of an entry to one of another."""
-    for k in range(lanes):
-        into[to, at + k] = source[from_, row + k]
+        rates[row, k] = rate
 
 
 @kernel
@@ -157,9 +158,10 @@ def fit(
 
 
 @kernel
-def count_step(lanes: int, tally: Floats, scratch: Floats) -> None:
-    """What ``serve`` left behind, into the tally."""
+def count_step(lanes: int, tally: Floats, scratch: Floats, last_hop: float) -> None:
+    """What ``serve`` left behind, into the tally; what left counts as delivered times ``last_hop``."""
     for k in range(lanes):
+        tally[DELIVERED + k] += last_hop * scratch[W0 + k]
         tally[LOST + k] += scratch[W1 + k]
         tally[MARKED + k] += scratch[W2 + k]
 
@@ -222,6 +224,9 @@ def observe(
         ports[port, QUEUE_SUM + k] += queue
         tally[PEAK + k] = queue if queue > tally[PEAK + k] else tally[PEAK + k]
         single[k] = queue * unit + 1.0
+    first, last = np.uint32(HISTOGRAM_FIRST), np.uint32(HISTOGRAM_BINS - 1)
     for k in range(lanes):
-        bin_ = np.int64(words[k] >> np.uint32(HISTOGRAM_SHIFT)) - HISTOGRAM_FIRST
-        histogram[k, min(max(bin_, 0), HISTOGRAM_BINS - 1)] += 1
+        bin_ = (words[k] >> np.uint32(HISTOGRAM_SHIFT)) - first
+        words[k] = last if bin_ > last else bin_
+    for k in range(lanes):
+        histogram[k, words[k]] += 1

@@ -36,6 +36,15 @@ def remember(lanes: int, ports: Floats, port: int, rings: Floats, row: int) -> N
 
 
 @kernel
+def read_port(lanes: int, scratch: Floats, rings: Floats, row: int, rates: Floats, rate_row: int) -> None:
+    """p, −log(1 − p) of a path's only port and the sender's rate, at stored rows."""
+    for k in range(lanes):
+        scratch[P + k] = rings[row, PAST_MARK + k]
+        scratch[L + k] = rings[row, PAST_LOG + k]
+        scratch[R + k] = rates[rate_row, k]
+
+
+@kernel
 def nothing_known(lanes: int, scratch: Floats, seen: float) -> None:
     """Before the first feedback: p and −log(1 − p) at ``seen`` (0 where ports are about to be added)."""
     for k in range(lanes):

@@ -39,6 +39,10 @@ from twin.fluid._layout import (
     LOG,
     MARK,
     NO_MARK,
+    OF_AIM,
+    OF_COUNTER,
+    OF_CUT,
+    OF_TIMER,
     PMAX,
     QUEUE,
     RATE_FLOOR,
@@ -53,7 +57,7 @@ from twin.fluid._layout import (
     P,
     R,
 )
-from twin.fluid._math import expm1_positive, kernel, log_one_minus, split_exponent
+from twin.fluid._math import expm1_positive, kernel, log_one_minus, split_exponent, to_power
 
 FRESH_CUT = FRESH
 FRESH_AIM = FRESH + LANES
@@ -88,54 +92,46 @@ def mark_port(
 def feedback_terms(lanes: int, sender: Sender, scratch: Floats) -> None:
     """The delayed factors of (5) to (7), rows FRESH, from rows P, L, R.
 
-    p/((1−p)^{−n}−1) = p/expm1(nL) and (1−p)^{Fn} = (1 + expm1(nL))^{−F}: one exponential for both.
+    p/((1−p)^{−n}−1) = p/expm1(nL) and (1−p)^{Fn} = (1 + expm1(nL))^{−F}: one exponential for both. The
+    exponentials have a loop of their own, short enough for the processor to overlap several of their long chains.
     """
     tau, tau_prime, timer = sender.cnp_interval, sender.alpha_timer, sender.increase_timer
+    counter = sender.byte_counter
     for k in range(lanes):
         rate = scratch[R + k]
         rate = RATE_FLOOR if rate < RATE_FLOOR else rate
         y = scratch[L + k] * rate
-        u = expm1_positive(tau * y)
-        w = expm1_positive(timer * y)
+        scratch[R + k] = rate
+        scratch[OF_CUT + k] = tau * y
+        scratch[OF_TIMER + k] = timer * y
+        scratch[OF_COUNTER + k] = counter * scratch[L + k]
+        scratch[OF_AIM + k] = tau_prime * y
+    # The row of α's timer comes last: it is that of the increase timer in every published setting.
+    for row in range(3 if tau_prime == timer else 4):
+        first = OF_CUT + row * LANES
+        for k in range(lanes):
+            scratch[first + k] = expm1_positive(scratch[first + k])
+    for k in range(lanes):
+        u = scratch[OF_CUT + k]
+        scratch[FRESH_CUT + k] = u / (1.0 + u)
+        w = scratch[OF_TIMER + k]
         over = 1.0 / (w * (1.0 + w))
         survive = w * over
-        scratch[FRESH_CUT + k] = u / (1.0 + u)
         scratch[FRESH_AIM + k] = w * survive
-        scratch[W0 + k] = rate * scratch[P + k] * (1.0 + w) * over
-        scratch[W1 + k] = survive
+        increase = scratch[R + k] * scratch[P + k] * (1.0 + w) * over
+        scratch[FRESH_RECOVERY + k] = increase
+        scratch[FRESH_ADDITIVE + k] = increase * to_power(survive, sender.fast_recovery)
     if tau_prime != timer:
         for k in range(lanes):
-            rate = scratch[R + k]
-            rate = RATE_FLOOR if rate < RATE_FLOOR else rate
-            v = expm1_positive(tau_prime * scratch[L + k] * rate)
+            v = scratch[OF_AIM + k]
             scratch[FRESH_AIM + k] = v / (1.0 + v)
-    survive_stages(lanes, sender.fast_recovery, scratch)
-    for k in range(lanes):
-        scratch[FRESH_RECOVERY + k] = scratch[W0 + k]
-        scratch[FRESH_ADDITIVE + k] = scratch[W2 + k]
-    if sender.byte_counter > 0.0:
-        counter = sender.byte_counter
+    if counter > 0.0:
         for k in range(lanes):
-            rate = scratch[R + k]
-            rate = RATE_FLOOR if rate < RATE_FLOOR else rate
-            v = expm1_positive(counter * scratch[L + k])
+            v = scratch[OF_COUNTER + k]
             over = 1.0 / (v * (1.0 + v))
-            scratch[W0 + k] = rate * scratch[P + k] * (1.0 + v) * over
-            scratch[W1 + k] = v * over
-        survive_stages(lanes, sender.fast_recovery, scratch)
-        for k in range(lanes):
-            scratch[FRESH_RECOVERY + k] += scratch[W0 + k]
-            scratch[FRESH_ADDITIVE + k] += scratch[W2 + k]
-
-
-@kernel
-def survive_stages(lanes: int, stages: int, scratch: Floats) -> None:
-    """Row W2 = W0 × W1^F: the increases of senders that got through F stages without a mark."""
-    for k in range(lanes):
-        scratch[W2 + k] = scratch[W0 + k]
-    for _ in range(stages):
-        for k in range(lanes):
-            scratch[W2 + k] *= scratch[W1 + k]
+            increase = scratch[R + k] * scratch[P + k] * (1.0 + v) * over
+            scratch[FRESH_RECOVERY + k] += increase
+            scratch[FRESH_ADDITIVE + k] += increase * to_power(v * over, sender.fast_recovery)
 
 
 @kernel
@@ -173,7 +169,10 @@ def heun(
         slots[slot, ALPHA + k] = alpha
         slots[slot, TARGET + k] = line if target > line else (low if target < low else target)
         slots[slot, CURRENT + k] = line if current > line else (low if current < low else current)
-    keep_terms(lanes, slots, slot, scratch)
+        slots[slot, CUT + k] = scratch[FRESH_CUT + k]
+        slots[slot, AIM + k] = scratch[FRESH_AIM + k]
+        slots[slot, RECOVERY + k] = scratch[FRESH_RECOVERY + k]
+        slots[slot, ADDITIVE + k] = scratch[FRESH_ADDITIVE + k]
 
 
 @kernel

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Final
 
-LANES: Final = 16
+LANES: Final = 32
+VECTOR: Final = 4  # lanes used are a multiple of it
 
 # A sender's rows (one *slot* a live flow group).
 ALPHA: Final = 0  # α
@@ -34,8 +35,12 @@ DELAY: Final = 3 * LANES
 W0: Final = 4 * LANES
 W1: Final = 5 * LANES
 W2: Final = 6 * LANES
-FRESH: Final = 7 * LANES  # four rows: the CUT to ADDITIVE of the step's end
-SCRATCH_ROWS: Final = 11
+OF_CUT: Final = 7 * LANES  # arguments of the exponentials, then their values: τRL,
+OF_TIMER: Final = 8 * LANES  # TRL,
+OF_COUNTER: Final = 9 * LANES  # BL,
+OF_AIM: Final = 10 * LANES  # τ'RL
+FRESH: Final = 11 * LANES  # four rows: the CUT to ADDITIVE of the step's end
+SCRATCH_ROWS: Final = 15
 
 # A switch port's rows.
 QUEUE: Final = 0
@@ -65,6 +70,7 @@ PAST_QUEUE: Final = 0
 PAST_MARK: Final = 1 * LANES
 PAST_LOG: Final = 2 * LANES
 HISTORY_ROWS: Final = 3
+RING_GAP: Final = 5  # rows between two rings, for the same reason as in HISTOGRAM_BINS
 
 # The candidates.
 KMIN: Final = 0
@@ -93,4 +99,5 @@ TINY: Final = 1e-300  # what keeps 0/0 of an empty port at 0
 # Queue histogram: bins of the float32 word's top bits, 128 a doubling, over queue + 1 bytes.
 HISTOGRAM_SHIFT: Final = 16
 HISTOGRAM_FIRST: Final = 0x3F800000 >> HISTOGRAM_SHIFT  # the word of 1.0
-HISTOGRAM_BINS: Final = 40 * 128
+# 32 doublings, and a few more so that lanes do not lie a power of two apart and push each other out of the cache.
+HISTOGRAM_BINS: Final = 32 * 128 + 16

@@ -11,8 +11,11 @@ from numba import njit
 
 # Division by 0 gives inf as in NumPy: a branch that raises would keep LLVM from vectorising. FMA is the one liberty
 # taken with the arithmetic; NaN must survive, it is how a diverged candidate shows.
-kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+# The loop that calls them all; itself called from Python.
+entry = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 
+MOST_FAST_RECOVERY = 31
 EXPONENT_CAP = 32.0  # beyond it 1 − exp(−x) is 1 and 1/expm1(x) is 0 to 14 digits
 _SCALE = 1.0 / 128.0  # seven doublings below
 
@@ -79,3 +82,14 @@ def log_one_minus(p: float, rest: float, mantissa: float, exponent: float) -> fl
     s = s * z2 + 1.0 / 3.0
     s = s * z2 + 1.0
     return ((exponent - _TWO_52_PLUS_BIAS) * _LN2 + 2.0 * z * s) - (p - (1.0 - rest)) / rest
+
+
+@kernel
+def to_power(x: float, power: int) -> float:
+    """x to a whole power from 0 to 31, by squaring; selects, not branches, so that a loop of it vectorises."""
+    x2 = x * x
+    x4 = x2 * x2
+    x8 = x4 * x4
+    low = (x if power & 1 else 1.0) * (x2 if power & 2 else 1.0)
+    high = (x4 if power & 4 else 1.0) * (x8 if power & 8 else 1.0)
+    return low * high * (x8 * x8 if power & 16 else 1.0)

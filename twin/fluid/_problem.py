@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from twin.errors import ParameterError, ScenarioError
 from twin.fluid._arrays import Clock, Fabric, Groups, Sender
+from twin.fluid._math import MOST_FAST_RECOVERY
 from twin.scenario import Scenario
 
 # What the reference switches (ns-3 RoCEv2) set aside of their buffer a port, and where a pause ends.
@@ -57,8 +58,18 @@ def build(scenario: Scenario, step_s: float | None) -> Problem:
     for group, nic in enumerate(nic_of_group):
         if solo[group]:
             links[nic] = counts[group]
-    fabric, switches = _fabric(scenario, [*nic_ports, *switch_ports], len(nic_ports), links, packet)
+    shared_nics = {nic_ports[nic] for group, nic in enumerate(nic_of_group) if not solo[group]}
+    fabric, switches = _fabric(
+        scenario, [*nic_ports, *switch_ports], len(nic_ports), links, shared_nics, packet
+    )
     params = scenario.dcqcn
+    if params.fast_recovery_steps > MOST_FAST_RECOVERY:
+        raise ParameterError(
+            "dcqcn fast_recovery_steps",
+            str(params.fast_recovery_steps),
+            f"the fluid engine takes up to {MOST_FAST_RECOVERY}, as NICs do",
+            "lower it",
+        )
     sender = Sender(
         gain=params.gain,
         cnp_interval=params.cnp_interval_s,
@@ -197,26 +208,36 @@ def _groups(
 
 
 def _fabric(
-    scenario: Scenario, senders: Sequence[int], nics: int, links: NDArray[np.float64], packet: float
+    scenario: Scenario,
+    senders: Sequence[int],
+    nics: int,
+    links: NDArray[np.float64],
+    shared_nics: set[int],
+    packet: float,
 ) -> tuple[Fabric, int]:
     ports = scenario.ports
     switch_of = {name: i for i, name in enumerate(dict.fromkeys(p.node for p in ports if p.port is not None))}
-    row_of_ends = {(ports[port].node, ports[port].peer): row for row, port in enumerate(senders)}
     reserved = np.zeros(max(len(switch_of), 1))
     for port in ports:
         if port.port is not None:
             headroom = PFC_HEADROOM_DELAYS * port.rate_bytes_per_s * port.delay_s
             reserved[switch_of[port.node]] += headroom + PFC_RESERVE_BYTES
     pool = np.maximum(scenario.buffer_bytes - reserved, scenario.buffer_bytes / 8) / packet
+    # Acknowledgements are followed between single links only: a merged NIC stands for several.
+    row_of_ends = {
+        (ports[port].node, ports[port].peer): row for row, port in enumerate(senders) if links[row] == 1
+    }
     reverse = [
         row_of_ends.get((ports[port].peer, ports[port].node), -1) if links[row] == 1 else -1
         for row, port in enumerate(senders)
     ]
+    shared = np.array([port in shared_nics for port in senders], dtype=np.bool_)
     fabric = Fabric(
         nics=nics,
         capacity=scenario.port_rate_bytes_per_s[list(senders)] / packet,
         links=links,
         reverse=np.array(reverse, dtype=np.int64),
+        limited=shared | (np.array(reverse) >= 0) | scenario.pfc,
         ack_ratio=scenario.ack_wire_bytes / packet,
         into=np.array([switch_of.get(ports[port].peer, -1) for port in senders], dtype=np.int64),
         home=np.array([switch_of[ports[port].node] for port in senders[nics:]], dtype=np.int64),

@@ -17,7 +17,6 @@ from twin.fluid._kernels import feedback_terms, heun, keep_terms, mark_port
 from twin.fluid._layout import (
     ALPHA,
     ARRIVED,
-    CANDIDATE_ROWS,
     CARRIED,
     CURRENT,
     DELIVERED,
@@ -28,6 +27,7 @@ from twin.fluid._layout import (
     NOT_FINITE,
     PASSED_ON,
     QUEUE,
+    RING_GAP,
     SENDING,
     SENT,
     SHARE,
@@ -39,14 +39,15 @@ from twin.fluid._layout import (
     P,
     R,
 )
-from twin.fluid._math import kernel
+from twin.fluid._math import entry, kernel
 
 SWEEP_STEPS = 64  # how often finished groups give their slots back
 DRAINED_PACKETS = 1e-3
 
 
-@kernel
+@entry
 def run(
+    lanes: int,
     groups: Groups,
     fabric: Fabric,
     sender: Sender,
@@ -76,16 +77,17 @@ def run(
     start, line_rate, count, nic_of = groups.start, groups.line_rate, groups.count, groups.nic
     round_trip, tail, hops, hop_count = groups.round_trip, groups.tail, groups.hops, groups.hop_count
     size, start_rate = groups.size, groups.start_rate
-    capacity, links, reverse, home, into = (
+    capacity, links, reverse, home, into, limited = (
         fabric.capacity,
         fabric.links,
         fabric.reverse,
         fabric.home,
         fabric.into,
+        fabric.limited,
     )
     pool, nics, pfc, track = fabric.pool, fabric.nics, fabric.pfc, clock.track
-    lanes = candidates.size // CANDIDATE_ROWS
     step, ring, mask = clock.step, clock.ring, clock.ring - 1
+    stride = ring + RING_GAP
     most_hops = hops.shape[1]
     tallies = tally.reshape((1, tally.size))
     words = scratch.view(np.uint64)
@@ -102,7 +104,7 @@ def run(
 
     for e in range(ports.shape[0]):
         mark_port(lanes, ports, e, candidates, scratch, words)
-        history.remember(lanes, ports, e, rings, e * ring)
+        history.remember(lanes, ports, e, rings, e * stride)
     for n in range(clock.steps):
         now = n + 1
         begin = n * step
@@ -118,7 +120,7 @@ def run(
             admit(lanes, sender, slots, slot, scratch, start_rate[arriving], size[arriving])
             nic = nic_of[arriving]
             for k in range(lanes):
-                rates[slot * ring + (n & mask), k] = start_rate[arriving]
+                rates[slot * stride + (n & mask), k] = start_rate[arriving]
                 slots[slot, SENDING + k] = start_rate[arriving] * senders[nic, SHARE + k]
             content[slot * most_hops : (slot + 1) * most_hops] = 0.0
             arriving += 1
@@ -129,33 +131,40 @@ def run(
                 # What the sender knows by now: p, L, R.
                 if clock.delay_steps > 0:
                     past = now - clock.delay_steps
-                    if past >= begun[slot]:
+                    row = slot * stride + (max(past, begun[slot]) & mask)
+                    if past >= begun[slot] and hop_count[group] == 1:
+                        at = hops[group, 0] * stride + (past & mask)
+                        history.read_port(lanes, scratch, rings, at, rates, row)
+                    elif past >= begun[slot]:
                         history.nothing_known(lanes, scratch, 0.0)
                         for hop in range(hop_count[group]):
-                            history.add_port(lanes, scratch, rings, hops[group, hop] * ring + (past & mask))
-                        history.stored_rate(lanes, scratch, rates, slot * ring + (past & mask))
+                            history.add_port(lanes, scratch, rings, hops[group, hop] * stride + (past & mask))
+                        history.stored_rate(lanes, scratch, rates, row)
                     else:
                         history.nothing_known(lanes, scratch, NO_MARK)
-                        history.stored_rate(lanes, scratch, rates, slot * ring + (begun[slot] & mask))
+                        history.stored_rate(lanes, scratch, rates, row)
                 else:
                     longest = ring - 2
                     last = hop_count[group] - 1
                     e = hops[group, last]
                     base = min(max(round_trip[group] / step, 1.0), float(longest))
                     per_packet = 1.0 / (capacity[nics + e] * step)
-                    history.add_last_port(lanes, scratch, rings, e * ring, mask, now, base, per_packet)
+                    history.add_last_port(lanes, scratch, rings, e * stride, mask, now, base, per_packet)
                     for hop in range(last - 1, -1, -1):
                         e = hops[group, hop]
                         per_packet = 1.0 / (capacity[nics + e] * step)
                         history.add_earlier_port(
-                            lanes, scratch, rings, e * ring, mask, now, longest, per_packet
+                            lanes, scratch, rings, e * stride, mask, now, longest, per_packet
                         )
                     age = now - begun[slot]
-                    history.delayed_rate(lanes, scratch, rates, slot * ring, mask, now, age, longest)
+                    history.delayed_rate(lanes, scratch, rates, slot * stride, mask, now, age, longest)
                 feedback_terms(lanes, sender, scratch)
                 heun(lanes, sender, slots, slot, scratch, line_rate[group], step)
-                wires.offer(lanes, slots, slot, senders, nic_of[group], count[group])
+                if limited[nic_of[group]]:
+                    wires.offer(lanes, slots, slot, senders, nic_of[group], count[group])
         for nic in range(nics):
+            if not limited[nic]:
+                continue
             acks = fabric.ack_ratio / step if reverse[nic] >= 0 else 0.0
             wires.share_nic(lanes, senders, nic, capacity[nic] * links[nic], max(reverse[nic], 0), acks)
         for i in range(live_total):
@@ -163,8 +172,8 @@ def run(
             group = group_of[slot]
             if sending[slot]:
                 late = max(start[group] - begin, 0.0) if begun[slot] == n else 0.0
-                wires.send(lanes, slots, slot, senders, nic_of[group], scratch, step - late)
-                wires.copy_row(lanes, rates, slot * ring + (now & mask), 0, slots, slot, SENDING)
+                row = slot * stride + (now & mask)
+                wires.send(lanes, slots, slot, senders, nic_of[group], rates, row, scratch, step - late)
                 if check[slot] <= n:
                     fewest = finishing(
                         lanes, slots, slot, scratch, ports, capacity[nics:], hops[group, : hop_count[group]],
@@ -180,7 +189,8 @@ def run(
                 for k in range(lanes):
                     slots[slot, SENT + k] = 0.0
             wires.add_row(lanes, ports, hops[group, 0], ARRIVED, slots, slot, SENT, count[group])
-            wires.add_row(lanes, senders, nic_of[group], CARRIED, slots, slot, SENT, count[group])
+            if limited[nic_of[group]]:
+                wires.add_row(lanes, senders, nic_of[group], CARRIED, slots, slot, SENT, count[group])
             for hop in range(1, hop_count[group]):
                 came = slot * most_hops + hop - 1
                 wires.add_row(lanes, ports, hops[group, hop], ARRIVED, content, came, PASSED_ON, 1.0)
@@ -190,14 +200,12 @@ def run(
             wires.fit(lanes, ports, e, use, home[e], np.inf if pfc else fabric.buffer, scratch)
             wires.serve(lanes, ports, e, senders, s, capacity[s] * step, max(reverse[s], 0), acks, scratch)
             if counted > 0.0:
-                wires.count_step(lanes, tally, scratch)
-                if not track:
-                    wires.add_row(lanes, tallies, 0, DELIVERED, senders, s, CARRIED, 1.0)
+                wires.count_step(lanes, tally, scratch, 0.0 if track else 1.0)
         use[:] = 0.0
         for e in range(ports.shape[0]):
             wires.add_row(lanes, use, home[e], 0, ports, e, QUEUE, 1.0)
             mark_port(lanes, ports, e, candidates, scratch, words)
-            history.remember(lanes, ports, e, rings, e * ring + (now & mask))
+            history.remember(lanes, ports, e, rings, e * stride + (now & mask))
         if track:
             for i in range(live_total):
                 slot = live[i]

@@ -29,6 +29,7 @@ from twin.fluid._layout import (
     PMAX,
     PORT_ROWS,
     QUEUE_SUM,
+    RING_GAP,
     SCRATCH_ROWS,
     SENDER_ROWS,
     SHARE,
@@ -36,6 +37,7 @@ from twin.fluid._layout import (
     SLOT_ROWS,
     SURE_MARK,
     TALLY_ROWS,
+    VECTOR,
 )
 from twin.fluid._problem import Problem, build
 from twin.fluid._run import run
@@ -91,7 +93,7 @@ def _allocate(problem: Problem, *, trace: bool) -> Buffers:
     groups, fabric, clock = problem.groups, problem.fabric, problem.clock
     count, hops = groups.hops.shape
     ports, senders = len(fabric.home), len(fabric.capacity)
-    slots = max(1, min(count, HISTORY_LIMIT_BYTES // (clock.ring * LANES * 8)))
+    slots = max(1, min(count, HISTORY_LIMIT_BYTES // ((clock.ring + RING_GAP) * LANES * 8)))
     senders_at_start = np.zeros((senders, SENDER_ROWS * LANES))
     senders_at_start[:, SHARE : SHARE + LANES] = 1.0
     return Buffers(
@@ -100,9 +102,9 @@ def _allocate(problem: Problem, *, trace: bool) -> Buffers:
         ports=np.zeros((ports, PORT_ROWS * LANES)),
         senders=senders_at_start,
         use=np.zeros((problem.switches, LANES)),
-        rings=np.zeros((ports * clock.ring, HISTORY_ROWS * LANES)),
+        rings=np.zeros((ports * (clock.ring + RING_GAP), HISTORY_ROWS * LANES)),
         # Not zeroed: the system gives a page only where a slot is used.
-        rates=np.empty((slots * clock.ring, LANES)),
+        rates=np.empty((slots * (clock.ring + RING_GAP), LANES)),
         tally=np.zeros(TALLY_ROWS * LANES),
         scratch=np.zeros(SCRATCH_ROWS * LANES),
         histogram=np.zeros((LANES, HISTOGRAM_BINS), dtype=np.int32),
@@ -123,6 +125,7 @@ def _run(problem: Problem, block: Sequence[Watermark], buffers: Buffers) -> bool
         rows[PMAX + lane] = min(watermark.pmax, SURE_MARK)
     return bool(
         run(
+            -(-len(block) // VECTOR) * VECTOR,
             problem.groups,
             problem.fabric,
             problem.sender,
