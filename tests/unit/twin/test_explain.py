@@ -33,7 +33,8 @@ def sentence(before: Prediction, after: Prediction, pfc: bool = True) -> str:
 def test_a_change_in_numbers_with_units() -> None:
     assert sentence(prediction(62_700, 6.0, 20.0, 0.009), prediction(30_000, 6.2, 15.0)) == (
         "Kmin 120 KB, Kmax 480 KB, Pmax 10 %: mean queue falls from 62.7 KB to 30 KB (−52 %), "
-        "elephants 3 % slower, p99 mice 25 % faster, no pause (was 9 ms of PFC pause); mice-dominated traffic, λ 0.8."
+        "elephants 3 % slower, p99 mice 25 % faster, no pause (was 9 ms of PFC pause); "
+        "mice-dominated traffic, λ 0.8."
     )
 
 
