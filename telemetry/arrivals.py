@@ -63,6 +63,8 @@ def flow_arrivals(
         path=places.row_path[found.first_row[order]],
         wire_bytes=np.where(found.sending_at_close, np.inf, found.wire_bytes)[order],
         start_s=start_ns[order] * 1e-9,
+        last_s=found.last_ns[order] * 1e-9,
+        sent_bytes=found.wire_bytes[order],
     )
 
 

@@ -112,7 +112,8 @@ class FlowArrivals:
     ``dst_host`` names; ``path`` index into ``NetworkState.paths``; ``wire_bytes`` estimated size on the wire,
     ``inf`` for a flow still sending when the window closes (what it had left is not known; a replay of the
     window's length ends before it would tell); ``start_s`` seconds after the window's start, 0 for one
-    running already.
+    running already; ``last_s`` when its last sampled packet left; ``sent_bytes`` what it sent inside the
+    window, finite for all.
     """
 
     src_host: tuple[str, ...]
@@ -120,6 +121,8 @@ class FlowArrivals:
     path: NDArray[np.int32]
     wire_bytes: NDArray[np.float64]
     start_s: NDArray[np.float64]
+    last_s: NDArray[np.float64]
+    sent_bytes: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.src_host)

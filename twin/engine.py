@@ -15,8 +15,8 @@ from twin.watermark import Watermark
 class Engine(Protocol):
     """Predicts watermarks on a scenario; holds no state between calls.
 
-    The same scenario, watermarks and seed give the same predictions in any process, and a watermark's prediction
-    does not depend on the others in the call.
+    The same scenario, watermarks and seed give the same predictions in any process, and a watermark's
+    prediction does not depend on the others in the call.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """How kernels are compiled: one decorator, one cache that no stale kernel survives; imports numba only.
 
-numba keys a cached kernel by its own source file, so a change in a helper it inlines would go unseen. The cache
-therefore lives in a folder named by a digest of every kernel source. ``NUMBA_CACHE_DIR`` moves it (a container sets
-it at build, so that it starts warm); otherwise it is the user's cache folder.
+numba keys a cached kernel by its own source file, so a change in a helper it inlines would go unseen. The
+cache therefore lives in a folder named by a digest of every kernel source. ``NUMBA_CACHE_DIR`` moves it (a
+container sets it at build, so that it starts warm); otherwise it is the user's cache folder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def kernel_digest() -> str:
-    """A short digest of numba's version and of every source a kernel is made of (``_*.py``, ``layout.py``, this)."""
+    """A short digest of numba's version and of every source a kernel is made of (``_*.py``, ``layout.py``,
+    this).
+    """
     package = Path(__file__).parent
     digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
     for source in [Path(__file__), *sorted(package.glob("*/_*.py")), *sorted(package.glob("*/layout.py"))]:
@@ -44,18 +46,21 @@ def _cache_folder() -> Path:
     return folder
 
 
-numba.config.CACHE_DIR = str(_cache_folder())  # type: ignore[attr-defined]
+numba.config.CACHE_DIR = str(_cache_folder())  # type: ignore[attr-defined] # set when numba is imported
+
+
+# Kernels hold no reference to their arrays: NRT off spares an atomic count at every hand-over, half the time of a
+# replay step. They must not allocate.
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
 
 
 def kernel(function: _Function) -> _Function:
     """Compile ``function`` in nopython mode, without the GIL, cached on disk."""
-    compiled: _Function = numba.njit(cache=True, nogil=True, _nrt=False, error_model="numpy")(function)
+    compiled: _Function = numba.njit(**_OPTIONS)(function)
     return compiled
 
 
 def inlined(function: _Function) -> _Function:
-    """Like ``kernel``, and always inlined into its callers: for leaf formulas in hot loops."""
-    compiled: _Function = numba.njit(
-        cache=True, nogil=True, _nrt=False, error_model="numpy", forceinline=True
-    )(function)
+    """Like ``kernel``, and always inlined into the kernel that calls it."""
+    compiled: _Function = numba.njit(forceinline=True, **_OPTIONS)(function)
     return compiled

@@ -32,7 +32,8 @@ class SolveStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """Completion time ÷ completion time alone on the path, over ``n`` flows (flows still running count at their age).
+    """Completion time ÷ completion time alone on the path, over ``n`` flows (flows still running count at
+    their age).
 
     ``mean`` and ``p99`` are NaN where ``n`` is 0.
     """
@@ -46,10 +47,10 @@ class Slowdown:
 class Prediction:
     """What one engine says of one watermark on one scenario, inside the scenario's metrics window.
 
-    Queue figures pool 1 µs samples over the monitored ports; ``port_queue_mean_bytes`` has one entry per monitored
-    port, in the scenario's order. ``goodput_bytes_per_s`` is payload delivered, all flows. ``slowdown`` is keyed by
-    size class (``SIZE_CLASSES``; mice < 100 KB ≤ medium < 1 MB ≤ elephant), absent classes left out. Where ``status``
-    is not OK the figures are NaN.
+    Queue figures pool 1 µs samples over the monitored ports; ``port_queue_mean_bytes`` has one entry per
+    monitored port, in the scenario's order. ``goodput_bytes_per_s`` is payload delivered, all flows.
+    ``slowdown`` is keyed by size class (``SIZE_CLASSES``; mice < 100 KB ≤ medium < 1 MB ≤ elephant), absent
+    classes left out. Where ``status`` is not OK the figures are NaN.
     """
 
     watermark: Watermark

@@ -1,7 +1,7 @@
 """A traffic problem as arrays: egress ports, flows with their paths, DCQCN parameters, what to measure.
 
-The only module of ``twin`` that knows telemetry's topology. ``scenario_json`` reads and writes the file format,
-``scenario_state`` builds one from a window of telemetry.
+The only module of ``twin`` that knows telemetry's topology. ``scenario_json`` reads and writes the file
+format, ``scenario_state`` builds one from a window of telemetry.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Flows:
 class Scenario:
     """A fabric, its flows, and the window in which metrics are taken.
 
-    ``ports`` are egress ports of switches and NICs alike; ``monitored`` indexes the ones pooled for queue metrics.
-    ``ack_wire_bytes`` per data packet load the reverse path. Sizes in bytes, times in seconds.
+    ``ports`` are egress ports of switches and NICs alike; ``monitored`` indexes the ones pooled for queue
+    metrics. ``ack_wire_bytes`` per data packet load the reverse path. Sizes in bytes, times in seconds.
     Raises ``ScenarioError`` for numbers outside their meaning.
     """
 
@@ -106,7 +106,9 @@ class Scenario:
 
     @cached_property
     def flow_wire_bytes(self) -> NDArray[np.float64]:
-        """Bytes each flow puts on the wire: its payload plus an overhead a packet; inf for persistent flows."""
+        """Bytes each flow puts on the wire: its payload plus an overhead a packet; inf for persistent
+        flows.
+        """
         payload = self.flows.payload_bytes
         packets = np.ceil(payload / self.mtu_payload_bytes)
         # A persistent flow has no last packet: inf × an overhead of 0 would be NaN.

@@ -1,4 +1,6 @@
-"""Reads the scenario file format ``ecntwin-scenario/1`` and its flows table; every mistake is a ``ScenarioError``."""
+"""Reads the scenario file format ``ecntwin-scenario/1`` and its flows table; every mistake is a
+``ScenarioError``.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def load_scenario(path: Path) -> Scenario:
 
 
 def scenario_from_json(document: Mapping[str, Any], *, directory: Path, where: str = "scenario") -> Scenario:
-    """A parsed scenario document; ``flows_csv`` is looked up in ``directory``, or ``flows`` holds the rows inline."""
+    """A parsed scenario document; ``flows_csv`` is looked up in ``directory``, or ``flows`` holds the rows
+    inline.
+    """
     schema = document.get("schema", SCHEMA)
     if schema != SCHEMA:
         raise ScenarioError(
@@ -114,10 +118,11 @@ def dcqcn_from_json(document: object, *, where: str = "dcqcn") -> DcqcnParams:
 
 
 def flows_from_rows(topology: Topology, rows: Iterable[Mapping[str, Any]], *, where: str = "flows") -> Flows:
-    """Flow rows (``src``, ``dst``, ``bytes``, ``start_s``, optional ``start_rate_gbps``) routed over ``topology``.
+    """Flow rows (``src``, ``dst``, ``bytes``, ``start_s``, optional ``start_rate_gbps``) routed over
+    ``topology``.
 
-    An empty ``bytes`` never ends, an empty ``start_rate_gbps`` is line rate. Rows are sorted by start. A flow keeps
-    one of the equal-cost paths, by a hash of its ends and its position.
+    An empty ``bytes`` never ends, an empty ``start_rate_gbps`` is line rate. Rows are sorted by start. A
+    flow keeps one of the equal-cost paths, by a hash of its ends and its position.
     """
     parsed: list[tuple[float, int, str, str, float, float, tuple[int, ...]]] = []
     for number, row in enumerate(rows):

@@ -12,8 +12,8 @@ from twin.scenario import Scenario
 def slowdown_by_class(scenario: Scenario, completion_s: NDArray[np.float64]) -> dict[str, Slowdown]:
     """Slowdown per class of ``twin.result.SIZE_CLASSES``, classes without flows left out.
 
-    ``completion_s[flow]``: seconds from a flow's start to its end, NaN while it runs; such a flow counts at its age.
-    Persistent flows have no slowdown. Classes go by payload bytes.
+    ``completion_s[flow]``: seconds from a flow's start to its end, NaN while it runs; such a flow counts at
+    its age. Persistent flows have no slowdown. Classes go by payload bytes.
     """
     size = scenario.flows.payload_bytes
     finite = np.isfinite(size)

@@ -1,4 +1,6 @@
-"""The ECN watermark of an egress queue and the marking curve it draws; must import nothing but errors and numpy."""
+"""The ECN watermark of an egress queue and the marking curve it draws; must import nothing but errors and
+numpy.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Reaction points as events: DCQCN ticks, NIC sharing, and the wheel that knows which flow is next; records only.
+"""Reaction points as events: DCQCN ticks, NIC sharing, and the wheel that knows which flow is next; records
+only.
 
-Sources: Zhu et al., SIGCOMM 2015, sections 3 and 5 (RP algorithm); the tick order and the first CNP as the reference
-problems' senders have them.
+Sources: Zhu et al., SIGCOMM 2015, sections 3 and 5 (RP algorithm); the tick order and the first CNP as the
+reference problems' senders have them.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import numpy as np
 
 from twin.jit import inlined
 from twin.replay._random import uniform
+from twin.replay.arrays import Floats, Ints, Params, Record, Steps, Table
 from twin.replay.layout import NEVER, SEGMENTS
 
 _MASK = SEGMENTS - 1
 
 
 @inlined
-def leave_wheel(slots, wheel, index):  # type: ignore[no-untyped-def]
+def leave_wheel(slots: Table, wheel: Ints, index: int) -> None:
     """Take a slot out of its bucket, if it is in one."""
     slot = slots[index]
     if slot.next_at == NEVER:
@@ -33,7 +35,7 @@ def leave_wheel(slots, wheel, index):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def schedule(slots, wheel, index, earliest):  # type: ignore[no-untyped-def]
+def schedule(slots: Table, wheel: Ints, index: int, earliest: int) -> None:
     """Put a slot into the bucket of its next event: a tick, its last byte, or its byte counter."""
     slot = slots[index]
     at = min(slot.cut_at, slot.increase_at)  # alpha ticks are caught up at the next cut tick
@@ -56,7 +58,7 @@ def schedule(slots, wheel, index, earliest):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def remember(slot, segments, index, sending, step):  # type: ignore[no-untyped-def]
+def remember(slot: Record, segments: Table, index: int, sending: float, step: int) -> None:
     """Append a rate change to the flow's segments; they are kept until their marks are drawn."""
     newest = segments[index, (slot.segment_end - 1) & _MASK]
     if slot.segment_end > slot.segment_first and newest.start >= step:
@@ -81,11 +83,14 @@ def remember(slot, segments, index, sending, step):  # type: ignore[no-untyped-d
 
 
 @inlined
-def unmarked_hazard(slots, segments, index, until, marks, packet_bytes):  # type: ignore[no-untyped-def]
-    """−log P(no mark) among what a flow sent in steps [read, until); ``marks[j + delay, row]`` belongs to step j.
+def unmarked_hazard(
+    slots: Table, segments: Table, index: int, until: int, marks: Floats, packet_bytes: float
+) -> float:
+    """−log P(no mark) among what a flow sent in steps [read, until); ``marks[j + delay, row]`` belongs to
+    step j.
 
-    Packets are evenly spaced: n of them at mean probability p stay unmarked with (1 − p)^n; fewer than one, with
-    1 − n p. (A Poisson count would mark a trickling flow that sends no packet at all.)
+    Packets are evenly spaced: n of them at mean probability p stay unmarked with (1 − p)^n; fewer than one,
+    with 1 − n p. (A Poisson count would mark a trickling flow that sends no packet at all.)
     """
     slot = slots[index]
     if until <= slot.read:
@@ -114,7 +119,9 @@ def unmarked_hazard(slots, segments, index, until, marks, packet_bytes):  # type
 
 
 @inlined
-def send(slots, segments, index, sending, entries, inlets, step):  # type: ignore[no-untyped-def]
+def send(
+    slots: Table, segments: Table, index: int, sending: float, entries: Table, inlets: Table, step: int
+) -> None:
     """What the NIC lets a flow send changes at ``step``."""
     slot = slots[index]
     entry = entries[slot.entry]
@@ -131,8 +138,20 @@ def send(slots, segments, index, sending, entries, inlets, step):  # type: ignor
 
 
 @inlined
-def share_nic(slots, segments, wheel, entries, inlets, nic, capacity, step, earliest):  # type: ignore[no-untyped-def]
-    """Max-min share of a NIC among its flows (round robin of paced queue pairs) from ``step`` on; paused is 0."""
+def share_nic(
+    slots: Table,
+    segments: Table,
+    wheel: Ints,
+    entries: Table,
+    inlets: Table,
+    nic: Record,
+    capacity: float,
+    step: int,
+    earliest: int,
+) -> None:
+    """Max-min share of a NIC among its flows (round robin of paced queue pairs) from ``step`` on; paused is
+    0.
+    """
     wanted = 0.0
     n_flows = 0
     index = nic.first_slot
@@ -172,7 +191,7 @@ def share_nic(slots, segments, wheel, entries, inlets, nic, capacity, step, earl
 
 
 @inlined
-def increase(slot, params, line_rate):  # type: ignore[no-untyped-def]
+def increase(slot: Record, params: Params, line_rate: float) -> None:
     """One increase event: fast recovery, then additive, then hyper increase (SIGCOMM 2015, section 3.1)."""
     furthest = max(slot.timer_stage, slot.byte_stage)
     both = min(slot.timer_stage, slot.byte_stage) if params.byte_counter < np.inf else slot.timer_stage
@@ -184,7 +203,16 @@ def increase(slot, params, line_rate):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def cnp_came(slots, segments, index, marks, resolved, at, packet_bytes, seed):  # type: ignore[no-untyped-def]
+def cnp_came(
+    slots: Table,
+    segments: Table,
+    index: int,
+    marks: Floats,
+    resolved: Steps,
+    at: int,
+    packet_bytes: float,
+    seed: int,
+) -> bool:
     """Draw whether a CNP reached the sender since the last draw, up to step ``at``."""
     slot = slots[index]
     seen = at - slot.return_delay
@@ -197,10 +225,22 @@ def cnp_came(slots, segments, index, marks, resolved, at, packet_bytes, seed):  
 
 
 @inlined
-def tick(slots, segments, index, marks, resolved, step, params, line_rate, packet_bytes, seed):  # type: ignore[no-untyped-def]
+def tick(
+    slots: Table,
+    segments: Table,
+    index: int,
+    marks: Floats,
+    resolved: Steps,
+    step: int,
+    params: Params,
+    line_rate: float,
+    packet_bytes: float,
+    seed: int,
+) -> None:
     """The alpha, cut and increase ticks due by ``step``.
 
-    Alpha changes no rate until a cut reads it, so its ticks wait for the next cut tick and are caught up in order.
+    Alpha changes no rate until a cut reads it, so its ticks wait for the next cut tick and are caught up in
+    order.
     """
     slot = slots[index]
     if slot.cut_at <= step:
@@ -231,7 +271,7 @@ def tick(slots, segments, index, marks, resolved, step, params, line_rate, packe
 
 
 @inlined
-def arm(slot, step, params):  # type: ignore[no-untyped-def]
+def arm(slot: Record, step: int, params: Params) -> None:
     """The first CNP: it cuts nothing, it starts the clocks (and counts for the first cut tick)."""
     slot.armed = 1
     slot.alpha = params.initial_alpha

@@ -2,13 +2,15 @@
 
 Three ideas carry the speed.
 
-*Events, not samples.* A flow is touched only when its rate may change: at its cut, alpha and increase ticks, when its
-NIC's share moves, when it ends. In between its rate is constant, and a wheel of buckets knows who is next.
+*Events, not samples.* A flow is touched only when its rate may change: at its cut, alpha and increase
+ticks, when its NIC's share moves, when it ends. In between its rate is constant, and a wheel of buckets
+knows who is next.
 
-*Marks by arrival step.* A queue is first in, first out, so bytes that arrive in step j leave in later steps, marked by
-the depth found then. The queue keeps M[j], the running sum over arrival steps of the mean marking probability each
-met. A flow that sent n bytes a step over [i, j) had n (M[j] − M[i]) of them marked: two look-ups whatever the time
-between, and enough for the only question a reaction point asks, "did a CNP come since the last tick?".
+*Marks by arrival step.* A queue is first in, first out, so bytes that arrive in step j leave in later
+steps, marked by the depth found then. The queue keeps M[j], the running sum over arrival steps of the mean
+marking probability each met. A flow that sent n bytes a step over [i, j) had n (M[j] − M[i]) of them
+marked: two look-ups whatever the time between, and enough for the only question a reaction point asks, "did
+a CNP come since the last tick?".
 
 *Suffixes.* Flows with the same rest of path are one stream from where they meet.
 """
@@ -40,6 +42,7 @@ from twin.replay._queues import (
     serve,
 )
 from twin.replay._random import uniform
+from twin.replay.arrays import Floats, Ints, Params, Record, Table, Tables, Work
 from twin.replay.layout import (
     COARSE_BINS,
     COARSE_BYTES,
@@ -56,7 +59,7 @@ from twin.replay.layout import (
 
 
 @inlined
-def reset(tables, work):  # type: ignore[no-untyped-def]
+def reset(tables: Tables, work: Work) -> None:
     """Every *run* column back to the start."""
     work.wheel[:] = -1
     for i in range(tables.flows.size):
@@ -110,7 +113,7 @@ def reset(tables, work):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def nic_capacity(nic, queues, ack_ratio):  # type: ignore[no-untyped-def]
+def nic_capacity(nic: Record, queues: Table, ack_ratio: float) -> float:
     """What acknowledgements and a pause leave of a NIC's line rate."""
     if nic.paused:
         return 0.0
@@ -120,7 +123,18 @@ def nic_capacity(nic, queues, ack_ratio):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def start_flow(index, f, flows, entries, suffixes, queues, nics, slots, seed, step):  # type: ignore[no-untyped-def]
+def start_flow(
+    index: int,
+    f: int,
+    flows: Table,
+    entries: Table,
+    suffixes: Table,
+    queues: Table,
+    nics: Table,
+    slots: Table,
+    seed: int,
+    step: int,
+) -> None:
     """Give flow ``f`` a slot at the head of its NIC's list."""
     flow = flows[f]
     slot = slots[index]
@@ -165,7 +179,18 @@ def start_flow(index, f, flows, entries, suffixes, queues, nics, slots, seed, st
 
 
 @inlined
-def end_flow(index, left, step, flows, entries, inlets, suffixes, queues, nics, slots):  # type: ignore[no-untyped-def]
+def end_flow(
+    index: int,
+    left: float,
+    step: int,
+    flows: Table,
+    entries: Table,
+    inlets: Table,
+    suffixes: Table,
+    queues: Table,
+    nics: Table,
+    slots: Table,
+) -> None:
     """The last ``left`` bytes of a flow go out in this step; its place in the NIC is free."""
     slot = slots[index]
     entry = entries[slot.entry]
@@ -196,8 +221,10 @@ def end_flow(index, left, step, flows, entries, inlets, suffixes, queues, nics, 
 
 
 @inlined
-def apply_pauses(ingresses, nics, queues, step, dirty, n_dirty):  # type: ignore[no-untyped-def]
-    """Pauses and resumes that reach the upstream end in this step; returns the NICs now to be shared again."""
+def apply_pauses(ingresses: Table, nics: Table, queues: Table, step: int, dirty: Ints, n_dirty: int) -> int:
+    """Pauses and resumes that reach the upstream end in this step; returns the NICs now to be shared
+    again.
+    """
     for i in range(ingresses.size):
         port = ingresses[i]
         if port.change_at > step:
@@ -217,12 +244,25 @@ def apply_pauses(ingresses, nics, queues, step, dirty, n_dirty):  # type: ignore
 
 
 @kernel
-def replay(tables, params, kmin, kmax, pmax, seed, work, histogram, totals, series, series_every):  # type: ignore[no-untyped-def]
+def replay(
+    tables: Tables,
+    params: Params,
+    kmin: float,
+    kmax: float,
+    pmax: float,
+    seed: int,
+    work: Work,
+    histogram: Ints,
+    totals: Floats,
+    series: Floats,
+    series_every: int,
+) -> int:
     """Run one candidate; returns 0, or 1 if a depth left the finite numbers.
 
-    Writes ``tables.flows.completed`` (steps, NaN if the last byte did not arrive), ``tables.queues.depth_sum``,
-    ``histogram`` (monitored depths, one sample a step of the window), ``totals`` (see ``layout``) and, every
-    ``series_every`` steps if that is above 0, ``series[monitored, sample]``.
+    Writes ``tables.flows.completed`` (steps, NaN if the last byte did not arrive),
+    ``tables.queues.depth_sum``, ``histogram`` (monitored depths, one sample a step of the window),
+    ``totals`` (see ``layout``) and, every ``series_every`` steps if that is above 0, ``series[monitored,
+    sample]``.
     """
     flows, entries, nics, inlets = tables.flows, tables.entries, tables.nics, tables.inlets
     suffixes, queues, feeders = tables.suffixes, tables.queues, tables.feeders
@@ -252,8 +292,8 @@ def replay(tables, params, kmin, kmax, pmax, seed, work, histogram, totals, seri
             log_feeders(feeders, entries, logs, step)
         if any_change:
             n_dirty = apply_pauses(ingresses, nics, queues, step, dirty, n_dirty)
-        # Flows that start in this step share their NIC from its beginning; what they would have sent before their
-        # start is taken back as a negative burst.
+        # Flows that start in this step share their NIC from its beginning; what they would have sent before
+        # their start is taken back as a negative burst.
         while next_flow < flows.size and flows[next_flow].start_step <= step:
             n_free -= 1
             index = free[n_free]

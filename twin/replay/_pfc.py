@@ -7,14 +7,17 @@ reference problems' switches have it.
 from __future__ import annotations
 
 from twin.jit import inlined
+from twin.replay.arrays import Floats, Record, Table
 from twin.replay.layout import LOG_STEPS, NEVER
 
 SHARE = 8.0
 
 
 @inlined
-def sent_until(feeder, entries, log, position, step):  # type: ignore[no-untyped-def]
-    """Bytes a feeder had put on its cable by the (fractional) step ``position``; ``step`` is the one now ending."""
+def sent_until(feeder: Record, entries: Table, log: Floats, position: float, step: int) -> float:
+    """Bytes a feeder had put on its cable by the (fractional) step ``position``; ``step`` is the one now
+    ending.
+    """
     if position <= 0.0:
         return 0.0
     k = int(position) // LOG_STEPS
@@ -29,7 +32,7 @@ def sent_until(feeder, entries, log, position, step):  # type: ignore[no-untyped
 
 
 @inlined
-def log_feeders(feeders, entries, logs, step):  # type: ignore[no-untyped-def]
+def log_feeders(feeders: Table, entries: Table, logs: Floats, step: int) -> None:
     """Keep every feeder's total; called every ``LOG_STEPS`` steps, before the step runs."""
     k = step // LOG_STEPS
     for f in range(feeders.size):
@@ -44,8 +47,19 @@ def log_feeders(feeders, entries, logs, step):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def hold(queues, feeders, entries, ingresses, arrived, logs, s, step):  # type: ignore[no-untyped-def]
-    """Bytes each ingress port of switch ``s`` holds at the end of ``step``, from what each feeder sent and what left."""
+def hold(
+    queues: Table,
+    feeders: Table,
+    entries: Table,
+    ingresses: Table,
+    arrived: Floats,
+    logs: Floats,
+    s: int,
+    step: int,
+) -> None:
+    """Bytes each ingress port of switch ``s`` holds at the end of ``step``, from what each feeder sent and
+    what left.
+    """
     for i in range(ingresses.size):
         if ingresses[i].switch == s:
             ingresses[i].held = 0.0
@@ -64,8 +78,10 @@ def hold(queues, feeders, entries, ingresses, arrived, logs, s, step):  # type: 
 
 
 @inlined
-def decide(ingresses, switches, s, step, reserve, resume):  # type: ignore[no-untyped-def]
-    """Pause or resume the ingress ports of switch ``s``; what they decide takes effect upstream a cable later."""
+def decide(ingresses: Table, switches: Table, s: int, step: int, reserve: float, resume: float) -> None:
+    """Pause or resume the ingress ports of switch ``s``; what they decide takes effect upstream a cable
+    later.
+    """
     used = 0.0
     for i in range(ingresses.size):
         if ingresses[i].switch == s:

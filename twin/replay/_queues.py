@@ -1,4 +1,6 @@
-"""Egress queues: first in, first out, marking at dequeue, and the departure of every arrival step; records only."""
+"""Egress queues: first in, first out, marking at dequeue, and the departure of every arrival step; records
+only.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import math
 
 from twin.jit import inlined
 from twin.replay._random import uniform
+from twin.replay.arrays import Floats, Record, Steps, Table
 
 _JITTER_STREAM = 1 << 40  # apart from the flows' streams
 LIGHT = (
@@ -15,7 +18,7 @@ _CALM_PACKETS = 200.0  # beyond this depth the packets' phases no longer show
 
 
 @inlined
-def marking(queue_bytes, kmin, kmax, pmax):  # type: ignore[no-untyped-def]
+def marking(queue_bytes: float, kmin: float, kmax: float, pmax: float) -> float:
     """p(q) (SIGCOMM 2015, figure 5)."""
     if queue_bytes <= kmin:
         return 0.0
@@ -25,12 +28,14 @@ def marking(queue_bytes, kmin, kmax, pmax):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def phase_jitter(queue, incoming, step, index, seed, packet_bytes):  # type: ignore[no-untyped-def]
+def phase_jitter(
+    queue: Record, incoming: float, step: int, index: int, seed: int, packet_bytes: float
+) -> float:
     """Bytes by which whole packets run ahead of the fluid in this step.
 
-    N paced flows are N sawtooths of one packet each: together a stationary process of variance N/12 packets² whose
-    memory is their mean packet spacing. Its increments are what lets a queue of 64 evenly paced flows stand at a few
-    packets below capacity, where a fluid would be empty.
+    N paced flows are N sawtooths of one packet each: together a stationary process of variance N/12
+    packets² whose memory is their mean packet spacing. Its increments are what lets a queue of 64 evenly
+    paced flows stand at a few packets below capacity, where a fluid would be empty.
     """
     if queue.flows < 2 or queue.backlog > _CALM_PACKETS * packet_bytes:
         queue.jitter = 0.0
@@ -45,8 +50,20 @@ def phase_jitter(queue, incoming, step, index, seed, packet_bytes):  # type: ign
 
 
 @inlined
-def forward(suffixes, queue, arrived, onward, from_step, fraction, at, feeders, n_rows):  # type: ignore[no-untyped-def]
-    """Hand ``fraction`` of arrival step ``from_step`` on to the next hops of a queue, arriving at step ``at``."""
+def forward(
+    suffixes: Table,
+    queue: Record,
+    arrived: Floats,
+    onward: Floats,
+    from_step: int,
+    fraction: float,
+    at: int,
+    feeders: Table,
+    n_rows: int,
+) -> None:
+    """Hand ``fraction`` of arrival step ``from_step`` on to the next hops of a queue, arriving at step
+    ``at``.
+    """
     for index in range(queue.suffix_first, queue.suffix_end):
         suffix = suffixes[index]
         if suffix.onward < 0:
@@ -61,7 +78,19 @@ def forward(suffixes, queue, arrived, onward, from_step, fraction, at, feeders, 
 
 
 @inlined
-def pass_through(queue, q, step, incoming, suffixes, arrived, onward, marks, departed, feeders, n_rows):  # type: ignore[no-untyped-def]
+def pass_through(
+    queue: Record,
+    q: int,
+    step: int,
+    incoming: float,
+    suffixes: Table,
+    arrived: Floats,
+    onward: Floats,
+    marks: Floats,
+    departed: Steps,
+    feeders: Table,
+    n_rows: int,
+) -> None:
     """One step of an empty queue that can send all that comes; nothing waits, nothing is marked."""
     queue.sent = incoming
     queue.head = step + 1
@@ -74,22 +103,22 @@ def pass_through(queue, q, step, incoming, suffixes, arrived, onward, marks, dep
 
 @inlined
 def serve(
-    queue,
-    q,
-    step,
-    incoming,
-    capacity,
-    kmin,
-    kmax,
-    pmax,
-    suffixes,
-    arrived,
-    onward,
-    marks,
-    departed,
-    feeders,
-    n_rows,
-):  # type: ignore[no-untyped-def]
+    queue: Record,
+    q: int,
+    step: int,
+    incoming: float,
+    capacity: float,
+    kmin: float,
+    kmax: float,
+    pmax: float,
+    suffixes: Table,
+    arrived: Floats,
+    onward: Floats,
+    marks: Floats,
+    departed: Steps,
+    feeders: Table,
+    n_rows: int,
+) -> float:
     """One step of one queue; returns the marking probability of what left."""
     if queue.backlog == 0.0 and incoming <= capacity:
         pass_through(queue, q, step, incoming, suffixes, arrived, onward, marks, departed, feeders, n_rows)
@@ -129,7 +158,7 @@ def serve(
 
 
 @inlined
-def last_bytes(queues, q, step, flows, suffixes, arrived):  # type: ignore[no-untyped-def]
+def last_bytes(queues: Table, q: int, step: int, flows: Table, suffixes: Table, arrived: Floats) -> None:
     """Complete the flows whose last byte left this queue, or move them to the next one."""
     queue = queues[q]
     while queue.ending_first >= 0:
@@ -152,7 +181,9 @@ def last_bytes(queues, q, step, flows, suffixes, arrived):  # type: ignore[no-un
 
 
 @inlined
-def append_ending(queues, flows, index, suffix, q, step, fraction):  # type: ignore[no-untyped-def]
+def append_ending(
+    queues: Table, flows: Table, index: int, suffix: int, q: int, step: int, fraction: float
+) -> None:
     """The last byte of a flow arrives at queue ``q`` in ``step``."""
     flow = flows[index]
     flow.ending_suffix = suffix
@@ -168,8 +199,12 @@ def append_ending(queues, flows, index, suffix, q, step, fraction):  # type: ign
 
 
 @inlined
-def resolve_suffix(suffixes, s, queues, step, marks, departed, resolved):  # type: ignore[no-untyped-def]
-    """For a path of several hops: which arrival steps have left its last queue, and how were they marked in all?"""
+def resolve_suffix(
+    suffixes: Table, s: int, queues: Table, step: int, marks: Floats, departed: Steps, resolved: Steps
+) -> None:
+    """For a path of several hops: which arrival steps have left its last queue, and how were they marked in
+    all?
+    """
     suffix = suffixes[s]
     queue = queues[suffix.queue]
     following = suffixes[suffix.onward].row

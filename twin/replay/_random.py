@@ -1,4 +1,5 @@
-"""Counter-based random numbers for kernels: a draw is a function of (seed, stream, index) and of nothing else, so
+"""Counter-based random numbers for kernels: a draw is a function of (seed, stream, index) and of nothing
+else, so
 every candidate sees the same draws whatever happened before.
 """
 
@@ -16,8 +17,10 @@ _TO_UNIT = 2.0**-53
 
 
 @inlined
-def uniform(seed, stream, index):  # type: ignore[no-untyped-def]
-    """A draw in [0, 1): splitmix64's finaliser (Steele et al., OOPSLA 2014), once over the stream, once over both."""
+def uniform(seed: int, stream: int, index: int) -> float:
+    """A draw in [0, 1): splitmix64's finaliser (Steele et al., OOPSLA 2014), once over the stream, once
+    over both.
+    """
     x = uint64(seed) * uint64(_GOLDEN) + uint64(stream) * uint64(_STREAM)
     x = (x ^ (x >> uint64(30))) * uint64(_MIX_1) + uint64(index) * uint64(_GOLDEN)
     x = (x ^ (x >> uint64(30))) * uint64(_MIX_1)

@@ -1,12 +1,13 @@
 """The tables a replay runs on, one record array a kind of thing; numpy only.
 
-Fixed columns are filled by ``plan``; columns under *run* belong to the kernel and are reset by it. Everything is in
-steps and bytes: a rate is bytes a step.
+Fixed columns are filled by ``plan``; columns under *run* belong to the kernel and are reset by it.
+Everything is in steps and bytes: a rate is bytes a step.
 
-    flow ─▶ entry (nic, path) ─▶ inlet (first suffix, cable) ─▶ suffix (rest of path) ─▶ queue ─▶ next suffix …
+    flow ─▶ entry (nic, path) ─▶ inlet (first suffix, cable) ─▶ suffix (rest of path) ─▶ queue ─▶ next
+    suffix …
 
-Flows that share a *suffix* are one stream from there on. A *feeder* is whatever puts bytes into a queue by one ingress
-port: an entry, or a suffix one hop upstream; PFC counts buffer use per ingress.
+Flows that share a *suffix* are one stream from there on. A *feeder* is whatever puts bytes into a queue by
+one ingress port: an entry, or a suffix one hop upstream; PFC counts buffer use per ingress.
 """
 
 from __future__ import annotations

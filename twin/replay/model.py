@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from twin.replay import layout
 from twin.replay._kernels import replay
-from twin.replay.plan import Tables, allocate, compile_params, compile_tables
+from twin.replay.arrays import Tables
+from twin.replay.plan import allocate, compile_params, compile_tables
 from twin.result import Prediction, SolveStatus, Trajectory
 from twin.scenario import Scenario
 from twin.slowdown import slowdown_by_class
@@ -43,7 +44,8 @@ class ReplayEngine:
         every = max(1, round(sample_s / self.step_s))
         series = np.zeros((len(scenario.monitored), math.ceil(run.tables.n_steps / every)))
         run.go(watermark, seed, series, every)
-        return Trajectory(watermark, np.arange(series.shape[1]) * every * self.step_s, series)
+        time_s: NDArray[np.float64] = np.arange(series.shape[1], dtype=np.float64) * (every * self.step_s)
+        return Trajectory(watermark, time_s, series)
 
 
 class _Run:
@@ -121,8 +123,8 @@ def _quantile(histogram: NDArray[np.int64], q: float) -> float:
 def _tail_s(scenario: Scenario, tables: Tables, step_s: float) -> NDArray[np.float64]:
     """Per flow: from its last byte leaving the last queue to the last acknowledgement at the sender.
 
-    What ``Scenario.alone_s`` counts beyond serialisation and the cables the kernel already walked, so that a flow
-    alone on its path has a slowdown of 1.
+    What ``Scenario.alone_s`` counts beyond serialisation and the cables the kernel already walked, so that
+    a flow alone on its path has a slowdown of 1.
     """
     tail = np.zeros(len(scenario.flows))
     rates = scenario.port_rate_bytes_per_s

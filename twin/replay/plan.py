@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,72 +10,14 @@ from numpy.typing import NDArray
 from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError
 from twin.replay import layout
+from twin.replay.arrays import Params, Table, Tables, Work
 from twin.scenario import Scenario
 
-Table = NDArray[Any]
-
-# The reference switches' PFC: 4 KB reserved and three bandwidth-delay products of headroom an ingress port, resume
-# 3 KB below the threshold (HPCC's public simulator, whose switch model the reference problems ran on).
+# The reference switches' PFC: 4 KB reserved and three bandwidth-delay products of headroom an ingress port,
+# resume 3 KB below the threshold (HPCC's public simulator, whose switch model the reference problems ran on).
 RESERVE_BYTES = 4096.0
 RESUME_BYTES = 3072.0
 HEADROOM_BDP = 3.0
-
-
-class Tables(NamedTuple):
-    """One scenario in steps and bytes; the columns are described in ``layout``."""
-
-    flows: Table
-    entries: Table
-    nics: Table
-    inlets: Table
-    suffixes: Table
-    queues: Table
-    feeders: Table
-    ingresses: Table
-    switches: Table
-    resolve_order: NDArray[np.int64]  # suffixes of several hops, shorter first: a longer one asks the shorter
-    n_steps: int
-    packet_bytes: float
-    ack_ratio: float
-    pfc: bool
-    reserve_bytes: float
-    resume_bytes: float
-    window_first: int
-    window_last: int
-
-
-class Params(NamedTuple):
-    """DCQCN in steps and bytes a step."""
-
-    ai_rate: float
-    hai_rate: float
-    gain: float
-    cnp_steps: int
-    alpha_steps: int
-    increase_steps: int
-    byte_counter: float
-    fast_recovery_steps: int
-    min_rate: float
-    clamp_target: bool
-    initial_alpha: float
-
-
-class Work(NamedTuple):
-    """Arrays a run writes; made once a call and used again for every candidate."""
-
-    slots: Table
-    segments: Table
-    wheel: NDArray[np.int64]
-    arrived: NDArray[np.float64]  # [step, queue] bytes
-    onward: NDArray[np.float64]  # [step, suffix of several hops] bytes
-    marks: NDArray[np.float64]  # [arrival step, row] running sum of mean marking probability
-    departed: NDArray[np.int32]  # [arrival step, queue] step in which its last byte left
-    resolved: NDArray[np.int32]  # [step, row] arrival steps that have left the path's last queue
-    logs: NDArray[np.float64]  # [feeder, step / LOG_STEPS] bytes sent
-    unarmed: NDArray[np.int64]
-    free: NDArray[np.int64]
-    dirty: NDArray[np.int64]
-    horizon: int
 
 
 def queue_ports(scenario: Scenario) -> list[int]:
@@ -110,7 +51,9 @@ def compile_params(params: DcqcnParams, step_s: float) -> Params:
 
 
 def compile_tables(scenario: Scenario, step_s: float) -> Tables:
-    """The tables of ``scenario`` at ``step_s`` seconds a step; raises ``ScenarioError`` for a path it cannot run."""
+    """The tables of ``scenario`` at ``step_s`` seconds a step; raises ``ScenarioError`` for a path it
+    cannot run.
+    """
     paths = _Paths(scenario, step_s)
     return Tables(
         flows=paths.flows(),
@@ -196,7 +139,7 @@ class _Paths:
         self.feeder_list = sorted(feeders, key=lambda feeder: feeder[0])
 
     def _steps(self, port: int) -> int:
-        return max(1, round(self.scenario.port_delay_s[port] / self.step_s))
+        return max(1, round(float(self.scenario.port_delay_s[port]) / self.step_s))
 
     def flows(self) -> Table:
         scenario = self.scenario
@@ -313,12 +256,14 @@ class _Paths:
 
 
 def _reverse_ports(scenario: Scenario) -> list[int]:
-    """For each port the other direction of its cable: the k-th from a to b pairs with the k-th from b to a."""
+    """For each port the other direction of its cable: the k-th from a to b pairs with the k-th from b to
+    a.
+    """
     between: dict[tuple[str, str], list[int]] = {}
     for index, port in enumerate(scenario.ports):
         between.setdefault((port.node, port.peer), []).append(index)
     reverse = [0] * len(scenario.ports)
     for (node, peer), there in between.items():
-        for port, back in zip(there, between[peer, node], strict=True):
-            reverse[port] = back
+        for forth, back in zip(there, between[peer, node], strict=True):
+            reverse[forth] = back
     return reverse

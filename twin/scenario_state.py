@@ -1,0 +1,173 @@
+"""Builds a ``Scenario`` from one window of telemetry: the seam between what was measured and what is
+replayed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telemetry.errors import TopologyError
+from telemetry.state import NetworkState, QueueRef
+from telemetry.topology import Topology, flow_hash
+from twin.dcqcn import DcqcnParams
+from twin.errors import ScenarioError
+from twin.scenario import Flows, Scenario
+
+REPLAY_S = 0.05  # replayed from the end of a longer window; a thousand CNP intervals
+WARM_UP = 0.07  # share of the replay before metrics count, while running flows find their rates
+_QUEUES_FROM = 0.01
+_NEARLY_FULL = 0.8
+_RUNNING_FROM_S = 1e-9  # flows that start this early ran before
+
+
+def scenario_from_state(
+    state: NetworkState,
+    dcqcn: DcqcnParams,
+    *,
+    mtu_payload_bytes: int,
+    wire_overhead_bytes: int,
+    buffer_bytes: float,
+    pfc: bool,
+    replay_s: float = REPLAY_S,
+) -> Scenario:
+    """The last ``replay_s`` seconds of the window as a traffic problem; the ports that queue are monitored.
+
+    Flows follow the path telemetry saw. One that began inside the replayed time starts at line rate, as a
+    sender does; one that ran before starts at its average rate with the bytes it had left.
+    Raises ``ScenarioError`` where no flow can be placed on the topology.
+    """
+    topology, arrivals = state.topology, state.arrivals
+    begin_s = max(0.0, state.duration_s - replay_s)
+    duration_s = state.duration_s - begin_s
+    running_s = np.maximum(arrivals.last_s - arrivals.start_s, 1e-6)
+    average = arrivals.sent_bytes / running_s
+    before = arrivals.start_s <= max(begin_s, _RUNNING_FROM_S)
+    # What an earlier starter still had to send when the replay opens, at its average rate.
+    left = np.where(
+        before, arrivals.wire_bytes - average * np.maximum(begin_s - arrivals.start_s, 0.0), np.inf
+    )
+    left = np.minimum(left, arrivals.wire_bytes)
+    alive = np.where(before & np.isfinite(arrivals.wire_bytes), arrivals.last_s > begin_s, True)
+    chosen = np.flatnonzero(alive & (left > 0.0))
+    start_s = np.maximum(arrivals.start_s - begin_s, 0.0)
+    order = chosen[np.argsort(start_s[chosen], kind="stable")]
+
+    routes = _Routes(topology, state.paths)
+    rows: list[int] = []
+    paths: list[tuple[int, ...]] = []
+    for row in order.tolist():
+        path = routes.path(arrivals.src_host[row], arrivals.dst_host[row], int(arrivals.path[row]))
+        if path is not None:
+            rows.append(row)
+            paths.append(path)
+    if not rows:
+        raise ScenarioError(
+            "telemetry window",
+            f"{len(arrivals)} flows, none of them between hosts the topology joins",
+            "a replay needs flows with a path",
+            "declare the hosts' addresses in the topology, or leave it to be discovered",
+        )
+    kept = np.array(rows, dtype=np.int64)
+    line_rate = np.array([topology.ports[path[0]].rate_bytes_per_s for path in paths])
+    packets = left[kept] / (mtu_payload_bytes + wire_overhead_bytes)
+    offsets = np.zeros(len(paths) + 1, dtype=np.int32)
+    np.cumsum([len(path) for path in paths], out=offsets[1:])
+    flows = Flows(
+        src=tuple(arrivals.src_host[row] for row in rows),
+        dst=tuple(arrivals.dst_host[row] for row in rows),
+        payload_bytes=np.where(np.isfinite(packets), np.maximum(packets * mtu_payload_bytes, 1.0), np.inf),
+        start_s=start_s[kept],
+        start_rate_bytes_per_s=np.where(
+            _resumed(before[kept], arrivals.start_s[kept], begin_s),
+            np.minimum(average[kept], line_rate),
+            line_rate,
+        ),
+        path_offset=offsets,
+        path_ports=np.array([port for path in paths for port in path], dtype=np.int32),
+    )
+    return Scenario(
+        name="telemetry window",
+        ports=topology.ports,
+        flows=flows,
+        monitored=_monitored(state),
+        dcqcn=dcqcn,
+        mtu_payload_bytes=mtu_payload_bytes,
+        wire_overhead_bytes=wire_overhead_bytes,
+        buffer_bytes=buffer_bytes,
+        pfc=pfc,
+        duration_s=duration_s,
+        window_s=(WARM_UP * duration_s, duration_s),
+    )
+
+
+def _resumed(before: NDArray[np.bool_], start_s: NDArray[np.float64], begin_s: float) -> NDArray[np.bool_]:
+    """Flows that were already sending when the replay opens, rather than starting with it."""
+    resumed: NDArray[np.bool_] = before & ((start_s < begin_s) | (start_s <= _RUNNING_FROM_S))
+    return resumed
+
+
+def _monitored(state: NetworkState) -> tuple[int, ...]:
+    """The bottlenecks: ports that queue (a hundredth of the deepest one's mean, or more) or run nearly full.
+
+    Edge ports where nothing ever waits would only dilute the mean that candidates are judged by.
+    """
+    index = state.topology.port_index
+    depth: dict[int, float] = {}
+    busy: dict[int, float] = {}
+    for queue in state.queues:
+        port = index.get((queue.ref.switch, queue.ref.port))
+        if port is None:
+            continue
+        rate = state.topology.ports[port].rate_bytes_per_s
+        depth[port] = depth.get(port, 0.0) + queue.depth_mean_bytes
+        busy[port] = busy.get(port, 0.0) + queue.throughput_bytes_per_s / rate
+    deepest = max(depth.values(), default=0.0)
+    if deepest <= 0.0:
+        return tuple(sorted(depth))
+    return tuple(sorted(p for p in depth if depth[p] >= _QUEUES_FROM * deepest or busy[p] >= _NEARLY_FULL))
+
+
+class _Routes:
+    """Egress ports of a flow: the path telemetry saw, behind the sender's NIC; else an equal-cost one."""
+
+    def __init__(self, topology: Topology, seen: tuple[tuple[QueueRef, ...], ...]) -> None:
+        self._topology = topology
+        self._seen = seen
+        self._found: dict[tuple[str, str, int], tuple[int, ...] | None] = {}
+
+    def path(self, src: str, dst: str, seen: int) -> tuple[int, ...] | None:
+        key = (src, dst, seen)
+        if key not in self._found:
+            self._found[key] = self._as_seen(src, dst, seen) or self._as_routed(src, dst, seen)
+        return self._found[key]
+
+    def _as_seen(self, src: str, dst: str, seen: int) -> tuple[int, ...] | None:
+        topology = self._topology
+        if not 0 <= seen < len(self._seen) or not self._seen[seen]:
+            return None
+        hops = [topology.port_index.get((ref.switch, ref.port)) for ref in self._seen[seen]]
+        path: list[int] = []
+        node = src
+        for hop in hops:
+            if hop is None:
+                return None
+            if not path:
+                first_switch = topology.ports[hop].node
+                nics = topology.ports_of.get(src, ())
+                nic = next((port for port in nics if topology.ports[port].peer == first_switch), None)
+                if nic is None:
+                    return None
+                path.append(nic)
+                node = topology.ports[nic].peer
+            if topology.ports[hop].node != node:
+                return None
+            path.append(hop)
+            node = topology.ports[hop].peer
+        return tuple(path) if node == dst else None
+
+    def _as_routed(self, src: str, dst: str, seen: int) -> tuple[int, ...] | None:
+        try:
+            return self._topology.path(src, dst, flow_hash(src, dst, seen))
+        except TopologyError:
+            return None
