@@ -11,7 +11,7 @@ from twin.score import LEAST_LOSS_BYTES, LEAST_PAUSE_S
 from twin.units import bytes_text, change_text, duration_text, percent_text
 from twin.watermark import Watermark
 
-_CLASS_WORDS = {"mouse": "mice", "elephant": "elephants", "potential_elephant": "potential elephants"}
+_CLASS_WORDS = {"mouse": "mice", "elephant": "elephant", "potential_elephant": "potential-elephant"}
 
 
 def relative_changes(incumbent: Prediction, winner: Prediction) -> Mapping[str, float]:

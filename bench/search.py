@@ -1,0 +1,132 @@
+"""A tuning round of 256 candidates on two cores, warm: seconds, runs per second, where the time goes.
+
+``python -m bench.search [SCENARIO.json]`` prints one JSON document. Without a file the scenario is rebuilt
+from the reports of the ``websearch-16`` recording.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from bench.figure import Figure
+from telemetry.decode.json import decode
+from telemetry.settings import WindowSettings
+from telemetry.topology import topology_from_json
+from telemetry.window import Window
+from twin.dcqcn import preset
+from twin.scenario import Scenario
+from twin.scenario_json import dcqcn_from_json, load_scenario
+from twin.scenario_state import scenario_from_state
+from twin.search import Progress, tune
+from twin.search_problem import SearchSettings, TuningProblem
+from twin.watermark import Watermark
+from twin.workers import make_workers
+
+REFERENCE = Path(__file__).resolve().parents[1] / "tests" / "data" / "reference"
+INCUMBENT = Watermark(400_000, 1_600_000, 0.2)  # what the recording was made under
+N_WORKERS = 2
+GOAL_S = 5.0
+
+
+def scenario_from_reports(name: str = "websearch-16") -> tuple[Scenario, str]:
+    """The scenario and dominant class that a recording's reports give, as ``ecntwin tune`` builds them."""
+    document = json.loads((REFERENCE / f"{name}.scenario.json").read_text("utf-8"))
+    decoded = decode((REFERENCE / f"{name}.int.ndjson.gz").read_bytes())
+    window = Window(WindowSettings.covering(decoded.batch), topology_from_json(document["topology"]))
+    window.add(decoded.batch)
+    state = window.state()
+    params = dcqcn_from_json(document["dcqcn"]) if "dcqcn" in document else preset("paper")
+    scenario = scenario_from_state(
+        state,
+        params,
+        mtu_payload_bytes=document["mtu_payload_bytes"],
+        wire_overhead_bytes=document["wire_overhead_bytes"],
+        buffer_bytes=document["buffer_bytes"],
+        pfc=document["pfc"],
+    )
+    return scenario, state.dominant_class.label
+
+
+def run(
+    scenario: Scenario | None = None, dominant_class: str = "elephant", *, repeats: int = 3
+) -> dict[str, Any]:
+    """One cold round, then ``repeats`` warm ones: seconds of each, the fastest's by stage, its answer."""
+    if scenario is None:
+        scenario, dominant_class = scenario_from_reports()
+    settings = SearchSettings()
+    problem = TuningProblem(
+        scenario=scenario, incumbent=INCUMBENT, base=INCUMBENT, dominant_class=dominant_class
+    )
+    workers = make_workers(N_WORKERS)
+    rounds = []
+    try:
+        for _ in range(repeats + 1):
+            marks: list[tuple[float, Progress]] = []
+            begin = time.perf_counter()
+            answer = tune(
+                problem,
+                settings,
+                seed=1,
+                workers=workers,
+                progress=lambda seen, into=marks: into.append((time.perf_counter(), seen)),  # type: ignore[misc]
+            )
+            rounds.append((time.perf_counter() - begin, _by_stage(begin, marks), answer))
+    finally:
+        workers.close()
+    wall_s, by_stage, answer = min(rounds[1:], key=lambda one: one[0])
+    n_runs = sum(stage["runs"] for stage in by_stage.values())
+    return {
+        "scenario": scenario.name,
+        "flows": len(scenario.flows),
+        "candidates": len(answer.candidates),
+        "workers": N_WORKERS,
+        "cold_s": rounds[0][0],
+        "warm_s": [one[0] for one in rounds[1:]],
+        "best_warm_s": wall_s,
+        "candidate_runs": n_runs,
+        "runs_per_s": n_runs / wall_s,
+        "stages": by_stage,
+        "watermark": str(answer.watermark),
+        "why": answer.why,
+    }
+
+
+def measure() -> Iterable[Figure]:
+    """The round's figures for the table."""
+    measured = run()
+    yield Figure(
+        "search, a round of 256 candidates on the websearch-16 reports",
+        measured["best_warm_s"],
+        "s",
+        goal=GOAL_S,
+        note=f"{N_WORKERS} workers, warm, best of {len(measured['warm_s'])}; "
+        f"{measured['candidates']} tried, {measured['candidate_runs']} runs; cold {measured['cold_s']:.1f} s",
+    )
+    yield Figure("search, candidate runs per second", measured["runs_per_s"], "1/s", better="higher")
+
+
+def main(arguments: list[str]) -> None:
+    """Measures the scenario file given, or the reports' scenario."""
+    scenario = load_scenario(Path(arguments[0])) if arguments else None
+    print(json.dumps(run(scenario), indent=2))
+
+
+def _by_stage(begin: float, marks: list[tuple[float, Progress]]) -> dict[str, dict[str, float]]:
+    stages: dict[str, dict[str, float]] = {}
+    last = begin
+    for at, seen in marks:
+        stage = stages.setdefault(seen.stage, {"seconds": 0.0, "runs": 0})
+        stage["seconds"] += at - last
+        if seen.done == seen.total:
+            stage["runs"] += seen.total
+        last = at
+    return stages
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
