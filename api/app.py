@@ -31,9 +31,9 @@ from twin.search_problem import SearchSettings
 from twin.workers import Workers
 
 _DESCRIPTION = """
-INT reports in, ECN watermarks out. Errors are RFC 9457 problem documents that say where, what was received, the rule
-and the remedy. Bearer tokens hold the scopes `telemetry`, `read`, `operate`, `admin`; without a configured token the
-service listens on loopback only and asks for none.
+INT reports in, ECN watermarks out. Errors are RFC 9457 problem documents that say where, what was received,
+the rule and the remedy. Bearer tokens hold the scopes `telemetry`, `read`, `operate`, `admin`; without a
+configured token the service listens on loopback only and asks for none.
 """
 
 
@@ -48,8 +48,8 @@ def create_app(
 ) -> FastAPI:
     """The application over its own service, which lives from start-up to shut-down.
 
-    Whatever touches the world may be given: metric registry, clocks, worker pool, adapter kinds; ``search`` replaces
-    what the settings say of the search's budget.
+    Whatever touches the world may be given: metric registry, clocks, worker pool, adapter kinds; ``search``
+    replaces what the settings say of the search's budget.
     """
 
     @asynccontextmanager

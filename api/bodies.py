@@ -38,7 +38,7 @@ class BodyLimit:
 
 
 def too_large(received: str, limit_bytes: int) -> HTTPException:
-    """The 413 of an oversized body; an ``HTTPException`` because FastAPI passes nothing else on while reading."""
+    """The 413 of an oversized body; an ``HTTPException``: FastAPI passes nothing else on while reading."""
     error = HTTPException(413)
     error.__cause__ = TooLargeError(
         "request body", received, f"a body holds at most {limit_bytes} bytes", "post smaller batches"

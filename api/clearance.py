@@ -1,4 +1,4 @@
-"""Drives the guard (a pure machine) with what happens in the service: what may be pushed, and what holds it back."""
+"""Drives the guard, a pure machine, with what happens in the service: what may be pushed, what holds it."""
 
 from __future__ import annotations
 

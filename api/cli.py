@@ -1,4 +1,4 @@
-"""The ``ecntwin`` command: only its shape; each subcommand lives in a file of its own and is imported when run."""
+"""The ``ecntwin`` command's shape; each subcommand lives in its own file and is imported when run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from api.settings_source import CONFIG_VARIABLE
 
 app = typer.Typer(
     name="ecntwin",
-    help="Sets the ECN watermark (Kmin, Kmax, Pmax) of RoCEv2 fabrics from INT telemetry and a DCQCN digital twin.",
+    help="Sets the ECN watermark (Kmin, Kmax, Pmax) of RoCEv2 fabrics from INT telemetry and a digital twin.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -1,16 +1,19 @@
-"""``ecntwin demo``: the whole way from INT reports to a recommended watermark, on the recording that comes along."""
+"""``ecntwin demo``: from INT reports to a recommended watermark, on the recording that comes along."""
 
 from __future__ import annotations
 
 import os
 
+from rich.columns import Columns
+from rich.console import Console
 from rich.panel import Panel
 
 from api.cli_output import console, shown_progress
 from api.cli_tables import candidates_table, comparison_table, flows_table, queues_table
 from api.example import NAME, example_folder
-from api.offline import read_fabric, read_recording, tune_recording, with_candidates
+from api.offline import Recording, read_fabric, read_recording, tune_recording, with_candidates
 from api.rounds import Ask
+from api.schemas.recommendation import RoundDocument
 from api.version import ecntwin_version
 from twin.search_problem import SearchSettings
 from twin.units import bytes_text, change_text, duration_text
@@ -19,7 +22,7 @@ from twin.workers import make_workers
 
 INCUMBENT = Watermark(400_000, 1_600_000, 0.2)  # what the recording was made under
 QUEUES_SHOWN = 5
-CANDIDATES_SHOWN = 6
+CANDIDATES_SHOWN = 5
 
 
 def demo(*, seed: int, candidates: int) -> None:
@@ -28,11 +31,7 @@ def demo(*, seed: int, candidates: int) -> None:
     folder = example_folder()
     topology, fabric = read_fabric(folder / "scenario.json", None)
     recording = read_recording(folder / "reports.ndjson.gz", topology)
-    state = recording.state
-    screen.rule(
-        f"[bold]{NAME}[/]: {recording.accepted} INT reports, {duration_text(state.duration_s)} of traffic"
-    )
-    screen.print(flows_table(state), queues_table(state, QUEUES_SHOWN))
+    _show_state(screen, recording)
     ask = Ask(fabric=fabric, search=SearchSettings(), base=None, seed=seed, version=ecntwin_version())
     pool = make_workers(os.cpu_count() or 1)
     try:
@@ -42,17 +41,32 @@ def demo(*, seed: int, candidates: int) -> None:
             )
     finally:
         pool.close()
-    screen.print(candidates_table(answer, CANDIDATES_SHOWN), comparison_table(answer))
+    _show_answer(screen, answer)
+
+
+def _show_state(screen: Console, recording: Recording) -> None:
+    duration = duration_text(recording.state.duration_s)
+    screen.print(
+        f"[bold]{NAME}[/]: {recording.accepted} INT reports, {duration} of a 16-host RoCEv2 fabric\n"
+    )
+    screen.print(
+        Columns([flows_table(recording.state), queues_table(recording.state, QUEUES_SHOWN)], padding=(0, 4))
+    )
+
+
+def _show_answer(screen: Console, answer: RoundDocument) -> None:
+    screen.print(candidates_table(answer, CANDIDATES_SHOWN))
+    screen.print(comparison_table(answer))
+    screen.print(Panel(answer.why, title="Why", title_align="left", border_style="green"))
     measured, residual = answer.measured.queue_mean_bytes, answer.measured.residual_ratio
-    check = ""
-    if measured is not None and residual is not None and answer.incumbent.queue_mean_bytes is not None:
-        check = (
-            f"\nThe twin against reality: incumbent's mean queue predicted {bytes_text(answer.incumbent.queue_mean_bytes)}, "
+    predicted = answer.incumbent.queue_mean_bytes
+    if measured is not None and residual is not None and predicted is not None:
+        screen.print(
+            f"The twin against reality: mean queue of what runs now predicted {bytes_text(predicted)}, "
             f"measured {bytes_text(measured)} ({change_text(residual)})."
         )
-    screen.print(Panel(f"{answer.why}{check}", title="Why", title_align="left", border_style="green"))
     screen.print(
-        f"Seed {answer.seed}, version {answer.version}, {answer.candidate_count} candidates in "
-        f"{duration_text(answer.wall_s)}; the same seed gives the same answer."
+        f"{answer.candidate_count} candidates in {duration_text(answer.wall_s)}, seed {answer.seed}, "
+        f"version {answer.version}: the same seed gives the same answer.\n\n"
+        "Next: [bold]ecntwin serve[/], open http://127.0.0.1:8080, and post reports to it; the page shows how."
     )
-    screen.print("Next: [bold]ecntwin serve[/], then post reports to http://127.0.0.1:8080/v1/telemetry/int")

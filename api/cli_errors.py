@@ -1,4 +1,4 @@
-"""From an exception to an exit code and one sentence on standard error; the trace goes to the debug log only."""
+"""From an exception to an exit code and one sentence on standard error; traces go to the debug log only."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def _told(error: Exception) -> int:
     code = exit_code(error)
     if code == FAILED and not isinstance(error, (SearchError, SwitchError, ApiError)):
         _say(
-            f"{type(error).__name__}: {error}; this is a mistake of ecntwin's; please report it with {DEBUG_VARIABLE}=debug"
+            f"{type(error).__name__}: {error}; this is a mistake of ecntwin's; "
+            f"{DEBUG_VARIABLE}=debug shows where; please report it"
         )
     else:
         _say(_sentence(error))
@@ -65,9 +66,8 @@ def exit_code(error: Exception) -> int:
 
 def _sentence(error: Exception) -> str:
     format_message = getattr(error, "format_message", None)
-    text = str(format_message()) if callable(format_message) else str(error)
-    return " ".join(text.split())
+    return str(format_message()) if callable(format_message) else str(error)
 
 
 def _say(sentence: str) -> None:
-    sys.stderr.write(f"ecntwin: {sentence}\n")
+    sys.stderr.write(f"ecntwin: {' '.join(sentence.split())}\n")

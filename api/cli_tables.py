@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -32,7 +33,8 @@ def _gbps(value: float) -> str:
 
 def watermark_text(mark: Watermark | PredictionDocument) -> str:
     """``Kmin 20 KB, Kmax 200 KB, Pmax 5 %``."""
-    return f"Kmin {bytes_text(mark.kmin_bytes)}, Kmax {bytes_text(mark.kmax_bytes)}, Pmax {percent_text(mark.pmax)}"
+    kmin, kmax = bytes_text(mark.kmin_bytes), bytes_text(mark.kmax_bytes)
+    return f"Kmin {kmin}, Kmax {kmax}, Pmax {percent_text(mark.pmax)}"
 
 
 def flows_table(state: NetworkState) -> Table:
@@ -166,7 +168,14 @@ def _change(before: float | None, after: float | None, better: int) -> Text:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim")
+    table = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        header_style="dim",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number == 0 else "right")
     return table

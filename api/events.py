@@ -21,7 +21,7 @@ class Event:
 
 
 class Broadcaster:
-    """Single event loop only. A listener that does not keep up loses its oldest events, never the service's time."""
+    """Single event loop only. A slow listener loses its oldest events and never costs the service time."""
 
     def __init__(self, *, most_listeners: int = 64) -> None:
         self._queues: set[asyncio.Queue[Event | None]] = set()

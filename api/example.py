@@ -1,4 +1,4 @@
-"""Finds the recording that ``ecntwin demo`` runs on: inside an installed distribution, or in the repository."""
+"""Finds the recording that ``ecntwin demo`` runs on, in an installed distribution or the repository."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAME = "websearch-16"
 
 
 def example_folder() -> Path:
-    """The folder with ``topology.json``, ``scenario.json`` and ``reports.ndjson.gz``; raises ``InputError``."""
+    """The folder with ``scenario.json``, ``topology.json`` and ``reports.ndjson.gz``, or ``InputError``."""
     with as_file(files("api") / "examples" / NAME) as installed:
         places = (installed, Path(__file__).resolve().parents[1] / "examples" / NAME)
     for folder in places:

@@ -1,4 +1,4 @@
-"""The switches the service may set: an adapter each, what they run, and pushes; must not know how to search."""
+"""The switches the service may set: an adapter each, what they run, pushes; must not know how to search."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from twin.watermark import Watermark
 
 
 class Fleet:
-    """Adapters by switch name, made when a switch is first seen. Adapters block, so they run in threads, one at a time."""
+    """Adapters by switch name, made when a switch is first seen.
+
+    Adapters block, so they run in threads, one at a time.
+    """
 
     def __init__(
         self, incumbent: IncumbentSettings, factory: AdapterFactory, *, clock_ns: Callable[[], int]
@@ -47,7 +50,7 @@ class Fleet:
         return self._incumbent.switches.get(switch, self._incumbent.default).watermark()
 
     def incumbent(self, switches: Iterable[str]) -> Watermark:
-        """The watermark most of these switches run (the default's, where two are as common): the one to beat."""
+        """What most of these switches run (the default's, where two are as common): the one to beat."""
         default = self._incumbent.default.watermark()
         counted = Counter(self.configured(name) for name in switches)
         return max(counted, key=lambda mark: (counted[mark], mark == default), default=default)

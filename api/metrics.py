@@ -114,7 +114,7 @@ class Metrics:
             self.flows.labels(flow_class.label).set(state.flows_by_class.get(flow_class, 0))
 
     def saw_watermarks(self, role: str, watermarks: Mapping[str, Watermark | None]) -> None:
-        """What each switch runs (role ``current``) or should (role ``recommended``); unknown ones are left out."""
+        """What each switch runs (role ``current``) or should (``recommended``); unknown ones are left out."""
         for switch, watermark in watermarks.items():
             if watermark is None:
                 continue

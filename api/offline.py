@@ -71,7 +71,10 @@ def read_bytes(path: Path, what: str) -> bytes:
 
 
 def read_fabric(path: Path, dcqcn: DcqcnParams | None) -> tuple[Topology, Fabric]:
-    """The topology in a topology or scenario file, and what the latter says of the fabric; ``dcqcn`` given wins."""
+    """The topology in a topology or scenario file, and what the latter says of the fabric.
+
+    ``dcqcn`` given wins over the scenario's.
+    """
     document = read_json(path, "topology")
     if not isinstance(document, dict) or "topology" not in document:
         return topology_from_json(document, where=path.name), Fabric(dcqcn=dcqcn or preset("paper"))

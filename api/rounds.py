@@ -22,7 +22,7 @@ from twin.workers import Workers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fabric:
-    """What reports do not tell of a fabric; ``mtu_payload_bytes`` None derives it from the largest packets seen."""
+    """What reports do not tell; ``mtu_payload_bytes`` None derives it from the largest packets seen."""
 
     dcqcn: DcqcnParams
     mtu_payload_bytes: int | None = None
@@ -33,7 +33,7 @@ class Fabric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """How rounds are run: the fabric, the search's budget and policy, the base to draw around (None: the incumbent)."""
+    """How rounds are run: the fabric, the search, the base to draw around (None: the incumbent)."""
 
     fabric: Fabric
     search: SearchSettings
@@ -44,7 +44,10 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """A round's answer beside what it was asked on; ``measured_queue_bytes`` compares with the incumbent's mean queue."""
+    """A round's answer beside what it was asked on.
+
+    ``measured_queue_bytes`` compares with the mean queue predicted for the incumbent.
+    """
 
     recommendation: Recommendation
     state: NetworkState
@@ -74,7 +77,8 @@ def run_round(
 ) -> RoundResult:
     """One round on this state. ``incumbent`` says what the switches it names run.
 
-    Raises ``TwinError`` where the state makes no problem or the search cannot finish, and whatever ``progress`` raises.
+    Raises ``TwinError`` where the state makes no problem or the search cannot finish, and whatever
+    ``progress`` raises.
     """
     stages = _Stages(clock_s)
     stages.enter("scenario")
@@ -117,7 +121,10 @@ def switches_of(scenario: Scenario) -> tuple[str, ...]:
 
 
 def measured_queue_bytes(state: NetworkState, scenario: Scenario) -> float | None:
-    """Mean depth over the scenario's monitored ports as telemetry saw it (a port's queues added); None where unseen."""
+    """Mean depth over the scenario's monitored ports as telemetry saw it, a port's queues added.
+
+    None where none of them was seen.
+    """
     depth: defaultdict[tuple[str, str], float] = defaultdict(float)
     for queue in state.queues:
         depth[queue.ref.switch, queue.ref.port] += queue.depth_mean_bytes

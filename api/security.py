@@ -1,4 +1,4 @@
-"""Who may call: bearer tokens with scopes, compared by hash in constant time; without tokens, loopback only."""
+"""Who may call: bearer tokens with scopes, compared by hash in constant time; without any, loopback only."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def authenticate(security: SecuritySettings, authorization: str | None) -> Calle
     if scheme.lower() != "bearer" or not text.strip():
         raise UnauthorizedError(
             "Authorization header",
-            "nothing" if not authorization else f"scheme {scheme!r}",
+            "nothing" if not authorization else "no bearer token",
             "this service asks for a bearer token",
             "send Authorization: Bearer <token>",
         )

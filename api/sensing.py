@@ -1,7 +1,7 @@
 """The telemetry side of the service: bodies in, network state out; must not know the twin.
 
-Decoding and the window run in one thread of their own, one body after the other: the event loop never waits for
-them, and the window needs no lock.
+Decoding and the window run in one thread of their own, one body after the other: the event loop never waits
+for them, and the window needs no lock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class SensingLimits:
 
 
 class Sensing:
-    """Owns the window. ``clock_s`` is monotonic seconds; ages and staleness are by arrival, not by report time."""
+    """Owns the window. ``clock_s`` is monotonic seconds; ages are by arrival, not by report time."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Sensing:
     def _take(
         self, body: bytes, content_encoding: str | None
     ) -> tuple[int, list[ReportProblem], Counter[str]]:
-        """In the window's thread: how many were accepted, every problem by index, and the counts by reason."""
+        """In the window's thread: how many were accepted, every problem by index, counts by reason."""
         decoded = decode(
             body, content_encoding=content_encoding, max_body_bytes=self._limits.max_decoded_bytes
         )

@@ -32,7 +32,7 @@ from api.version import ecntwin_version
 from api.whatif import what_if
 from switches.errors import SwitchError
 from switches.registry import AdapterRegistry
-from telemetry.errors import TopologyError
+from telemetry.errors import TopologyError, WindowError
 from telemetry.topology import Topology, topology_from_json
 from twin.guard import GuardSettings
 from twin.scenario import Scenario
@@ -132,10 +132,21 @@ class Service:
             reasons.append(f"The last round failed: {self.tuning.last_failure}")
         return reasons
 
+    async def declare(self, topology: Topology) -> None:
+        """Replaces the declared topology, and makes adapters for its switches."""
+        await self.sensing.declare(topology)
+        self.fleet.saw(topology.switches)
+
+    async def look_for_switches(self) -> None:
+        """Makes adapters for the switches that reports show; none while the window is empty."""
+        with suppress(WindowError):
+            self.fleet.saw((await self.sensing.state()).topology.switches)
+
     async def approve(self, recommendation_id: str, by: str) -> Entry:
         """Pushes a pending recommendation to the switches it is about.
 
-        Raises ``ConflictError`` where it is held back and would be written, ``SwitchError`` where the push fails.
+        Raises ``ConflictError`` where it is held back and would be written, ``SwitchError`` where the push
+        fails.
         """
         entry = self.store.pending(recommendation_id)
         switches = entry.result.switches
@@ -229,7 +240,7 @@ def ask_of(settings: Settings) -> Ask:
 
 
 def load_topology(path: Path | None) -> Topology | None:
-    """The declared topology in a file; raises ``SettingsError`` where it cannot be read, ``TopologyError`` as checked."""
+    """The declared topology in a file, checked; raises ``SettingsError``."""
     if path is None:
         return None
     try:

@@ -1,6 +1,6 @@
 """Every setting of the service with its default, frozen; reads nothing by itself (``settings_source`` does).
 
-One section a subject. Defaults the domain already has are taken from the domain, so each number is written once.
+One section a subject. Defaults the domain already has are taken from there, so each number is written once.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ServerSettings(Section):
 
 
 class TelemetrySettings(Section):
-    """The sliding window: how long, in how many periods, what counts as an elephant, and what memory holds."""
+    """The sliding window: its length and periods, what counts as an elephant, what memory holds."""
 
     period_s: float = Field(default=_WINDOW.period_ns / NS_PER_S, gt=0)
     n_periods: int = _WINDOW.n_periods
@@ -117,7 +117,7 @@ class BoundsSettings(Section):
 
 
 class DcqcnSettings(Section):
-    """What the senders run: a preset's name, or ``parameters`` with the keys of a scenario's ``dcqcn`` object."""
+    """What the senders run: a preset's name, or ``parameters`` with a scenario's ``dcqcn`` keys."""
 
     preset: str = "paper"
     parameters: dict[str, Any] | None = None
@@ -159,8 +159,8 @@ class IncumbentSettings(Section):
 class SearchSection(Section):
     """What a round spends: candidates, worker processes (None: one a core), seed, and the operator's weights.
 
-    ``base`` is what the first draws are biased around; None takes the incumbent. At least two workers: a round in
-    the service's own process would keep it from answering.
+    ``base`` is what the first draws are biased around; None takes the incumbent. At least two workers: a
+    round in the service's own process would keep it from answering.
     """
 
     candidates: int = Field(default=_SEARCH.candidates, ge=2, le=100_000)
@@ -183,9 +183,9 @@ class SearchSection(Section):
 class TuningSettings(Section):
     """When rounds run by themselves, what makes a new recommendation, and what holds one back.
 
-    ``margin`` is the predicted gain in score over the incumbent below which nothing new is recommended. A push waits
-    ``cool_down_s`` after the last, needs the twin's queue within a factor ``residual_limit`` of the measured one, and
-    moves no value by more than the factor ``max_step`` (None: any).
+    ``margin`` is the predicted gain in score over the incumbent below which nothing new is recommended. A
+    push waits ``cool_down_s`` after the last, needs the twin's queue within a factor ``residual_limit`` of
+    the measured one, and moves no value by more than the factor ``max_step`` (None: any).
     """
 
     enabled: bool = True

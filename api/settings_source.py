@@ -22,7 +22,7 @@ CONFIG_VARIABLE = f"{ENV_PREFIX}CONFIG"  # names the file itself, so it is not a
 def load_settings(path: Path | None = None, *, environment: Mapping[str, str] | None = None) -> Settings:
     """Environment over file over defaults. Relative paths in the file start at the file's folder.
 
-    ``environment`` (default: the process's) is only checked for unknown names; values come from the process's.
+    ``environment`` (default: the process's) is only checked for unknown names; values are the process's.
     """
     _check_environment(os.environ if environment is None else environment)
     document = {} if path is None else _resolve(_read(path), path.parent)
@@ -73,7 +73,7 @@ def _check_environment(environment: Mapping[str, str]) -> None:
             raise SettingsError(
                 f"environment {variable}",
                 f"section {section.lower()!r}",
-                f"known sections are {', '.join(sorted(known)).lower()}, and {ENV_DELIMITER} goes before a key",
+                f"known sections are {', '.join(sorted(known)).lower()}; {ENV_DELIMITER} goes before a key",
                 f"did you mean {near[0].lower()}?" if near else "unset or rename it",
             )
 

@@ -1,4 +1,4 @@
-"""The newest rounds and what was decided about them, in memory and bounded; must not know how a round is run."""
+"""The newest rounds and what was decided about them, in bounded memory; must not know how one is run."""
 
 from __future__ import annotations
 
@@ -114,7 +114,10 @@ class RecommendationStore:
             ) from None
 
     def current(self) -> Entry:
-        """The newest change that stands (pending or approved), else the newest round; ``NotFoundError`` before any."""
+        """The newest change that stands (pending or approved), else the newest round.
+
+        Raises ``NotFoundError`` before any.
+        """
         newest_first = self.newest(len(self._entries))
         for entry in newest_first:
             if entry.status in ("pending", "approved"):

@@ -1,6 +1,6 @@
 """Runs rounds, by itself every period or when asked, beside the event loop and never on it.
 
-An async shell: the round is ``rounds.run_round`` in a thread that waits for worker processes. One round at a time.
+An async shell: the round is ``rounds.run_round`` in a thread that waits for worker processes. One at a time.
 """
 
 from __future__ import annotations
@@ -75,9 +75,10 @@ class TuningLoop:
         return self._busy.locked()
 
     async def run_now(self) -> Entry:
-        """Runs a round. Raises ``ConflictError`` while one runs or telemetry is stale, ``WindowError`` while empty,
+        """Runs a round and keeps its answer.
 
-        and ``TwinError`` where the round fails. The failure is counted and told either way.
+        Raises ``ConflictError`` while one runs or telemetry is stale, ``WindowError`` while the window is
+        empty, and ``TwinError`` where the round fails. A failure is counted and told either way.
         """
         if self.running or self._stop_now:
             raise ConflictError(
@@ -116,7 +117,7 @@ class TuningLoop:
                 _log.exception("a round failed in a way it should not; the loop goes on")
 
     async def stop(self, grace_s: float) -> None:
-        """Ends the loop, the round in progress and the worker processes, waiting ``grace_s`` for the round at most."""
+        """Ends the loop, the round in progress (after ``grace_s`` at most) and the worker processes."""
         self._stop_now = True
         self._stopping.set()
         with suppress(TimeoutError):

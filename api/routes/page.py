@@ -11,7 +11,7 @@ from starlette.staticfiles import StaticFiles
 
 # Scripts and styles only from here; the one inline style is the width of a bar, set through the DOM.
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    "Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'",
     "Cache-Control": "no-cache",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",

@@ -12,11 +12,13 @@ router = APIRouter(prefix="/v1/switches", tags=["switches"])
 
 @router.get("")
 async def get_switches(service: ServiceDep, caller: Reads) -> list[SwitchDocument]:
-    """Every switch of the topology, by name."""
+    """Every switch of the topology, declared or discovered, by name."""
+    await service.look_for_switches()
     return await service.fleet.documents()
 
 
 @router.get("/{name}")
 async def get_switch(name: str, service: ServiceDep, caller: Reads) -> SwitchDocument:
     """One switch."""
+    await service.look_for_switches()
     return await service.fleet.document(name)

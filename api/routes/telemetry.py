@@ -1,4 +1,4 @@
-"""``/v1/telemetry``: reports in. The body goes to the decoder as it came, so nothing here knows a report's fields."""
+"""``/v1/telemetry``: reports in. Bodies go to the decoder as they came; must not know a report's fields."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ _BODY = {"schema": {"type": "array", "items": {"type": "object"}}}
     },
 )
 async def post_int_reports(request: Request, service: ServiceDep, caller: PostsTelemetry) -> IngestDocument:
-    """INT reports as a JSON array, one object, or NDJSON; gzip allowed. Good reports in a bad batch are kept."""
+    """INT reports as a JSON array, one object, or NDJSON; gzip allowed.
+
+    Good reports in a bad batch are kept.
+    """
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media not in JSON_TYPES:
         raise UnsupportedMediaError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Body
 
@@ -21,8 +21,8 @@ async def get_topology(service: ServiceDep, caller: Reads) -> TopologyDocument:
 
 @router.put("")
 async def put_topology(
-    service: ServiceDep, caller: Administers, document: dict[str, Any] = Body()
+    service: ServiceDep, caller: Administers, document: Annotated[dict[str, Any], Body()]
 ) -> TopologyDocument:
     """Declares the fabric: hosts, switches, links. It is checked whole before it replaces the one before."""
-    await service.sensing.declare(topology_from_json(document))
+    await service.declare(topology_from_json(document))
     return TopologyDocument.of(service.sensing.declared, await service.sensing.discovered())

@@ -81,7 +81,7 @@ class PartDocument(Document):
 
 
 class MeasuredDocument(Document):
-    """What telemetry measured in the same window, and how far the twin's incumbent is from it (0: in step)."""
+    """What telemetry measured in the same window, and how far the twin is from it (0: in step)."""
 
     queue_mean_bytes: Figure
     residual_ratio: Figure
@@ -193,7 +193,7 @@ def round_fields(
 
 
 def residual_ratio(predicted_bytes: float, measured_bytes: float | None) -> float | None:
-    """Predicted ÷ measured − 1, both with the guard's offset, so that near-empty queues do not make it explode.
+    """Predicted ÷ measured − 1, both with the guard's offset, lest near-empty queues make it explode.
 
     None where nothing was measured.
     """

@@ -13,7 +13,7 @@ MOST_WATERMARKS = 1_000
 
 
 class WhatIfRequest(Document):
-    """Watermarks to predict, on ``scenario`` (its flows inline under ``flows``) or, without one, the state now."""
+    """Watermarks to predict on ``scenario`` (its flows inline under ``flows``), or else on the state now."""
 
     model_config = ConfigDict(
         json_schema_extra={

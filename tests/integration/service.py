@@ -1,0 +1,130 @@
+"""A service in this process, spoken to over HTTP without a socket, and small traffic for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from prometheus_client import CollectorRegistry
+
+from api.app import create_app
+from api.service import Clocks, Service
+from api.settings import Settings
+from switches.registry import AdapterRegistry
+from tests.unit.twin.analytic_engine import HERE
+from twin.search_problem import SearchSettings
+from twin.workers import InProcessWorkers, Workers
+
+SMALL = SearchSettings(
+    candidates=24, narrowed=4, leaders=2, seeds=2, fractions=(1.0,), engine=f"{HERE}:AnalyticEngine"
+)
+EPOCH_NS = 1_767_225_600_000_000_000
+TOPOLOGY: dict[str, Any] = {
+    "hosts": [{"name": f"h{n}", "ip": f"10.0.0.{n}"} for n in range(4)],
+    "switches": [{"name": "leaf1"}],
+    "links": [
+        {"a": f"h{n}", "b": "leaf1", "b_port": f"Ethernet{n}", "rate_gbps": 100, "delay_us": 1} for n in range(4)
+    ],
+}
+
+
+@dataclass
+class Hand:
+    """A clock that a test moves."""
+
+    now_s: float = 1_000.0
+
+    def clocks(self) -> Clocks:
+        return Clocks(lambda: self.now_s, lambda: EPOCH_NS + round(self.now_s * 1e9))
+
+
+@dataclass
+class Running:
+    """A started service: its HTTP client, its parts, and its clock."""
+
+    client: httpx.AsyncClient
+    service: Service
+    hand: Hand
+    registry: CollectorRegistry
+
+    async def post_reports(self, reports: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        answer = await self.client.post("/v1/telemetry/int", content=json.dumps(reports))
+        assert answer.status_code == 202, answer.text
+        document: dict[str, Any] = answer.json()
+        return document
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, labels)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a test changes of the usual small service."""
+
+    settings: Settings = field(default_factory=lambda: manual())
+    search: SearchSettings = SMALL
+    workers: Workers = field(default_factory=InProcessWorkers)
+    adapters: AdapterRegistry | None = None
+
+
+def manual(**sections: Any) -> Settings:
+    """Settings whose loop only runs when asked to, unless a test says otherwise."""
+    return Settings(**({"tuning": {"enabled": False}} | sections))
+
+
+@asynccontextmanager
+async def running(wanted: Wanted | None = None) -> AsyncIterator[Running]:
+    """Starts a service, and stops it."""
+    wanted = wanted or Wanted()
+    hand, registry = Hand(), CollectorRegistry()
+    app = create_app(
+        wanted.settings,
+        registry=registry,
+        clocks=hand.clocks(),
+        workers=wanted.workers,
+        adapters=wanted.adapters,
+        search=wanted.search,
+    )
+    async with app.router.lifespan_context(app):
+        # Errors of the application become answers, as they do behind a real server.
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            yield Running(client, app.state.service, hand, registry)
+
+
+def report(number: int, *, src: int = 1, dst: int = 0, **changes: Any) -> dict[str, Any]:
+    """One INT report of a flow h``src`` → h``dst`` through leaf1, ``number`` × 10 µs after the epoch."""
+    ts_ns = EPOCH_NS + 10_000 * number
+    return {
+        "ts_ns": ts_ns,
+        "flow": {
+            "src": f"10.0.0.{src}",
+            "dst": f"10.0.0.{dst}",
+            "sport": 10_000 + src,
+            "dport": 4791,
+            "protocol": 17,
+        },
+        "packet_bytes": 1_048,
+        "sampling_rate": 1 / 64,
+        "hops": [
+            {
+                "switch": "leaf1",
+                "ingress_port": f"Ethernet{src}",
+                "egress_port": f"Ethernet{dst}",
+                "queue": 3,
+                "queue_bytes": 20_000 + 100 * (number % 50),
+                "ingress_ts_ns": ts_ns - 2_000,
+                "egress_ts_ns": ts_ns,
+                "ecn_marked": number % 10 == 0,
+            }
+        ],
+    } | changes
+
+
+def traffic(count: int = 900, first: int = 0) -> list[dict[str, Any]]:
+    """Three hosts sending to h0 in turn."""
+    return [report(first + number, src=1 + number % 3) for number in range(count)]

@@ -1,0 +1,247 @@
+"""Rounds, their answers and the operator's decisions over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from switches.base import Capabilities, Reading, StagedChange
+from switches.dryrun import DryRunAdapter
+from switches.errors import ReadBackError
+from switches.registry import AdapterRegistry
+from tests.integration.service import SMALL, TOPOLOGY, Running, Wanted, manual, running, traffic
+from tests.unit.twin.analytic_engine import HERE
+
+pytestmark = pytest.mark.anyio
+
+DECIDED = {"approve": "approved", "reject": "rejected"}
+
+
+@pytest.fixture
+async def here() -> AsyncIterator[Running]:
+    async with running() as started:
+        await started.client.put("/v1/topology", json=TOPOLOGY)
+        await started.post_reports(traffic())
+        yield started
+
+
+async def tuned(here: Running) -> dict[str, Any]:
+    answer = await here.client.post("/v1/tune")
+    assert answer.status_code == 200, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+async def test_a_round_answers_with_all_it_was_weighed_against(here: Running) -> None:
+    found = await tuned(here)
+    assert found["changes"]
+    assert found["status"] == "pending"
+    assert found["incumbent"]["kmin_bytes"] == 400_000
+    assert found["recommendation"]["score"] > found["incumbent"]["score"]
+    assert found["candidate_count"] == len(found["candidates"]) == 28
+    assert {"incumbent", "drawn", "narrowed"} <= {one["origin"] for one in found["candidates"]}
+    assert all(one["slowdown"].keys() == {"all", "mice", "medium", "elephant"} for one in found["candidates"])
+    assert sum(found["flows"].values()) == 3
+    assert found["why"].startswith("Kmin ")
+    assert found["lambda"] == {"mouse": 0.8, "potential_elephant": 1.25, "elephant": 1.5}[found["dominant_class"]]
+    assert found["measured"]["queue_mean_bytes"] > 0
+    assert found["seed"] == 1
+
+
+async def test_a_round_is_kept_and_found_again(here: Running) -> None:
+    found = await tuned(here)
+    assert (await here.client.get("/v1/recommendations/current")).json() == found
+    assert (await here.client.get(f"/v1/recommendations/{found['id']}")).json() == found
+    listed = (await here.client.get("/v1/recommendations")).json()
+    assert listed == {"total": 1, "recommendations": [found]}
+    short = (await here.client.get("/v1/recommendations?candidates=false")).json()
+    assert short["recommendations"] == [found | {"candidates": []}]
+
+
+async def test_the_same_window_gives_the_same_answer(here: Running) -> None:
+    first, second = await tuned(here), await tuned(here)
+    for key in ("recommendation", "candidates", "why", "seed"):
+        assert first[key] == second[key]
+    assert (await here.client.get(f"/v1/recommendations/{first['id']}")).json()["status"] == "superseded"
+
+
+async def test_approving_records_what_would_be_set_and_reads_it_back(here: Running) -> None:
+    found = await tuned(here)
+    decided = (await here.client.post(f"/v1/recommendations/{found['id']}/approve")).json()
+    assert (decided["status"], decided["decided_by"]) == ("approved", "local")
+    (pushed,) = decided["pushed"]
+    assert pushed["switch"] == "leaf1"
+    assert not pushed["writes"]
+    assert pushed["read_back"] == decided["staged"]
+    assert f"+kmin_bytes: {found['recommendation']['kmin_bytes']}" in pushed["diff"]
+    switch = (await here.client.get("/v1/switches/leaf1")).json()
+    assert switch["adapter"] == "dry-run"
+    assert switch["running"]["kmin_bytes"] == 400_000
+    assert switch["records"][0]["watermark"] == decided["staged"]
+    assert here.metric("ecntwin_pushes_total", outcome="done") == 1
+
+
+async def test_rejecting_sets_nothing(here: Running) -> None:
+    found = await tuned(here)
+    decided = (await here.client.post(f"/v1/recommendations/{found['id']}/reject")).json()
+    assert (decided["status"], decided["pushed"]) == ("rejected", [])
+    assert (await here.client.get("/v1/switches/leaf1")).json()["records"] == []
+
+
+@pytest.mark.parametrize("first", ["approve", "reject"])
+@pytest.mark.parametrize("second", ["approve", "reject"])
+async def test_a_decision_stands(here: Running, first: str, second: str) -> None:
+    at = f"/v1/recommendations/{(await tuned(here))['id']}"
+    assert (await here.client.post(f"{at}/{first}")).status_code == 200
+    again = await here.client.post(f"{at}/{second}")
+    assert again.status_code == 409
+    assert DECIDED[first] in again.json()["received"]
+
+
+@pytest.mark.parametrize("path", ["", "/approve", "/reject"])
+async def test_an_unknown_recommendation_is_a_404(here: Running, path: str) -> None:
+    answer = await here.client.request("POST" if path else "GET", f"/v1/recommendations/none{path}")
+    assert answer.status_code == 404
+    assert "'none'" in answer.json()["where"]
+
+
+async def test_before_the_first_round_there_is_no_current_one(here: Running) -> None:
+    answer = await here.client.get("/v1/recommendations/current")
+    assert answer.status_code == 404
+    assert "POST /v1/tune" in answer.json()["remedy"]
+
+
+async def test_an_empty_or_stale_window_is_a_409() -> None:
+    async with running() as here:
+        empty = await here.client.post("/v1/tune")
+        assert empty.status_code == 409
+        assert empty.json()["where"] == "window"
+        await here.post_reports(traffic())
+        here.hand.now_s += 61
+        stale = await here.client.post("/v1/tune")
+        assert stale.status_code == 409
+        assert "61 s old" in stale.json()["received"]
+        assert any("61 s ago" in reason for reason in (await here.client.get("/readyz")).json()["reasons"])
+
+
+async def test_one_round_runs_at_a_time(here: Running) -> None:
+    answers = await asyncio.gather(*(here.client.post("/v1/tune") for _ in range(3)))
+    assert sorted(answer.status_code for answer in answers) == [200, 409, 409]
+    assert here.metric("ecntwin_rounds_total", outcome="recommended") == 1
+
+
+async def test_listeners_follow_a_round_and_the_decision(here: Running) -> None:
+    with here.service.events.listen() as queue:
+        found = await tuned(here)
+        await here.client.post(f"/v1/recommendations/{found['id']}/reject")
+        heard = []
+        while not queue.empty():
+            event = queue.get_nowait()
+            assert event is not None
+            heard.append((event.kind, event.data.get("stage") or event.data.get("status")))
+    assert heard[0] == ("round", "started")
+    assert ("round", "window 1") in heard
+    assert heard[-3:] == [("round", "finished"), ("recommendation", "pending"), ("decision", "rejected")]
+
+
+async def test_a_round_that_gains_too_little_keeps_what_runs(here: Running) -> None:
+    settings = SMALL
+    async with running(Wanted(search=replace(settings, margin=100.0))) as modest:
+        await modest.post_reports(traffic())
+        found = await tuned(modest)
+        assert not found["changes"]
+        assert found["status"] == "kept"
+        assert found["recommendation"] == found["incumbent"]
+        await tuned(modest)
+        assert (await modest.client.get("/v1/recommendations")).json()["total"] == 1
+        assert modest.metric("ecntwin_rounds_total", outcome="kept") == 2
+        refused = await modest.client.post(f"/v1/recommendations/{found['id']}/approve")
+        assert refused.status_code in (404, 409)
+
+
+@pytest.mark.parametrize("engine", ["RaisingEngine", "DivergingEngine"])
+async def test_a_failing_round_is_told_and_the_service_goes_on(engine: str) -> None:
+    broken = replace(SMALL, engine=f"{HERE}:{engine}")
+    async with running(Wanted(search=broken)) as here:
+        await here.post_reports(traffic())
+        answer = await here.client.post("/v1/tune")
+        assert answer.status_code == 503
+        assert "Traceback" not in answer.text
+        assert here.metric("ecntwin_rounds_total", outcome="failed") == 1
+        assert here.metric("ecntwin_round_running") == 0
+        ready = await here.client.get("/readyz")
+        assert ready.status_code == 503
+        assert "last round failed" in ready.json()["reasons"][0]
+        assert (await here.client.get("/healthz")).status_code == 200
+        assert (await here.post_reports(traffic(10, first=900)))["accepted"] == 10
+
+
+class Writing(DryRunAdapter):
+    """Stands for an adapter that touches its device."""
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(kind="writing", writes=True)
+
+
+class Forgetful(Writing):
+    """Reads back something else than was applied."""
+
+    def verify(self, change: StagedChange) -> Reading:
+        raise ReadBackError(f"switch {self.switch!r}", "what ran before", f"it must run {change.after}", "look at it")
+
+
+def adapters(kind: type[DryRunAdapter]) -> AdapterRegistry:
+    registry = AdapterRegistry()
+    registry.register("other", kind)
+    return registry
+
+
+async def test_a_push_that_fails_is_a_502_and_may_be_tried_again() -> None:
+    lenient = manual(push={"adapter": "other"}, tuning={"enabled": False, "residual_limit": 1e9})
+    async with running(Wanted(settings=lenient, adapters=adapters(Forgetful))) as here:
+        await here.post_reports(traffic())
+        at = f"/v1/recommendations/{(await tuned(here))['id']}"
+        answer = await here.client.post(f"{at}/approve")
+        assert answer.status_code == 502
+        assert "look at it" in answer.json()["remedy"]
+        assert (await here.client.get(at)).json()["status"] == "pending"
+        assert [one["action"] for one in (await here.client.get("/v1/switches/leaf1")).json()["records"]] == ["undo", "set"]
+        assert here.metric("ecntwin_pushes_total", outcome="failed") == 1
+
+
+async def test_a_twin_out_of_step_does_not_write_but_may_be_looked_at_dry() -> None:
+    for kind, status in ((Writing, 409), (DryRunAdapter, 200)):
+        strict = manual(push={"adapter": "other"}, tuning={"enabled": False, "residual_limit": 1.000001})
+        async with running(Wanted(settings=strict, adapters=adapters(kind))) as here:
+            await here.post_reports(traffic())
+            found = await tuned(here)
+            assert "times the predicted one" in found["holds"][0]
+            answer = await here.client.post(f"/v1/recommendations/{found['id']}/approve")
+            assert answer.status_code == status
+
+
+async def test_a_write_cools_down_before_the_next() -> None:
+    lenient = manual(push={"adapter": "other"}, tuning={"enabled": False, "residual_limit": 1e9})
+    async with running(Wanted(settings=lenient, adapters=adapters(Writing))) as here:
+        await here.post_reports(traffic())
+        first = await tuned(here)
+        assert first["holds"] == []
+        assert (await here.client.post(f"/v1/recommendations/{first['id']}/approve")).status_code == 200
+        here.hand.now_s += 10
+        second = await tuned(here)
+        assert "cools down for another 20 s" in second["holds"][0]
+        here.hand.now_s += 21
+        assert (await tuned(here))["holds"] == []
+
+
+async def test_a_step_limit_shortens_what_an_approval_sets() -> None:
+    careful = manual(tuning={"enabled": False, "max_step": 1.5})
+    async with running(Wanted(settings=careful)) as here:
+        await here.post_reports(traffic())
+        found = await tuned(here)
+        assert found["staged"]["kmin_bytes"] >= 400_000 / 1.5 - 1
+        assert found["staged"] != {key: found["recommendation"][key] for key in ("kmin_bytes", "kmax_bytes", "pmax")}

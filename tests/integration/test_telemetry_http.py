@@ -1,0 +1,137 @@
+"""Reports over HTTP: the good kept, the bad told by index, nothing that stops the service."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.integration.service import TOPOLOGY, Running, Wanted, manual, report, running, traffic
+
+pytestmark = pytest.mark.anyio
+
+NDJSON = "\n".join(json.dumps(one) for one in traffic(30)).encode()
+ARRAY = json.dumps(traffic(30)).encode()
+
+
+@pytest.fixture
+async def here() -> AsyncIterator[Running]:
+    async with running() as started:
+        yield started
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (ARRAY, {"Content-Type": "application/json"}),
+        (NDJSON, {"Content-Type": "application/x-ndjson; charset=utf-8"}),
+        (gzip.compress(NDJSON), {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}),
+        (gzip.compress(ARRAY), {"Content-Type": "application/json"}),
+        (NDJSON, {}),
+    ],
+)
+async def test_every_shape_of_body_is_taken(here: Running, body: bytes, headers: dict[str, str]) -> None:
+    answer = await here.client.post("/v1/telemetry/int", content=body, headers=headers)
+    assert answer.status_code == 202
+    assert answer.json() == {"accepted": 30, "rejected": 0, "errors": [], "error_count": 0}
+    assert here.metric("ecntwin_reports_accepted_total") == 30
+
+
+async def test_one_report_alone_is_a_batch_of_one(here: Running) -> None:
+    answer = await here.client.post("/v1/telemetry/int", json=report(0))
+    assert answer.json()["accepted"] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"sampling_rate": 0}, "sampling_rate"),
+        ({"sampling_rate": 1.5}, "sampling_rate"),
+        ({"packet_bytes": -5}, "packet_bytes"),
+        ({"packet_bytes": "big"}, "packet_bytes"),
+        ({"ts_ns": None}, "ts_ns"),
+        ({"flow": {"src": "10.0.0.1"}}, "flow"),
+        ({"hops": []}, "hops"),
+        ({"hops": [{"switch": "leaf1", "queue_bytes": -1}]}, "queue_bytes"),
+        ({"ts_ns": report(0)["ts_ns"] + 10 * 365 * 86_400 * 10**9}, "ts_ns"),
+    ],
+)
+async def test_a_bad_report_is_told_by_its_index_and_the_others_are_kept(
+    here: Running, changes: dict[str, Any], says: str
+) -> None:
+    document = await here.post_reports([report(0), report(1), report(2) | changes, report(3)])
+    assert (document["accepted"], document["rejected"], document["error_count"]) == (3, 1, 1)
+    assert document["errors"][0]["index"] == 2
+    assert says in document["errors"][0]["detail"]
+
+
+async def test_nan_in_a_report_loses_only_that_report(here: Running) -> None:
+    lines = [json.dumps(report(0)), json.dumps(report(1)).replace("1048", "NaN"), json.dumps(report(2))]
+    answer = await here.client.post("/v1/telemetry/int", content="\n".join(lines))
+    assert answer.json()["accepted"] == 2
+    assert "NaN" in answer.json()["errors"][0]["detail"]
+
+
+@pytest.mark.parametrize("place", ["switch", "egress_port"])
+async def test_a_hop_the_declared_topology_lacks_is_told(here: Running, place: str) -> None:
+    assert (await here.client.put("/v1/topology", json=TOPOLOGY)).status_code == 200
+    stray = report(1)
+    stray["hops"][0][place] = "nowhere"
+    document = await here.post_reports([report(0), stray])
+    assert (document["accepted"], document["rejected"]) == (1, 1)
+    assert "nowhere" in document["errors"][0]["detail"]
+    assert here.metric("ecntwin_reports_rejected_total", reason="unknown_place") == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"   ", b"hello", b"123", b"null", b"[1, 2", b"\x1f\x8bbroken", b"\xff\xfe"])
+async def test_a_body_without_reports_is_a_400(here: Running, body: bytes) -> None:
+    answer = await here.client.post("/v1/telemetry/int", content=body)
+    assert answer.status_code == 400
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert {"type", "title", "status", "detail", "where", "received", "rule", "remedy"} <= answer.json().keys()
+    assert here.metric("ecntwin_report_bodies_refused_total") == 1
+    assert (await here.post_reports([report(0)]))["accepted"] == 1
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Content-Type": "application/octet-stream"}, {"Content-Encoding": "br"}, {"Content-Encoding": "gzip, gzip"}]
+)
+async def test_other_types_and_encodings_are_a_415(here: Running, headers: dict[str, str]) -> None:
+    answer = await here.client.post("/v1/telemetry/int", content=NDJSON, headers=headers)
+    assert answer.status_code == 415
+    assert next(iter(headers)) in answer.json()["where"]
+
+
+async def chunks() -> AsyncIterator[bytes]:
+    for _ in range(10):
+        yield b" " * 1_000
+
+
+async def test_a_body_over_the_limit_is_a_413_whether_declared_or_not() -> None:
+    small = manual(server={"max_body_bytes": 5_000, "max_decoded_bytes": 20_000})
+    async with running(Wanted(settings=small)) as here:
+        bomb = gzip.compress(b" " * 1_000_000)
+        assert len(bomb) < 5_000
+        for body in (b" " * 6_000, chunks(), bomb):
+            answer = await here.client.post("/v1/telemetry/int", content=body)
+            assert answer.status_code == 413, answer.text
+            assert "smaller batches" in answer.json()["remedy"]
+        assert (await here.post_reports([report(0)]))["accepted"] == 1
+
+
+async def test_the_list_of_errors_is_bounded_and_counted() -> None:
+    async with running(Wanted(settings=manual(server={"max_errors_listed": 3}))) as here:
+        document = await here.post_reports([report(n, sampling_rate=2) for n in range(10)] + [report(11)])
+        assert (document["accepted"], document["rejected"], document["error_count"]) == (1, 10, 10)
+        assert [entry["index"] for entry in document["errors"]] == [0, 1, 2]
+
+
+async def test_reports_are_told_to_listeners(here: Running) -> None:
+    with here.service.events.listen() as queue:
+        await here.post_reports([report(0), report(1, sampling_rate=7)])
+        event = queue.get_nowait()
+        assert event is not None
+        assert (event.kind, dict(event.data)) == ("reports", {"accepted": 1, "rejected": 1})

@@ -1,0 +1,50 @@
+"""Events reach every listener; a slow one loses its oldest and nobody waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from api.events import QUEUE_LENGTH, Broadcaster
+
+
+def test_every_listener_hears_every_event_from_when_it_listens() -> None:
+    async def scene() -> None:
+        events = Broadcaster()
+        events.publish("round", {"stage": "before"})
+        with events.listen() as one, events.listen() as other:
+            events.publish("round", {"stage": "now"})
+            for queue in (one, other):
+                event = queue.get_nowait()
+                assert event is not None
+                assert (event.number, event.kind, event.data) == (2, "round", {"stage": "now"})
+                assert queue.empty()
+        assert events.listeners == 0
+
+    asyncio.run(scene())
+
+
+def test_a_slow_listener_loses_the_oldest() -> None:
+    async def scene() -> None:
+        events = Broadcaster()
+        with events.listen() as queue:
+            for _ in range(QUEUE_LENGTH + 5):
+                events.publish("reports", {})
+            first = queue.get_nowait()
+            assert first is not None
+            assert first.number == 6
+            assert queue.qsize() == QUEUE_LENGTH - 1
+
+    asyncio.run(scene())
+
+
+def test_listeners_are_limited_and_closing_ends_them() -> None:
+    async def scene() -> None:
+        events = Broadcaster(most_listeners=1)
+        assert not events.full
+        with events.listen() as queue:
+            assert events.full
+            events.close()
+            assert await queue.get() is None
+        assert events.full
+
+    asyncio.run(scene())

@@ -1,0 +1,76 @@
+"""Metric names follow the house rules: one prefix, base units, no label that could name a flow."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from api.metrics import Metrics
+from twin.watermark import Watermark
+
+UNITLESS = {"ecntwin_flows", "ecntwin_round_running", "ecntwin_round_candidates_per_second", "ecntwin_build_info"}
+COUNTS = {
+    "ecntwin_reports_accepted",
+    "ecntwin_reports_rejected",
+    "ecntwin_report_bodies_refused",
+    "ecntwin_rounds",
+    "ecntwin_pushes",
+}
+LABELS = {"reason", "class", "stage", "outcome", "switch", "role", "version", "python", "le"}
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    made = Metrics(CollectorRegistry(), version="1.2.3")
+    made.accepted.inc(3)
+    made.stage_seconds.labels("scenario").observe(0.2)
+    made.round_seconds.observe(0.3)
+    made.predicted_queue.labels("incumbent").set(1.0)
+    made.pushes.labels("done").inc()
+    made.saw_watermarks("current", {"leaf1": Watermark(1, 2, 0.5), "leaf2": None})
+    return made
+
+
+def exposed(metrics: Metrics) -> str:
+    text, media_type = metrics.exposition("")
+    assert media_type.startswith("text/plain")
+    return text.decode()
+
+
+def test_names_carry_the_prefix_and_a_base_unit(metrics: Metrics) -> None:
+    for family in text_string_to_metric_families(exposed(metrics)):
+        name = family.name.removesuffix("_created")
+        assert name.startswith("ecntwin_")
+        assert name in UNITLESS | COUNTS or re.search(r"_(seconds|bytes|ratio)$", name), name
+        assert family.documentation
+
+
+def test_no_label_names_a_flow(metrics: Metrics) -> None:
+    used = {label for family in metrics.registry.collect() for sample in family.samples for label in sample.labels}
+    assert used <= LABELS
+
+
+def test_an_unknown_watermark_is_left_out(metrics: Metrics) -> None:
+    labels = {"switch": "leaf1", "role": "current"}
+    assert metrics.registry.get_sample_value("ecntwin_watermark_kmin_bytes", labels) == 1
+    assert metrics.registry.get_sample_value("ecntwin_watermark_kmin_bytes", labels | {"switch": "leaf2"}) is None
+
+
+def test_two_services_share_nothing(metrics: Metrics) -> None:
+    other = Metrics(CollectorRegistry(), version="1.2.3")
+    assert other.registry.get_sample_value("ecntwin_reports_accepted_total") == 0
+
+
+def test_promtool_has_no_complaint(metrics: Metrics) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed (Debian package prometheus)")
+    done = subprocess.run(
+        [promtool, "check", "metrics"], input=exposed(metrics), capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

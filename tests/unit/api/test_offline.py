@@ -1,0 +1,123 @@
+"""Files and options of the offline commands: each mistake is a sentence that names its place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from api.errors import ApiError, InputError
+from api.example import example_folder
+from api.offline import parse_watermark, read_dcqcn, read_fabric, read_json, read_recording
+from telemetry.errors import DecodeError, TelemetryError, TopologyError, WindowError
+from twin.dcqcn import PAPER, VENDOR
+from twin.errors import ScenarioError
+from twin.watermark import Watermark
+
+
+def test_three_numbers_make_a_watermark() -> None:
+    assert parse_watermark(" 400000, 1.6e6,0.2 ", "--incumbent") == Watermark(400_000, 1_600_000, 0.2)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("", "three numbers"),
+        ("1,2", "three numbers"),
+        ("1,2,0.5,3", "three numbers"),
+        ("a,2,0.5", "three numbers"),
+        ("5,2,0.5", "Kmin must be below Kmax"),
+        ("nan,2,0.5", "finite"),
+        ("-1,2,0.5", "must not be negative"),
+        ("1,2,0", "(0, 1]"),
+        ("1.5,2,0.5", "whole number"),
+    ],
+)
+def test_other_watermarks_are_refused(given: str, says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        parse_watermark(given, "--incumbent")
+    assert says in str(caught.value)
+    assert caught.value.where.startswith("--incumbent")
+
+
+def test_dcqcn_is_a_preset_a_file_or_a_scenario(tmp_path: Path, example: Path) -> None:
+    assert read_dcqcn("vendor") == VENDOR
+    path = tmp_path / "dcqcn.json"
+    path.write_text(json.dumps({"g": 0.5}), "utf-8")
+    assert read_dcqcn(str(path)).gain == 0.5
+    assert read_dcqcn(str(example / "scenario.json")).byte_counter_bytes is None
+    with pytest.raises(InputError, match="paper, vendor"):
+        read_dcqcn("quick")
+    path.write_text('{"gain": 1}', "utf-8")
+    with pytest.raises(ScenarioError, match="known keys"):
+        read_dcqcn(str(path))
+
+
+def test_a_scenario_file_tells_more_of_the_fabric_than_a_topology(example: Path) -> None:
+    declared, fabric = read_fabric(example / "scenario.json", None)
+    assert (fabric.mtu_payload_bytes, fabric.wire_overhead_bytes, fabric.pfc) == (1000, 48, True)
+    assert fabric.dcqcn.byte_counter_bytes is None
+    same, plain = read_fabric(example / "topology.json", None)
+    assert same == declared
+    assert plain.mtu_payload_bytes is None
+    assert plain.dcqcn == PAPER
+    assert read_fabric(example / "scenario.json", VENDOR)[1].dcqcn == VENDOR
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "says"),
+    [
+        ({"buffer_bytes": -1}, InputError, "buffer_bytes"),
+        ({"buffer_bytes": float("nan")}, InputError, "finite"),
+        ({"pfc": "yes"}, InputError, "pfc"),
+        ({"dcqcn": {"g": "x"}}, ScenarioError, "dcqcn g"),
+        ({"topology": []}, TopologyError, "JSON object"),
+        ({"topology": {"hosts": [], "switches": [], "links": [{"a": "x", "b": "y"}]}}, TopologyError, "rate_gbps"),
+    ],
+)
+def test_a_scenario_that_is_wrong_says_where(
+    example: Path, tmp_path: Path, changes: dict[str, object], kind: type[Exception], says: str
+) -> None:
+    document = json.loads((example / "scenario.json").read_text("utf-8")) | changes
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps(document), "utf-8")
+    with pytest.raises(kind) as caught:
+        read_fabric(path, None)
+    assert says in str(caught.value)
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.json"):
+        read_json(tmp_path / "none.json", "watermarks")
+    (tmp_path / "broken.json").write_text("{", "utf-8")
+    with pytest.raises(InputError, match=r"broken\.json"):
+        read_json(tmp_path / "broken.json", "watermarks")
+    with pytest.raises(InputError, match="directory"):
+        read_json(tmp_path, "watermarks")
+
+
+def test_the_recording_is_read_whole(example: Path) -> None:
+    topology, _ = read_fabric(example / "topology.json", None)
+    recording = read_recording(example / "reports.ndjson.gz", topology)
+    assert (recording.accepted, recording.rejected, recording.problems) == (31_983, 0, ())
+    assert recording.state.topology_declared
+
+
+@pytest.mark.parametrize(("body", "kind"), [(b"", DecodeError), (b"[]", TelemetryError), (b'[{"ts_ns": 1}]', WindowError)])
+def test_a_file_without_reports_is_an_error(tmp_path: Path, body: bytes, kind: type[Exception]) -> None:
+    path = tmp_path / "reports.json"
+    path.write_bytes(body)
+    with pytest.raises(kind):
+        read_recording(path, None)
+
+
+def test_the_example_is_found() -> None:
+    assert (example_folder() / "scenario.json").is_file()
+
+
+def test_an_example_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("api.example.__file__", str(tmp_path / "api" / "example.py"))
+    monkeypatch.setattr("api.example.files", lambda _: tmp_path)
+    with pytest.raises(ApiError, match="recording"):
+        example_folder()

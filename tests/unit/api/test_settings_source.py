@@ -1,0 +1,158 @@
+"""Settings: environment over file over default, and every mistake named by its place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from api.errors import SettingsError
+from api.settings import Settings
+from api.settings_source import load_settings, override
+from twin.dcqcn import PAPER
+from twin.watermark import Watermark, WatermarkBounds
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.upper().startswith("ECNTWIN_"):
+            monkeypatch.delenv(name)
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "ecntwin.yaml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def test_defaults_need_no_file() -> None:
+    settings = load_settings()
+    assert settings.server.host == "127.0.0.1"
+    assert settings.push.adapter == "dry-run"
+    assert settings.security.tokens == ()
+    assert settings.bounds.bounds() == WatermarkBounds()
+    assert settings.dcqcn.params() == PAPER
+
+
+def test_a_file_overrides_defaults_and_the_environment_overrides_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, "server: {port: 9000, host: '::1'}\ntuning: {period_s: 7}\n")
+    monkeypatch.setenv("ECNTWIN_SERVER__PORT", "9100")
+    settings = load_settings(path)
+    assert settings.server.port == 9100
+    assert settings.server.host == "::1"
+    assert settings.tuning.period_s == 7
+
+
+def test_an_empty_file_is_all_defaults(tmp_path: Path) -> None:
+    assert load_settings(written(tmp_path, "# nothing yet\n")) == Settings()
+
+
+def test_the_example_in_deploy_is_valid_and_shows_defaults() -> None:
+    example = Path(__file__).resolve().parents[3] / "deploy" / "config.example.yaml"
+    shown = load_settings(example)
+    assert shown.model_copy(update={"security": Settings().security, "fabric": Settings().fabric}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("server: {prot: 1}", ["server.prot", "did you mean port?", "known keys here are"]),
+        ("sever: {port: 1}", ["sever", "did you mean server?"]),
+        ("server: {port: 70000}", ["server.port", "70000", "65535"]),
+        ("server: {port: [1]}", ["server.port", "an array of 1"]),
+        ("incumbent: {default: {kmin_bytes: 9, kmax_bytes: 3, pmax: 0.1}}", ["incumbent.default", "Kmin must be below"]),
+        ("incumbent: {default: {kmin_bytes: 1, kmax_bytes: 3, pmax: .nan}}", ["incumbent.default.pmax", "nan"]),
+        ("incumbent: {default: {kmin_bytes: 1, kmax_bytes: 3}}", ["incumbent.default.pmax", "needed"]),
+        ("bounds: {kmin_low_bytes: 0}", ["bounds", "0 < low < high"]),
+        ("dcqcn: {preset: quick}", ["dcqcn", "known presets are paper, vendor"]),
+        ("dcqcn: {parameters: {g: 2}}", ["dcqcn", "gain lies in (0, 1)"]),
+        ("dcqcn: {preset: paper, parameters: {g: 0.1}}", ["dcqcn", "not both"]),
+        ("search: {weights: fast}", ["search", "known presets are balanced"]),
+        ("search: {workers: 1}", ["search.workers", "greater than or equal to 2"]),
+        ("security: {tokens: [{name: a, sha256: abc, scopes: [read]}]}", ["security.tokens[0].sha256", "abc"]),
+        ("security: {tokens: [{name: a, sha256: 12, scopes: [read]}]}", ["security.tokens[0].sha256", "string"]),
+        ("telemetry: {n_periods: 0}", ["telemetry", "n_periods"]),
+        ("server: {port: 1}\nserver: {port: 2}", ["key 'server' twice"]),
+        ("server: [", ["ecntwin.yaml", "YAML"]),
+        ("- 1\n- 2", ["list", "sections by name"]),
+    ],
+)
+def test_every_mistake_in_a_file_is_named(tmp_path: Path, text: str, says: list[str]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(written(tmp_path, text))
+    for part in says:
+        assert part in str(caught.value)
+
+
+def test_two_mistakes_are_counted(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"1 more mistake after"):
+        load_settings(written(tmp_path, "server: {prot: 1, hots: 2}"))
+
+
+def test_names_of_tokens_are_unique(tmp_path: Path) -> None:
+    token = f"{{name: a, sha256: {'a' * 64}, scopes: [read]}}"
+    with pytest.raises(SettingsError, match="used twice"):
+        load_settings(written(tmp_path, f"security: {{tokens: [{token}, {token}]}}"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("ECNTWIN_SERVR__PORT", "1", "did you mean server?"),
+        ("ECNTWIN_SERVER__PROT", "1", "did you mean port?"),
+        ("ECNTWIN_SERVER__PORT", "many", "'many'"),
+        ("ECNTWIN_SECURITY__TOKENS", "[{", "JSON"),
+    ],
+)
+def test_every_mistake_in_the_environment_is_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError, match=says.replace("?", r"\?")):
+        load_settings()
+
+
+def test_the_variable_that_names_the_file_is_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ECNTWIN_CONFIG", "/etc/ecntwin.yaml")
+    assert load_settings() == Settings()
+
+
+def test_a_missing_file_and_a_binary_one_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="readable"):
+        load_settings(tmp_path / "none.yaml")
+    (tmp_path / "x.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SettingsError, match="UTF-8"):
+        load_settings(tmp_path / "x.yaml")
+
+
+def test_a_topology_file_is_looked_for_beside_the_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, "fabric: {topology: fabric.json}")
+    assert load_settings(path).fabric.topology == tmp_path / "fabric.json"
+    monkeypatch.setenv("ECNTWIN_FABRIC__TOPOLOGY", "elsewhere.json")
+    assert load_settings(path).fabric.topology == Path("elsewhere.json")
+
+
+def test_options_of_the_command_win_and_are_checked() -> None:
+    settings = override(Settings(), host="::1", port=0)
+    assert (settings.server.host, settings.server.port) == ("::1", 0)
+    assert override(settings) is settings
+    with pytest.raises(SettingsError, match="option port"):
+        override(settings, port=-1)
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Settings().server.port = 1  # type: ignore[misc]
+
+
+def test_switches_may_differ_from_the_default(tmp_path: Path) -> None:
+    settings = load_settings(
+        written(tmp_path, "incumbent: {switches: {leaf1: {kmin_bytes: 1, kmax_bytes: 2, pmax: 0.5}}}")
+    )
+    assert settings.incumbent.switches["leaf1"].watermark() == Watermark(1, 2, 0.5)
