@@ -136,7 +136,8 @@ def _flows(
     order = np.lexsort((flow_fingerprint(used), -window_bytes))
     keys = tuple(flow_keys[number] for number in used[order].tolist())
     host = topology.host_by_address
-    bytes_by_class = np.bincount(classes, window_bytes, minlength=len(FlowClass))
+    # Summed in the order shown: in any other the last bit would depend on which flow came first.
+    bytes_by_class = np.bincount(classes[order], window_bytes[order], minlength=len(FlowClass))
     flows_by_class = np.bincount(classes, minlength=len(FlowClass)) + merged_flows
     merged = np.flatnonzero(samples.flow < 0)
     bytes_by_class += np.bincount(

@@ -36,6 +36,7 @@ class _Sightings:
     half_cables: dict[tuple[Port, str], None] = field(default_factory=dict)
     behind: dict[tuple[Port, str], None] = field(default_factory=dict)
     behind_switch: dict[tuple[str, str], None] = field(default_factory=dict)
+    ports: set[Port] = field(default_factory=set)
 
 
 def discover(
@@ -74,7 +75,7 @@ def discover(
         links.extend((*end, hub, f"to {place}") for place, end in enumerate(ends))
     for switch, address in seen.behind_switch:
         if (names[address], switch) not in wired:
-            links.append((names[address], None, switch, f"to {names[address]}"))
+            links.append((names[address], None, *_invented_port(seen, switch, f"to {names[address]}")))
     rates = {port: _standard_gbps(rate) for port, rate in rates_bytes_per_s.items()}
     return Topology(
         tuple(Host(names[address], address) for address in seen.addresses),
@@ -103,6 +104,7 @@ def _sighted(journeys: list[Journey]) -> _Sightings:
         told = [site for site in journey.path if site.switch is not None]
         for site in told:
             seen.switches[str(site.switch)] = None
+            seen.ports.update((str(site.switch), p) for p in (site.ingress_port, site.egress_port) if p)
         for address in (journey.src, journey.dst):
             seen.addresses[address] = None
         for site, after in pairwise(told):
@@ -131,12 +133,21 @@ def _behind(seen: _Sightings, switch: str, port: str | None, address: str) -> No
 
 def _host_names(seen: _Sightings) -> dict[str, str]:
     """A name per address: itself, unless a switch bears it."""
+    taken = {address: address for address in seen.addresses}
     return {
-        address: address
-        if address not in seen.switches
-        else _free_name(f"host {address}", seen.switches, {}, 0)
+        address: _free_name(f"host {address}", seen.switches, taken, 0)
+        if address in seen.switches
+        else address
         for address in seen.addresses
     }
+
+
+def _invented_port(seen: _Sightings, switch: str, wish: str) -> Port:
+    port = (switch, wish)
+    while port in seen.ports:
+        port = (switch, port[1] + "'")
+    seen.ports.add(port)
+    return port
 
 
 def _free_name(wish: str, switches: Mapping[str, None], names: Mapping[str, str], number: int) -> str:
@@ -160,7 +171,7 @@ def _join_half_cables(seen: _Sightings) -> None:
     for (here, there), ports in loose.items():
         back = loose.get((there, here), [])
         for place, port in enumerate(ports):
-            other = back[place] if place < len(back) else (there, f"to {here} {port[1]}")
+            other = back[place] if place < len(back) else _invented_port(seen, there, f"to {here} {port[1]}")
             one, two = sorted([port, other])
             seen.cables[one, two] = None
 
@@ -188,7 +199,13 @@ def _segments(seen: _Sightings) -> list[tuple[list[Port], list[str]]]:
         ports[root(port)].append(port)
     for port, address in seen.behind:
         addresses[root(port)][address] = None
-    return [(members, list(addresses[top])) for top, members in ports.items()]
+    # A report that lost its last hops seems to put its receiver behind a cable between switches; where the
+    # host is seen at a port of its own elsewhere, that place is the true one.
+    direct = {address for top in ports if len(ports[top]) == 1 for address in addresses[top]}
+    return [
+        (members, [address for address in addresses[top] if len(members) == 1 or address not in direct])
+        for top, members in ports.items()
+    ]
 
 
 def _standard_gbps(rate_bytes_per_s: float) -> float:

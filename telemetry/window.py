@@ -7,7 +7,7 @@ Reads no clock (time is the reports' own) and does no I/O; must not import a dec
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -22,6 +22,7 @@ from telemetry.report import MISSING_NS, ReportBatch, ReportProblem, take_rows
 from telemetry.samples import NEVER_NS, Samples, SampleStore, merged_flow, thinned, used_numbers
 from telemetry.settings import NS_PER_S, WindowSettings
 from telemetry.state import FlowClass, FlowKey, NetworkState, QueueRef
+from telemetry.tally import AddResult, WindowCounters
 from telemetry.timeline import Timeline, Verdict
 from telemetry.topology import Topology
 
@@ -30,41 +31,6 @@ __all__ = ["AddResult", "Window", "WindowCounters", "WindowSettings"]
 _EVICT_TO = 0.9
 _THIN_BACK = 0.25
 _MOST_NS = np.iinfo(np.int32).max
-
-
-@dataclass(frozen=True, slots=True)
-class AddResult:
-    """What became of one batch; ``accepted + rejected`` is its length, duplicates count as accepted.
-
-    ``errors`` has one entry a rejected report, by its position in the body as sent.
-    """
-
-    accepted: int
-    rejected: int
-    errors: tuple[ReportProblem, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WindowCounters:
-    """Totals since the window was made.
-
-    ``duplicates`` came twice and count once; ``too_old`` came after the window had passed; ``skewed`` were
-    too far away in time to believe; ``unknown_sites`` named a switch or port the declared topology lacks;
-    ``overflowed`` found no room for yet another path or queue; ``evicted`` flows were merged with others of
-    their class for want of room; ``thinned`` reports are stood for by others; ``negative_latencies`` are hops
-    that left before they came.
-    """
-
-    accepted: int = 0
-    rejected: int = 0
-    duplicates: int = 0
-    too_old: int = 0
-    skewed: int = 0
-    unknown_sites: int = 0
-    overflowed: int = 0
-    evicted: int = 0
-    thinned: int = 0
-    negative_latencies: int = 0
 
 
 class Window:
@@ -227,11 +193,14 @@ class Window:
         every = report_fingerprints(
             flow[batch.flow],
             batch.ts_ns,
+            batch.packet_bytes,
+            batch.sampling_rate,
             batch.hop_offset,
             site[batch.hop_site],
             batch.queue_bytes,
             batch.ingress_ns,
             batch.egress_ns,
+            batch.marked,
         )
         _, first = np.unique(every[rows], return_index=True)
         rows_once = rows[np.sort(first)]

@@ -21,7 +21,9 @@ Report = dict[str, Any]
 MakeReport = Callable[..., Report]
 
 
-def make_report(ts_ns: int = START_NS, src: str = "10.0.0.1", dst: str = "10.0.0.2", **changes: Any) -> Report:
+def make_report(
+    ts_ns: int = START_NS, src: str = "10.0.0.1", dst: str = "10.0.0.2", **changes: Any
+) -> Report:
     """One sound report; ``flow`` and ``hop`` are merged into its parts, other keys replace whole ones."""
     flow = {"src": src, "dst": dst, "sport": 10_000, "dport": 4791, "protocol": 17} | changes.pop("flow", {})
     hop = {

@@ -28,7 +28,7 @@ def steady(report: Make, n: int, *, first_ns: int = START_NS, step_ns: int = 10 
 
 
 def many_flows(n: int, *, first_ns: int, first_flow: int = 0, span_ns: int = S) -> ReportBatch:
-    """One report each of ``n`` flows between the same two hosts, 100 000 bytes each once sampling is undone."""
+    """One report each of ``n`` flows between two hosts, 100 000 bytes each once sampling is undone."""
     step = span_ns // n
     return ReportBatch(
         index=np.arange(n),
@@ -61,7 +61,9 @@ def test_an_empty_window_says_so() -> None:
         window.state()
 
 
-def test_bytes_and_throughput_have_the_sampling_undone(report: Make, batch: Batch, two_hosts: Topology) -> None:
+def test_bytes_and_throughput_have_the_sampling_undone(
+    report: Make, batch: Batch, two_hosts: Topology
+) -> None:
     window = Window(topology=two_hosts)
     result = window.add(batch(steady(report, 101)))
     assert (result.accepted, result.rejected, result.errors) == (101, 0, ())
@@ -241,7 +243,9 @@ def test_flows_beyond_the_limit_are_merged_and_no_byte_is_lost(
     elephant = [report(START_NS + n * MS, flow={"sport": 65_000}, sampling_rate=0.0001) for n in range(20)]
     window.add(batch(elephant))
     for number in range(20):
-        window.add(many_flows(400, first_ns=START_NS + number * 50 * MS, first_flow=400 * number, span_ns=50 * MS))
+        window.add(
+            many_flows(400, first_ns=START_NS + number * 50 * MS, first_flow=400 * number, span_ns=50 * MS)
+        )
     state = window.state()
     assert len(state.flows) <= 500
     assert state.flows.keys[0].sport == 65_000
@@ -259,7 +263,9 @@ def test_memory_stays_bounded_as_new_flows_keep_coming(two_hosts: Topology) -> N
     settings = WindowSettings(period_ns=S, n_periods=2, max_flows=1000, max_reports=5000)
     window = Window(settings, two_hosts)
     for number in range(60):
-        window.add(many_flows(2000, first_ns=START_NS + number * S // 2, first_flow=2000 * number, span_ns=S // 2))
+        window.add(
+            many_flows(2000, first_ns=START_NS + number * S // 2, first_flow=2000 * number, span_ns=S // 2)
+        )
         assert len(window) <= 5000
         assert len(window.state().flows) <= 1000
     assert window.counters.thinned > 0
@@ -324,7 +330,9 @@ def test_paths_groups_and_classes(report: Make, batch: Batch) -> None:
 
 def test_a_flow_that_changes_path_is_shown_on_the_one_that_carried_more(report: Make, batch: Batch) -> None:
     window = Window()
-    moved = [report(START_NS + n, hop={"egress_port": "Ethernet2" if n < 3 else "Ethernet5"}) for n in range(10)]
+    moved = [
+        report(START_NS + n, hop={"egress_port": "Ethernet2" if n < 3 else "Ethernet5"}) for n in range(10)
+    ]
     window.add(batch(moved))
     state = window.state()
     assert state.paths[state.flows.path[0]][0].port == "Ethernet5"

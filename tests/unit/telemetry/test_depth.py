@@ -1,0 +1,97 @@
+"""Depth as a time average, from packets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from telemetry.depth import HopRows, queue_states, service_rates
+from telemetry.state import QueueRef
+
+QUEUES = [QueueRef("s", "a", 0), QueueRef("s", "b", 0)]
+
+
+def hops(
+    depth: list[float],
+    *,
+    ts_ns: list[int] | None = None,
+    queue: list[int] | None = None,
+    true_bytes: float = 1e6,
+    residence_ns: list[int] | None = None,
+    marked: list[int] | None = None,
+) -> HopRows:
+    n = len(depth)
+    return HopRows(
+        queue=np.array(queue or [0] * n, np.int32),
+        ts_ns=np.array(ts_ns if ts_ns is not None else range(n), np.int64),
+        true_bytes=np.full(n, true_bytes),
+        true_packets=np.full(n, true_bytes / 1000),
+        stands_for=np.ones(n, np.int32),
+        queue_bytes=np.array(depth, np.float64),
+        residence_ns=np.array(residence_ns or [-1] * n, np.int32),
+        marked=np.array(marked or [-1] * n, np.int8),
+    )
+
+
+def test_idle_time_counts_as_empty() -> None:
+    # Ten samples of 1 MB at 1 GB/s keep the port busy 10 ms of 40.
+    (state,) = queue_states(hops([4000.0] * 10), QUEUES[:1], {0: 1e9}, 0.04)
+    assert state.depth_mean_bytes == pytest.approx(1000)
+    assert state.depth_p99_bytes == 4000
+    assert state.depth_max_bytes == 4000
+    assert state.throughput_bytes_per_s == pytest.approx(250e6)
+    assert state.marked_ratio is None
+
+
+def test_the_percentile_is_of_time_not_of_packets() -> None:
+    deep_for_half_a_percent = queue_states(hops([9000.0] + [10.0] * 199), QUEUES[:1], {0: 1e9}, 0.2)[0]
+    assert deep_for_half_a_percent.depth_p99_bytes == 10
+    for_two_percent = queue_states(hops([9000.0] * 4 + [10.0] * 196), QUEUES[:1], {0: 1e9}, 0.2)[0]
+    assert for_two_percent.depth_p99_bytes == 9000
+    hardly_used = queue_states(hops([9000.0]), QUEUES[:1], {0: 1e9}, 1.0)[0]
+    assert hardly_used.depth_p99_bytes == 0
+
+
+def test_more_samples_than_time_are_scaled_to_fit() -> None:
+    (state,) = queue_states(hops([100.0] * 60 + [300.0] * 60), QUEUES[:1], {0: 1e9}, 0.1)
+    assert state.depth_mean_bytes == pytest.approx(200)
+
+
+def test_packets_that_told_no_depth_are_stood_for_by_the_others() -> None:
+    nan = float("nan")
+    (state,) = queue_states(hops([4000.0, nan] * 5), QUEUES[:1], {0: 1e9}, 0.04)
+    assert state.depth_mean_bytes == pytest.approx(1000)
+    assert state.n_samples == 10
+    (silent,) = queue_states(hops([nan] * 3), QUEUES[:1], {0: 1e9}, 0.04)
+    assert silent.depth_mean_bytes == silent.depth_p99_bytes == silent.depth_max_bytes == 0
+    assert silent.throughput_bytes_per_s > 0
+
+
+def test_without_a_capacity_time_is_cut_into_bins() -> None:
+    # A sample every microsecond for 1 ms at 5000 bytes, then 9 ms of silence.
+    times = list(range(0, 1_000_000, 1000))
+    (state,) = queue_states(hops([5000.0] * 1000, ts_ns=times), QUEUES[:1], {}, 0.01)
+    assert state.capacity_bytes_per_s is None
+    assert state.depth_mean_bytes == pytest.approx(500, rel=0.02)
+    assert state.depth_p99_bytes == 5000
+
+
+def test_queues_do_not_mix_and_capacities_may_differ() -> None:
+    rows = hops([1000.0, 8000.0, 1000.0, 8000.0], queue=[0, 1, 0, 1], ts_ns=[0, 0, 500, 1_000_000])
+    first, second = queue_states(rows, QUEUES, {0: 1e9}, 0.01)
+    assert first.depth_mean_bytes == pytest.approx(200)
+    assert first.capacity_bytes_per_s == 1e9
+    assert second.capacity_bytes_per_s is None
+    assert second.depth_max_bytes == 8000
+
+
+def test_marks_are_counted_over_the_packets_that_say() -> None:
+    (state,) = queue_states(hops([0.0] * 5, marked=[1, 0, 0, 0, -1]), QUEUES[:1], {0: 1e9}, 1.0)
+    assert state.marked_ratio == pytest.approx(0.25)
+
+
+def test_the_rate_of_a_port_shows_in_how_long_deep_packets_stay() -> None:
+    depth = [50_000.0] * 20 + [100.0] * 20
+    stay = [4000] * 20 + [1] * 20
+    assert service_rates(hops(depth, residence_ns=stay), 2) == {0: pytest.approx(12.5e9)}
+    assert service_rates(hops(depth[:5], residence_ns=stay[:5]), 2) == {}

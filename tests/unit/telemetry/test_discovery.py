@@ -1,0 +1,102 @@
+"""Fabrics rebuilt from hops."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from telemetry.discovery import Journey, discover
+from telemetry.report import HopSite
+from telemetry.topology import Topology
+
+
+def site(switch: str | None, ingress: str | None, egress: str | None) -> HopSite:
+    return HopSite(switch, ingress, egress, 3)
+
+
+def built(*journeys: Journey, rates: dict[tuple[str, str], float] | None = None) -> Topology:
+    return discover(journeys, rates_bytes_per_s=rates or {}, default_rate_gbps=100, default_delay_us=1)
+
+
+def route(topology: Topology, src: str, dst: str, flow: int = 0) -> list[tuple[str, str | None]]:
+    return [(topology.ports[p].node, topology.ports[p].port) for p in topology.path(src, dst, flow)]
+
+
+LEAF_SPINE = [
+    Journey("A", "B", (site("l1", "1", "9"), site("s1", "1", "2"), site("l2", "9", "1"))),
+    Journey("A", "B", (site("l1", "1", "8"), site("s2", "1", "2"), site("l2", "8", "1"))),
+    Journey("C", "A", (site("l1", "2", "1"),)),
+]
+
+
+def test_switches_cables_and_hosts_are_found() -> None:
+    topology = built(*LEAF_SPINE)
+    assert set(topology.switches) == {"l1", "l2", "s1", "s2"}
+    assert {host.name for host in topology.hosts} == {"A", "B", "C"}
+    assert len(topology.links) == 7
+    assert {link.rate_gbps for link in topology.links} == {100}
+    taken = {tuple(route(topology, "A", "B", flow)) for flow in range(64)}
+    assert taken == {
+        (("A", None), ("l1", "9"), ("s1", "2"), ("l2", "1")),
+        (("A", None), ("l1", "8"), ("s2", "2"), ("l2", "1")),
+    }
+    assert route(topology, "B", "C")[-1] == ("l1", "2")
+
+
+def test_the_order_of_journeys_does_not_matter() -> None:
+    shuffled = LEAF_SPINE.copy()
+    random.Random(4).shuffle(shuffled)
+    assert built(*shuffled, *shuffled) == built(*LEAF_SPINE)
+
+
+def test_measured_rates_snap_to_standard_ones() -> None:
+    topology = built(*LEAF_SPINE, rates={("l1", "9"): 27e9, ("l2", "1"): 45e9})
+    rate = {(link.a, link.b): link.rate_gbps for link in topology.links}
+    assert sorted(rate.values()) == [100, 100, 100, 100, 100, 200, 400]
+
+
+def test_two_addresses_behind_one_port_share_an_unseen_switch() -> None:
+    topology = built(
+        Journey("A", "B", (site("s", "1", "2"),)),
+        Journey("C", "B", (site("s", "1", "2"),)),
+    )
+    assert "behind s 1" in topology.switches
+    assert route(topology, "C", "B")[1:] == [("behind s 1", route(topology, "C", "B")[1][1]), ("s", "2")]
+    assert len(route(topology, "A", "C")) == 2
+
+
+def test_ports_that_are_not_named_are_stood_in_for() -> None:
+    topology = built(
+        Journey("A", "B", (site("x", None, "2"), site("y", None, None))),
+        Journey("B", "A", (site("y", None, "7"), site("x", None, None))),
+    )
+    there, back = route(topology, "A", "B"), route(topology, "B", "A")
+    assert there[1] == ("x", "2")
+    assert back[1] == ("y", "7")
+    assert [node for node, _ in there] == ["A", "x", "y"]
+
+
+def test_hops_that_do_not_name_their_switch_leave_hosts_apart() -> None:
+    topology = built(Journey("A", "B", (site(None, "1", "2"),)))
+    assert topology.switches == ()
+    assert topology.links == ()
+
+
+def test_a_report_that_lost_its_last_hop_does_not_bend_the_fabric() -> None:
+    topology = built(*LEAF_SPINE, Journey("A", "B", (site("l1", "1", "9"),)))
+    assert topology == built(*LEAF_SPINE)
+
+
+def test_names_that_clash_are_told_apart() -> None:
+    topology = built(
+        Journey("x", "B", (site("x", "1", "to B"), site("y", "to x 1", None))),
+        Journey("x", "C", (site("x", "1", None), site("y", "to x 1", "to B"))),
+    )
+    assert len({host.name for host in topology.hosts} | set(topology.switches)) == 5
+    assert topology.host_by_address["x"] != "x"
+
+
+@pytest.mark.parametrize("path", [(), (site("s", None, None),), (site("s", "1", "1"),)])
+def test_odd_journeys_never_break_it(path: tuple[HopSite, ...]) -> None:
+    built(Journey("A", "A", path), Journey("A", "B", path))

@@ -1,0 +1,114 @@
+"""Declared topologies: read, checked, routed."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from telemetry.errors import TopologyError
+from telemetry.topology import flow_hash, topology_from_json
+
+DOCUMENT: dict[str, Any] = {
+    "hosts": [{"name": "h1", "ip": "10.0.0.1"}, {"name": "h2", "ip": "10.0.0.2"}, {"name": "h3"}],
+    "switches": [{"name": "l1"}, {"name": "l2"}, {"name": "s1"}, {"name": "s2"}],
+    "links": [
+        {"a": "h1", "b": "l1", "b_port": "1", "rate_gbps": 100, "delay_us": 1},
+        {"a": "h2", "b": "l2", "b_port": "1", "rate_gbps": 200, "delay_us": 2.5},
+        {"a": "l1", "a_port": "8", "b": "s1", "b_port": "1", "rate_gbps": 400, "delay_us": 1},
+        {"a": "l1", "a_port": "9", "b": "s2", "b_port": "1", "rate_gbps": 400, "delay_us": 1},
+        {"a": "l2", "a_port": "8", "b": "s1", "b_port": "2", "rate_gbps": 400, "delay_us": 1},
+        {"a": "l2", "a_port": "9", "b": "s2", "b_port": "2", "rate_gbps": 400, "delay_us": 1},
+    ],
+}
+
+
+def test_ports_are_both_ends_of_every_link() -> None:
+    topology = topology_from_json(DOCUMENT)
+    assert len(topology.ports) == 12
+    nic = topology.ports[topology.ports_of["h2"][0]]
+    assert (nic.port, nic.peer) == (None, "l2")
+    assert (nic.rate_bytes_per_s, nic.delay_s) == pytest.approx((25e9, 2.5e-6))
+    assert topology.ports[topology.port_index["l1", "8"]].peer == "s1"
+    assert topology.host_by_address["10.0.0.1"] == topology.host_by_address["h1"] == "h1"
+    assert topology.switch_names == {"l1", "l2", "s1", "s2"}
+
+
+def test_a_topology_survives_its_own_format() -> None:
+    topology = topology_from_json(DOCUMENT)
+    assert topology_from_json(topology.to_json()) == topology
+
+
+def test_equal_cost_paths_are_shared_out_and_each_flow_keeps_its_own() -> None:
+    topology = topology_from_json(DOCUMENT)
+    taken = [topology.path("10.0.0.1", "h2", flow_hash(n)) for n in range(200)]
+    assert {len(path) for path in taken} == {4}
+    spines = [topology.ports[path[1]].peer for path in taken]
+    assert 60 < spines.count("s1") < 140
+    assert taken == [topology.path("h1", "10.0.0.2", flow_hash(n)) for n in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("src", "dst", "said"),
+    [
+        ("h1", "h9", "flow end 'h9'"),
+        ("h1", "10.0.0.1", "a flow from 'h1' to itself"),
+        ("h1", "h3", "no path from 'h1' to 'h3'"),
+        ("h3", "h1", "no path from 'h3' to 'h1'"),
+    ],
+)
+def test_what_cannot_be_routed_is_named(src: str, dst: str, said: str) -> None:
+    with pytest.raises(TopologyError, match=said):
+        topology_from_json(DOCUMENT).path(src, dst, 0)
+
+
+def test_hosts_do_not_forward() -> None:
+    through_a_host = {
+        "hosts": [{"name": "a"}, {"name": "b"}, {"name": "c"}],
+        "switches": [],
+        "links": [
+            {"a": "a", "b": "b", "rate_gbps": 1, "delay_us": 0},
+            {"a": "b", "b": "c", "rate_gbps": 1, "delay_us": 0},
+        ],
+    }
+    topology = topology_from_json(through_a_host)
+    assert len(topology.path("a", "b", 0)) == 1
+    with pytest.raises(TopologyError, match="hosts do not forward"):
+        topology.path("a", "c", 0)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        (("links", 0, "a"), "h9", r"links\[0\]: received end 'h9'"),
+        (("links", 0, "b_port"), None, r"links\[0\]: received no port on switch 'l1'"),
+        (("links", 3, "a_port"), "8", r"links\[3\]: received port '8' of 'l1', already in links\[2\]"),
+        (("links", 0, "rate_gbps"), 0, "rate_gbps 0"),
+        (("links", 0, "rate_gbps"), "fast", "links\\[0\\] rate_gbps: received 'fast'"),
+        (("links", 0, "delay_us"), -1, "delay_us -1"),
+        (("links", 0, "b"), "h1", "both ends on 'h1'"),
+        (("hosts", 1, "name"), "h1", "host 'h1' twice"),
+        (("hosts", 1, "name"), "", "hosts\\[1\\] name: received ''"),
+        (("hosts", 1, "ip"), "10.0.0.1", "address 10.0.0.1 on 'h2' and 'h1'"),
+        (("switches", 0, "name"), "h1", "switch 'h1' twice"),
+        (("switches",), None, "switches: received nothing"),
+        (("links", 2), "l1-s1", "links\\[2\\]: received str"),
+        (("ports",), [], "key 'ports'"),
+    ],
+)
+def test_a_mistake_is_named_with_its_place(place: tuple[Any, ...], value: Any, said: str) -> None:
+    document = copy.deepcopy(DOCUMENT)
+    inner: Any = document
+    for step in place[:-1]:
+        inner = inner[step]
+    inner[place[-1]] = value
+    with pytest.raises(TopologyError, match=said) as caught:
+        topology_from_json(document)
+    assert caught.value.rule
+    assert caught.value.remedy
+
+
+def test_a_topology_is_an_object() -> None:
+    with pytest.raises(TopologyError, match="it must be a JSON object"):
+        topology_from_json([1])
