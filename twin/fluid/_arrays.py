@@ -82,5 +82,5 @@ class Buffers(NamedTuple):
     tally: Floats  # [TALLY_ROWS · LANES]
     scratch: Floats  # [SCRATCH_ROWS · LANES]
     histogram: NDArray[np.int32]  # [lane, bin]
-    trace: NDArray[np.float32]  # [step, monitored, lane]; no steps: none kept
+    trace: Floats  # [step, monitored, lane]; no steps: none kept
     finish: Floats  # [group, lane], s

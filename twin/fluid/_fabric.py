@@ -1,8 +1,8 @@
 """What happens between senders and receivers in a step: NICs, ports, loss, PFC; floats and arrays only.
 
 Must import nothing but numba, numpy and its neighbours. Everything is an amount of packets per step, so what
-leaves one place arrives in the next and nothing is lost to rounding. Loops are short and touch few arrays: LLVM
-gives up vectorising where it would have to prove that many do not overlap.
+leaves one place arrives in the next and nothing is lost to rounding. Loops are short and touch few arrays:
+LLVM gives up vectorising where it would have to prove that many do not overlap.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from twin.fluid._layout import (
     CARRIED,
     CURRENT,
     DELIVERED,
+    ENTERED,
+    GONE,
     HELD,
     HISTOGRAM_BINS,
     HISTOGRAM_FIRST,
@@ -123,9 +125,9 @@ def serve(
 ) -> None:
     """Equation (4) for one port over a step: what was there and came, less what left.
 
-    ``capacity`` packets fit a step, ``acks`` of them a packet that ``reverse`` carried. Row W1 holds the room for
-    what stays (``fit``); what does not fit is left in W1, what was marked among what left in W2. A queue at its
-    limit drains again as soon as less comes than leaves.
+    ``capacity`` packets fit a step, ``acks`` of them a packet that ``reverse`` carried. Row W1 holds the room
+    for what stays (``fit``); what does not fit is left in W1, what was marked among what left in W2. A queue
+    at its limit drains again as soon as less comes than leaves.
     """
     for k in range(lanes):
         room = capacity - acks * senders[reverse, CARRIED + k]
@@ -138,6 +140,8 @@ def serve(
         over = 1.0 / (work + TINY)
         ports[port, KEPT + k] = kept * over
         ports[port, PASSED + k] = served * over
+        ports[port, ENTERED + k] += kept + served - ports[port, QUEUE + k]
+        ports[port, GONE + k] += served
         ports[port, QUEUE + k] = kept
         ports[port, ARRIVED + k] = 0.0
         scratch[W0 + k] = served
@@ -168,9 +172,13 @@ def count_step(lanes: int, tally: Floats, scratch: Floats, last_hop: float) -> N
 
 @kernel
 def pass_on(
-    lanes: int, content: Floats, at: int, source: Floats, from_: int, row: int, count: float, ports: Floats, port: int
+    lanes: int, content: Floats, at: int, source: Floats, from_: int, row: int, count: float, ports: Floats,
+    port: int
 ) -> None:  # fmt: skip
-    """A group's packets through one port, mixed evenly with the others' there: what waits and what went on."""
+    """A group's packets through one port, mixed evenly with the others' there.
+
+    What waits and what went on.
+    """
     for k in range(lanes):
         content[at, WAITING + k] += count * source[from_, row + k]
     for k in range(lanes):
@@ -218,7 +226,10 @@ def observe(
     words: NDArray[np.uint32],
     unit: float,
 ) -> None:
-    """One monitored queue into sum, peak and histogram; ``unit`` bytes a packet, ``words`` the bits of ``single``."""
+    """One monitored queue into sum, peak and histogram.
+
+    ``unit`` bytes a packet, ``words`` the bits of ``single``.
+    """
     for k in range(lanes):
         queue = ports[port, QUEUE + k]
         ports[port, QUEUE_SUM + k] += queue

@@ -2,9 +2,9 @@
 
 Floats and arrays only; must import nothing but numba, numpy and the kernels' neighbours.
 
-Row n of a ring holds time n·dt; its length is a power of two, so that an index wraps with a mask. Between rows
-values are linear, which is second order, like the scheme. ``now`` is the step being computed: rows up to now − 1
-are there, so no delay is shorter than a step.
+Row n of a ring holds time n·dt; its length is a power of two, so that an index wraps with a mask. Between
+rows values are linear, which is second order, like the scheme. ``now`` is the step being computed: rows up to
+now − 1 are there, so no delay is shorter than a step.
 """
 
 from __future__ import annotations
@@ -12,13 +12,18 @@ from __future__ import annotations
 from twin.fluid._arrays import Floats
 from twin.fluid._layout import (
     DELAY,
+    ENTERED,
+    GONE,
+    HEAD,
     LOG,
     MARK,
     NO_MARK,
+    PAST_ENTERED,
     PAST_LOG,
     PAST_MARK,
-    PAST_QUEUE,
-    QUEUE,
+    PAST_WAIT,
+    TINY,
+    WAIT,
     L,
     P,
     R,
@@ -28,11 +33,34 @@ from twin.fluid._math import kernel
 
 @kernel
 def remember(lanes: int, ports: Floats, port: int, rings: Floats, row: int) -> None:
-    """A port's queue, p and −log(1 − p) into its ring."""
+    """A port's wait, p and −log(1 − p) into its ring."""
     for k in range(lanes):
-        rings[row, PAST_QUEUE + k] = ports[port, QUEUE + k]
+        rings[row, PAST_WAIT + k] = ports[port, WAIT + k]
         rings[row, PAST_MARK + k] = ports[port, MARK + k]
         rings[row, PAST_LOG + k] = ports[port, LOG + k]
+
+
+@kernel
+def head_of_line(
+    lanes: int, ports: Floats, port: int, rings: Floats, base: int, mask: int, now: int, longest: int
+) -> None:
+    """How long what leaves a port now has waited: since as much had come as has left by now.
+
+    The queue seen now would say how long what comes now will wait, far too long while a queue builds up.
+    """
+    for k in range(lanes):
+        rings[base + (now & mask), PAST_ENTERED + k] = ports[port, ENTERED + k]
+    for k in range(lanes):
+        gone = ports[port, GONE + k]
+        step = max(int(ports[port, HEAD + k]), now - longest)
+        while step < now and rings[base + ((step + 1) & mask), PAST_ENTERED + k] <= gone:
+            step += 1
+        ports[port, HEAD + k] = step
+        before = rings[base + (step & mask), PAST_ENTERED + k]
+        after = rings[base + (min(step + 1, now) & mask), PAST_ENTERED + k]
+        part = (gone - before) / (after - before + TINY)
+        part = 0.0 if part < 0.0 else part
+        ports[port, WAIT + k] = now - (step + part)
 
 
 @kernel
@@ -78,11 +106,10 @@ def add_last_port(
     mask: int,
     now: int,
     delay: float,
-    per_packet: float,
 ) -> None:
     """The port nearest the receiver, ``delay`` steps back for every lane; its wait joins the lanes' delay.
 
-    ``base`` is the port's first ring row, ``per_packet`` the time a packet takes there, in steps.
+    ``base`` is the port's first ring row.
     """
     back = min(delay, float(now))
     whole = int(back)
@@ -94,8 +121,8 @@ def add_last_port(
         scratch[P + k] = p + part * (rings[far, PAST_MARK + k] - p)
         log = rings[near, PAST_LOG + k]
         scratch[L + k] = log + part * (rings[far, PAST_LOG + k] - log)
-        queue = rings[near, PAST_QUEUE + k]
-        scratch[DELAY + k] = delay + (queue + part * (rings[far, PAST_QUEUE + k] - queue)) * per_packet
+        wait = rings[near, PAST_WAIT + k]
+        scratch[DELAY + k] = delay + wait + part * (rings[far, PAST_WAIT + k] - wait)
 
 
 @kernel
@@ -107,7 +134,6 @@ def add_earlier_port(
     mask: int,
     now: int,
     longest: int,
-    per_packet: float,
 ) -> None:
     """A port further up the path, each lane at its own delay; its wait joins the lanes' delay."""
     limit = float(min(now, longest))
@@ -124,16 +150,18 @@ def add_earlier_port(
         scratch[P + k] = p + e - p * e
         log = rings[near, PAST_LOG + k]
         scratch[L + k] += log + part * (rings[far, PAST_LOG + k] - log)
-        queue = rings[near, PAST_QUEUE + k]
-        queue += part * (rings[far, PAST_QUEUE + k] - queue)
-        scratch[DELAY + k] = delay + queue * per_packet
+        wait = rings[near, PAST_WAIT + k]
+        scratch[DELAY + k] = delay + wait + part * (rings[far, PAST_WAIT + k] - wait)
 
 
 @kernel
 def delayed_rate(
     lanes: int, scratch: Floats, rates: Floats, base: int, mask: int, now: int, age: int, longest: int
 ) -> None:
-    """The sender's rate each lane's delay ago, never before its start; lanes without feedback yet see no mark."""
+    """The sender's rate each lane's delay ago, never before its start.
+
+    Lanes without feedback yet see no mark.
+    """
     limit = float(min(age, longest))
     for k in range(lanes):
         delay = scratch[DELAY + k]

@@ -1,7 +1,8 @@
 """The DCQCN delay differential equations for one sender and one port, all candidates at once.
 
-Floats and arrays only; must import nothing but numba, numpy and its neighbours. Zhu et al., "ECN or Delay", CoNEXT
-2016, figure 6 and equations (3) to (7); DCQCN, SIGCOMM 2015. Packets of one MTU on the wire, and seconds.
+Floats and arrays only; must import nothing but numba, numpy and its neighbours. Zhu et al., "ECN or Delay",
+CoNEXT 2016, figure 6 and equations (3) to (7); DCQCN, SIGCOMM 2015. Packets of one MTU on the wire, and
+seconds.
 
     q      queue of a port                     R_C, R_T  current and target rate of a sender
     p      marking probability, (3)            α         its reduction factor
@@ -93,7 +94,8 @@ def feedback_terms(lanes: int, sender: Sender, scratch: Floats) -> None:
     """The delayed factors of (5) to (7), rows FRESH, from rows P, L, R.
 
     p/((1−p)^{−n}−1) = p/expm1(nL) and (1−p)^{Fn} = (1 + expm1(nL))^{−F}: one exponential for both. The
-    exponentials have a loop of their own, short enough for the processor to overlap several of their long chains.
+    exponentials have a loop of their own, short enough for the processor to overlap several of their long
+    chains.
     """
     tau, tau_prime, timer = sender.cnp_interval, sender.alpha_timer, sender.increase_timer
     counter = sender.byte_counter

@@ -1,10 +1,10 @@
 """Where things lie in the kernels' arrays; plain numbers, must import nothing.
 
-Every quantity is a *row* of ``LANES`` float64, one lane a candidate watermark; the rows of one sender, port or
-flow group lie one after the other. Row distances are compile-time constants, so LLVM knows that rows never
+Every quantity is a *row* of ``LANES`` float64, one lane a candidate watermark; the rows of one sender, port
+or flow group lie one after the other. Row distances are compile-time constants, so LLVM knows that rows never
 overlap; the number of lanes reaches the loops as a variable, or it would unroll them instead of vectorising.
-A batch is cut into blocks of ``LANES``; lanes left over repeat the last candidate, so that a candidate alone and
-in a batch runs through the same instructions.
+A batch is cut into blocks of ``LANES``; lanes left over repeat the last candidate, so that a candidate alone
+and in a batch runs through the same instructions.
 """
 
 from __future__ import annotations
@@ -50,7 +50,11 @@ PASSED: Final = 3 * LANES  # share that leaves
 MARK: Final = 4 * LANES  # p(queue)
 LOG: Final = 5 * LANES  # −log(1 − p)
 QUEUE_SUM: Final = 6 * LANES
-PORT_ROWS: Final = 7
+ENTERED: Final = 7 * LANES  # packets taken in since the start
+GONE: Final = 8 * LANES  # packets that left since the start
+HEAD: Final = 9 * LANES  # the step before which all that came has left
+WAIT: Final = 10 * LANES  # steps that what leaves now has waited
+PORT_ROWS: Final = 11
 
 # Rows of whatever sends into a switch: NICs first, then switch ports.
 LOAD: Final = 0
@@ -66,10 +70,11 @@ PASSED_ON: Final = 1 * LANES
 CONTENT_ROWS: Final = 2
 
 # A port's history.
-PAST_QUEUE: Final = 0
+PAST_WAIT: Final = 0
 PAST_MARK: Final = 1 * LANES
 PAST_LOG: Final = 2 * LANES
-HISTORY_ROWS: Final = 3
+PAST_ENTERED: Final = 3 * LANES
+HISTORY_ROWS: Final = 4
 RING_GAP: Final = 5  # rows between two rings, for the same reason as in HISTOGRAM_BINS
 
 # The candidates.
@@ -88,8 +93,8 @@ PEAK: Final = 4 * LANES
 NOT_FINITE: Final = 5 * LANES  # 0, or NaN once a lane has left the numbers
 TALLY_ROWS: Final = 6
 
-# Marking is kept in [NO_MARK, SURE_MARK]: at the floor p/expm1(−BL) is 1/B to 12 digits without a special case,
-# at the ceiling (1−p)^n is 0 for any n that matters while its logarithm stays finite.
+# Marking is kept in [NO_MARK, SURE_MARK]: at the floor p/expm1(−BL) is 1/B to 12 digits without a special
+# case, at the ceiling (1−p)^n is 0 for any n that matters while its logarithm stays finite.
 NO_MARK: Final = 1e-12
 SURE_MARK: Final = 1.0 - 2.0**-40
 # Packets a second: below it R p/expm1(−TRL) no longer changes, and 0/0 never appears.
@@ -99,5 +104,6 @@ TINY: Final = 1e-300  # what keeps 0/0 of an empty port at 0
 # Queue histogram: bins of the float32 word's top bits, 128 a doubling, over queue + 1 bytes.
 HISTOGRAM_SHIFT: Final = 16
 HISTOGRAM_FIRST: Final = 0x3F800000 >> HISTOGRAM_SHIFT  # the word of 1.0
-# 32 doublings, and a few more so that lanes do not lie a power of two apart and push each other out of the cache.
+# 32 doublings, and a few more so that lanes do not lie a power of two apart and push each other out of the
+# cache.
 HISTOGRAM_BINS: Final = 32 * 128 + 16

@@ -1,7 +1,7 @@
 """Branch-free exp and log for the kernels' lanes; floats only, must import nothing but numba and numpy.
 
-LLVM vectorises neither ``math.expm1`` nor ``math.log1p`` (they are calls), and these two are most of a step. See
-docs/adr/0003-fluid-scheme.md for the error budget.
+LLVM vectorises neither ``math.expm1`` nor ``math.log1p`` (they are calls), and these two are most of a step.
+See docs/adr/0003-fluid-scheme.md for the error budget.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-# Division by 0 gives inf as in NumPy: a branch that raises would keep LLVM from vectorising. FMA is the one liberty
-# taken with the arithmetic; NaN must survive, it is how a diverged candidate shows.
+# Division by 0 gives inf as in NumPy: a branch that raises would keep LLVM from vectorising. FMA is the one
+# liberty taken with the arithmetic; NaN must survive, it is how a diverged candidate shows.
 kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
 # The loop that calls them all; itself called from Python.
 entry = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
@@ -19,7 +19,8 @@ MOST_FAST_RECOVERY = 31
 EXPONENT_CAP = 32.0  # beyond it 1 − exp(−x) is 1 and 1/expm1(x) is 0 to 14 digits
 _SCALE = 1.0 / 128.0  # seven doublings below
 
-# log: bits of √½, so that the mantissa lands in [√½, √2), and an exponent bias that keeps the shifted word positive.
+# log: bits of √½, so that the mantissa lands in [√½, √2), and an exponent bias that keeps the shifted word
+# positive.
 _ROOT_HALF = np.uint64(0x3FE6A09E667F3BCD)
 _BIAS = np.uint64(1024 << 52)
 _MANTISSA = np.uint64((1 << 52) - 1)
@@ -33,7 +34,8 @@ _LN2 = 0.6931471805599453
 def expm1_positive(x: float) -> float:
     """exp(x) − 1 for x ≥ 0, cut off at x = 32; relative error below 1e-13 + 4e-14·x.
 
-    Taylor to degree 9 on x/128 ≤ 1/4, then seven times expm1(2y) = s(s + 2), which keeps the digits of a small x.
+    Taylor to degree 9 on x/128 ≤ 1/4, then seven times expm1(2y) = s(s + 2), which keeps the digits of a
+    small x.
     """
     capped = EXPONENT_CAP if x > EXPONENT_CAP else x
     y = capped * _SCALE
@@ -86,7 +88,10 @@ def log_one_minus(p: float, rest: float, mantissa: float, exponent: float) -> fl
 
 @kernel
 def to_power(x: float, power: int) -> float:
-    """x to a whole power from 0 to 31, by squaring; selects, not branches, so that a loop of it vectorises."""
+    """x to a whole power from 0 to 31, by squaring.
+
+    Selects, not branches, so that a loop of it vectorises.
+    """
     x2 = x * x
     x4 = x2 * x2
     x8 = x4 * x4

@@ -45,7 +45,10 @@ class Problem:
 
 
 def build(scenario: Scenario, step_s: float | None) -> Problem:
-    """The scenario in kernel units. Raises ``ScenarioError`` for a path without a switch, ``ParameterError`` for a bad step."""
+    """The scenario in kernel units.
+
+    Raises ``ScenarioError`` for a path without a switch, ``ParameterError`` for a bad step.
+    """
     packet = float(scenario.packet_wire_bytes)
     paths = [scenario.flows.path(flow) for flow in range(len(scenario.flows))]
     _check_paths(scenario, paths)
@@ -97,7 +100,7 @@ def _check_paths(scenario: Scenario, paths: Sequence[tuple[int, ...]]) -> None:
     for flow, path in enumerate(paths):
         if len(path) < 2 or not scenario.is_nic[path[0]] or any(scenario.is_nic[list(path[1:])]):
             raise ScenarioError(
-                f"scenario {scenario.name!r} flow {flow} ({scenario.flows.src[flow]} to {scenario.flows.dst[flow]})",
+                f"scenario {scenario.name!r} flow {flow} from {scenario.flows.src[flow]}",
                 f"a path of {len(path)} ports",
                 "a path is the sender's NIC and at least one switch port",
                 "route the flow through a switch",
@@ -250,10 +253,11 @@ def _fabric(
 
 
 def _clock(scenario: Scenario, groups: Groups, fabric: Fabric, sender: Sender, step_s: float | None) -> Clock:
-    """The step: 5 µs where only the delay equations move, 1 µs where flows come and go or the delay moves too.
+    """The step: 5 µs where only the delay equations move, 1 µs where flows come and go or the delay moves
+    too.
 
-    Never coarser than a quarter of the sender's fastest time constant, and a whole fraction of a given delay, so
-    that delayed values fall on the grid.
+    Never coarser than a quarter of the sender's fastest time constant, and a whole fraction of a given delay,
+    so that delayed values fall on the grid.
     """
     delay = scenario.dcqcn.feedback_delay_s
     if step_s is None:

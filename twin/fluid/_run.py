@@ -1,8 +1,8 @@
 """The loop over time steps and live flow groups; floats and arrays only.
 
-Must import nothing but numba, numpy and its neighbours. A step: senders look back and move (Heun), NICs share,
-ports serve what came, packets move on one hop, switches pause. A hop takes one step; the rest of the way is in the
-feedback delay, as in the paper.
+Must import nothing but numba, numpy and its neighbours. A step: senders look back and move (Heun), NICs
+share, ports serve what came, packets move on one hop, switches pause. A hop takes one step; the rest of the
+way is in the feedback delay, as in the paper.
 """
 
 from __future__ import annotations
@@ -148,14 +148,10 @@ def run(
                     last = hop_count[group] - 1
                     e = hops[group, last]
                     base = min(max(round_trip[group] / step, 1.0), float(longest))
-                    per_packet = 1.0 / (capacity[nics + e] * step)
-                    history.add_last_port(lanes, scratch, rings, e * stride, mask, now, base, per_packet)
+                    history.add_last_port(lanes, scratch, rings, e * stride, mask, now, base)
                     for hop in range(last - 1, -1, -1):
                         e = hops[group, hop]
-                        per_packet = 1.0 / (capacity[nics + e] * step)
-                        history.add_earlier_port(
-                            lanes, scratch, rings, e * stride, mask, now, longest, per_packet
-                        )
+                        history.add_earlier_port(lanes, scratch, rings, e * stride, mask, now, longest)
                     age = now - begun[slot]
                     history.delayed_rate(lanes, scratch, rates, slot * stride, mask, now, age, longest)
                 feedback_terms(lanes, sender, scratch)
@@ -205,6 +201,8 @@ def run(
         for e in range(ports.shape[0]):
             wires.add_row(lanes, use, home[e], 0, ports, e, QUEUE, 1.0)
             mark_port(lanes, ports, e, candidates, scratch, words)
+            if clock.delay_steps == 0:
+                history.head_of_line(lanes, ports, e, rings, e * stride, mask, now, ring - 2)
             history.remember(lanes, ports, e, rings, e * stride + (now & mask))
         if track:
             for i in range(live_total):
@@ -230,7 +228,8 @@ def run(
             for s in range(senders.shape[0]):
                 if into[s] >= 0:
                     wires.pause(
-                        lanes, senders, s, links[s], use, into[s], pool[into[s]], fabric.resume, tally, counted * step
+                        lanes, senders, s, links[s], use, into[s], pool[into[s]], fabric.resume, tally,
+                        counted * step
                     )  # fmt: skip
         for m in range(monitored.size):
             e = monitored[m]
@@ -279,7 +278,8 @@ def finishing(
     duration: float,
     tail: float,
 ) -> float:
-    """Completion times of lanes whose last packet left in this step; the fewest packets left in any other lane.
+    """Completion times of lanes whose last packet left in this step; the fewest packets left in any other
+    lane.
 
     Completion = last packet sent + the queues now ahead of it + the way there and back. inf where no lane has
     packets left, or all have infinitely many.

@@ -1,6 +1,7 @@
 """The fluid engine: DCQCN's delay differential equations on a scenario, a batch of watermarks at a time.
 
-Checks, units and allocation; the arithmetic is in ``_kernels``. Must import nothing of telemetry, search or api.
+Checks, units and allocation; the arithmetic is in ``_kernels``. Must import nothing of telemetry, search or
+api.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from twin.errors import ParameterError, ScenarioError
 from twin.fluid._arrays import Buffers
 from twin.fluid._layout import (
     CANDIDATE_ROWS,
@@ -52,10 +54,11 @@ HISTORY_LIMIT_BYTES = 2_000_000_000
 
 
 class FluidEngine:
-    """Predicts by integrating the delay differential equations (design.md, engine 1); deterministic, ``seed`` unused.
+    """Predicts by integrating the delay differential equations (design.md, engine 1); deterministic, ``seed``
+    unused.
 
-    ``step_s`` None chooses the step (docs/adr/0003-fluid-scheme.md). The hyper increase and the choice of target
-    at a cut (``clamp_target_rate``) do not appear in the averaged equations.
+    ``step_s`` None chooses the step (docs/adr/0003-fluid-scheme.md). The hyper increase and the choice of
+    target at a cut (``clamp_target_rate``) do not appear in the averaged equations.
     """
 
     name = "fluid"
@@ -64,7 +67,10 @@ class FluidEngine:
         self._step_s = step_s
 
     def predict(self, scenario: Scenario, watermarks: Sequence[Watermark], *, seed: int) -> list[Prediction]:
-        """One prediction per watermark, in their order. Raises ``ScenarioError`` for what cannot be simulated."""
+        """One prediction per watermark, in their order.
+
+        Raises ``ScenarioError`` for what cannot be simulated.
+        """
         problem = build(scenario, self._step_s)
         predictions: list[Prediction] = []
         for first in range(0, len(watermarks), LANES):
@@ -78,9 +84,19 @@ class FluidEngine:
         self, scenario: Scenario, watermark: Watermark, *, seed: int, sample_s: float = 1e-5
     ) -> Trajectory:
         """Queues of the monitored ports every ``sample_s``, linear between steps."""
+        if not (np.isfinite(sample_s) and sample_s > 0):
+            raise ParameterError(
+                "trajectory sample_s", str(sample_s), "it must be above 0", "give such as 1e-5"
+            )
         problem = build(scenario, self._step_s)
         buffers = _allocate(problem, trace=True)
-        _run(problem, [watermark], buffers)
+        if not _run(problem, [watermark], buffers):
+            raise ScenarioError(
+                f"scenario {scenario.name!r} flows",
+                f"more than {len(buffers.slots)} flow groups at once",
+                "their histories must fit the memory the fluid engine allows itself",
+                "shorten the scenario or merge its flows",
+            )
         clock = problem.clock
         grid = np.arange(clock.steps + 1) * clock.step
         count = int(np.floor(scenario.duration_s / sample_s * (1 + 1e-12))) + 1
@@ -108,7 +124,7 @@ def _allocate(problem: Problem, *, trace: bool) -> Buffers:
         tally=np.zeros(TALLY_ROWS * LANES),
         scratch=np.zeros(SCRATCH_ROWS * LANES),
         histogram=np.zeros((LANES, HISTOGRAM_BINS), dtype=np.int32),
-        trace=np.zeros((clock.steps + 1 if trace else 0, len(problem.monitored), LANES), dtype=np.float32),
+        trace=np.zeros((clock.steps + 1 if trace else 0, len(problem.monitored), LANES)),
         finish=np.full((count, LANES), np.inf),
     )
 
