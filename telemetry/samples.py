@@ -96,6 +96,7 @@ class _Period:
         self.chunks: list[Samples] = []
         self.seen = SeenSet()
         self.rows = 0
+        self.newest_ns = NEVER_NS
 
 
 class SampleStore:
@@ -116,6 +117,8 @@ class SampleStore:
         period.chunks.append(samples)
         period.seen.add(samples.fingerprint)
         period.rows += len(samples)
+        if len(samples):
+            period.newest_ns = max(period.newest_ns, int(samples.ts_ns.max()))
         self.rows += len(samples)
         # Merging like sizes keeps the number of chunks logarithmic and each row copied a few times at most.
         while len(period.chunks) > 1 and len(period.chunks[-2]) < 2 * len(period.chunks[-1]):
@@ -126,6 +129,11 @@ class SampleStore:
         """Which fingerprints the period already holds."""
         period = self._periods.get(period_number)
         return np.zeros(len(fingerprints), np.bool_) if period is None else period.seen.contains(fingerprints)
+
+    def newest_ns(self, period_number: int) -> int | None:
+        """The newest timestamp in a period; None where it holds nothing."""
+        period = self._periods.get(period_number)
+        return None if period is None or not period.rows else period.newest_ns
 
     def pop(self, period_number: int) -> list[Samples]:
         """Remove a period and hand out what it held."""

@@ -143,11 +143,11 @@ class Window:
     def _span(self) -> tuple[int, int] | None:
         """Start and end (exclusive) of the window as far as reports reach."""
         last = self._timeline.end
-        newest = None if last is None else self._store.between(last, last)
-        if last is None or newest is None or self._first_ns is None:
+        newest_ns = None if last is None else self._store.newest_ns(last)
+        if last is None or newest_ns is None or self._first_ns is None:
             return None
         settings = self.settings
-        end_ns = int(newest.ts_ns.max()) + 1
+        end_ns = newest_ns + 1
         start_ns = settings.origin_ns + (last - settings.n_periods + 1) * settings.period_ns
         # A window just begun is as long as its reports reach; one report alone gets a millisecond.
         shortest = min(settings.period_ns, NS_PER_S // 1000)

@@ -344,3 +344,21 @@ def test_one_report_alone_makes_a_state(report: Make, batch: Batch) -> None:
     state = window.state()
     assert state.duration_s == pytest.approx(0.001)
     assert len(state.flows) == len(state.arrivals) == 1
+
+
+def test_a_flow_that_outlasts_the_window_is_persistent_from_its_start(report: Make, batch: Batch) -> None:
+    window = Window(WindowSettings(period_ns=S, n_periods=3))
+    window.add(batch(steady(report, 800)))
+    arrivals = window.state().arrivals
+    assert arrivals.wire_bytes.tolist() == [np.inf]
+    assert arrivals.start_s.tolist() == [0.0]
+
+
+def test_a_flow_that_began_and_ended_inside_the_window_is_finite(report: Make, batch: Batch) -> None:
+    window = Window(WindowSettings(period_ns=S, n_periods=3))
+    burst = [report(START_NS + S + n * 6400, src="10.0.0.9") for n in range(30)]
+    window.add(batch(steady(report, 200) + burst))
+    arrivals = window.state().arrivals
+    row = arrivals.src_host.index("10.0.0.9")
+    assert arrivals.wire_bytes[row] == pytest.approx(30 * 100_000)
+    assert arrivals.start_s[row] == pytest.approx(1.0, abs=1e-4)
