@@ -17,6 +17,7 @@ from twin.guard import (
     TelemetryArrived,
     WatermarkChanged,
     advance,
+    within_step,
 )
 from twin.recommendation import Recommendation
 from twin.watermark import Watermark
@@ -59,7 +60,8 @@ class Clearance:
         self._state, actions = advance(
             self._state, Recommended(now_s, answer.watermark, answer.incumbent, gain), self._settings
         )
-        staged = next((action.watermark for action in actions if isinstance(action, Issue)), answer.watermark)
+        issued = next((action.watermark for action in actions if isinstance(action, Issue)), None)
+        staged = issued or within_step(answer.incumbent, answer.watermark, self._settings.max_step)
         holds = tuple(action for action in actions if isinstance(action, Hold))
         if any(hold.reason is HoldReason.NO_CHANGE for hold in holds):
             return NOTHING_STAGED

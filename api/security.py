@@ -13,7 +13,6 @@ from fastapi import Request
 from api.errors import ForbiddenError, SettingsError, UnauthorizedError
 from api.settings import Scope, SecuritySettings
 
-LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -62,8 +61,11 @@ def requires(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
     """A dependency that admits callers holding ``scope`` and returns them."""
 
     async def admitted(request: Request) -> Caller:
+        security: SecuritySettings = request.app.state.settings.security
         refuse_cross_site(request)
-        caller = authenticate(request.app.state.settings.security, request.headers.get("authorization"))
+        if not security.tokens:
+            refuse_foreign_names(request)
+        caller = authenticate(security, request.headers.get("authorization"))
         if scope not in caller.scopes:
             raise ForbiddenError(
                 f"{request.method} {request.url.path}",
@@ -85,6 +87,18 @@ def refuse_cross_site(request: Request) -> None:
             f"a request from another site ({site})",
             "pages of other sites may not act here",
             "call it from this service's own page, or from a program",
+        )
+
+
+def refuse_foreign_names(request: Request) -> None:
+    """Stops a page whose own name somebody's DNS points at this machine (rebinding); only where no token guards."""
+    name = request.url.hostname or ""
+    if not is_loopback(name):
+        raise ForbiddenError(
+            "Host header",
+            repr(name),
+            "without a configured token the service answers to loopback names only",
+            "call it as 127.0.0.1 or localhost, or configure a token",
         )
 
 

@@ -1,0 +1,139 @@
+"""Who may call what, and the ways in that a browser must not open."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from hashlib import sha256
+
+import pytest
+
+from tests.integration.service import TOPOLOGY, Running, Wanted, manual, report, running
+
+pytestmark = pytest.mark.anyio
+
+SCOPES = ("telemetry", "read", "operate", "admin")
+CALLS = {
+    ("POST", "/v1/telemetry/int"): "telemetry",
+    ("GET", "/v1/topology"): "read",
+    ("PUT", "/v1/topology"): "admin",
+    ("GET", "/v1/state"): "read",
+    ("GET", "/v1/flows"): "read",
+    ("POST", "/v1/tune"): "operate",
+    ("GET", "/v1/recommendations"): "read",
+    ("GET", "/v1/recommendations/current"): "read",
+    ("GET", "/v1/recommendations/x"): "read",
+    ("POST", "/v1/recommendations/x/approve"): "operate",
+    ("POST", "/v1/recommendations/x/reject"): "operate",
+    ("POST", "/v1/whatif"): "read",
+    ("GET", "/v1/switches"): "read",
+    ("GET", "/v1/switches/x"): "read",
+    ("GET", "/v1/events"): "read",
+    ("GET", "/metrics"): "read",
+}
+OPEN = {"/", "/healthz", "/readyz", "/docs", "/openapi.json", "/assets/page.js"}
+TOKENS = [{"name": scope, "sha256": sha256(scope.encode()).hexdigest(), "scopes": [scope]} for scope in SCOPES]
+
+
+@pytest.fixture
+async def guarded() -> AsyncIterator[Running]:
+    async with running(Wanted(settings=manual(security={"tokens": TOKENS}))) as started:
+        yield started
+
+
+def test_the_table_of_calls_is_complete() -> None:
+    from api.app import create_app
+
+    paths = create_app(manual()).openapi()["paths"]
+    listed = {
+        (method.upper(), path.replace("{name}", "x").replace("{recommendation_id}", "x"))
+        for path, methods in paths.items()
+        for method in methods
+    }
+    assert listed == CALLS.keys() | {("GET", "/healthz"), ("GET", "/readyz")}
+
+
+@pytest.mark.parametrize(("call", "needed"), CALLS.items())
+async def test_each_call_asks_for_its_scope(guarded: Running, call: tuple[str, str], needed: str) -> None:
+    method, path = call
+    nobody = await guarded.client.request(method, path)
+    assert nobody.status_code == 401
+    assert nobody.headers["www-authenticate"] == "Bearer"
+    for scope in SCOPES:
+        if scope == needed and path == "/v1/events":
+            continue  # an endless answer; the end-to-end test reads it
+        answer = await guarded.client.request(method, path, headers={"Authorization": f"Bearer {scope}"})
+        assert (answer.status_code == 403) == (scope != needed), answer.text
+        if scope != needed:
+            assert f"scope {needed}" in answer.json()["rule"]
+
+
+@pytest.mark.parametrize("path", sorted(OPEN))
+async def test_the_page_health_and_docs_are_open(guarded: Running, path: str) -> None:
+    assert (await guarded.client.get(path)).status_code in (200, 503)
+
+
+async def test_a_token_with_several_scopes_does_several_things() -> None:
+    both = [{"name": "both", "sha256": sha256(b"b").hexdigest(), "scopes": ["telemetry", "admin"]}]
+    async with running(Wanted(settings=manual(security={"tokens": both}))) as here:
+        here.client.headers["Authorization"] = "Bearer b"
+        assert (await here.client.put("/v1/topology", json=TOPOLOGY)).status_code == 200
+        assert (await here.post_reports([report(0)]))["accepted"] == 1
+
+
+async def test_a_decision_carries_the_name_of_the_token(guarded: Running) -> None:
+    answer = await guarded.client.post("/v1/recommendations/x/approve", headers={"Authorization": "Bearer read"})
+    assert "token 'read' with scopes read" in answer.json()["received"]
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+async def test_another_sites_page_may_not_act(site: str) -> None:
+    async with running() as here:
+        answer = await here.client.post("/v1/tune", headers={"Sec-Fetch-Site": site})
+        assert answer.status_code == 403
+        assert (await here.client.post("/v1/tune", headers={"Sec-Fetch-Site": "same-origin"})).status_code == 409
+
+
+async def test_without_tokens_a_foreign_host_name_is_refused() -> None:
+    async with running() as here:
+        answer = await here.client.get("/v1/topology", headers={"Host": "rebound.example"})
+        assert answer.status_code == 403
+        assert answer.headers["content-type"] == "application/problem+json"
+        for host in ("localhost:8080", "127.0.0.1", "[::1]:8080"):
+            assert (await here.client.get("/v1/topology", headers={"Host": host})).status_code == 200
+
+
+async def test_paths_and_methods_nobody_serves_are_problems() -> None:
+    async with running() as here:
+        lost = await here.client.get("/v1/nothing")
+        assert lost.status_code == 404
+        assert "/docs" in lost.json()["rule"]
+        wrong = await here.client.delete("/v1/state")
+        assert wrong.status_code == 405
+        assert "GET" in wrong.json()["rule"]
+        for answer in (lost, wrong):
+            assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_an_error_of_our_own_is_a_500_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running() as here:
+
+        def explode() -> None:
+            raise RuntimeError("secret detail")
+
+        monkeypatch.setattr(here.service.store, "current", explode)
+        answer = await here.client.get("/v1/recommendations/current")
+        assert answer.status_code == 500
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert "secret detail" not in answer.text
+        assert "Traceback" not in answer.text
+        assert (await here.client.get("/healthz")).json()["status"] == "ok"
+
+
+async def test_the_page_loads_nothing_from_elsewhere() -> None:
+    async with running() as here:
+        page = await here.client.get("/")
+        assert "default-src 'self'" in page.headers["content-security-policy"]
+        scripts = [(await here.client.get(f"/assets/{name}")) for name in ("page.js", "charts.js", "format.js", "page.css")]
+        for answer in (page, *scripts):
+            assert answer.status_code == 200
+            assert "https://" not in answer.text

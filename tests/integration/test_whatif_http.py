@@ -1,0 +1,98 @@
+"""``/v1/whatif``: predictions for watermarks the caller names, on the state now or on a scenario given inline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.service import Running, running, traffic
+
+pytestmark = pytest.mark.anyio
+
+MARKS = [
+    {"kmin_bytes": 5_000, "kmax_bytes": 50_000, "pmax": 0.1},
+    {"kmin_bytes": 500_000, "kmax_bytes": 2_000_000, "pmax": 0.1, "comment": "ignored"},
+]
+FLOWS = [{"src": "h0", "dst": "h2", "bytes": None, "start_s": 0.0}, {"src": "h1", "dst": "h2", "bytes": 50_000, "start_s": 1e-5}]
+
+
+@pytest.fixture
+async def here() -> AsyncIterator[Running]:
+    async with running() as started:
+        yield started
+
+
+@pytest.fixture
+def scenario(example: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((example / "scenario.json").read_text("utf-8"))
+    del document["flows_csv"]
+    return document | {"flows": FLOWS, "duration_s": 5e-4, "window_s": [0, 5e-4]}
+
+
+async def test_watermarks_are_predicted_on_the_state_now(here: Running) -> None:
+    await here.post_reports(traffic())
+    answer = await here.client.post("/v1/whatif", json={"watermarks": MARKS, "seed": 3})
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert (found["engine"], found["seed"]) == ("replay", 3)
+    assert [one["kmin_bytes"] for one in found["results"]] == [5_000, 500_000]
+    assert all(one["status"] == "ok" and one["queue_mean_bytes"] >= 0 for one in found["results"])
+
+
+async def test_watermarks_are_predicted_on_a_scenario_given_inline(here: Running, scenario: dict[str, Any]) -> None:
+    answer = await here.client.post("/v1/whatif", json={"watermarks": MARKS, "scenario": scenario, "engine": "fluid"})
+    assert answer.status_code == 200, answer.text
+    low, high = answer.json()["results"]
+    assert answer.json()["scenario"] == scenario["name"]
+    assert low["queue_mean_bytes"] < high["queue_mean_bytes"]
+
+
+async def test_an_empty_window_is_a_409(here: Running) -> None:
+    answer = await here.client.post("/v1/whatif", json={"watermarks": MARKS})
+    assert answer.status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "says"),
+    [
+        ({"watermarks": []}, 422, "watermarks"),
+        ({}, 422, "watermarks"),
+        ({"watermarks": [{"kmin_bytes": 5, "kmax_bytes": 5, "pmax": 0.1}]}, 422, "Kmin must be below Kmax"),
+        ({"watermarks": [{"kmin_bytes": 5, "kmax_bytes": 9, "pmax": 0}]}, 422, "(0, 1]"),
+        ({"watermarks": [{"kmin_bytes": -5, "kmax_bytes": 9, "pmax": 0.1}]}, 422, "negative"),
+        ({"watermarks": [{"kmin_bytes": "5", "kmax_bytes": 9, "pmax": 0.1}]}, 422, "watermarks[0].kmin_bytes"),
+        ({"watermarks": [{"kmin_bytes": 5, "kmax_bytes": 9}]}, 422, "watermarks[0].pmax"),
+        ({"watermarks": MARKS, "engine": "magic"}, 422, "'magic'"),
+        ({"watermarks": MARKS, "seed": -1}, 422, "seed"),
+        ({"watermarks": MARKS, "colour": 1}, 422, "colour"),
+        ({"watermarks": MARKS * 600}, 422, "1000"),
+    ],
+)
+async def test_a_request_that_means_nothing_says_where(
+    here: Running, scenario: dict[str, Any], body: dict[str, Any], status: int, says: str
+) -> None:
+    answer = await here.client.post("/v1/whatif", json={"scenario": scenario} | body)
+    assert answer.status_code == status, answer.text
+    assert says in answer.text
+
+
+@pytest.mark.parametrize("text", ["{", '{"watermarks": [{"kmin_bytes": NaN, "kmax_bytes": 9, "pmax": 0.1}]}'])
+async def test_broken_json_and_nan_are_refused(here: Running, text: str) -> None:
+    answer = await here.client.post("/v1/whatif", content=text, headers={"Content-Type": "application/json"})
+    assert answer.status_code in (400, 422)
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+async def test_no_file_of_the_server_is_read(here: Running, scenario: dict[str, Any]) -> None:
+    sneaky = scenario | {"flows_csv": "/etc/passwd"}
+    answer = await here.client.post("/v1/whatif", json={"watermarks": MARKS, "scenario": sneaky})
+    assert answer.status_code == 422
+    assert "no file of the server" in answer.json()["rule"]
+    del sneaky["flows_csv"], sneaky["flows"]
+    answer = await here.client.post("/v1/whatif", json={"watermarks": MARKS, "scenario": sneaky})
+    assert answer.status_code == 422
+    assert "flows" in answer.json()["where"]
