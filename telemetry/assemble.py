@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +25,12 @@ from telemetry.state import (
 )
 from telemetry.topology import Topology
 
-Fingerprints = Callable[[NDArray[np.int32]], NDArray[np.uint64]]
-
 
 def network_state(
     samples: Samples,
     *,
     flow_keys: Sequence[FlowKey],
-    flow_fingerprint: Fingerprints,
+    flow_fingerprint: Sequence[int],
     last_before_ns: NDArray[np.int64],
     path_sites: Sequence[Path],
     merged_flows: NDArray[np.int64],
@@ -42,9 +40,9 @@ def network_state(
 ) -> NetworkState:
     """The state that these samples (in canonical order, at least one) show.
 
-    ``flow_keys``, ``last_before_ns`` (negative: never) and ``path_sites`` are the window's tables, by the
-    samples' flow and path numbers; ``merged_flows`` how many flows of each class were merged; ``span_ns``
-    start and end.
+    ``flow_keys``, ``flow_fingerprint``, ``last_before_ns`` (negative: never), ``path_sites`` are the window's
+    tables, by the samples' flow and path numbers; ``merged_flows`` how many flows of each class were merged;
+    ``span_ns`` start and end.
     """
     duration_s = (span_ns[1] - span_ns[0]) * 1e-9
     places = placement(samples, path_sites)
@@ -107,7 +105,7 @@ def _journeys(samples: Samples, flow_keys: Sequence[FlowKey], places: Placement)
 def _flows(
     samples: Samples,
     flow_keys: Sequence[FlowKey],
-    flow_fingerprint: Fingerprints,
+    flow_fingerprint: Sequence[int],
     merged_flows: NDArray[np.int64],
     places: Placement,
     span_ns: tuple[int, int],
@@ -133,7 +131,8 @@ def _flows(
     last_ns = np.full(n, NEVER_NS, np.int64)
     np.maximum.at(last_ns, flow, samples.ts_ns[own])
     path = _main_path(flow, places.row_path[own], samples.true_bytes[own], len(places.paths), n)
-    order = np.lexsort((flow_fingerprint(used), -window_bytes))
+    fingerprint = np.array([flow_fingerprint[number] for number in used.tolist()], np.uint64)
+    order = np.lexsort((fingerprint, -window_bytes))
     keys = tuple(flow_keys[number] for number in used[order].tolist())
     host = topology.host_by_address
     # Summed in the order shown: in any other the last bit would depend on which flow came first.

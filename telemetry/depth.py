@@ -20,6 +20,7 @@ from telemetry.state import QueueRef, QueueState
 
 _QUANTILE = 0.99
 _GAPS_PER_BIN = 8
+_BINS_AT_LEAST = 100
 _DEEP_BYTES = 20_000
 _DEEP_SAMPLES = 10
 
@@ -75,7 +76,7 @@ def queue_states(
     queue, depth = hops.queue[told], hops.queue_bytes[told]
     held_s = hops.true_bytes[told] * scale[queue]
     rated = ~np.isnan(held_s)
-    binned = _binned(queue[~rated], depth[~rated], hops.ts_ns[told][~rated], n)
+    binned = _binned(queue[~rated], depth[~rated], hops.ts_ns[told][~rated], n, duration_s)
     mean, high = _time_averages(
         np.concatenate((queue[rated], binned[0])),
         np.concatenate((depth[rated], binned[1])),
@@ -85,6 +86,7 @@ def queue_states(
     )
     most = np.zeros(n)
     np.maximum.at(most, queue, depth)
+    mean = np.minimum(mean, most)  # scaling to fit may round up
     answers = hops.marked >= 0
     answered = np.bincount(hops.queue[answers], hops.true_packets[answers], minlength=n)
     marked = np.bincount(hops.queue[answers], hops.true_packets[answers] * hops.marked[answers], minlength=n)
@@ -122,7 +124,11 @@ def service_rates(hops: HopRows, n_queues: int) -> dict[int, float]:
 
 
 def _binned(
-    queue: NDArray[np.int32], depth: NDArray[np.float64], ts_ns: NDArray[np.int64], n: int
+    queue: NDArray[np.int32],
+    depth: NDArray[np.float64],
+    ts_ns: NDArray[np.int64],
+    n: int,
+    duration_s: float,
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
     """Occupied bins as (queue, mean depth, seconds); rows come in time order."""
     if len(queue) == 0:
@@ -135,7 +141,7 @@ def _binned(
     by_gap = gap[np.lexsort((gap, gap_queue))]
     middle = np.minimum(np.cumsum(counts) - counts + counts // 2, max(len(gap) - 1, 0))
     usual = np.where(counts > 0, by_gap[middle] if len(gap) else 1, 1)
-    width = np.maximum(_GAPS_PER_BIN * usual, 1)
+    width = np.clip(_GAPS_PER_BIN * usual, 1, max(int(duration_s * 1e9 / _BINS_AT_LEAST), 1))
     _, first, bin_of = np.unique(
         np.stack((queue, ts_ns // width[queue])), axis=1, return_index=True, return_inverse=True
     )

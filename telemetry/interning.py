@@ -52,9 +52,9 @@ class KeyTable(Generic[Key]):
             found.append(self._fingerprint(key) if number is None else self._fingerprints[number])
         return np.array(found, np.uint64)
 
-    def fingerprints_of(self, numbers: NDArray[np.int32]) -> NDArray[np.uint64]:
-        """The fingerprint of each number."""
-        return np.array([self._fingerprints[number] for number in numbers.tolist()], np.uint64)
+    def all_fingerprints(self) -> list[int]:
+        """A copy of every key's fingerprint, by number."""
+        return self._fingerprints.copy()
 
     def keep(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
         """Drop all other keys and renumber these in order; returns new number by old (``GONE`` for

@@ -143,15 +143,14 @@ class SampleStore:
         self.rows -= period.rows
         return period.chunks
 
-    def between(self, first: int, last: int) -> Samples | None:
-        """Samples of these periods (both included), in no particular order; None if there are none."""
-        parts = [
+    def between(self, first: int, last: int) -> tuple[Samples, ...]:
+        """The chunks of these periods (both included), as they lie."""
+        return tuple(
             part
             for number, period in self._periods.items()
             if first <= number <= last
             for part in period.chunks
-        ]
-        return Samples.joined(parts) if parts else None
+        )
 
     def renumber(
         self, *, flow: NDArray[np.int32] | None = None, path: NDArray[np.int32] | None = None

@@ -13,7 +13,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.assemble import network_state
 from telemetry.errors import ReportError, WindowError
 from telemetry.fingerprint import fingerprint_of, report_fingerprints
 from telemetry.interning import GONE, KeyTable
@@ -21,6 +20,7 @@ from telemetry.places import Path, misplaced, paths_of, queue_of
 from telemetry.report import MISSING_NS, ReportBatch, ReportProblem, take_rows
 from telemetry.samples import NEVER_NS, Samples, SampleStore, merged_flow, thinned, used_numbers
 from telemetry.settings import NS_PER_S, WindowSettings
+from telemetry.snapshot import Snapshot
 from telemetry.state import FlowClass, FlowKey, NetworkState, QueueRef
 from telemetry.tally import AddResult, WindowCounters
 from telemetry.timeline import Timeline, Verdict
@@ -113,10 +113,15 @@ class Window:
 
         Raises ``WindowError`` while the window holds no report.
         """
-        span = self._span()
-        last = self._timeline.end
-        samples = None if last is None else self._store.between(last - self.settings.n_periods + 1, last)
-        if span is None or last is None or samples is None:
+        return self.snapshot().state()
+
+    def snapshot(self) -> Snapshot:
+        """What the window holds now, to work out the state from elsewhere while reports keep coming.
+
+        Raises ``WindowError`` while the window holds no report.
+        """
+        span, last = self._span(), self._timeline.end
+        if span is None or last is None:
             raise WindowError(
                 "window",
                 "no report yet",
@@ -128,12 +133,12 @@ class Window:
         for period, counts in self._merged_flows.items():
             if first <= period <= last:
                 merged += counts
-        return network_state(
-            samples.in_canonical_order(),
-            flow_keys=self._flows.keys,
-            flow_fingerprint=self._flows.fingerprints_of,
-            last_before_ns=self._before_ns,
-            path_sites=self._paths.keys,
+        return Snapshot(
+            parts=self._store.between(first, last),
+            flow_keys=tuple(self._flows.keys),
+            flow_fingerprint=tuple(self._flows.all_fingerprints()),
+            last_before_ns=self._before_ns.copy(),
+            path_sites=tuple(self._paths.keys),
             merged_flows=merged,
             span_ns=span,
             settings=self.settings,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -362,3 +363,16 @@ def test_a_flow_that_began_and_ended_inside_the_window_is_finite(report: Make, b
     row = arrivals.src_host.index("10.0.0.9")
     assert arrivals.wire_bytes[row] == pytest.approx(30 * 100_000)
     assert arrivals.start_s[row] == pytest.approx(1.0, abs=1e-4)
+
+
+def test_a_snapshot_does_not_see_what_comes_after(report: Make, batch: Batch) -> None:
+    window = Window(WindowSettings(period_ns=S, n_periods=3, max_flows=50))
+    window.add(batch(steady(report, 200)))
+    snapshot = pickle.loads(pickle.dumps(window.snapshot()))
+    kept = window.snapshot()
+    window.add(many_flows(400, first_ns=START_NS + 3 * S))
+    window.add(batch(steady(report, 300, first_ns=START_NS + 4 * S)))
+    for one in (snapshot, kept):
+        assert one.state().n_reports == 200
+        assert one.state().window_end_ns == START_NS + 199 * 10 * MS + 1
+        assert len(one.state().flows) == 1
