@@ -17,9 +17,9 @@ MICROSECOND = 1e-6
 class DcqcnParams:
     """What a DCQCN sender runs; symbols of Zhu et al. 2016 in brackets.
 
-    Rates are bytes/s of wire bytes, times seconds. ``byte_counter_bytes`` None switches the byte counter [B] off;
-    ``feedback_delay_s`` [τ*] None derives the delay from the path and the queue ahead.
-    Raises ``ParameterError`` for a value outside its meaning.
+    Rates are bytes/s of wire bytes, times seconds. ``byte_counter_bytes`` None switches the byte counter [B]
+    off; ``feedback_delay_s`` [τ*] None derives the delay from the path and the queue ahead. Raises
+    ``ParameterError`` for a value outside its meaning.
     """
 
     ai_rate_bytes_per_s: float  # [R_AI]
@@ -78,8 +78,8 @@ class DcqcnParams:
                 )
 
 
-# Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015, table 2 and section 5 (the values
-# tuned by its fluid model: timer 55 µs, byte counter 10 MB, F = 5, g = 1/256, R_AI = 40 Mbit/s).
+# Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015, table 2 and section 5 (the
+# values tuned by its fluid model: timer 55 µs, byte counter 10 MB, F = 5, g = 1/256, R_AI = 40 Mbit/s).
 PAPER = DcqcnParams(
     ai_rate_bytes_per_s=0.04 * GBPS,
     hai_rate_bytes_per_s=0.04 * GBPS,
@@ -93,9 +93,13 @@ PAPER = DcqcnParams(
     clamp_target_rate=True,
 )
 
-# NVIDIA/Mellanox NIC defaults as its public DCQCN parameter pages list them (rp: rpg_time_reset 300 µs,
-# rpg_byte_reset 32767 B, rpg_threshold 1, rpg_ai_rate 5 Mbit/s, rpg_hai_rate 50 Mbit/s, rpg_min_rate 1 Mbit/s,
-# dce_tcp_g 1019 = 1024·(1−g), dce_tcp_rtt 1 µs, rate_reduce_monitor_period 4 µs, clamp_tgt_rate 0).
+# NVIDIA/Mellanox ConnectX-4 and later, as "DCQCN CC Parameters" (networking-docs.nvidia.com, DOCA 3.4) and
+# Mellanox community DOC-2790 list them and mlxconfig prints them: rpg_time_reset 300 µs, rpg_byte_reset 32767
+# B, rpg_threshold 1, rpg_ai_rate 5 Mbit/s, rpg_hai_rate 50 Mbit/s, rpg_min_rate 1 Mbit/s, dce_tcp_rtt 1 µs,
+# rate_reduce_monitor_period 4 µs, initial_alpha_value 1023/1024, clamp_tgt_rate 0. dce_tcp_g 1019 is the
+# weight of the *old* α: with a CNP α ← (1019/1024) α + 5/1024, without α ← (1019/1024) α (DOC-2790 version
+# 19; its version 13 printed the second as (1024−1019)/1024 α, which would forget α in a period). rpg_gd 11
+# divides α, itself in 1/1024, by 2^11: the paper's α/2.
 VENDOR = DcqcnParams(
     ai_rate_bytes_per_s=0.005 * GBPS,
     hai_rate_bytes_per_s=0.05 * GBPS,
@@ -107,6 +111,7 @@ VENDOR = DcqcnParams(
     fast_recovery_steps=1,
     min_rate_bytes_per_s=0.001 * GBPS,
     clamp_target_rate=False,
+    initial_alpha=1023 / 1024,
 )
 
 PRESETS: Mapping[str, DcqcnParams] = MappingProxyType({"paper": PAPER, "vendor": VENDOR})

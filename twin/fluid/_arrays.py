@@ -32,7 +32,7 @@ class Groups(NamedTuple):
     size: Floats  # packets a flow, inf for persistent
     start_rate: Floats
     line_rate: Floats
-    count: Floats  # x_j
+    flows: Floats  # x_j
     round_trip: Floats  # s, without queues
     tail: Floats  # s, from the last packet sent to its acknowledgement, without queues
     nic: Ints  # the sender row of its NIC

@@ -59,7 +59,8 @@ def head_of_line(
         before = rings[base + (step & mask), PAST_ENTERED + k]
         after = rings[base + (min(step + 1, now) & mask), PAST_ENTERED + k]
         part = (gone - before) / (after - before + TINY)
-        part = 0.0 if part < 0.0 else part
+        # The two sums round apart by a hair.
+        part = min(max(part, 0.0), 1.0)
         ports[port, WAIT + k] = now - (step + part)
 
 

@@ -59,7 +59,7 @@ def expm1_positive(x: float) -> float:
 
 
 @kernel
-def split_exponent(word: int) -> tuple[int, int]:
+def split_exponent(word: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Words of a positive double's mantissa in [√½, √2) and of 2^52 + 1024 + its exponent."""
     moved = (word - _ROOT_HALF) + _BIAS
     return (moved & _MANTISSA) + _ROOT_HALF, (moved >> _SHIFT) | _TWO_52

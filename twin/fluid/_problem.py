@@ -201,7 +201,7 @@ def _groups(
         size=scenario.flow_wire_bytes[first_flow] / packet,
         start_rate=np.minimum(flows.start_rate_bytes_per_s[first_flow] / packet, line),
         line_rate=line,
-        count=np.array(counts, dtype=np.float64),
+        flows=np.array(counts, dtype=np.float64),
         round_trip=round_trip,
         tail=tail,
         nic=np.array(nic_of_group, dtype=np.int64),

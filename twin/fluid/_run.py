@@ -74,7 +74,7 @@ def run(
         buffers.finish,
     )
     histogram, trace = buffers.histogram, buffers.trace
-    start, line_rate, count, nic_of = groups.start, groups.line_rate, groups.count, groups.nic
+    start, line_rate, count, nic_of = groups.start, groups.line_rate, groups.flows, groups.nic
     round_trip, tail, hops, hop_count = groups.round_trip, groups.tail, groups.hops, groups.hop_count
     size, start_rate = groups.size, groups.start_rate
     capacity, links, reverse, home, into, limited = (
@@ -99,7 +99,7 @@ def run(
     check = np.zeros(slots.shape[0], np.int64)  # the step before which no lane of a slot can finish
     sending = np.zeros(slots.shape[0], np.bool_)
     live = np.zeros(slots.shape[0], np.int64)
-    free = np.arange(slots.shape[0] - 1, -1, -1)
+    free = np.arange(slots.shape[0])
     live_total, free_total, arriving = 0, slots.shape[0], 0
 
     for e in range(ports.shape[0]):
@@ -113,10 +113,13 @@ def run(
             if free_total == 0:
                 return False
             free_total -= 1
-            slot = free[free_total]
+            slot = int(free[free_total])
             live[live_total] = slot
             live_total += 1
-            group_of[slot], begun[slot], check[slot], sending[slot] = arriving, n, n, True
+            group_of[slot] = arriving
+            begun[slot] = n
+            check[slot] = n
+            sending[slot] = True
             admit(lanes, sender, slots, slot, scratch, start_rate[arriving], size[arriving])
             nic = nic_of[arriving]
             for k in range(lanes):

@@ -39,8 +39,8 @@ class EquilibriumStatus(Enum):
 class Equilibrium:
     """A fixed point of ``n_flows`` like flows through one port; rates in bytes/s a flow, queue in bytes.
 
-    ``queue_bytes`` is the resting queue for RAMP alone; beyond it Kmax. Where there is no fixed point (FLOORED, NEVER_CONGESTED) the marking is 1 or 0 and rates are at
-    their bounds.
+    ``queue_bytes`` is where the queue rests for RAMP alone; beyond it, Kmax. Where there is no fixed point
+    (FLOORED, NEVER_CONGESTED) the marking is 1 or 0 and rates are at their bounds.
     """
 
     status: EquilibriumStatus

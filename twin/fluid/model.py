@@ -102,7 +102,7 @@ class FluidEngine:
         count = int(np.floor(scenario.duration_s / sample_s * (1 + 1e-12))) + 1
         time_s = np.arange(count) * sample_s
         queues = np.array([np.interp(time_s, grid, port) for port in buffers.trace[:, :, 0].T])
-        return Trajectory(watermark, time_s, queues * problem.packet_bytes)
+        return Trajectory(watermark, time_s.astype(np.float64), queues * problem.packet_bytes)
 
 
 def _allocate(problem: Problem, *, trace: bool) -> Buffers:

@@ -5,8 +5,8 @@ The delayed system is linearised at the fixed point,
     dx/dt = A x(t) + D x(t − τ*),   x = (q, α, R_T, R_C),
 
 and the rightmost roots of det(sI − A − D e^{−sτ*}) are found by collocating the delay operator on Chebyshev
-points (Breda, Maset, Vermiglio, SIAM J. Sci. Comput. 27(2), 2005). Must import nothing of telemetry, search or
-api.
+points (Breda, Maset, Vermiglio, SIAM J. Sci. Comput. 27(2), 2005). Must import nothing of telemetry, search
+or api.
 """
 
 from __future__ import annotations
