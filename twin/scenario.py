@@ -112,7 +112,8 @@ class Scenario:
         payload = self.flows.payload_bytes
         packets = np.ceil(payload / self.mtu_payload_bytes)
         # A persistent flow has no last packet: inf × an overhead of 0 would be NaN.
-        return payload + np.where(np.isfinite(packets), packets, 0.0) * self.wire_overhead_bytes
+        overhead = np.where(np.isfinite(packets), packets, 0.0) * self.wire_overhead_bytes
+        return np.asarray(payload + overhead, dtype=np.float64)
 
     @cached_property
     def is_nic(self) -> NDArray[np.bool_]:
