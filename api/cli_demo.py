@@ -68,5 +68,5 @@ def _show_answer(screen: Console, answer: RoundDocument) -> None:
     screen.print(
         f"{answer.candidate_count} candidates in {duration_text(answer.wall_s)}, seed {answer.seed}, "
         f"version {answer.version}: the same seed gives the same answer.\n\n"
-        "Next: [bold]ecntwin serve[/], open http://127.0.0.1:8080, and post reports to it; the page shows how."
+        "Next: [bold]ecntwin serve[/], open http://127.0.0.1:8080, post reports to it; the page shows how."
     )

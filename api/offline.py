@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -125,10 +125,23 @@ def parse_watermark(given: str, option: str) -> Watermark:
 def read_recording(reports: Path, topology: Topology | None) -> Recording:
     """Every report of a file in one window that just holds them. Raises ``DecodeError``, ``WindowError``."""
     decoded = decode(read_bytes(reports, "reports"), max_body_bytes=MOST_FILE_BYTES)
+    if decoded.errors and len(decoded.batch) == 0:
+        raise _none_usable(reports, decoded.errors)
     window = Window(WindowSettings.covering(decoded.batch), topology)
     added = window.add(decoded.batch)
     problems = tuple(sorted([*decoded.errors, *added.errors]))
+    if added.accepted == 0 and problems:
+        raise _none_usable(reports, problems)
     return Recording(window.state(), added.accepted, len(decoded.errors) + added.rejected, problems)
+
+
+def _none_usable(reports: Path, problems: Sequence[ReportProblem]) -> InputError:
+    return InputError(
+        f"reports {reports.name}",
+        f"{len(problems)} reports of which none can be used, the first for this: {problems[0].detail}",
+        "a round needs reports that can be used",
+        "correct the exporter or the topology",
+    )
 
 
 def tune_recording(

@@ -91,7 +91,7 @@ def refuse_cross_site(request: Request) -> None:
 
 
 def refuse_foreign_names(request: Request) -> None:
-    """Stops a page whose own name somebody's DNS points at this machine (rebinding); only where no token guards."""
+    """Stops a page whose own name a DNS server points at this machine (rebinding)."""
     name = request.url.hostname or ""
     if not is_loopback(name):
         raise ForbiddenError(

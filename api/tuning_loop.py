@@ -121,7 +121,8 @@ class TuningLoop:
         self._stop_now = True
         self._stopping.set()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._busy.acquire(), grace_s)
+            async with asyncio.timeout(grace_s), self._busy:
+                pass
         await asyncio.to_thread(self._workers.close)
         self._thread.shutdown(wait=False, cancel_futures=True)
 

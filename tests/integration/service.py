@@ -27,7 +27,8 @@ TOPOLOGY: dict[str, Any] = {
     "hosts": [{"name": f"h{n}", "ip": f"10.0.0.{n}"} for n in range(4)],
     "switches": [{"name": "leaf1"}],
     "links": [
-        {"a": f"h{n}", "b": "leaf1", "b_port": f"Ethernet{n}", "rate_gbps": 100, "delay_us": 1} for n in range(4)
+        {"a": f"h{n}", "b": "leaf1", "b_port": f"Ethernet{n}", "rate_gbps": 100, "delay_us": 1}
+        for n in range(4)
     ],
 }
 

@@ -31,7 +31,9 @@ CALLS = {
     ("GET", "/metrics"): "read",
 }
 OPEN = {"/", "/healthz", "/readyz", "/docs", "/openapi.json", "/assets/page.js"}
-TOKENS = [{"name": scope, "sha256": sha256(scope.encode()).hexdigest(), "scopes": [scope]} for scope in SCOPES]
+TOKENS = [
+    {"name": scope, "sha256": sha256(scope.encode()).hexdigest(), "scopes": [scope]} for scope in SCOPES
+]
 
 
 @pytest.fixture
@@ -81,7 +83,9 @@ async def test_a_token_with_several_scopes_does_several_things() -> None:
 
 
 async def test_a_decision_carries_the_name_of_the_token(guarded: Running) -> None:
-    answer = await guarded.client.post("/v1/recommendations/x/approve", headers={"Authorization": "Bearer read"})
+    answer = await guarded.client.post(
+        "/v1/recommendations/x/approve", headers={"Authorization": "Bearer read"}
+    )
     assert "token 'read' with scopes read" in answer.json()["received"]
 
 
@@ -90,7 +94,9 @@ async def test_another_sites_page_may_not_act(site: str) -> None:
     async with running() as here:
         answer = await here.client.post("/v1/tune", headers={"Sec-Fetch-Site": site})
         assert answer.status_code == 403
-        assert (await here.client.post("/v1/tune", headers={"Sec-Fetch-Site": "same-origin"})).status_code == 409
+        assert (
+            await here.client.post("/v1/tune", headers={"Sec-Fetch-Site": "same-origin"})
+        ).status_code == 409
 
 
 async def test_without_tokens_a_foreign_host_name_is_refused() -> None:
@@ -133,7 +139,10 @@ async def test_the_page_loads_nothing_from_elsewhere() -> None:
     async with running() as here:
         page = await here.client.get("/")
         assert "default-src 'self'" in page.headers["content-security-policy"]
-        scripts = [(await here.client.get(f"/assets/{name}")) for name in ("page.js", "charts.js", "format.js", "page.css")]
+        scripts = [
+            (await here.client.get(f"/assets/{name}"))
+            for name in ("page.js", "charts.js", "format.js", "page.css")
+        ]
         for answer in (page, *scripts):
             assert answer.status_code == 200
             assert "https://" not in answer.text

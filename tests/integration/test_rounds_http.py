@@ -47,7 +47,10 @@ async def test_a_round_answers_with_all_it_was_weighed_against(here: Running) ->
     assert all(one["slowdown"].keys() == {"all", "mice", "medium", "elephant"} for one in found["candidates"])
     assert sum(found["flows"].values()) == 3
     assert found["why"].startswith("Kmin ")
-    assert found["lambda"] == {"mouse": 0.8, "potential_elephant": 1.25, "elephant": 1.5}[found["dominant_class"]]
+    assert (
+        found["lambda"]
+        == {"mouse": 0.8, "potential_elephant": 1.25, "elephant": 1.5}[found["dominant_class"]]
+    )
     assert found["measured"]["queue_mean_bytes"] > 0
     assert found["seed"] == 1
 
@@ -191,7 +194,9 @@ class Forgetful(Writing):
     """Reads back something else than was applied."""
 
     def verify(self, change: StagedChange) -> Reading:
-        raise ReadBackError(f"switch {self.switch!r}", "what ran before", f"it must run {change.after}", "look at it")
+        raise ReadBackError(
+            f"switch {self.switch!r}", "what ran before", f"it must run {change.after}", "look at it"
+        )
 
 
 def adapters(kind: type[DryRunAdapter]) -> AdapterRegistry:
@@ -209,7 +214,10 @@ async def test_a_push_that_fails_is_a_502_and_may_be_tried_again() -> None:
         assert answer.status_code == 502
         assert "look at it" in answer.json()["remedy"]
         assert (await here.client.get(at)).json()["status"] == "pending"
-        assert [one["action"] for one in (await here.client.get("/v1/switches/leaf1")).json()["records"]] == ["undo", "set"]
+        assert [one["action"] for one in (await here.client.get("/v1/switches/leaf1")).json()["records"]] == [
+            "undo",
+            "set",
+        ]
         assert here.metric("ecntwin_pushes_total", outcome="failed") == 1
 
 
@@ -244,4 +252,6 @@ async def test_a_step_limit_shortens_what_an_approval_sets() -> None:
         await here.post_reports(traffic())
         found = await tuned(here)
         assert found["staged"]["kmin_bytes"] >= 400_000 / 1.5 - 1
-        assert found["staged"] != {key: found["recommendation"][key] for key in ("kmin_bytes", "kmax_bytes", "pmax")}
+        assert found["staged"] != {
+            key: found["recommendation"][key] for key in ("kmin_bytes", "kmax_bytes", "pmax")
+        }

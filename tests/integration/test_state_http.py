@@ -47,7 +47,10 @@ async def test_flows_are_listed_by_class_most_bytes_first(here: Running) -> None
     assert everything["total"] == 3
     volumes = [flow["window_bytes"] for flow in everything["flows"]]
     assert volumes == sorted(volumes, reverse=True)
-    by_class = [(await here.client.get(f"/v1/flows?class={name}")).json() for name in ("mouse", "potential_elephant", "elephant")]
+    by_class = [
+        (await here.client.get(f"/v1/flows?class={name}")).json()
+        for name in ("mouse", "potential_elephant", "elephant")
+    ]
     assert sum(answer["total"] for answer in by_class) == 3
     limited = (await here.client.get("/v1/flows?limit=1")).json()
     assert (limited["total"], len(limited["flows"])) == (3, 1)

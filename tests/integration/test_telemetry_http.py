@@ -86,18 +86,34 @@ async def test_a_hop_the_declared_topology_lacks_is_told(here: Running, place: s
     assert here.metric("ecntwin_reports_rejected_total", reason="unknown_place") == 1
 
 
-@pytest.mark.parametrize("body", [b"", b"   ", b"hello", b"123", b"null", b"[1, 2", b"\x1f\x8bbroken", b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "body", [b"", b"   ", b"hello", b"123", b"null", b"[1, 2", b"\x1f\x8bbroken", b"\xff\xfe"]
+)
 async def test_a_body_without_reports_is_a_400(here: Running, body: bytes) -> None:
     answer = await here.client.post("/v1/telemetry/int", content=body)
     assert answer.status_code == 400
     assert answer.headers["content-type"] == "application/problem+json"
-    assert {"type", "title", "status", "detail", "where", "received", "rule", "remedy"} <= answer.json().keys()
+    assert {
+        "type",
+        "title",
+        "status",
+        "detail",
+        "where",
+        "received",
+        "rule",
+        "remedy",
+    } <= answer.json().keys()
     assert here.metric("ecntwin_report_bodies_refused_total") == 1
     assert (await here.post_reports([report(0)]))["accepted"] == 1
 
 
 @pytest.mark.parametrize(
-    "headers", [{"Content-Type": "application/octet-stream"}, {"Content-Encoding": "br"}, {"Content-Encoding": "gzip, gzip"}]
+    "headers",
+    [
+        {"Content-Type": "application/octet-stream"},
+        {"Content-Encoding": "br"},
+        {"Content-Encoding": "gzip, gzip"},
+    ],
 )
 async def test_other_types_and_encodings_are_a_415(here: Running, headers: dict[str, str]) -> None:
     answer = await here.client.post("/v1/telemetry/int", content=NDJSON, headers=headers)

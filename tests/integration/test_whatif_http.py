@@ -1,4 +1,4 @@
-"""``/v1/whatif``: predictions for watermarks the caller names, on the state now or on a scenario given inline."""
+"""``/v1/whatif``: watermarks the caller names, on the state now or on a scenario given inline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ MARKS = [
     {"kmin_bytes": 5_000, "kmax_bytes": 50_000, "pmax": 0.1},
     {"kmin_bytes": 500_000, "kmax_bytes": 2_000_000, "pmax": 0.1, "comment": "ignored"},
 ]
-FLOWS = [{"src": "h0", "dst": "h2", "bytes": None, "start_s": 0.0}, {"src": "h1", "dst": "h2", "bytes": 50_000, "start_s": 1e-5}]
+FLOWS = [
+    {"src": "h0", "dst": "h2", "bytes": None, "start_s": 0.0},
+    {"src": "h1", "dst": "h2", "bytes": 50_000, "start_s": 1e-5},
+]
 
 
 @pytest.fixture
@@ -43,8 +46,12 @@ async def test_watermarks_are_predicted_on_the_state_now(here: Running) -> None:
     assert all(one["status"] == "ok" and one["queue_mean_bytes"] >= 0 for one in found["results"])
 
 
-async def test_watermarks_are_predicted_on_a_scenario_given_inline(here: Running, scenario: dict[str, Any]) -> None:
-    answer = await here.client.post("/v1/whatif", json={"watermarks": MARKS, "scenario": scenario, "engine": "fluid"})
+async def test_watermarks_are_predicted_on_a_scenario_given_inline(
+    here: Running, scenario: dict[str, Any]
+) -> None:
+    answer = await here.client.post(
+        "/v1/whatif", json={"watermarks": MARKS, "scenario": scenario, "engine": "fluid"}
+    )
     assert answer.status_code == 200, answer.text
     low, high = answer.json()["results"]
     assert answer.json()["scenario"] == scenario["name"]
@@ -64,7 +71,11 @@ async def test_an_empty_window_is_a_409(here: Running) -> None:
         ({"watermarks": [{"kmin_bytes": 5, "kmax_bytes": 5, "pmax": 0.1}]}, 422, "Kmin must be below Kmax"),
         ({"watermarks": [{"kmin_bytes": 5, "kmax_bytes": 9, "pmax": 0}]}, 422, "(0, 1]"),
         ({"watermarks": [{"kmin_bytes": -5, "kmax_bytes": 9, "pmax": 0.1}]}, 422, "negative"),
-        ({"watermarks": [{"kmin_bytes": "5", "kmax_bytes": 9, "pmax": 0.1}]}, 422, "watermarks[0].kmin_bytes"),
+        (
+            {"watermarks": [{"kmin_bytes": "5", "kmax_bytes": 9, "pmax": 0.1}]},
+            422,
+            "watermarks[0].kmin_bytes",
+        ),
         ({"watermarks": [{"kmin_bytes": 5, "kmax_bytes": 9}]}, 422, "watermarks[0].pmax"),
         ({"watermarks": MARKS, "engine": "magic"}, 422, "'magic'"),
         ({"watermarks": MARKS, "seed": -1}, 422, "seed"),

@@ -13,7 +13,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from api.metrics import Metrics
 from twin.watermark import Watermark
 
-UNITLESS = {"ecntwin_flows", "ecntwin_round_running", "ecntwin_round_candidates_per_second", "ecntwin_build_info"}
+UNITLESS = {
+    "ecntwin_flows",
+    "ecntwin_round_running",
+    "ecntwin_round_candidates_per_second",
+    "ecntwin_build_info",
+}
 COUNTS = {
     "ecntwin_reports_accepted",
     "ecntwin_reports_rejected",
@@ -51,14 +56,19 @@ def test_names_carry_the_prefix_and_a_base_unit(metrics: Metrics) -> None:
 
 
 def test_no_label_names_a_flow(metrics: Metrics) -> None:
-    used = {label for family in metrics.registry.collect() for sample in family.samples for label in sample.labels}
+    used = {
+        label for family in metrics.registry.collect() for sample in family.samples for label in sample.labels
+    }
     assert used <= LABELS
 
 
 def test_an_unknown_watermark_is_left_out(metrics: Metrics) -> None:
     labels = {"switch": "leaf1", "role": "current"}
     assert metrics.registry.get_sample_value("ecntwin_watermark_kmin_bytes", labels) == 1
-    assert metrics.registry.get_sample_value("ecntwin_watermark_kmin_bytes", labels | {"switch": "leaf2"}) is None
+    assert (
+        metrics.registry.get_sample_value("ecntwin_watermark_kmin_bytes", labels | {"switch": "leaf2"})
+        is None
+    )
 
 
 def test_two_services_share_nothing(metrics: Metrics) -> None:

@@ -10,7 +10,7 @@ import pytest
 from api.errors import ApiError, InputError
 from api.example import example_folder
 from api.offline import parse_watermark, read_dcqcn, read_fabric, read_json, read_recording
-from telemetry.errors import DecodeError, TelemetryError, TopologyError, WindowError
+from telemetry.errors import DecodeError, TelemetryError, TopologyError
 from twin.dcqcn import PAPER, VENDOR
 from twin.errors import ScenarioError
 from twin.watermark import Watermark
@@ -73,7 +73,11 @@ def test_a_scenario_file_tells_more_of_the_fabric_than_a_topology(example: Path)
         ({"pfc": "yes"}, InputError, "pfc"),
         ({"dcqcn": {"g": "x"}}, ScenarioError, "dcqcn g"),
         ({"topology": []}, TopologyError, "JSON object"),
-        ({"topology": {"hosts": [], "switches": [], "links": [{"a": "x", "b": "y"}]}}, TopologyError, "rate_gbps"),
+        (
+            {"topology": {"hosts": [], "switches": [], "links": [{"a": "x", "b": "y"}]}},
+            TopologyError,
+            "rate_gbps",
+        ),
     ],
 )
 def test_a_scenario_that_is_wrong_says_where(
@@ -104,7 +108,9 @@ def test_the_recording_is_read_whole(example: Path) -> None:
     assert recording.state.topology_declared
 
 
-@pytest.mark.parametrize(("body", "kind"), [(b"", DecodeError), (b"[]", TelemetryError), (b'[{"ts_ns": 1}]', WindowError)])
+@pytest.mark.parametrize(
+    ("body", "kind"), [(b"", DecodeError), (b"[]", TelemetryError), (b'[{"ts_ns": 1}]', InputError)]
+)
 def test_a_file_without_reports_is_an_error(tmp_path: Path, body: bytes, kind: type[Exception]) -> None:
     path = tmp_path / "reports.json"
     path.write_bytes(body)

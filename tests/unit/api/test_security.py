@@ -13,7 +13,9 @@ from api.settings import SecuritySettings, TokenSettings
 OPEN = SecuritySettings()
 CLOSED = SecuritySettings(
     tokens=(
-        TokenSettings(name="sink", sha256=sha256(b"s3cret").hexdigest().upper(), scopes=frozenset({"telemetry"})),
+        TokenSettings(
+            name="sink", sha256=sha256(b"s3cret").hexdigest().upper(), scopes=frozenset({"telemetry"})
+        ),
         TokenSettings(name="eyes", sha256=sha256(b"other").hexdigest(), scopes=frozenset({"read"})),
     )
 )

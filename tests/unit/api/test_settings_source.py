@@ -54,7 +54,9 @@ def test_an_empty_file_is_all_defaults(tmp_path: Path) -> None:
 def test_the_example_in_deploy_is_valid_and_shows_defaults() -> None:
     example = Path(__file__).resolve().parents[3] / "deploy" / "config.example.yaml"
     shown = load_settings(example)
-    assert shown.model_copy(update={"security": Settings().security, "fabric": Settings().fabric}) == Settings()
+    assert (
+        shown.model_copy(update={"security": Settings().security, "fabric": Settings().fabric}) == Settings()
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,8 +66,14 @@ def test_the_example_in_deploy_is_valid_and_shows_defaults() -> None:
         ("sever: {port: 1}", ["sever", "did you mean server?"]),
         ("server: {port: 70000}", ["server.port", "70000", "65535"]),
         ("server: {port: [1]}", ["server.port", "an array of 1"]),
-        ("incumbent: {default: {kmin_bytes: 9, kmax_bytes: 3, pmax: 0.1}}", ["incumbent.default", "Kmin must be below"]),
-        ("incumbent: {default: {kmin_bytes: 1, kmax_bytes: 3, pmax: .nan}}", ["incumbent.default.pmax", "nan"]),
+        (
+            "incumbent: {default: {kmin_bytes: 9, kmax_bytes: 3, pmax: 0.1}}",
+            ["incumbent.default", "Kmin must be below"],
+        ),
+        (
+            "incumbent: {default: {kmin_bytes: 1, kmax_bytes: 3, pmax: .nan}}",
+            ["incumbent.default.pmax", "nan"],
+        ),
         ("incumbent: {default: {kmin_bytes: 1, kmax_bytes: 3}}", ["incumbent.default.pmax", "needed"]),
         ("bounds: {kmin_low_bytes: 0}", ["bounds", "0 < low < high"]),
         ("dcqcn: {preset: quick}", ["dcqcn", "known presets are paper, vendor"]),
@@ -73,8 +81,14 @@ def test_the_example_in_deploy_is_valid_and_shows_defaults() -> None:
         ("dcqcn: {preset: paper, parameters: {g: 0.1}}", ["dcqcn", "not both"]),
         ("search: {weights: fast}", ["search", "known presets are balanced"]),
         ("search: {workers: 1}", ["search.workers", "greater than or equal to 2"]),
-        ("security: {tokens: [{name: a, sha256: abc, scopes: [read]}]}", ["security.tokens[0].sha256", "abc"]),
-        ("security: {tokens: [{name: a, sha256: 12, scopes: [read]}]}", ["security.tokens[0].sha256", "string"]),
+        (
+            "security: {tokens: [{name: a, sha256: abc, scopes: [read]}]}",
+            ["security.tokens[0].sha256", "abc"],
+        ),
+        (
+            "security: {tokens: [{name: a, sha256: 12, scopes: [read]}]}",
+            ["security.tokens[0].sha256", "string"],
+        ),
         ("telemetry: {n_periods: 0}", ["telemetry", "n_periods"]),
         ("server: {port: 1}\nserver: {port: 2}", ["key 'server' twice"]),
         ("server: [", ["ecntwin.yaml", "YAML"]),

@@ -1,0 +1,228 @@
+"""The commands on real files: one JSON document or one sentence, and the exit code that fits."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from api.cli import app
+from api.cli_errors import run_to_exit_code
+
+NUMBERS = ("queue_mean_bytes", "queue_p99_bytes", "queue_peak_bytes", "goodput_gbps", "marked_fraction")
+INPUT = 2
+
+
+class Command:
+    """Runs a command in this process and holds it to the contract of ``--json``."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *arguments: object) -> tuple[int, str, str]:
+        code = run_to_exit_code(app, [str(argument) for argument in arguments])
+        out, err = self._capsys.readouterr()
+        return code, out, err
+
+    def json(self, *arguments: object) -> dict[str, Any]:
+        code, out, err = self(*arguments, "--json")
+        assert (code, err) == (0, "")
+
+        def no_constant(name: str) -> None:
+            raise AssertionError(f"{name} is not JSON")
+
+        document: dict[str, Any] = json.loads(out, parse_constant=no_constant)
+        return document
+
+    def refused(self, *arguments: object) -> str:
+        code, out, err = self(*arguments, "--json")
+        assert (code, out) == (INPUT, ""), err
+        assert err.count("\n") == 1
+        assert "Traceback" not in err
+        return err
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    return Command(capsys)
+
+
+@pytest.fixture
+def marks(tmp_path: Path) -> Path:
+    path = tmp_path / "marks.json"
+    path.write_text(
+        json.dumps(
+            [
+                {"kmin_bytes": 5_000, "kmax_bytes": 50_000, "pmax": 0.1, "note": "x"},
+                {"kmin_bytes": 1e6, "kmax_bytes": 4e6, "pmax": 1},
+            ]
+        ),
+        "utf-8",
+    )
+    return path
+
+
+def test_whatif_answers_in_the_order_asked(command: Command, reference: Path, marks: Path) -> None:
+    scenario = reference / "published-2flow.scenario.json"
+    found = command.json(
+        "whatif", scenario, "--watermarks", marks, "--engine", "fluid", "--seed", 5, "--workers", 1
+    )
+    assert found.keys() == {"scenario", "engine", "seed", "version", "wall_s", "results"}
+    assert (found["engine"], found["seed"]) == ("fluid", 5)
+    assert [(one["kmin_bytes"], one["kmax_bytes"], one["pmax"]) for one in found["results"]] == [
+        (5_000, 50_000, 0.1),
+        (1_000_000, 4_000_000, 1.0),
+    ]
+    for one in found["results"]:
+        assert one["status"] == "ok"
+        assert all(isinstance(one[name], float) for name in NUMBERS)
+        assert one["slowdown"].keys() == {"all", "mice", "medium", "elephant"}
+        assert isinstance(one["score"], float)
+
+
+def test_a_truth_file_serves_as_watermarks(command: Command, reference: Path) -> None:
+    scenario, truth = (reference / f"published-2flow.{kind}.json" for kind in ("scenario", "truth"))
+    wanted = json.loads(truth.read_text("utf-8"))["results"]
+    found = command.json("whatif", scenario, "--watermarks", truth, "--engine", "fluid", "--workers", 1)
+    assert [one["kmin_bytes"] for one in found["results"]] == [one["kmin_bytes"] for one in wanted]
+
+
+def test_whatif_prints_a_table_for_people(command: Command, reference: Path, marks: Path) -> None:
+    scenario = reference / "published-2flow.scenario.json"
+    code, out, _ = command("whatif", scenario, "--watermarks", marks, "--engine", "fluid", "--workers", 1)
+    assert code == 0
+    assert "engine fluid" in out
+    assert "50 KB" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[", "JSON"),
+        ("[]", "at least one"),
+        ("{}", "results"),
+        ("3", "list"),
+        ('[{"kmin_bytes": 5, "kmax_bytes": 5, "pmax": 0.1}]', "[0]"),
+        ('[{"kmin_bytes": 5, "kmax_bytes": 50, "pmax": 0}]', "(0, 1]"),
+        ('[{"kmin_bytes": 5, "kmax_bytes": 50, "pmax": 1.01}]', "(0, 1]"),
+        ('[{"kmin_bytes": -5, "kmax_bytes": 50, "pmax": 0.1}]', "negative"),
+        ('[{"kmin_bytes": NaN, "kmax_bytes": 50, "pmax": 0.1}]', "[0]"),
+        ('[{"kmin_bytes": "5", "kmax_bytes": 50, "pmax": 0.1}]', "[0].kmin_bytes"),
+        ('[{"kmin_bytes": 5, "kmax_bytes": 50}]', "[0].pmax"),
+    ],
+)
+def test_watermarks_that_mean_nothing_are_one_sentence(
+    command: Command, reference: Path, tmp_path: Path, text: str, says: str
+) -> None:
+    path = tmp_path / "w.json"
+    path.write_text(text, "utf-8")
+    assert says in command.refused(
+        "whatif", reference / "published-2flow.scenario.json", "--watermarks", path
+    )
+
+
+def test_missing_files_are_one_sentence(
+    command: Command, reference: Path, tmp_path: Path, marks: Path
+) -> None:
+    scenario = reference / "published-2flow.scenario.json"
+    assert "none.json" in command.refused("whatif", tmp_path / "none.json", "--watermarks", marks)
+    assert "none.json" in command.refused("whatif", scenario, "--watermarks", tmp_path / "none.json")
+    shutil.copy(scenario, tmp_path / "alone.scenario.json")
+    assert "flows" in command.refused("whatif", tmp_path / "alone.scenario.json", "--watermarks", marks)
+    assert "'magic'" in command.refused("whatif", scenario, "--watermarks", marks, "--engine", "magic")
+
+
+def test_tune_answers_as_the_service_does(command: Command, example: Path) -> None:
+    found = command.json(
+        *("tune", "--reports", example / "reports.ndjson.gz", "--topology", example / "scenario.json"),
+        *("--candidates", 8, "--seed", 2, "--workers", 0, "--incumbent", "400000,1600000,0.2"),
+    )
+    assert {
+        "recommendation",
+        "incumbent",
+        "improvement",
+        "dominant_class",
+        "flows",
+        "candidates",
+    } <= found.keys()
+    assert (found["seed"], found["dominant_class"]) == (2, "elephant")
+    assert (found["incumbent"]["kmin_bytes"], found["incumbent"]["kmax_bytes"]) == (400_000, 1_600_000)
+    assert found["incumbent"]["queue_mean_bytes"] > 0
+    assert sum(found["flows"].values()) == 884
+    assert found["candidate_count"] == len(found["candidates"]) >= 8
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"--incumbent": "5,3,0.1"}, "Kmin must be below"),
+        ({"--incumbent": "5,3"}, "KMIN,KMAX,PMAX"),
+        ({"--weights": "fast"}, "balanced"),
+        ({"--dcqcn": "quick"}, "paper, vendor"),
+        ({"--candidates": "1"}, "at least 2"),
+        ({"--candidates": "many"}, "--candidates"),
+        ({"--seed": "-1"}, "--seed"),
+        ({"--reports": "none.gz"}, "none.gz"),
+        ({"--topology": "none.json"}, "none.json"),
+    ],
+)
+def test_a_wrong_option_of_tune_is_one_sentence(
+    command: Command, example: Path, changed: dict[str, str], says: str
+) -> None:
+    options = {"--reports": example / "reports.ndjson.gz", "--topology": example / "topology.json"} | changed
+    assert says in command.refused("tune", *(part for pair in options.items() for part in pair))
+
+
+def test_reports_that_cannot_be_used_are_one_sentence(
+    command: Command, example: Path, tmp_path: Path
+) -> None:
+    topology = example / "topology.json"
+    for name, body in (("empty", b""), ("text", b"hello"), ("gzip", b"\x1f\x8bxx"), ("none", b"[]")):
+        (tmp_path / name).write_bytes(body)
+        command.refused("tune", "--reports", tmp_path / name, "--topology", topology)
+
+
+def test_reports_that_fit_no_declared_port_are_told(command: Command, example: Path, tmp_path: Path) -> None:
+    document = json.loads((example / "topology.json").read_text("utf-8"))
+    cut, other = tmp_path / "cut.json", tmp_path / "other.json"
+    cut.write_text(json.dumps(document | {"links": document["links"][1:]}), "utf-8")
+    other.write_text(json.dumps(document).replace("tor1", "tor9"), "utf-8")
+    tune = ("tune", "--reports", example / "reports.ndjson.gz", "--candidates", 2, "--workers", 0)
+    code, out, err = command(*tune, "--topology", cut, "--json")
+    assert code == 0
+    assert json.loads(out)["candidate_count"] >= 2
+    assert "'Ethernet1'" in err
+    assert err.splitlines()[-1].endswith("4780 of 31983 reports were left out")
+    assert "none can be used" in command.refused(*tune, "--topology", other)
+
+
+def test_check_config_shows_every_setting_and_names_a_mistake(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(f"security: {{tokens: [{{name: a, sha256: {'b' * 64}, scopes: [read]}}]}}", "utf-8")
+    shown = command.json("check-config", path)
+    assert shown["server"]["port"] == 8080
+    assert shown["security"]["tokens"][0]["sha256"] == "bbbbbbbb…"
+    code, out, _ = command("check-config", "--config", path)
+    assert code == 0
+    assert "valid" in out.splitlines()[0]
+    path.write_text("server: {host: 0.0.0.0}", "utf-8")
+    assert "loopback only" in command.refused("check-config", path)
+    path.write_text("push: {adapter: telnet}", "utf-8")
+    code, _, err = command("check-config", path)
+    assert code != 0
+    assert "dry-run" in err
+    path.write_text("fabric: {topology: none.json}", "utf-8")
+    assert "none.json" in command.refused("check-config", path)
+
+
+def test_serve_refuses_what_check_config_refuses(command: Command) -> None:
+    code, out, err = command("serve", "--host", "0.0.0.0")
+    assert (code, out) == (INPUT, "")
+    assert "loopback only" in err
+
+
+def test_the_version_is_the_distributions(command: Command) -> None:
+    assert command("version")[1] == f"ecntwin {command.json('version')['version']}\n"

@@ -1,0 +1,82 @@
+"""Workers killed in the middle of a round: it is run again or told as failed; the service stays up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.integration.service import SMALL, Running, Wanted, running, traffic
+from tests.unit.twin.analytic_engine import HERE
+from twin.workers import ProcessWorkers
+
+pytestmark = pytest.mark.anyio
+
+
+def children() -> set[int]:
+    """Live worker processes of this one."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text("utf-8").rpartition(")")[2].split()
+            command = (entry.parent / "cmdline").read_bytes()
+        except OSError:
+            continue  # it ended meanwhile
+        if int(fields[1]) == os.getpid() and fields[0] != "Z" and b"loky" in command and b"popen" in command:
+            found.add(int(entry.parent.name))
+    return found
+
+
+async def service_with(engine: str) -> AsyncIterator[Running]:
+    wanted = Wanted(search=replace(SMALL, engine=f"{HERE}:{engine}", batch=8), workers=ProcessWorkers(2))
+    async with running(wanted) as started:
+        await started.post_reports(traffic())
+        yield started
+
+
+@pytest.fixture
+async def sound() -> AsyncIterator[Running]:
+    async for started in service_with("AnalyticEngine"):
+        yield started
+
+
+@pytest.fixture
+async def deadly() -> AsyncIterator[Running]:
+    async for started in service_with("AlwaysDyingEngine"):
+        yield started
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="worker processes are found through /proc")
+async def test_a_killed_worker_costs_a_retry_and_nothing_else(sound: Running) -> None:
+    first = await sound.client.post("/v1/tune")  # the pool is warm now
+    assert first.status_code == 200, first.text
+    before = children()
+    assert before
+    with sound.service.events.listen() as queue:
+        tuning = asyncio.ensure_future(sound.client.post("/v1/tune"))
+        while True:
+            event = await queue.get()
+            assert event is not None
+            if event.kind == "round" and event.data["stage"] == "window 1":
+                break
+        for process in before:
+            os.kill(process, signal.SIGKILL)
+        second = await tuning
+    assert second.status_code == 200, second.text
+    assert second.json()["recommendation"] == first.json()["recommendation"]
+    assert not before & children()
+    assert (await sound.post_reports(traffic(10, first=900)))["accepted"] == 10
+
+
+async def test_workers_that_keep_dying_fail_the_round_and_not_the_service(deadly: Running) -> None:
+    answer = await deadly.client.post("/v1/tune")
+    assert answer.status_code == 503
+    assert "lost" in answer.json()["received"]
+    assert deadly.metric("ecntwin_rounds_total", outcome="failed") == 1
+    assert (await deadly.client.get("/healthz")).status_code == 200
+    assert (await deadly.post_reports(traffic(10, first=900)))["accepted"] == 10

@@ -1,0 +1,149 @@
+"""The loop runs rounds by itself while telemetry is fresh and new, and survives whatever a round does."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from api.settings import Settings
+from tests.integration.service import SMALL, Running, Wanted, running, traffic
+from tests.unit.twin.analytic_engine import HERE
+from twin.result import Prediction
+from twin.workers import InProcessWorkers
+
+pytestmark = pytest.mark.anyio
+
+QUICK = {"tuning": {"enabled": True, "period_s": 0.01}}
+PATIENCE_S = 60.0
+
+
+async def heard(here: Running, wanted: Callable[[str, dict[str, Any]], bool]) -> dict[str, Any]:
+    """Waits for an event; what the service says, not how long it takes, is what is tested."""
+    with here.service.events.listen() as queue:
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                event = await queue.get()
+                assert event is not None
+                if wanted(event.kind, dict(event.data)):
+                    return dict(event.data)
+
+
+def counted(here: Running, outcome: str) -> float:
+    return here.metric("ecntwin_rounds_total", outcome=outcome) or 0.0
+
+
+async def until(true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            if true():
+                return
+            await asyncio.sleep(0)
+
+
+def finished(kind: str, data: dict[str, Any]) -> bool:
+    return kind == "round" and data["stage"] == "finished"
+
+
+class Gate(InProcessWorkers):
+    """Holds every round until it is let through."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Event()
+        self.open = threading.Event()
+        self.closed = False
+
+    def run(self, tasks: Any, done: Callable[[int, list[Prediction]], None]) -> None:
+        self.entered.set()
+        self.open.wait(PATIENCE_S)
+        super().run(tasks, done)
+
+    def close(self) -> None:
+        self.closed = True
+        super().close()
+
+
+async def test_a_round_follows_reports_and_waits_for_new_ones() -> None:
+    async with running(Wanted(settings=Settings(**QUICK))) as here:
+        waiting = asyncio.ensure_future(heard(here, finished))
+        await here.post_reports(traffic())
+        assert (await waiting)["outcome"] == "recommended"
+        rounds = here.metric("ecntwin_rounds_total", outcome="recommended")
+        skipped = counted(here, "skipped")
+        await until(lambda: counted(here, "skipped") >= skipped + 3)
+        assert here.metric("ecntwin_rounds_total", outcome="recommended") == rounds
+        waiting = asyncio.ensure_future(heard(here, finished))
+        await here.post_reports(traffic(30, first=900))
+        await waiting
+        assert (await here.client.get("/v1/recommendations")).json()["total"] == 2
+
+
+async def test_no_round_runs_on_stale_reports() -> None:
+    async with running(
+        Wanted(settings=Settings(tuning={"enabled": True, "period_s": 0.01, "stale_after_s": 5}))
+    ) as here:
+        here.service.sensing.accepted = 1
+        await until(lambda: counted(here, "skipped") >= 3)
+        assert len(here.service.store) == 0
+
+
+async def test_the_loop_goes_on_after_a_failing_round() -> None:
+    broken = replace(SMALL, engine=f"{HERE}:RaisingEngine")
+    async with running(Wanted(settings=Settings(**QUICK), search=broken)) as here:
+        for first in (0, 900):
+            waiting = asyncio.ensure_future(heard(here, finished))
+            await here.post_reports(traffic(60, first=first))
+            ended = await waiting
+            assert ended["outcome"] == "failed"
+            assert "a kernel went wrong" in ended["detail"]
+        assert here.metric("ecntwin_rounds_total", outcome="failed") == 2
+
+
+async def test_reports_are_taken_and_questions_answered_while_a_round_runs() -> None:
+    gate = Gate()
+    async with running(Wanted(workers=gate)) as here:
+        await here.post_reports(traffic())
+        tuning = asyncio.ensure_future(here.client.post("/v1/tune"))
+        await asyncio.to_thread(gate.entered.wait, PATIENCE_S)
+        assert here.metric("ecntwin_round_running") == 1
+        assert (await here.post_reports(traffic(30, first=900)))["accepted"] == 30
+        assert (await here.client.get("/v1/state")).json()["reports"] == 930
+        assert (await here.client.post("/v1/tune")).status_code == 409
+        gate.open.set()
+        assert (await tuning).status_code == 200
+        assert here.metric("ecntwin_round_running") == 0
+
+
+async def test_stopping_ends_the_round_and_the_workers() -> None:
+    gate = Gate()
+    async with running(Wanted(workers=gate)) as here:
+        await here.post_reports(traffic())
+        tuning = asyncio.ensure_future(here.client.post("/v1/tune"))
+        await asyncio.to_thread(gate.entered.wait, PATIENCE_S)
+        stopping = asyncio.ensure_future(here.service.stop())
+        await asyncio.sleep(0)
+        gate.open.set()
+        await stopping
+        answer = await tuning
+        assert answer.status_code == 503
+        assert "end of the service" in answer.json()["received"]
+        assert gate.closed
+
+
+async def test_the_twins_distance_from_reality_is_a_metric() -> None:
+    async with running() as here:
+        await here.post_reports(traffic())
+        await here.client.post("/v1/tune")
+        predicted = here.metric("ecntwin_predicted_queue_bytes", role="incumbent")
+        measured = here.metric("ecntwin_measured_queue_bytes")
+        assert predicted is not None
+        assert measured is not None
+        expected = (predicted + 1_000) / (measured + 1_000) - 1
+        assert here.metric("ecntwin_twin_residual_ratio") == pytest.approx(expected)
+        for name in ("kmin_bytes", "kmax_bytes", "pmax_ratio"):
+            for role in ("current", "recommended"):
+                assert here.metric(f"ecntwin_watermark_{name}", switch="leaf1", role=role) is not None
