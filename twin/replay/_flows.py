@@ -38,7 +38,7 @@ def leave_wheel(slots: Table, wheel: Ints, index: int) -> None:
 def schedule(slots: Table, wheel: Ints, index: int, earliest: int) -> None:
     """Put a slot into the bucket of its next event: a tick, its last byte, or its byte counter."""
     slot = slots[index]
-    at = min(slot.cut_at, slot.increase_at)  # alpha ticks are caught up at the next cut tick
+    at = int(min(slot.cut_at, slot.increase_at) + 0.5)  # to the nearest step; alpha ticks are caught up at the next cut tick
     if slot.sending > 0.0:
         steps_left = min(slot.remaining, slot.counted) / slot.sending
         if steps_left < wheel.size:
@@ -96,6 +96,11 @@ def unmarked_hazard(
     if until <= slot.read:
         return 0.0
     row, delay = slot.row, slot.delay
+    met = marks[until + delay, row]
+    if met == slot.marks_read:
+        slot.read = until
+        return 0.0
+    slot.marks_read = met
     sent = 0.0
     marked = 0.0
     while slot.segment_first < slot.segment_end:
@@ -135,6 +140,17 @@ def send(
     slot.since = step
     slot.sending = sending
     remember(slot, segments, index, sending, step)
+
+
+@inlined
+def paced(rate: float, wanted: float, line_rate: float) -> float:
+    """What a pacer gets through a NIC that others keep busy.
+
+    A packet that falls due while another is on the wire waits for its end, half a packet's time on average, and the
+    next one is timed from when it left: 1/R becomes 1/R + (busy share)·(packet time)/2.
+    """
+    busy = min((wanted - rate) / line_rate, 1.0)
+    return rate / (1.0 + 0.5 * busy * rate / line_rate)
 
 
 @inlined
@@ -183,7 +199,7 @@ def share_nic(
     index = nic.first_slot
     while index >= 0:
         slot = slots[index]
-        sending = min(slot.rate, fair)
+        sending = min(paced(slot.rate, wanted, nic.rate), fair)
         if sending != slot.sending:
             send(slots, segments, index, sending, entries, inlets, step)
             schedule(slots, wheel, index, earliest)
@@ -243,9 +259,9 @@ def tick(
     order.
     """
     slot = slots[index]
-    if slot.cut_at <= step:
-        while slot.alpha_at <= step:
-            if cnp_came(slots, segments, index, marks, resolved, slot.alpha_at, packet_bytes, seed):
+    if slot.cut_at < step + 0.5:
+        while slot.alpha_at < step + 0.5:
+            if cnp_came(slots, segments, index, marks, resolved, int(slot.alpha_at + 0.5), packet_bytes, seed):
                 slot.cut_cnp = 1
                 slot.alpha_cnp = 1
             slot.alpha = (1.0 - params.gain) * slot.alpha + (params.gain if slot.alpha_cnp else 0.0)
@@ -260,12 +276,12 @@ def tick(
             slot.rate = max(params.min_rate, slot.rate * (1.0 - 0.5 * slot.alpha))
             slot.timer_stage = 0
             slot.byte_stage = 0
-            slot.increase_at = step + params.increase_steps
+            slot.increase_at = slot.cut_at + params.increase_steps
             slot.counted = params.byte_counter + slot.sending * (step - slot.since)
             slot.cut_cnp = 0
-        slot.cut_at = step + params.cnp_steps
-    if slot.increase_at <= step:
-        slot.increase_at = step + params.increase_steps
+        slot.cut_at += params.cnp_steps
+    if slot.increase_at < step + 0.5:
+        slot.increase_at += params.increase_steps
         increase(slot, params, line_rate)
         slot.timer_stage += 1
 
@@ -277,5 +293,6 @@ def arm(slot: Record, step: int, params: Params) -> None:
     slot.alpha = params.initial_alpha
     slot.target = slot.rate
     slot.cut_cnp = 1
-    slot.cut_at = step + params.cnp_steps
-    slot.alpha_at = step + params.alpha_steps
+    came_at = step - 0.5  # some time since the last look
+    slot.cut_at = came_at + params.cnp_steps
+    slot.alpha_at = came_at + params.alpha_steps

@@ -25,6 +25,7 @@ from twin.jit import inlined, kernel
 from twin.replay._flows import (
     arm,
     increase,
+    paced,
     schedule,
     send,
     share_nic,
@@ -157,7 +158,7 @@ def start_flow(
     slot.increase_at = NEVER
     slot.next_at = NEVER
     slot.draws = 1
-    slot.marks_read = 0.0
+    slot.marks_read = -1.0
     slot.segment_first = 0
     slot.segment_end = 0
     slot.timer_stage = 0
@@ -366,7 +367,7 @@ def replay(
                     shared_out = nic.limiting or nic.wanted > nic_capacity(nic, queues, tables.ack_ratio)
                     if not shared_out:
                         nic.sending = nic.wanted
-                        send(slots, segments, index, slot.rate, entries, inlets, step)
+                        send(slots, segments, index, paced(slot.rate, nic.wanted, nic.rate), entries, inlets, step)
                 schedule(slots, wheel, index, step + 1)
             if shared_out and nic.dirty == 0:
                 nic.dirty = 1
@@ -380,18 +381,16 @@ def replay(
             slot = slots[index]
             seen = step - slot.return_delay
             arrival = resolved[seen, slot.row] if seen >= 0 else 0
-            if arrival > slot.read + slot.delay and marks[arrival, slot.row] > slot.marks_read:
-                slot.marks_read = marks[arrival, slot.row]
-                slot.patience -= unmarked_hazard(
-                    slots, segments, index, arrival - slot.delay, marks, tables.packet_bytes
-                )
-                if slot.patience <= 0.0:
-                    arm(slot, step, params)
-                    schedule(slots, wheel, index, step + 1)
-                    n_unarmed -= 1
-                    unarmed[i] = unarmed[n_unarmed]
-                    continue
-            i += 1
+            slot.patience -= unmarked_hazard(
+                slots, segments, index, arrival - slot.delay, marks, tables.packet_bytes
+            )
+            if slot.patience <= 0.0:
+                arm(slot, step, params)
+                schedule(slots, wheel, index, step + 1)
+                n_unarmed -= 1
+                unarmed[i] = unarmed[n_unarmed]
+            else:
+                i += 1
         # NICs whose flows changed, or that were paused or resumed.
         for i in range(n_dirty):
             nic = nics[dirty[i]]

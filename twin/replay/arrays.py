@@ -43,9 +43,9 @@ class Params(NamedTuple):
     ai_rate: float
     hai_rate: float
     gain: float
-    cnp_steps: int
-    alpha_steps: int
-    increase_steps: int
+    cnp_steps: float
+    alpha_steps: float
+    increase_steps: float
     byte_counter: float
     fast_recovery_steps: int
     min_rate: float

@@ -138,13 +138,13 @@ SLOT = np.dtype(
         ("sending", F),  # what the NIC lets through
         ("remaining", F),  # bytes to send at step ``since``
         ("counted", F),  # bytes until the byte counter fires, at step ``since``
-        ("marks_read", F),  # the path's running sum at ``read``, while not armed
+        ("marks_read", F),  # the path's running sum at ``read``
         ("patience", F),  # hazard left until the first mark; meaningless once armed
         ("since", I),
         ("read", I),  # marks of send steps before this one are drawn
-        ("cut_at", I),
-        ("alpha_at", I),
-        ("increase_at", I),
+        ("cut_at", F),
+        ("alpha_at", F),
+        ("increase_at", F),
         ("next_at", I),  # the wheel bucket it sits in, NEVER if none
         ("flow", I),
         ("entry", I),
@@ -172,7 +172,7 @@ SEGMENT = np.dtype([("start", I), ("rate", F)], align=True)
 NEVER = 1 << 40
 SEGMENTS = 64  # remembered rate changes of a flow, a power of two; the oldest two merge when it is full
 WHEEL = 1024  # buckets, a power of two; later events are looked at again in time
-LOG_STEPS = 32  # feeders' totals are kept every so many steps and interpolated between
+LOG_STEPS = 16  # feeders' totals are kept every so many steps and interpolated between
 FINE_BYTES, FINE_BINS = 16.0, 4096  # depth histogram: 16-byte bins up to 64 KiB, ...
 COARSE_BYTES, COARSE_BINS = 4096.0, 16384  # ... then 4 KiB bins up to 64 MiB
 

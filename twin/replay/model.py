@@ -20,7 +20,7 @@ from twin.scenario import Scenario
 from twin.slowdown import slowdown_by_class
 from twin.watermark import Watermark
 
-STEP_S = 1e-6  # 1 µs: a packet or ten at 100 Gbit/s, a fiftieth of the CNP interval (docs/adr/0004-replay.md)
+STEP_S = 2e-6  # 24 packets at 100 Gbit/s, a 25th of the CNP interval; docs/adr/0004-replay.md has the choice
 
 
 class ReplayEngine:

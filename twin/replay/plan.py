@@ -30,18 +30,16 @@ def queue_ports(scenario: Scenario) -> list[int]:
 
 
 def compile_params(params: DcqcnParams, step_s: float) -> Params:
-    """DCQCN parameters at ``step_s`` seconds a step; a timer lasts at least one step."""
-
-    def steps(seconds: float) -> int:
-        return max(1, round(seconds / step_s))
+    """DCQCN parameters at ``step_s`` seconds a step; the clocks that change
+    a rate tick at most once a step."""
 
     return Params(
         ai_rate=params.ai_rate_bytes_per_s * step_s,
         hai_rate=params.hai_rate_bytes_per_s * step_s,
         gain=params.gain,
-        cnp_steps=steps(params.cnp_interval_s),
-        alpha_steps=steps(params.alpha_timer_s),
-        increase_steps=steps(params.increase_timer_s),
+        cnp_steps=max(1.0, params.cnp_interval_s / step_s),
+        alpha_steps=params.alpha_timer_s / step_s,
+        increase_steps=max(1.0, params.increase_timer_s / step_s),
         byte_counter=math.inf if params.byte_counter_bytes is None else params.byte_counter_bytes,
         fast_recovery_steps=params.fast_recovery_steps,
         min_rate=params.min_rate_bytes_per_s * step_s,
@@ -131,7 +129,7 @@ class _Paths:
         )
         self.switch_of = {name: index for index, name in enumerate(names)}
         self.reverse_of = _reverse_ports(scenario)
-        inlets = dict.fromkeys((self.suffix_of[path[1:]], self._steps(path[0])) for path in self.entry_of)
+        inlets = dict.fromkeys((self.suffix_of[path[1:]], self._nic_steps(path[0])) for path in self.entry_of)
         self.inlet_of = {inlet: index for index, inlet in enumerate(inlets)}
         # Feeders lie together by the queue they feed: (queue, ingress port, entry path or upstream suffix).
         feeders = [(self.queue_of[path[1]], path[0], path, True) for path in self.entry_of]
@@ -140,6 +138,9 @@ class _Paths:
 
     def _steps(self, port: int) -> int:
         return max(1, round(float(self.scenario.port_delay_s[port]) / self.step_s))
+
+    def _nic_steps(self, port: int) -> int:
+        return int(float(self.scenario.port_delay_s[port]) / self.step_s)
 
     def flows(self) -> Table:
         scenario = self.scenario
@@ -158,13 +159,16 @@ class _Paths:
         rows = self.suffixes()["row"]
         for path, index in self.entry_of.items():
             suffix = self.suffix_of[path[1:]]
-            back_s = delay_s[path[-1]] + delay_s[list(path)].sum()
             fixed_s = self.scenario.dcqcn.feedback_delay_s
-            back = round((back_s if fixed_s is None else fixed_s) / self.step_s)
+            loop_s = 2.0 * float(delay_s[list(path)].sum()) if fixed_s is None else fixed_s
+            # The kernel walks the cables up to the last queue; the rest of the loop comes after it. One step more:
+            # what is sent in a step is on its way only at the step's end.
+            walked = self._nic_steps(path[0]) + sum(self._steps(port) for port in path[1:-1])
+            back = round(loop_s / self.step_s) + 1 - walked
             table[index]["nic"] = self.nic_of[path[0]]
             table[index]["suffix"] = suffix
-            table[index]["inlet"] = self.inlet_of[suffix, self._steps(path[0])]
-            table[index]["delay"] = self._steps(path[0])
+            table[index]["inlet"] = self.inlet_of[suffix, self._nic_steps(path[0])]
+            table[index]["delay"] = self._nic_steps(path[0])
             table[index]["return_delay"] = max(1, back)
             table[index]["row"] = rows[suffix]
         return table
