@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from twin.fluid._math import EXPONENT_CAP, expm1_positive, log_one_minus, split_exponent, to_power
+
+pytestmark = pytest.mark.kernels
 
 magnitudes = st.floats(-18, 1.5).map(lambda exponent: 10.0**exponent)
 

@@ -18,6 +18,8 @@ from twin.result import Prediction, SolveStatus
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 
+pytestmark = pytest.mark.kernels
+
 LOW = Watermark(5_000, 200_000, 0.1)
 HIGH = Watermark(400_000, 1_600_000, 0.2)
 NEVER = Watermark(30_000_000, 31_000_000, 0.01)
