@@ -38,7 +38,9 @@ def leave_wheel(slots: Table, wheel: Ints, index: int) -> None:
 def schedule(slots: Table, wheel: Ints, index: int, earliest: int) -> None:
     """Put a slot into the bucket of its next event: a tick, its last byte, or its byte counter."""
     slot = slots[index]
-    at = int(min(slot.cut_at, slot.increase_at) + 0.5)  # to the nearest step; alpha ticks are caught up at the next cut tick
+    at = int(
+        min(slot.cut_at, slot.increase_at) + 0.5
+    )  # to the nearest step; alpha ticks are caught up at the next cut tick
     if slot.sending > 0.0:
         steps_left = min(slot.remaining, slot.counted) / slot.sending
         if steps_left < wheel.size:
@@ -84,25 +86,27 @@ def remember(slot: Record, segments: Table, index: int, sending: float, step: in
 
 @inlined
 def unmarked_hazard(
-    slots: Table, segments: Table, index: int, until: int, marks: Floats, packet_bytes: float
+    slots: Table, segments: Table, index: int, until: int, marks: Floats, losses: int, packet_bytes: float
 ) -> float:
     """−log P(no mark) among what a flow sent in steps [read, until); ``marks[j + delay, row]`` belongs to
     step j.
 
     Packets are evenly spaced: n of them at mean probability p stay unmarked with (1 − p)^n; fewer than one,
-    with 1 − n p. (A Poisson count would mark a trickling flow that sends no packet at all.)
+    with 1 − n p. (A Poisson count would mark a trickling flow that sends no packet at all.) Where
+    ``losses`` is not 0, column row + ``losses`` holds the shares lost, which the flow now has to send again.
     """
     slot = slots[index]
     if until <= slot.read:
         return 0.0
     row, delay = slot.row, slot.delay
-    met = marks[until + delay, row]
+    met = marks[until + delay, row] + (marks[until + delay, row + losses] if losses else 0.0)
     if met == slot.marks_read:
         slot.read = until
         return 0.0
     slot.marks_read = met
     sent = 0.0
     marked = 0.0
+    lost = 0.0
     while slot.segment_first < slot.segment_end:
         here = segments[index, slot.segment_first & _MASK]
         last = slot.segment_first + 1 == slot.segment_end
@@ -112,10 +116,13 @@ def unmarked_hazard(
         if end > begin:
             sent += here.rate * (end - begin)
             marked += here.rate * (marks[end + delay, row] - marks[begin + delay, row])
+            if losses:
+                lost += here.rate * (marks[end + delay, row + losses] - marks[begin + delay, row + losses])
         if last or following > until:
             break
         slot.segment_first += 1
     slot.read = until
+    slot.remaining += lost
     if marked <= 0.0:
         return 0.0
     n = sent / packet_bytes
@@ -146,8 +153,8 @@ def send(
 def paced(rate: float, wanted: float, line_rate: float) -> float:
     """What a pacer gets through a NIC that others keep busy.
 
-    A packet that falls due while another is on the wire waits for its end, half a packet's time on average, and the
-    next one is timed from when it left: 1/R becomes 1/R + (busy share)·(packet time)/2.
+    A packet that falls due while another is on the wire waits for its end, half a packet's time on average,
+    and the next one is timed from when it left: 1/R becomes 1/R + (busy share)·(packet time)/2.
     """
     busy = min((wanted - rate) / line_rate, 1.0)
     return rate / (1.0 + 0.5 * busy * rate / line_rate)
@@ -224,6 +231,7 @@ def cnp_came(
     segments: Table,
     index: int,
     marks: Floats,
+    losses: int,
     resolved: Steps,
     at: int,
     packet_bytes: float,
@@ -235,7 +243,7 @@ def cnp_came(
     if seen < 0:
         return False
     until = resolved[seen, slot.row] - slot.delay
-    hazard = unmarked_hazard(slots, segments, index, until, marks, packet_bytes)
+    hazard = unmarked_hazard(slots, segments, index, until, marks, losses, packet_bytes)
     slot.draws += 1
     return hazard > 0.0 and uniform(seed, slot.flow, slot.draws) < -math.expm1(-hazard)
 
@@ -246,6 +254,7 @@ def tick(
     segments: Table,
     index: int,
     marks: Floats,
+    losses: int,
     resolved: Steps,
     step: int,
     params: Params,
@@ -261,13 +270,15 @@ def tick(
     slot = slots[index]
     if slot.cut_at < step + 0.5:
         while slot.alpha_at < step + 0.5:
-            if cnp_came(slots, segments, index, marks, resolved, int(slot.alpha_at + 0.5), packet_bytes, seed):
+            if cnp_came(
+                slots, segments, index, marks, losses, resolved, int(slot.alpha_at + 0.5), packet_bytes, seed
+            ):
                 slot.cut_cnp = 1
                 slot.alpha_cnp = 1
             slot.alpha = (1.0 - params.gain) * slot.alpha + (params.gain if slot.alpha_cnp else 0.0)
             slot.alpha_cnp = 0
             slot.alpha_at += params.alpha_steps
-        if cnp_came(slots, segments, index, marks, resolved, step, packet_bytes, seed):
+        if cnp_came(slots, segments, index, marks, losses, resolved, step, packet_bytes, seed):
             slot.cut_cnp = 1
             slot.alpha_cnp = 1
         if slot.cut_cnp:

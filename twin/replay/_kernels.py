@@ -36,6 +36,7 @@ from twin.replay._pfc import SHARE, decide, hold, log_feeders
 from twin.replay._queues import (
     LIGHT,
     append_ending,
+    drop,
     last_bytes,
     pass_through,
     phase_jitter,
@@ -51,6 +52,7 @@ from twin.replay.layout import (
     FINE_BINS,
     FINE_BYTES,
     LOG_STEPS,
+    LOST,
     MARKED,
     NEVER,
     PAUSED,
@@ -278,6 +280,7 @@ def replay(
     )
     unarmed, free, dirty, logs = work.unarmed, work.free, work.dirty, work.logs
     n_queues = queues.size
+    losses = 0 if tables.pfc else resolved.shape[1]
     reset(tables, work)
     n_free = free.size
     for i in range(n_free):
@@ -330,7 +333,15 @@ def replay(
             entry = entries[slot.entry]
             nic = nics[entry.nic]
             elapsed = slot.sending * (step - slot.since)
-            if slot.sending > 0.0 and slot.remaining - elapsed <= slot.sending:
+            ends = slot.sending > 0.0 and slot.remaining - elapsed <= slot.sending
+            if ends and losses and step > 0:
+                # Before it may end, it sends again what was lost so far.
+                unmarked_hazard(
+                    slots, segments, index, resolved[step - 1, slot.row] - slot.delay, marks, losses,
+                    tables.packet_bytes,
+                )  # fmt: skip
+                ends = slot.remaining - elapsed <= slot.sending
+            if ends:
                 end_flow(
                     index,
                     slot.remaining - elapsed,
@@ -359,7 +370,8 @@ def replay(
                     increase(slot, params, nic.rate)
                     slot.byte_stage += 1
                 tick(
-                    slots, segments, index, marks, resolved, step, params, nic.rate, tables.packet_bytes, seed
+                    slots, segments, index, marks, losses, resolved, step, params, nic.rate,
+                    tables.packet_bytes, seed
                 )  # fmt: skip
                 shared_out = False
                 if slot.rate != before:
@@ -367,7 +379,15 @@ def replay(
                     shared_out = nic.limiting or nic.wanted > nic_capacity(nic, queues, tables.ack_ratio)
                     if not shared_out:
                         nic.sending = nic.wanted
-                        send(slots, segments, index, paced(slot.rate, nic.wanted, nic.rate), entries, inlets, step)
+                        send(
+                            slots,
+                            segments,
+                            index,
+                            paced(slot.rate, nic.wanted, nic.rate),
+                            entries,
+                            inlets,
+                            step,
+                        )
                 schedule(slots, wheel, index, step + 1)
             if shared_out and nic.dirty == 0:
                 nic.dirty = 1
@@ -382,7 +402,7 @@ def replay(
             seen = step - slot.return_delay
             arrival = resolved[seen, slot.row] if seen >= 0 else 0
             slot.patience -= unmarked_hazard(
-                slots, segments, index, arrival - slot.delay, marks, tables.packet_bytes
+                slots, segments, index, arrival - slot.delay, marks, losses, tables.packet_bytes
             )
             if slot.patience <= 0.0:
                 arm(slot, step, params)
@@ -417,12 +437,15 @@ def replay(
             if suffix.onward >= 0:
                 onward[step + inlet.delay, suffix.row - n_queues] += sent
         for s in range(switches.size):
+            switches[s].used_before = switches[s].used
             switches[s].used = 0.0
         arrived[step + work.horizon] = 0.0
         in_window = tables.window_first <= step < tables.window_last
         for q in range(n_queues):
             queue = queues[q]
             incoming = arrived[step, q]
+            if losses:
+                marks[step + 1, losses + q] = marks[step, losses + q]
             if queue.backlog == 0.0 and 0.0 <= incoming <= queue.light_rate:
                 pass_through(
                     queue, q, step, incoming, suffixes, arrived, onward, marks, departed, feeders, n_queues
@@ -444,6 +467,15 @@ def replay(
             incoming = max(incoming, 0.0)
             incoming = max(incoming + phase_jitter(queue, incoming, step, q, seed, tables.packet_bytes), 0.0)
             arrived[step, q] = incoming
+            if losses:
+                room = max(tables.buffer_bytes - switches[queue.switch].used_before, 0.0) + capacity
+                if incoming > room:
+                    share = drop(
+                        queue, q, step, incoming, room, flows, suffixes, arrived, onward, n_queues, seed
+                    )
+                    totals[LOST] += incoming * share
+                    marks[step + 1, losses + q] = marks[step, losses + q] + share
+                    incoming = room
             p = serve(
                 queue, q, step, incoming, capacity, kmin, kmax, pmax,
                 suffixes, arrived, onward, marks, departed, feeders, n_queues,
@@ -471,7 +503,7 @@ def replay(
         onward[step + work.horizon] = 0.0
         for i in range(tables.resolve_order.size):
             s = tables.resolve_order[i]
-            resolve_suffix(suffixes, s, queues, step, marks, departed, resolved)
+            resolve_suffix(suffixes, s, queues, step, marks, losses, departed, resolved)
         if tables.pfc:
             any_change = False
             for s in range(switches.size):

@@ -14,6 +14,7 @@ _JITTER_STREAM = 1 << 40  # apart from the flows' streams
 LIGHT = (
     0.8  # below this share of its rate an empty queue stays empty whatever acknowledgements and phases take
 )
+_LOSS_STREAM = 1 << 41
 _CALM_PACKETS = 200.0  # beyond this depth the packets' phases no longer show
 
 
@@ -158,26 +159,70 @@ def serve(
 
 
 @inlined
+def drop(
+    queue: Record,
+    q: int,
+    step: int,
+    incoming: float,
+    room: float,
+    flows: Table,
+    suffixes: Table,
+    arrived: Floats,
+    onward: Floats,
+    n_rows: int,
+    seed: int,
+) -> float:
+    """Lose what of ``incoming`` finds no room; returns its share.
+
+    Senders learn of it by ``losses`` and send it again. A flow whose last byte is lost ends a queue and a
+    trip around later.
+    """
+    share = 1.0 - room / incoming
+    arrived[step, q] = room
+    for index in range(queue.suffix_first, queue.suffix_end):
+        row = suffixes[index].row - n_rows
+        if row >= 0:
+            onward[step, row] *= 1.0 - share
+    wait = int(queue.backlog / queue.rate) + 2 * queue.delay + 2
+    index = queue.ending_first
+    while index >= 0:
+        flow = flows[index]
+        if flow.ending_step == step and uniform(seed, _LOSS_STREAM + index, step) < share:
+            flow.ending_step = step + wait
+        index = flow.ending_after
+    return share
+
+
+@inlined
 def last_bytes(queues: Table, q: int, step: int, flows: Table, suffixes: Table, arrived: Floats) -> None:
     """Complete the flows whose last byte left this queue, or move them to the next one."""
     queue = queues[q]
-    while queue.ending_first >= 0:
-        index = queue.ending_first
+    before = -1
+    index = queue.ending_first
+    while index >= 0:
         flow = flows[index]
+        following = flow.ending_after
         j = flow.ending_step
-        if j > step or j > queue.head:
-            return
-        if j == queue.head and 1.0 - queue.left / max(arrived[j, q], 1e-9) < flow.ending_fraction:
-            return
-        queue.ending_first = flow.ending_after
-        if queue.ending_first < 0:
-            queue.ending_last = -1
+        waits = j > step or j > queue.head
+        if j == queue.head and not waits:
+            waits = 1.0 - queue.left / max(arrived[j, q], 1e-9) < flow.ending_fraction
+        if waits:
+            before = index
+            index = following
+            continue
+        if before >= 0:
+            flows[before].ending_after = following
+        else:
+            queue.ending_first = following
+        if following < 0:
+            queue.ending_last = before
         within = flow.ending_fraction if j == step else 0.5
         onward = suffixes[flow.ending_suffix].onward
         if onward < 0:
             flow.completed = step + within
         else:
             append_ending(queues, flows, index, onward, suffixes[onward].queue, step + queue.delay, within)
+        index = following
 
 
 @inlined
@@ -200,10 +245,17 @@ def append_ending(
 
 @inlined
 def resolve_suffix(
-    suffixes: Table, s: int, queues: Table, step: int, marks: Floats, departed: Steps, resolved: Steps
+    suffixes: Table,
+    s: int,
+    queues: Table,
+    step: int,
+    marks: Floats,
+    losses: int,
+    departed: Steps,
+    resolved: Steps,
 ) -> None:
-    """For a path of several hops: which arrival steps have left its last queue, and how were they marked in
-    all?
+    """For a path of several hops: which arrival steps have left its last queue, how marked, and how much
+    lost?
     """
     suffix = suffixes[s]
     queue = queues[suffix.queue]
@@ -215,8 +267,9 @@ def resolve_suffix(
         end = departed[j, suffix.queue] + queue.delay + 1
         begin = departed[j - 1, suffix.queue] + queue.delay + 1 if j > 0 else end - 1
         begin = min(begin, end - 1)
-        here = marks[j + 1, suffix.queue] - marks[j, suffix.queue]
-        there = (marks[end, following] - marks[begin, following]) / (end - begin)
-        marks[j + 1, row] = marks[j, row] + here + there - here * there
+        for kind in range(0, losses + 1, max(losses, 1)):
+            here = marks[j + 1, suffix.queue + kind] - marks[j, suffix.queue + kind]
+            there = (marks[end, following + kind] - marks[begin, following + kind]) / (end - begin)
+            marks[j + 1, row + kind] = marks[j, row + kind] + here + there - here * there
         j += 1
     resolved[step, row] = j

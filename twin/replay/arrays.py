@@ -31,6 +31,7 @@ class Tables(NamedTuple):
     packet_bytes: float
     ack_ratio: float
     pfc: bool
+    buffer_bytes: float
     reserve_bytes: float
     resume_bytes: float
     window_first: int
@@ -61,7 +62,9 @@ class Work(NamedTuple):
     wheel: NDArray[np.int64]
     arrived: NDArray[np.float64]  # [step, queue] bytes
     onward: NDArray[np.float64]  # [step, suffix of several hops] bytes
-    marks: NDArray[np.float64]  # [arrival step, row] running sum of mean marking probability
+    # [arrival step, row] running sum of mean marking probability; where packets may be lost, as many columns
+    # more for the shares lost
+    marks: NDArray[np.float64]
     departed: NDArray[np.int32]  # [arrival step, queue] step in which its last byte left
     resolved: NDArray[np.int32]  # [step, row] arrival steps that have left the path's last queue
     logs: NDArray[np.float64]  # [feeder, step / LOG_STEPS] bytes sent

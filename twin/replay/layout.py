@@ -128,7 +128,7 @@ INGRESS = np.dtype(
     align=True,
 )
 
-SWITCH = np.dtype([("shared", F), ("used", F), ("paused", I)], align=True)
+SWITCH = np.dtype([("shared", F), ("used", F), ("used_before", F), ("paused", I)], align=True)
 
 SLOT = np.dtype(
     [

@@ -68,6 +68,7 @@ def compile_tables(scenario: Scenario, step_s: float) -> Tables:
         packet_bytes=float(scenario.packet_wire_bytes),
         ack_ratio=scenario.ack_wire_bytes / scenario.packet_wire_bytes,
         pfc=scenario.pfc,
+        buffer_bytes=float(scenario.buffer_bytes),
         reserve_bytes=RESERVE_BYTES,
         resume_bytes=RESUME_BYTES,
         window_first=round(scenario.window_s[0] / step_s),
@@ -87,7 +88,7 @@ def allocate(tables: Tables) -> Work:
         wheel=np.full(layout.WHEEL, -1, dtype=np.int64),
         arrived=np.zeros((span, n_queues)),
         onward=np.zeros((span, n_multi)),
-        marks=np.zeros((span, n_queues + n_multi)),
+        marks=np.zeros((span, (n_queues + n_multi) * (1 if tables.pfc else 2))),
         departed=np.zeros((span, n_queues), dtype=np.int32),
         resolved=np.zeros((span, n_queues + n_multi), dtype=np.int32),
         logs=np.zeros((tables.feeders.size if tables.pfc else 1, span // layout.LOG_STEPS + 2)),
@@ -161,8 +162,8 @@ class _Paths:
             suffix = self.suffix_of[path[1:]]
             fixed_s = self.scenario.dcqcn.feedback_delay_s
             loop_s = 2.0 * float(delay_s[list(path)].sum()) if fixed_s is None else fixed_s
-            # The kernel walks the cables up to the last queue; the rest of the loop comes after it. One step more:
-            # what is sent in a step is on its way only at the step's end.
+            # The kernel walks the cables up to the last queue; the rest of the loop comes after it. One
+            # step more: what is sent in a step is on its way only at the step's end.
             walked = self._nic_steps(path[0]) + sum(self._steps(port) for port in path[1:-1])
             back = round(loop_s / self.step_s) + 1 - walked
             table[index]["nic"] = self.nic_of[path[0]]
