@@ -235,7 +235,7 @@ def measure() -> Iterable[Figure]:
     )  # fmt: skip
     yield Figure(
         "fluid against ddeint", ratios["ddeint"], "×", goal=5000, better="higher",
-        note=f"ddeint over {found['ddeint']['horizon_s'] * 1e3:g} ms, scaled to {50} ms",
+        note=f"ddeint over {found['ddeint']['horizon_s'] * 1e3:g} ms, scaled to 50 ms",
     )  # fmt: skip
 
 

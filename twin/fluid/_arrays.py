@@ -53,6 +53,7 @@ class Fabric(NamedTuple):
     home: Ints  # [port], the switch it belongs to
     pool: Floats  # [switch], packets of buffer that its queues share
     buffer: float  # packets of buffer of a switch
+    shared_buffer: bool  # whether two queues of a switch share one
     resume: float  # packets below the threshold at which a pause ends
     pfc: bool
 

@@ -162,6 +162,13 @@ def fit(
 
 
 @kernel
+def fit_all(lanes: int, buffer: float, scratch: Floats) -> None:
+    """Row W1 where no other queue shares the buffer, or PFC keeps it from overflowing."""
+    for k in range(lanes):
+        scratch[W1 + k] = buffer
+
+
+@kernel
 def count_step(lanes: int, tally: Floats, scratch: Floats, last_hop: float) -> None:
     """What ``serve`` left behind, into the tally; what left counts as delivered times ``last_hop``."""
     for k in range(lanes):

@@ -115,9 +115,12 @@ def feedback_terms(lanes: int, sender: Sender, scratch: Floats) -> None:
             scratch[first + k] = expm1_positive(scratch[first + k])
     for k in range(lanes):
         u = scratch[OF_CUT + k]
-        scratch[FRESH_CUT + k] = u / (1.0 + u)
         w = scratch[OF_TIMER + k]
-        over = 1.0 / (w * (1.0 + w))
+        # One division for u/(1+u), 1/(1+w) and 1/w.
+        product = w * (1.0 + w)
+        both = 1.0 / (product * (1.0 + u))
+        scratch[FRESH_CUT + k] = u * product * both
+        over = (1.0 + u) * both
         survive = w * over
         scratch[FRESH_AIM + k] = w * survive
         increase = scratch[R + k] * scratch[P + k] * (1.0 + w) * over

@@ -235,6 +235,7 @@ def _fabric(
         for row, port in enumerate(senders)
     ]
     shared = np.array([port in shared_nics for port in senders], dtype=np.bool_)
+    homes = [switch_of[ports[port].node] for port in senders[nics:]]
     fabric = Fabric(
         nics=nics,
         capacity=scenario.port_rate_bytes_per_s[list(senders)] / packet,
@@ -243,9 +244,10 @@ def _fabric(
         limited=shared | (np.array(reverse) >= 0) | scenario.pfc,
         ack_ratio=scenario.ack_wire_bytes / packet,
         into=np.array([switch_of.get(ports[port].peer, -1) for port in senders], dtype=np.int64),
-        home=np.array([switch_of[ports[port].node] for port in senders[nics:]], dtype=np.int64),
+        home=np.array(homes, dtype=np.int64),
         pool=pool,
         buffer=scenario.buffer_bytes / packet,
+        shared_buffer=len(set(homes)) < len(homes),
         resume=PFC_RESUME_BYTES / packet,
         pfc=scenario.pfc,
     )

@@ -196,13 +196,19 @@ def run(
         for e in range(ports.shape[0]):
             s = nics + e
             acks = fabric.ack_ratio if reverse[s] >= 0 else 0.0
-            wires.fit(lanes, ports, e, use, home[e], np.inf if pfc else fabric.buffer, scratch)
+            if pfc:
+                wires.fit_all(lanes, np.inf, scratch)
+            elif fabric.shared_buffer:
+                wires.fit(lanes, ports, e, use, home[e], fabric.buffer, scratch)
+            else:
+                wires.fit_all(lanes, fabric.buffer, scratch)
             wires.serve(lanes, ports, e, senders, s, capacity[s] * step, max(reverse[s], 0), acks, scratch)
             if counted > 0.0:
                 wires.count_step(lanes, tally, scratch, 0.0 if track else 1.0)
         use[:] = 0.0
         for e in range(ports.shape[0]):
-            wires.add_row(lanes, use, home[e], 0, ports, e, QUEUE, 1.0)
+            if pfc or fabric.shared_buffer:
+                wires.add_row(lanes, use, home[e], 0, ports, e, QUEUE, 1.0)
             mark_port(lanes, ports, e, candidates, scratch, words)
             if clock.delay_steps == 0:
                 history.head_of_line(lanes, ports, e, rings, e * stride, mask, now, ring - 2)

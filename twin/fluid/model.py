@@ -162,54 +162,61 @@ def _read(
     clock, packet = problem.clock, problem.packet_bytes
     samples = clock.window_end - clock.window_begin
     window_s = samples * clock.step
-    tally = buffers.tally
-    sums = buffers.ports[problem.monitored, QUEUE_SUM : QUEUE_SUM + LANES]
-    port_means = sums / samples * packet
+    figures = buffers.tally.reshape(TALLY_ROWS, LANES)
+    port_means = buffers.ports[problem.monitored, QUEUE_SUM : QUEUE_SUM + LANES] / samples * packet
+    finite = np.isfinite(np.concatenate([figures, port_means])).all(axis=0).tolist()
+    means = port_means.mean(axis=0)
+    p99 = _quantiles_bytes(buffers.histogram[: len(block)], 0.99)
+    completes = np.isfinite(scenario.flows.payload_bytes) & (scenario.flows.start_s < scenario.duration_s)
+    tally = buffers.tally.tolist()
     predictions = []
     for lane, watermark in enumerate(block):
-        figures = (*tally[lane::LANES], *port_means[:, lane])
-        if not np.all(np.isfinite(figures)):
+        if not finite[lane]:
             predictions.append(Prediction.failed(watermark, SolveStatus.DIVERGED))
             continue
-        peak = float(tally[PEAK + lane]) * packet
-        delivered = float(tally[DELIVERED + lane])
+        peak, delivered = tally[PEAK + lane] * packet, tally[DELIVERED + lane]
+        slowdown: Mapping[str, Slowdown] = {}
+        if completes.any():
+            slowdown = _slowdowns(scenario, completes, buffers.finish[problem.group_of_flow, lane])
         predictions.append(
             Prediction(
                 watermark=watermark,
                 status=SolveStatus.OK,
-                queue_mean_bytes=float(port_means[:, lane].mean()),
-                queue_p99_bytes=min(_quantile_bytes(buffers.histogram[lane], 0.99), peak),
+                queue_mean_bytes=float(means[lane]),
+                queue_p99_bytes=min(float(p99[lane]), peak),
                 queue_peak_bytes=peak,
                 goodput_bytes_per_s=delivered * scenario.mtu_payload_bytes / window_s,
-                marked_fraction=min(float(tally[MARKED + lane]) / delivered, 1.0) if delivered > 0 else 0.0,
-                loss_bytes=float(tally[LOST + lane]) * packet,
-                pfc_pause_s=float(tally[PAUSE_TIME + lane]),
-                slowdown=_slowdowns(scenario, buffers.finish[problem.group_of_flow, lane]),
+                marked_fraction=min(tally[MARKED + lane] / delivered, 1.0) if delivered > 0 else 0.0,
+                loss_bytes=tally[LOST + lane] * packet,
+                pfc_pause_s=tally[PAUSE_TIME + lane],
+                slowdown=slowdown,
                 port_queue_mean_bytes=tuple(port_means[:, lane].tolist()),
             )
         )
     return predictions
 
 
-def _quantile_bytes(histogram: NDArray[np.int32], share: float) -> float:
-    """A quantile of the binned queue, linear inside its bin (a bin is 0.5 % wide)."""
-    cumulated = np.cumsum(histogram)
-    wanted = share * cumulated[-1]
-    bin_ = int(np.searchsorted(cumulated, wanted))
-    words = np.array([bin_ + HISTOGRAM_FIRST, bin_ + 1 + HISTOGRAM_FIRST], dtype=np.uint32) << HISTOGRAM_SHIFT
-    low, high = words.view(np.float32).astype(np.float64) - 1.0
-    inside = (wanted - (cumulated[bin_] - histogram[bin_])) / max(int(histogram[bin_]), 1)
+def _quantiles_bytes(histogram: NDArray[np.int32], share: float) -> Floats:
+    """A quantile of each lane's binned queue, linear inside its bin (a bin is 0.5 % wide)."""
+    cumulated = np.cumsum(histogram, axis=1, dtype=np.int32)
+    wanted = share * cumulated[:, -1]
+    bins = np.array([np.searchsorted(row, want) for row, want in zip(cumulated, wanted, strict=True)])
+    lanes = np.arange(len(bins))
+    inside = histogram[lanes, bins]
+    below = cumulated[lanes, bins] - inside
+    edges = (np.stack([bins, bins + 1]) + HISTOGRAM_FIRST).astype(np.uint32) << HISTOGRAM_SHIFT
+    low, high = edges.view(np.float32).astype(np.float64) - 1.0
+    quantiles = low + (wanted - below) / np.maximum(inside, 1) * (high - low)
     # Empty queues fill the first bin; they are 0, not a little above.
-    return float(low + inside * (high - low)) if bin_ > 0 else 0.0
+    return np.where(bins > 0, quantiles, 0.0)
 
 
-def _slowdowns(scenario: Scenario, finish_s: Floats) -> Mapping[str, Slowdown]:
-    """Slowdown by size class; a flow not finished when the run ends counts at its age."""
+def _slowdowns(scenario: Scenario, completes: NDArray[np.bool_], finish_s: Floats) -> Mapping[str, Slowdown]:
+    """Slowdown by size class of the flows that end; one not finished when the run ends counts at its age."""
     flows = scenario.flows
-    finite = np.isfinite(flows.payload_bytes) & (flows.start_s < scenario.duration_s)
-    took = np.minimum(finish_s, scenario.duration_s)[finite] - flows.start_s[finite]
-    ratio = took / scenario.alone_s[finite]
-    size = flows.payload_bytes[finite]
+    took = np.minimum(finish_s, scenario.duration_s)[completes] - flows.start_s[completes]
+    ratio = took / scenario.alone_s[completes]
+    size = flows.payload_bytes[completes]
     classes = {
         "all": np.ones(size.shape, dtype=np.bool_),
         "mice": size < MOUSE_BELOW_BYTES,
