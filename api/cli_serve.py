@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import logging
+import signal
 from pathlib import Path
+from types import FrameType
 
+import typer
 import uvicorn
+from fastapi import FastAPI
 
 from api.app import create_app
 from api.security import check_host
@@ -18,7 +22,7 @@ _log = logging.getLogger("ecntwin.serve")
 
 
 def serve(config: Path | None, host: str | None, port: int | None) -> None:
-    """Serves until SIGINT or SIGTERM. Raises ``SettingsError`` before anything is opened."""
+    """Serves until SIGINT or SIGTERM, then exits 0. Raises ``SettingsError`` before anything is opened."""
     settings = override(load_settings(config), host=host, port=port)
     check_host(settings.server.host, settings.security)
     load_topology(settings.fabric.topology)
@@ -26,19 +30,41 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
     _configure_logging(settings)
     if not settings.security.tokens:
         _log.warning("no token is configured: anyone on this machine may call, and only this machine")
-    uvicorn.Server(_configuration(settings)).run()
+    # uvicorn raises the signal again once it has stopped: to whoever asked, that is a service that is done.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _done)
+    app = create_app(settings)
+    _Server(app, settings).run()
 
 
-def _configuration(settings: Settings) -> uvicorn.Config:
-    return uvicorn.Config(
-        create_app(settings),
-        host=settings.server.host,
-        port=settings.server.port,
-        access_log=settings.server.access_log,
-        log_config=None,
-        server_header=False,
-        timeout_graceful_shutdown=settings.server.shutdown_grace_s,
-    )
+class _Server(uvicorn.Server):
+    """Tells the service that it stops before waiting for connections: event streams never end."""
+
+    def __init__(self, app: FastAPI, settings: Settings) -> None:
+        server = settings.server
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=server.host,
+                port=server.port,
+                access_log=server.access_log,
+                log_config=None,
+                server_header=False,
+                timeout_graceful_shutdown=server.shutdown_grace_s,
+            )
+        )
+        self._app = app
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Runs where a signal arrives, so it only leaves a note on the event loop."""
+        service = getattr(self._app.state, "service", None)
+        if service is not None:
+            service.stop_soon()
+        super().handle_exit(sig, frame)
+
+
+def _done(number: int, frame: FrameType | None) -> None:
+    raise typer.Exit(0)
 
 
 def _configure_logging(settings: Settings) -> None:

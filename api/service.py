@@ -101,14 +101,26 @@ class Service:
             workers=self._workers,
             clock_s=clocks.monotonic_s,
         )
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_task: asyncio.Task[None] | None = None
         self._asking = asyncio.Lock()
         self.metrics.saw_watermarks("current", self.fleet.running())
 
     def start(self) -> None:
         """Begins the tuning loop, if the settings want it."""
+        self._loop = asyncio.get_running_loop()
         if self.settings.tuning.enabled:
             self._loop_task = asyncio.create_task(self.tuning.run_forever(), name="tuning-loop")
+
+    def stop_soon(self) -> None:
+        """Ends event streams and the round in progress; may be called from anywhere, a signal handler too."""
+
+        def begin() -> None:
+            self.events.close()
+            self.tuning.stop_soon()
+
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(begin)
 
     async def stop(self) -> None:
         """Ends streams, rounds, workers and threads."""

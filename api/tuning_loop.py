@@ -63,7 +63,7 @@ class TuningLoop:
         self._workers = workers
         self._clock_s = clock_s
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-round")
-        self._busy = asyncio.Lock()
+        self._round_task: asyncio.Task[Entry] | None = None
         self._stopping = asyncio.Event()
         self._stop_now = False
         self._accepted_at_last_round = -1
@@ -72,7 +72,7 @@ class TuningLoop:
     @property
     def running(self) -> bool:
         """Whether a round runs now."""
-        return self._busy.locked()
+        return self._round_task is not None and not self._round_task.done()
 
     async def run_now(self) -> Entry:
         """Runs a round and keeps its answer.
@@ -95,9 +95,10 @@ class TuningLoop:
                 "a round needs fresh reports (tuning.stale_after_s)",
                 "post INT reports and ask again",
             )
-        async with self._busy:
-            # The caller may go away; the round it asked for is still told and kept.
-            return await asyncio.shield(asyncio.ensure_future(self._round()))
+        self._round_task = asyncio.create_task(self._round(), name="tuning-round")
+        self._round_task.add_done_callback(_heard)
+        # The caller may go away; the round it asked for is still told and kept.
+        return await asyncio.shield(self._round_task)
 
     async def run_forever(self) -> None:
         """A round every period while telemetry is fresh; returns once ``stop`` was called."""
@@ -116,13 +117,16 @@ class TuningLoop:
             except Exception:
                 _log.exception("a round failed in a way it should not; the loop goes on")
 
-    async def stop(self, grace_s: float) -> None:
-        """Ends the loop, the round in progress (after ``grace_s`` at most) and the worker processes."""
+    def stop_soon(self) -> None:
+        """Lets the loop end, and the round in progress as soon as it next reports progress."""
         self._stop_now = True
         self._stopping.set()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(grace_s), self._busy:
-                pass
+
+    async def stop(self, grace_s: float) -> None:
+        """Ends the loop, the round in progress (after ``grace_s`` at most) and the worker processes."""
+        self.stop_soon()
+        if self._round_task is not None:
+            await asyncio.wait({self._round_task}, timeout=grace_s)
         await asyncio.to_thread(self._workers.close)
         self._thread.shutdown(wait=False, cancel_futures=True)
 
@@ -222,6 +226,12 @@ class TuningLoop:
     def now_s(self) -> float:
         """The loop's clock."""
         return self._clock_s()
+
+
+def _heard(task: asyncio.Task[Entry]) -> None:
+    """Takes note of how a round ended: it was told elsewhere, and perhaps nobody waited."""
+    if not task.cancelled():
+        task.exception()
 
 
 class _Teller:

@@ -1,0 +1,84 @@
+"""A real ``ecntwin serve`` process and what a test may ask of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PATIENCE_S = 120.0
+LISTENS = re.compile(r"running on (http://\S+)")
+
+
+class Served:
+    """The process, its URL and its log so far."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.log: list[str] = []
+        self.url = ""
+        self._listens = threading.Event()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.log.append(line)
+            found = LISTENS.search(line)
+            if found:
+                self.url = found[1]
+                self._listens.set()
+        self._listens.set()
+
+    def wait_until_it_listens(self) -> None:
+        assert self._listens.wait(PATIENCE_S), "".join(self.log)
+        assert self.url, "".join(self.log)
+
+    def stop(self) -> int:
+        """Asks it to stop; its exit code."""
+        self.process.terminate()
+        code = self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+        return code
+
+    def workers(self) -> set[int]:
+        """Process ids of its live worker processes (Linux)."""
+        found = set()
+        for entry in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = entry.read_text("utf-8").rpartition(")")[2].split()
+                command = (entry.parent / "cmdline").read_bytes()
+            except OSError:
+                continue  # it ended meanwhile
+            if int(fields[1]) == self.process.pid and fields[0] != "Z" and b"popen_loky" in command:
+                found.add(int(entry.parent.name))
+        return found
+
+
+@contextmanager
+def serving(*arguments: str, **settings: str) -> Iterator[Served]:
+    """Starts a service on a free port of loopback, and stops it."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ECNTWIN_")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "api", "serve", "--port", "0", *arguments],
+        cwd=REPOSITORY,
+        env=environment | settings,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    served = Served(process)
+    try:
+        served.wait_until_it_listens()
+        yield served
+    finally:
+        if process.poll() is None:
+            served.stop()

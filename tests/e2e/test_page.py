@@ -1,0 +1,134 @@
+"""The page in a real browser: readable when empty, complete after a round, usable narrow and by keyboard."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.e2e.process import PATIENCE_S, Served, serving
+
+pytestmark = pytest.mark.e2e
+
+SETTINGS = {
+    "ECNTWIN_SEARCH__CANDIDATES": "32",
+    "ECNTWIN_SEARCH__NARROWED": "8",
+    "ECNTWIN_TUNING__ENABLED": "false",
+}
+ARGUMENTS = [
+    "--no-sandbox",
+    "--headless",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PATIENCE_MS = PATIENCE_S * 1_000
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with serving(**SETTINGS) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("no Chromium on this machine (Debian package chromium)")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser: Browser, served: Served) -> Iterator[Page]:
+    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+    complaints: list[str] = []
+    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    opened.goto(served.url)
+    yield opened
+    opened.close()
+    assert complaints == []
+
+
+def post_reports(served: Served, example: Path) -> None:
+    answer = httpx.post(
+        f"{served.url}/v1/telemetry/int",
+        content=(example / "reports.ndjson.gz").read_bytes(),
+        headers={"Content-Encoding": "gzip"},
+        timeout=PATIENCE_S,
+    )
+    assert answer.status_code == 202
+
+
+def test_the_whole_way_on_the_page(page: Page, served: Served, example: Path, tmp_path: Path) -> None:
+    expect(page.get_by_text("Nothing measured yet")).to_be_visible()
+    expect(page.locator("#curl")).to_contain_text(f"{served.url}/v1/telemetry/int")
+    expect(page.get_by_role("button", name="Tune now")).to_be_disabled()
+    page.screenshot(path=tmp_path / "empty.png", full_page=True)
+
+    post_reports(served, example)
+    expect(page.get_by_role("heading", name="Flows by class")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.locator("#empty")).to_be_hidden()
+    expect(page.locator("#flows")).to_contain_text("413 flows")
+
+    page.get_by_role("button", name="Tune now").click()
+    expect(page.get_by_role("heading", name="Recommendation", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.locator("#watermark dt")).to_have_text(["Kmin", "Kmax", "Pmax"])
+    expect(page.locator("#why")).not_to_be_empty()
+    expect(page.locator("#compare tbody tr")).not_to_have_count(0)
+    assert page.locator("#scatter circle.dot").count() > 10
+    assert page.locator("#curve polyline").count() == 2
+    expect(page.locator("#queues tbody tr")).to_have_count(16)
+
+    page.locator("#scatter svg").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".tip")).to_contain_text("score")
+    page.keyboard.press("Escape")
+    expect(page.locator(".tip")).to_be_hidden()
+
+    if page.get_by_role("button", name="Approve").is_visible():
+        page.get_by_role("button", name="Approve").click()
+        expect(page.locator("#decision")).to_have_text("approved", timeout=PATIENCE_MS)
+        expect(page.locator("#pushed")).to_contain_text("Dry run")
+    page.screenshot(path=tmp_path / "wide.png", full_page=True)
+    assert (tmp_path / "wide.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("width", [320, 390, 768])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_no_width_makes_the_page_scroll_sideways(
+    browser: Browser, served: Served, example: Path, width: int, scheme: str, tmp_path: Path
+) -> None:
+    post_reports(served, example)
+    page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)  # type: ignore[arg-type]
+    page.goto(served.url)
+    expect(page.get_by_role("heading", name="Flows by class")).to_be_visible(timeout=PATIENCE_MS)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.screenshot(path=tmp_path / f"{width}.png", full_page=True)
+    page.close()
+
+
+def test_a_guarded_service_asks_for_a_token(browser: Browser) -> None:
+    digest = sha256(b"open sesame").hexdigest()
+    tokens = json.dumps([{"name": "eyes", "sha256": digest, "scopes": ["read"]}])
+    with serving(ECNTWIN_SECURITY__TOKENS=tokens, **SETTINGS) as guarded:
+        page = browser.new_page()
+        page.goto(guarded.url)
+        expect(page.get_by_label("Token")).to_be_visible(timeout=PATIENCE_MS)
+        page.get_by_label("Token").fill("open sesame")
+        page.get_by_role("button", name="Use it").click()
+        expect(page.get_by_text("Nothing measured yet")).to_be_visible(timeout=PATIENCE_MS)
+        expect(page.locator("#sign-in")).to_be_hidden()
+        page.close()
