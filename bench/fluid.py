@@ -120,8 +120,8 @@ def jitcdde_run(solver: Any, tolerance: float, duration_s: float, sample_s: floa
     )
     solver.step_on_discontinuities()
     times = np.arange(1, round(duration_s / sample_s) + 1) * (sample_s / unit)
-    # Stepping on the discontinuities takes it a few delays on; nothing earlier can be asked for, and the queue
-    # is close to empty there.
+    # Stepping on the discontinuities takes it a few delays on: nothing earlier can be asked for, and the
+    # queue is close to empty there.
     begun = solver.t
     return np.array([100 * solver.integrate(at)[0] if at > begun else 0.0 for at in times])
 
