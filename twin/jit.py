@@ -49,18 +49,23 @@ def _cache_folder() -> Path:
 numba.config.CACHE_DIR = str(_cache_folder())  # type: ignore[attr-defined] # set when numba is imported
 
 
-# Kernels hold no reference to their arrays: NRT off spares an atomic count at every hand-over, half the time of a
-# replay step. They must not allocate.
-_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
+# Division by 0 gives inf as in NumPy: a branch that raises would keep LLVM from vectorising.
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 
-def kernel(function: _Function) -> _Function:
-    """Compile ``function`` in nopython mode, without the GIL, cached on disk."""
-    compiled: _Function = numba.njit(**_OPTIONS)(function)
+def compiler(**options: Any) -> Callable[[_Function], _Function]:
+    """A decorator that compiles in nopython mode, without the GIL, cached on disk; ``options`` are
+    ``njit``'s.
+    """
+
+    def compiled(function: _Function) -> _Function:
+        dispatcher: _Function = numba.njit(**_OPTIONS, **options)(function)
+        return dispatcher
+
     return compiled
 
 
-def inlined(function: _Function) -> _Function:
-    """Like ``kernel``, and always inlined into the kernel that calls it."""
-    compiled: _Function = numba.njit(forceinline=True, **_OPTIONS)(function)
-    return compiled
+# These hold no reference to their arrays, so they must not allocate: NRT off spares an atomic count at every
+# hand-over, half the time of a replay step.
+kernel = compiler(_nrt=False)  # called from Python
+inlined = compiler(_nrt=False, forceinline=True)  # always inlined into the kernel that calls it

@@ -1,4 +1,6 @@
-"""Compiles every kernel into the cache, running each engine once on a tiny scenario: ``python -m twin.warm``."""
+"""Compiles every kernel into the cache, running each engine once on a tiny scenario: ``python -m
+twin.warm``.
+"""
 
 from __future__ import annotations
 

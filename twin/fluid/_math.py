@@ -7,13 +7,13 @@ See docs/adr/0003-fluid-scheme.md for the error budget.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-# Division by 0 gives inf as in NumPy: a branch that raises would keep LLVM from vectorising. FMA is the one
-# liberty taken with the arithmetic; NaN must survive, it is how a diverged candidate shows.
-kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, forceinline=True)
+from twin.jit import compiler
+
+# FMA is the one liberty taken with the arithmetic; NaN must survive, it is how a diverged candidate shows.
+kernel = compiler(fastmath={"contract"}, forceinline=True)
 # The loop that calls them all; itself called from Python.
-entry = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+entry = compiler(fastmath={"contract"})
 
 MOST_FAST_RECOVERY = 31
 EXPONENT_CAP = 32.0  # beyond it 1 − exp(−x) is 1 and 1/expm1(x) is 0 to 14 digits

@@ -14,160 +14,160 @@ from __future__ import annotations
 
 import numpy as np
 
-F, I = np.float64, np.int64
+FLOAT, INT = np.float64, np.int64
 
 FLOW = np.dtype(
     [
-        ("start_step", I),
-        ("start_fraction", F),
-        ("bytes", F),
-        ("rate", F),  # initial
-        ("entry", I),
+        ("start_step", INT),
+        ("start_fraction", FLOAT),
+        ("bytes", FLOAT),
+        ("rate", FLOAT),  # initial
+        ("entry", INT),
         # run
-        ("ending_after", I),  # next in its queue's list of flows whose last byte waits there
-        ("ending_step", I),  # the step in which that byte arrived ...
-        ("ending_fraction", F),  # ... and how far into it
-        ("ending_suffix", I),
-        ("completed", F),  # in steps, NaN until then
+        ("ending_after", INT),  # next in its queue's list of flows whose last byte waits there
+        ("ending_step", INT),  # the step in which that byte arrived ...
+        ("ending_fraction", FLOAT),  # ... and how far into it
+        ("ending_suffix", INT),
+        ("completed", FLOAT),  # in steps, NaN until then
     ],
     align=True,
 )
 
 ENTRY = np.dtype(
     [
-        ("nic", I),
-        ("suffix", I),
-        ("inlet", I),
-        ("delay", I),  # NIC to first queue
-        ("row", I),  # of the running sums of its path's marks
-        ("return_delay", I),  # last queue to receiver and back to the sender
+        ("nic", INT),
+        ("suffix", INT),
+        ("inlet", INT),
+        ("delay", INT),  # NIC to first queue
+        ("row", INT),  # of the running sums of its path's marks
+        ("return_delay", INT),  # last queue to receiver and back to the sender
         # run
-        ("rate", F),
-        ("total", F),  # sent until ``since``, for PFC
-        ("since", I),
+        ("rate", FLOAT),
+        ("total", FLOAT),  # sent until ``since``, for PFC
+        ("since", INT),
     ],
     align=True,
 )
 
 NIC = np.dtype(
     [
-        ("rate", F),
-        ("reverse_queue", I),  # the queue towards this host, whose deliveries it acknowledges; -1 if none
+        ("rate", FLOAT),
+        ("reverse_queue", INT),  # the queue towards this host, whose deliveries it acknowledges; -1 if none
         # run
-        ("first_slot", I),
-        ("paused", I),
-        ("dirty", I),
-        ("wanted", F),  # sum of its flows' rates
-        ("sending", F),
-        ("limiting", I),  # its flows want more than it has
+        ("first_slot", INT),
+        ("paused", INT),
+        ("dirty", INT),
+        ("wanted", FLOAT),  # sum of its flows' rates
+        ("sending", FLOAT),
+        ("limiting", INT),  # its flows want more than it has
     ],
     align=True,
 )
 
-INLET = np.dtype([("suffix", I), ("delay", I), ("rate", F), ("burst", F)], align=True)
+INLET = np.dtype([("suffix", INT), ("delay", INT), ("rate", FLOAT), ("burst", FLOAT)], align=True)
 
-SUFFIX = np.dtype([("queue", I), ("onward", I), ("row", I), ("feeder", I)], align=True)
+SUFFIX = np.dtype([("queue", INT), ("onward", INT), ("row", INT), ("feeder", INT)], align=True)
 
 QUEUE = np.dtype(
     [
-        ("rate", F),
-        ("delay", I),
-        ("switch", I),
-        ("reverse_queue", I),
-        ("reverse_nic", I),
-        ("monitored", I),
-        ("is_last", I),
-        ("forwards", I),
-        ("suffix_first", I),
-        ("suffix_end", I),
-        ("feeder_first", I),
-        ("feeder_end", I),
+        ("rate", FLOAT),
+        ("delay", INT),
+        ("switch", INT),
+        ("reverse_queue", INT),
+        ("reverse_nic", INT),
+        ("monitored", INT),
+        ("is_last", INT),
+        ("forwards", INT),
+        ("suffix_first", INT),
+        ("suffix_end", INT),
+        ("feeder_first", INT),
+        ("feeder_end", INT),
         # run
-        ("backlog", F),
-        ("left", F),  # bytes of arrival step ``head`` still waiting
-        ("marks", F),  # marking met so far by the part of step ``head`` that left
-        ("sent", F),  # in the last step
-        ("light_rate", F),  # arrivals an empty queue passes without a second look; −1 while paused
-        ("jitter", F),  # packet phases: bytes ahead of the fluid
-        ("flows", I),  # now crossing it
-        ("head", I),  # oldest arrival step not wholly sent
-        ("paused", I),
-        ("ending_first", I),
-        ("ending_last", I),
-        ("depth_sum", F),  # these three inside the window
-        ("sent_sum", F),
-        ("marked_sum", F),
+        ("backlog", FLOAT),
+        ("left", FLOAT),  # bytes of arrival step ``head`` still waiting
+        ("marks", FLOAT),  # marking met so far by the part of step ``head`` that left
+        ("sent", FLOAT),  # in the last step
+        ("light_rate", FLOAT),  # arrivals an empty queue passes without a second look; −1 while paused
+        ("jitter", FLOAT),  # packet phases: bytes ahead of the fluid
+        ("flows", INT),  # now crossing it
+        ("head", INT),  # oldest arrival step not wholly sent
+        ("paused", INT),
+        ("ending_first", INT),
+        ("ending_last", INT),
+        ("depth_sum", FLOAT),  # these three inside the window
+        ("sent_sum", FLOAT),
+        ("marked_sum", FLOAT),
     ],
     align=True,
 )
 
 FEEDER = np.dtype(
     [
-        ("queue", I),
-        ("delay", I),
-        ("ingress", I),
-        ("entry", I),  # -1 for an upstream suffix
+        ("queue", INT),
+        ("delay", INT),
+        ("ingress", INT),
+        ("entry", INT),  # -1 for an upstream suffix
         # run
-        ("total", F),
+        ("total", FLOAT),
     ],
     align=True,
 )
 
 INGRESS = np.dtype(
     [
-        ("switch", I),
-        ("delay", I),
-        ("nic", I),  # the upstream end, one of the two
-        ("queue", I),
+        ("switch", INT),
+        ("delay", INT),
+        ("nic", INT),  # the upstream end, one of the two
+        ("queue", INT),
         # run
-        ("held", F),
-        ("paused", I),
-        ("change_at", I),
-        ("paused_steps", I),
+        ("held", FLOAT),
+        ("paused", INT),
+        ("change_at", INT),
+        ("paused_steps", INT),
     ],
     align=True,
 )
 
-SWITCH = np.dtype([("shared", F), ("used", F), ("used_before", F), ("paused", I)], align=True)
+SWITCH = np.dtype([("shared", FLOAT), ("used", FLOAT), ("used_before", FLOAT), ("paused", INT)], align=True)
 
 SLOT = np.dtype(
     [
-        ("rate", F),  # R_C, before the NIC shares
-        ("target", F),  # R_T
-        ("alpha", F),
-        ("sending", F),  # what the NIC lets through
-        ("remaining", F),  # bytes to send at step ``since``
-        ("counted", F),  # bytes until the byte counter fires, at step ``since``
-        ("marks_read", F),  # the path's running sum at ``read``
-        ("patience", F),  # hazard left until the first mark; meaningless once armed
-        ("since", I),
-        ("read", I),  # marks of send steps before this one are drawn
-        ("cut_at", F),
-        ("alpha_at", F),
-        ("increase_at", F),
-        ("next_at", I),  # the wheel bucket it sits in, NEVER if none
-        ("flow", I),
-        ("entry", I),
-        ("row", I),  # these three copied from the entry
-        ("delay", I),
-        ("return_delay", I),
-        ("draws", I),
-        ("segment_first", I),
-        ("segment_end", I),
-        ("timer_stage", I),
-        ("byte_stage", I),
-        ("armed", I),
-        ("cut_cnp", I),
-        ("alpha_cnp", I),
-        ("wheel_before", I),
-        ("wheel_after", I),
-        ("nic_before", I),
-        ("nic_after", I),
+        ("rate", FLOAT),  # R_C, before the NIC shares
+        ("target", FLOAT),  # R_T
+        ("alpha", FLOAT),
+        ("sending", FLOAT),  # what the NIC lets through
+        ("remaining", FLOAT),  # bytes to send at step ``since``
+        ("counted", FLOAT),  # bytes until the byte counter fires, at step ``since``
+        ("marks_read", FLOAT),  # the path's running sum at ``read``
+        ("patience", FLOAT),  # hazard left until the first mark; meaningless once armed
+        ("since", INT),
+        ("read", INT),  # marks of send steps before this one are drawn
+        ("cut_at", FLOAT),
+        ("alpha_at", FLOAT),
+        ("increase_at", FLOAT),
+        ("next_at", INT),  # the wheel bucket it sits in, NEVER if none
+        ("flow", INT),
+        ("entry", INT),
+        ("row", INT),  # these three copied from the entry
+        ("delay", INT),
+        ("return_delay", INT),
+        ("draws", INT),
+        ("segment_first", INT),
+        ("segment_end", INT),
+        ("timer_stage", INT),
+        ("byte_stage", INT),
+        ("armed", INT),
+        ("cut_cnp", INT),
+        ("alpha_cnp", INT),
+        ("wheel_before", INT),
+        ("wheel_after", INT),
+        ("nic_before", INT),
+        ("nic_after", INT),
     ],
     align=True,
 )
 
-SEGMENT = np.dtype([("start", I), ("rate", F)], align=True)
+SEGMENT = np.dtype([("start", INT), ("rate", FLOAT)], align=True)
 
 NEVER = 1 << 40
 SEGMENTS = 64  # remembered rate changes of a flow, a power of two; the oldest two merge when it is full
