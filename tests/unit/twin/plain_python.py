@@ -1,4 +1,4 @@
-"""Lets the replay kernels run uncompiled: numba reads a column of a record as an attribute, plain numpy not."""
+"""Lets the replay kernels run uncompiled: numba reads columns of a record as attributes, numpy does not."""
 
 from __future__ import annotations
 
