@@ -40,11 +40,12 @@ def compile_params(params: DcqcnParams, step_s: float) -> Params:
         cnp_steps=max(1.0, params.cnp_interval_s / step_s),
         alpha_steps=params.alpha_timer_s / step_s,
         increase_steps=max(1.0, params.increase_timer_s / step_s),
-        byte_counter=math.inf if params.byte_counter_bytes is None else params.byte_counter_bytes,
+        # A preset's whole number would be another type to the kernel, and compile it anew.
+        byte_counter=math.inf if params.byte_counter_bytes is None else float(params.byte_counter_bytes),
         fast_recovery_steps=params.fast_recovery_steps,
         min_rate=params.min_rate_bytes_per_s * step_s,
         clamp_target=params.clamp_target_rate,
-        initial_alpha=params.initial_alpha,
+        initial_alpha=float(params.initial_alpha),
     )
 
 
