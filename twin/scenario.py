@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,14 @@ class Flows:
 
     def __len__(self) -> int:
         return len(self.src)
+
+    @cached_property
+    def routes(self) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.int32]]:
+        """Distinct paths in order of first use, and each flow's index into them."""
+        known: dict[tuple[int, ...], int] = {}
+        ports, ends = self.path_ports.tolist(), self.path_offset.tolist()
+        of_flow = [known.setdefault(tuple(ports[begin:end]), len(known)) for begin, end in pairwise(ends)]
+        return tuple(known), np.array(of_flow, dtype=np.int32)
 
     def path(self, flow: int) -> tuple[int, ...]:
         """Egress ports of one flow, its NIC first."""
@@ -138,14 +147,21 @@ class Scenario:
         denominator of *slowdown*; inf for persistent flows.
         """
         flows = self.flows
-        alone = np.full(len(flows), np.inf)
-        for flow in np.flatnonzero(np.isfinite(flows.payload_bytes)):
-            path = list(flows.path(int(flow)))
-            rates = self.port_rate_bytes_per_s[path]
-            last = min(float(flows.payload_bytes[flow]), self.mtu_payload_bytes) + self.wire_overhead_bytes
-            store_and_forward = float(np.sum(last / rates) - last / rates.min())
-            way_back = float(np.sum(self.ack_wire_bytes / rates + 2 * self.port_delay_s[path]))
-            alone[flow] = self.flow_wire_bytes[flow] / rates.min() + store_and_forward + way_back
+        paths, of_flow = flows.routes
+        slowest, waiting, way_back, acks = (np.empty(len(paths)) for _ in range(4))
+        for index, path in enumerate(paths):
+            rates = self.port_rate_bytes_per_s[list(path)]
+            slowest[index] = rates.min()
+            waiting[index] = np.sum(1.0 / rates) - 1.0 / rates.min()
+            acks[index] = np.sum(1.0 / rates)
+            way_back[index] = 2.0 * self.port_delay_s[list(path)].sum()
+        last = np.minimum(flows.payload_bytes, self.mtu_payload_bytes) + self.wire_overhead_bytes
+        alone: NDArray[np.float64] = (
+            self.flow_wire_bytes / slowest[of_flow]
+            + last * waiting[of_flow]
+            + self.ack_wire_bytes * acks[of_flow]
+            + way_back[of_flow]
+        )
         return alone
 
     def until(self, duration_s: float) -> Scenario:

@@ -126,6 +126,16 @@ def nic_capacity(nic: Record, queues: Table, ack_ratio: float) -> float:
 
 
 @inlined
+def share_later(nics: Table, index: int, dirty: Ints, n_dirty: int) -> int:
+    """Note, once, that a NIC is to be shared again; returns how many are."""
+    if nics[index].dirty:
+        return n_dirty
+    nics[index].dirty = 1
+    dirty[n_dirty] = index
+    return n_dirty + 1
+
+
+@inlined
 def start_flow(
     index: int,
     f: int,
@@ -234,12 +244,8 @@ def apply_pauses(ingresses: Table, nics: Table, queues: Table, step: int, dirty:
             continue
         port.change_at = NEVER
         if port.nic >= 0:
-            nic = nics[port.nic]
-            nic.paused = port.paused
-            if nic.dirty == 0:
-                nic.dirty = 1
-                dirty[n_dirty] = port.nic
-                n_dirty += 1
+            nics[port.nic].paused = port.paused
+            n_dirty = share_later(nics, port.nic, dirty, n_dirty)
         else:
             queues[port.queue].paused = port.paused
             queues[port.queue].light_rate = -1.0 if port.paused else LIGHT * queues[port.queue].rate
@@ -298,31 +304,30 @@ def replay(
             n_dirty = apply_pauses(ingresses, nics, queues, step, dirty, n_dirty)
         # Flows that start in this step share their NIC from its beginning; what they would have sent before
         # their start is taken back as a negative burst.
+        n_before = n_unarmed
         while next_flow < flows.size and flows[next_flow].start_step <= step:
             n_free -= 1
             index = free[n_free]
             start_flow(index, next_flow, flows, entries, suffixes, queues, nics, slots, seed, step)
-            entry = entries[slots[index].entry]
-            nic = nics[entry.nic]
-            share_nic(
-                slots,
-                segments,
-                wheel,
-                entries,
-                inlets,
-                nic,
-                nic_capacity(nic, queues, tables.ack_ratio),
-                step,
-                step,
-            )
-            early = slots[index].sending * flows[next_flow].start_fraction
-            slots[index].remaining += early
-            inlets[entry.inlet].burst -= early
-            entry.total -= early
-            schedule(slots, wheel, index, step)
             unarmed[n_unarmed] = index
             n_unarmed += 1
             next_flow += 1
+            n_dirty = share_later(nics, entries[slots[index].entry].nic, dirty, n_dirty)
+        if n_unarmed > n_before:
+            for i in range(n_dirty):
+                nic = nics[dirty[i]]
+                nic.dirty = 0
+                capacity = nic_capacity(nic, queues, tables.ack_ratio)
+                share_nic(slots, segments, wheel, entries, inlets, nic, capacity, step, step)
+            n_dirty = 0
+            for i in range(n_before, n_unarmed):
+                slot = slots[unarmed[i]]
+                early = slot.sending * flows[slot.flow].start_fraction
+                slot.remaining += early
+                entry = entries[slot.entry]
+                inlets[entry.inlet].burst -= early
+                entry.total -= early
+                schedule(slots, wheel, unarmed[i], step)
         # Ticks and last bytes.
         index = wheel[step & (wheel.size - 1)]
         wheel[step & (wheel.size - 1)] = -1
@@ -389,10 +394,8 @@ def replay(
                             step,
                         )
                 schedule(slots, wheel, index, step + 1)
-            if shared_out and nic.dirty == 0:
-                nic.dirty = 1
-                dirty[n_dirty] = entry.nic
-                n_dirty += 1
+            if shared_out:
+                n_dirty = share_later(nics, entry.nic, dirty, n_dirty)
             index = following
         # First marks.
         i = 0
@@ -415,17 +418,8 @@ def replay(
         for i in range(n_dirty):
             nic = nics[dirty[i]]
             nic.dirty = 0
-            share_nic(
-                slots,
-                segments,
-                wheel,
-                entries,
-                inlets,
-                nic,
-                nic_capacity(nic, queues, tables.ack_ratio),
-                step,
-                step + 1,
-            )
+            capacity = nic_capacity(nic, queues, tables.ack_ratio)
+            share_nic(slots, segments, wheel, entries, inlets, nic, capacity, step, step + 1)
         n_dirty = 0
         # What the NICs send arrives a cable later.
         for i in range(inlets.size):

@@ -126,14 +126,13 @@ def _tail_s(scenario: Scenario, tables: Tables, step_s: float) -> NDArray[np.flo
     What ``Scenario.alone_s`` counts beyond serialisation and the cables the kernel already walked, so that
     a flow alone on its path has a slowdown of 1.
     """
-    tail = np.zeros(len(scenario.flows))
-    rates = scenario.port_rate_bytes_per_s
-    delays = {
-        port: max(1, round(scenario.port_delay_s[port] / step_s)) for port in range(len(scenario.ports))
-    }
-    for flow in np.flatnonzero(np.isfinite(scenario.alone_s)):
-        path = scenario.flows.path(int(flow))
-        walked_s = sum(delays[port] for port in path[:-1]) * step_s
-        serialised_s = scenario.flow_wire_bytes[flow] / rates[list(path)].min()
-        tail[flow] = scenario.alone_s[flow] - serialised_s - walked_s
-    return tail
+    paths, of_flow = scenario.flows.routes
+    walked_s, slowest = np.empty(len(paths)), np.empty(len(paths))
+    for index, path in enumerate(paths):
+        onward = sum(max(1, round(float(scenario.port_delay_s[port]) / step_s)) for port in path[1:-1])
+        walked_s[index] = (int(tables.entries[index]["delay"]) + onward) * step_s
+        slowest[index] = scenario.port_rate_bytes_per_s[list(path)].min()
+    alone_s = scenario.alone_s
+    with np.errstate(invalid="ignore"):
+        tail = alone_s - scenario.flow_wire_bytes / slowest[of_flow] - walked_s[of_flow]
+    return np.where(np.isfinite(alone_s), tail, 0.0)

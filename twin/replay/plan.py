@@ -106,17 +106,16 @@ class _Paths:
     def __init__(self, scenario: Scenario, step_s: float) -> None:
         self.scenario = scenario
         self.step_s = step_s
-        flows = scenario.flows
-        self.of_flow = [flows.path(flow) for flow in range(len(flows))]
-        for flow, path in enumerate(self.of_flow):
+        paths, self.of_flow = scenario.flows.routes
+        for index, path in enumerate(paths):
             if len(path) < 2:
                 raise ScenarioError(
-                    f"scenario {scenario.name!r} flow {flow}",
+                    f"scenario {scenario.name!r} flow {int(np.argmax(self.of_flow == index))}",
                     f"a path of {len(path)} ports",
                     "a flow crosses its NIC and at least one switch port",
                     "correct the topology",
                 )
-        self.entry_of = {path: index for index, path in enumerate(dict.fromkeys(self.of_flow))}
+        self.entry_of = {path: index for index, path in enumerate(paths)}
         self.nic_of = {port: index for index, port in enumerate(sorted({path[0] for path in self.entry_of}))}
         self.queue_ports = queue_ports(scenario)
         self.queue_of = {port: index for index, port in enumerate(self.queue_ports)}
@@ -152,7 +151,7 @@ class _Paths:
         table["start_fraction"] = start - np.floor(start)
         table["bytes"] = scenario.flow_wire_bytes
         table["rate"] = scenario.flows.start_rate_bytes_per_s * self.step_s
-        table["entry"] = [self.entry_of[path] for path in self.of_flow]
+        table["entry"] = self.of_flow
         return table
 
     def entries(self) -> Table:
