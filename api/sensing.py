@@ -20,12 +20,14 @@ from telemetry.decode.json import decode
 from telemetry.errors import DecodeError, WindowError
 from telemetry.report import ReportProblem
 from telemetry.settings import WindowSettings
+from telemetry.snapshot import Snapshot
 from telemetry.state import NetworkState
 from telemetry.topology import Topology
 from telemetry.window import Window
 
 EVENT_EVERY_S = 0.5
 
+_Version = tuple[int, Topology | None]
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -64,6 +66,8 @@ class Sensing:
         self._last_accepted_s: float | None = None
         self._last_event_s = float("-inf")
         self._unpublished = Counter[str]()
+        self._known: tuple[_Version, NetworkState] | None = None
+        self._working_out = asyncio.Lock()
         self.declared = declared
         self.accepted = 0
 
@@ -94,8 +98,16 @@ class Sensing:
         )
 
     async def state(self) -> NetworkState:
-        """The window as it is now; raises ``WindowError`` while it is empty."""
-        return await self._run(self._window.state)
+        """The window as it is now; raises ``WindowError`` while it is empty.
+
+        Worked out beside the window's thread, so that reports keep coming in, and once for all who ask until
+        the next report.
+        """
+        async with self._working_out:
+            snapshot, version = await self._run(self._snapshot)
+            if self._known is None or self._known[0] != version:
+                self._known = (version, await asyncio.to_thread(snapshot.state))
+            return self._known[1]
 
     async def discovered(self) -> Topology | None:
         """What the hops of the window's reports show; None while it is empty."""
@@ -109,6 +121,10 @@ class Sensing:
     def close(self) -> None:
         """Ends the thread once what it has begun is done."""
         self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _snapshot(self) -> tuple[Snapshot, _Version]:
+        """In the window's thread: what it holds, and what differs when that does."""
+        return self._window.snapshot(), (self._window.counters.accepted, self._window.topology)
 
     def _discovered(self) -> Topology | None:
         declared = self._window.topology
