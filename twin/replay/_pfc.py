@@ -14,16 +14,17 @@ SHARE = 8.0
 
 
 @inlined
-def sent_until(feeder: Record, entries: Table, log: Floats, position: float, step: int) -> float:
+def sent_until(feeders: Table, f: int, entries: Table, logs: Floats, position: float, step: int) -> float:
     """Bytes a feeder had put on its cable by the (fractional) step ``position``; ``step`` is the one now
     ending.
     """
     if position <= 0.0:
         return 0.0
     k = int(position) // LOG_STEPS
-    begin = log[k]
+    begin = logs[k, f]
     if (k + 1) * LOG_STEPS <= step:
-        return begin + (log[k + 1] - begin) * (position - k * LOG_STEPS) / LOG_STEPS
+        return begin + (logs[k + 1, f] - begin) * (position - k * LOG_STEPS) / LOG_STEPS
+    feeder = feeders[f]
     now = feeder.total
     if feeder.entry >= 0:
         entry = entries[feeder.entry]
@@ -41,9 +42,9 @@ def log_feeders(feeders: Table, entries: Table, logs: Floats, step: int) -> None
             entry = entries[feeder.entry]
             entry.total += entry.rate * (step - entry.since)
             entry.since = step
-            logs[f, k] = entry.total
+            logs[k, f] = entry.total
         else:
-            logs[f, k] = feeder.total
+            logs[k, f] = feeder.total
 
 
 @inlined
@@ -71,8 +72,8 @@ def hold(
         gone = queue.head + (1.0 - queue.left / whole if whole > 0.0 else 0.0)
         for f in range(queue.feeder_first, queue.feeder_end):
             feeder = feeders[f]
-            inside = sent_until(feeder, entries, logs[f], step + 1.0 - feeder.delay, step) - sent_until(
-                feeder, entries, logs[f], gone - feeder.delay, step
+            inside = sent_until(feeders, f, entries, logs, step + 1.0 - feeder.delay, step) - sent_until(
+                feeders, f, entries, logs, gone - feeder.delay, step
             )
             ingresses[feeder.ingress].held += max(inside, 0.0)
 

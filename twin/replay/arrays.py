@@ -67,7 +67,7 @@ class Work(NamedTuple):
     marks: NDArray[np.float64]
     departed: NDArray[np.int32]  # [arrival step, queue] step in which its last byte left
     resolved: NDArray[np.int32]  # [step, row] arrival steps that have left the path's last queue
-    logs: NDArray[np.float64]  # [feeder, step / LOG_STEPS] bytes sent
+    logs: NDArray[np.float64]  # [step / LOG_STEPS, feeder] bytes sent
     unarmed: NDArray[np.int64]
     free: NDArray[np.int64]
     dirty: NDArray[np.int64]

@@ -132,25 +132,25 @@ SWITCH = np.dtype([("shared", FLOAT), ("used", FLOAT), ("used_before", FLOAT), (
 
 SLOT = np.dtype(
     [
-        ("rate", FLOAT),  # R_C, before the NIC shares
-        ("target", FLOAT),  # R_T
-        ("alpha", FLOAT),
-        ("sending", FLOAT),  # what the NIC lets through
-        ("remaining", FLOAT),  # bytes to send at step ``since``
-        ("counted", FLOAT),  # bytes until the byte counter fires, at step ``since``
+        ("read", INT),  # marks of send steps before this one are drawn
         ("marks_read", FLOAT),  # the path's running sum at ``read``
         ("patience", FLOAT),  # hazard left until the first mark; meaningless once armed
-        ("since", INT),
-        ("read", INT),  # marks of send steps before this one are drawn
-        ("cut_at", FLOAT),
-        ("alpha_at", FLOAT),
-        ("increase_at", FLOAT),
-        ("next_at", INT),  # the wheel bucket it sits in, NEVER if none
-        ("flow", INT),
-        ("entry", INT),
         ("row", INT),  # these three copied from the entry
         ("delay", INT),
         ("return_delay", INT),
+        ("sending", FLOAT),  # what the NIC lets through
+        ("since", INT),
+        ("remaining", FLOAT),  # bytes to send at step ``since``
+        ("rate", FLOAT),  # R_C, before the NIC shares
+        ("target", FLOAT),  # R_T
+        ("alpha", FLOAT),
+        ("cut_at", FLOAT),
+        ("increase_at", FLOAT),
+        ("alpha_at", FLOAT),
+        ("counted", FLOAT),  # bytes until the byte counter fires, at step ``since``
+        ("next_at", INT),  # the wheel bucket it sits in, NEVER if none
+        ("flow", INT),
+        ("entry", INT),
         ("draws", INT),
         ("segment_first", INT),
         ("segment_end", INT),

@@ -92,7 +92,7 @@ def allocate(tables: Tables) -> Work:
         marks=np.zeros((span, (n_queues + n_multi) * (1 if tables.pfc else 2))),
         departed=np.zeros((span, n_queues), dtype=np.int32),
         resolved=np.zeros((span, n_queues + n_multi), dtype=np.int32),
-        logs=np.zeros((tables.feeders.size if tables.pfc else 1, span // layout.LOG_STEPS + 2)),
+        logs=np.zeros((span // layout.LOG_STEPS + 2, tables.feeders.size if tables.pfc else 1)),
         unarmed=np.zeros(n_flows, dtype=np.int64),
         free=np.zeros(n_flows, dtype=np.int64),
         dirty=np.zeros(tables.nics.size, dtype=np.int64),
