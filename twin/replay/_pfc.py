@@ -7,7 +7,7 @@ reference problems' switches have it.
 from __future__ import annotations
 
 from twin.jit import inlined
-from twin.replay.arrays import Floats, Record, Table
+from twin.replay.arrays import Floats, Table
 from twin.replay.layout import LOG_STEPS, NEVER
 
 SHARE = 8.0
