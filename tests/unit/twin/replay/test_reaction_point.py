@@ -1,0 +1,230 @@
+"""The reaction point: line by line as the reference problems' senders are described, and an oracle."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tests.oracles.reaction_point import Sender, rates
+from tests.unit.twin.replay.records import PACKET, fresh_slots, parameters, segments_for
+from twin.replay._flows import arm, increase, tick, unmarked_hazard
+from twin.replay.arrays import Params
+
+pytestmark = pytest.mark.kernels
+
+LINE = 1_000.0
+
+
+class Run:
+    """One flow whose CNPs come when the test says: all of a thousand packets a step marked, or none."""
+
+    def __init__(self, params: Params, cnp_steps: Iterable[int], n_steps: int, rate: float = LINE) -> None:
+        self.params = params
+        self.n_steps = n_steps
+        self.slots = fresh_slots(1)
+        self.segments = segments_for(1)
+        self.segments[0, 0].rate = 1_000 * PACKET
+        slot = self.slots[0]
+        slot.rate = slot.target = rate
+        slot.alpha = 0.0
+        slot.sending, slot.return_delay, slot.segment_end = 1_000 * PACKET, 1, 1
+        marked = np.zeros(n_steps)
+        # What is sent in a step is known to the sender one step later.
+        marked[[step - 1 for step in cnp_steps]] = 1.0
+        self.marks = np.concatenate([[0.0], np.cumsum(marked)]).reshape(-1, 1)
+        self.resolved = np.arange(1, n_steps + 1, dtype=np.int32).reshape(-1, 1)
+        self.alpha = np.full(n_steps, math.nan)
+
+    def go(self) -> NDArray[np.float64]:
+        """Rate and target after each step."""
+        slot = self.slots[0]
+        out = np.empty((self.n_steps, 2))
+        for step in range(self.n_steps):
+            if slot.armed:
+                tick(
+                    self.slots, self.segments, 0, self.marks, 0, self.resolved, step, self.params, LINE,
+                    PACKET, 7,
+                )  # fmt: skip
+            elif step > 0:
+                until = int(self.resolved[step - 1, 0])
+                if unmarked_hazard(self.slots, self.segments, 0, until, self.marks, 0, PACKET) > 10.0:
+                    arm(slot, step, self.params)
+            out[step] = slot.rate, slot.target
+            self.alpha[step] = slot.alpha
+        return out
+
+
+def test_the_first_cnp_cuts_nothing_and_arms_the_clocks() -> None:
+    run = Run(parameters(), [10], 34)
+    out = run.go()
+    assert np.all(out == LINE)
+    assert run.alpha[9] == 0.0
+    assert np.all(run.alpha[10:] == 1.0)
+    slot = run.slots[0]
+    assert (slot.cut_at, slot.alpha_at) == (10 - 0.5 + 25, 10 - 0.5 + 27)
+    assert slot.increase_at > 1e9
+
+
+def test_the_first_cut_comes_one_cnp_interval_later_and_halves() -> None:
+    out = Run(parameters(), [10], 100).go()
+    assert out[34].tolist() == [LINE, LINE]
+    assert out[35].tolist() == [LINE / 2, LINE]
+    # Later cut ticks without a CNP leave the rate alone.
+    assert np.all(out[35:, 0] == LINE / 2)
+
+
+def test_without_a_cnp_nothing_ever_happens() -> None:
+    run = Run(parameters(), [], 400)
+    assert np.all(run.go() == LINE)
+    assert run.slots[0].armed == 0
+
+
+def test_a_cut_tick_cuts_by_half_of_alpha_and_takes_the_target_along() -> None:
+    # α by the tick at 60: one α tick at 37 without a CNP.
+    out = Run(parameters(), [10, 45], 70).go()
+    alpha = 1 - 1 / 16
+    assert out[60, 0] == pytest.approx(LINE / 2 * (1 - alpha / 2), rel=1e-12)
+    assert out[60, 1] == LINE / 2
+
+
+def test_alpha_rises_with_a_cnp_and_falls_without() -> None:
+    g = 1 / 16
+    run = Run(parameters(alpha_steps=10.0, cnp_steps=40.0), [0 + 1, 15], 45)
+    run.go()
+    # Armed at 1; α ticks at 11, 21 (the CNP of 15), 31, 41; all caught up by the cut at 41.
+    expected = 1.0
+    for cnp in (False, True, False, False):
+        expected = (1 - g) * expected + (g if cnp else 0.0)
+    assert run.alpha[41] == pytest.approx(expected, rel=1e-12)
+
+
+def test_without_the_clamp_a_second_cut_keeps_the_target() -> None:
+    cnps = [10, 40, 65]
+    clamped = Run(parameters(clamp_target=True), cnps, 90).go()
+    free = Run(parameters(clamp_target=False), cnps, 90).go()
+    assert np.array_equal(clamped[:, 0], free[:, 0])
+    assert clamped[85, 1] == clamped[60, 0]
+    assert free[85, 1] == LINE
+    # After an increase it follows even so.
+    after = Run(parameters(clamp_target=False, increase_steps=30.0), [10, 70], 90).go()
+    assert after[84, 0] == after[85, 1] == LINE * 3 / 4
+
+
+def test_the_rate_never_falls_below_the_least() -> None:
+    out = Run(parameters(min_rate=300.0), range(1, 400), 400).go()
+    assert out[:, 0].min() == 300.0
+
+
+def test_fast_recovery_then_additive_then_hyper_increase() -> None:
+    params = parameters(fast_recovery_steps=2, increase_steps=30.0, ai_rate=10.0, hai_rate=50.0)
+    out = Run(params, [10], 35 + 6 * 30 + 1, rate=400.0).go()
+    ticks = [35 + 30 * k for k in range(7)]
+    expected = [(200.0, 400.0)]
+    for add in (0.0, 0.0, 10.0, 50.0, 50.0, 50.0):
+        current, target = expected[-1]
+        expected.append(((current + target + add) / 2, target + add))
+    assert out[ticks].tolist() == [pytest.approx(one) for one in expected]
+
+
+def test_a_cut_restarts_the_increase_clock_and_the_stages() -> None:
+    params = parameters(fast_recovery_steps=1, increase_steps=30.0, clamp_target=True)
+    # Cut at 35; increases at 65 (stage 0) and 95 (stage 1); cut again at 110 delays the next to 140.
+    run = Run(params, [10, 100], 141, rate=400.0)
+    out = run.go()
+    assert out[95, 1] == 410.0
+    assert out[139, 0] == out[110, 0] < out[95, 0]
+    assert out[140, 1] == out[110, 1]  # stage 0 again: the target stays
+    assert out[140, 0] == pytest.approx((out[110, 0] + out[110, 1]) / 2)
+
+
+def test_rates_never_exceed_the_nics() -> None:
+    params = parameters(fast_recovery_steps=1, increase_steps=26.0, hai_rate=900.0)
+    out = Run(params, [10], 400).go()
+    assert out.max() == LINE
+
+
+@pytest.mark.parametrize(
+    ("timer_stage", "byte_stage", "byte_counter", "raised"),
+    [
+        (0, 0, math.inf, 0.0),
+        (4, 0, math.inf, 0.0),
+        (5, 0, math.inf, 10.0),
+        (6, 0, math.inf, 50.0),
+        (6, 0, 1e6, 10.0),  # with a byte counter hyper increase waits for both
+        (0, 5, 1e6, 10.0),
+        (6, 5, 1e6, 10.0),
+        (6, 6, 1e6, 50.0),
+        (4, 4, 1e6, 0.0),
+    ],
+)
+def test_stages_of_timer_and_byte_counter(
+    timer_stage: int, byte_stage: int, byte_counter: float, raised: float
+) -> None:
+    slots = fresh_slots(1)
+    slot = slots[0]
+    slot.rate, slot.target, slot.timer_stage, slot.byte_stage = 200.0, 600.0, timer_stage, byte_stage
+    increase(slot, parameters(byte_counter=byte_counter), LINE)
+    assert slot.target == 600.0 + raised
+    assert slot.rate == (200.0 + 600.0 + raised) / 2
+
+
+def test_fractional_clocks_do_not_drift() -> None:
+    run = Run(parameters(cnp_steps=26.4, increase_steps=1e6), range(1, 1_000), 1_000)
+    out = run.go()
+    cuts = np.flatnonzero(np.diff(out[:, 0]) < 0) + 1
+    assert cuts[0] == round(1 - 0.5 + 26.4)
+    expected = 0.5 + 26.4 * np.arange(1, len(cuts) + 1)
+    assert np.abs(cuts - expected).max() <= 0.5
+
+
+clocks = st.integers(1, 40)
+
+
+@st.composite
+def senders(draw: st.DrawFn) -> Sender:
+    return Sender(
+        line_rate=LINE,
+        ai_rate=draw(st.sampled_from([1.0, 20.0])),
+        hai_rate=draw(st.sampled_from([5.0, 100.0])),
+        gain=draw(st.floats(0.001, 0.9)),
+        cut_clock=draw(clocks),
+        alpha_clock=draw(clocks),
+        increase_clock=draw(clocks),
+        fast_recovery_steps=draw(st.integers(1, 6)),
+        min_rate=draw(st.sampled_from([0.0, 50.0])),
+        clamp_target=draw(st.booleans()),
+    )
+
+
+def follows(sender: Sender, cnp_steps: Collection[int]) -> None:
+    params = parameters(
+        ai_rate=sender.ai_rate,
+        hai_rate=sender.hai_rate,
+        gain=sender.gain,
+        cnp_steps=float(sender.cut_clock),
+        alpha_steps=float(sender.alpha_clock),
+        increase_steps=float(sender.increase_clock),
+        fast_recovery_steps=sender.fast_recovery_steps,
+        min_rate=sender.min_rate,
+        clamp_target=sender.clamp_target,
+    )
+    ours = Run(params, sorted(cnp_steps), 240).go()
+    np.testing.assert_allclose(ours, rates(sender, cnp_steps, 240), rtol=1e-9)
+
+
+@settings(max_examples=60)
+@given(senders(), st.sets(st.integers(1, 239), max_size=40))
+def test_it_follows_the_oracle_under_any_marks(sender: Sender, cnp_steps: set[int]) -> None:
+    follows(sender, cnp_steps)
+
+
+@settings(max_examples=20)
+@given(senders(), st.integers(1, 100), st.integers(1, 30))
+def test_it_follows_the_oracle_under_bursts(sender: Sender, begin: int, length: int) -> None:
+    follows(sender, set(range(begin, begin + length)) | {begin + 120})
