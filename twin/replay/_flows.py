@@ -43,7 +43,7 @@ def schedule(slots: Table, wheel: Ints, index: int, earliest: int) -> None:
     )  # to the nearest step; alpha ticks are caught up at the next cut tick
     if slot.sending > 0.0:
         steps_left = min(slot.remaining, slot.counted) / slot.sending
-        if steps_left < wheel.size:
+        if steps_left < NEVER:
             at = min(at, slot.since + int(max(steps_left, 0.0)))
     at = min(max(at, earliest), earliest + wheel.size - 2)
     if at == slot.next_at:

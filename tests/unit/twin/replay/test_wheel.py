@@ -82,3 +82,14 @@ def test_slots_come_and_go_without_losing_each_other(moves: list[tuple[int, int 
             expected[index] = min(max(at, now), now + SIZE - 2) % SIZE
         assert contents(slots, wheel) == expected
         assert all((slots[i].next_at == layout.NEVER) == (i not in expected) for i in range(8))
+
+
+def test_a_last_byte_is_found_however_long_the_rate_has_stood() -> None:
+    # 3000 steps at one rate: three turns of the wheel, each counted from the same beginning.
+    slots, wheel = fresh_slots(1), empty_wheel()
+    slots[0].sending, slots[0].remaining = 10.0, 30_005.0
+    looked_at = [0]
+    while looked_at[-1] < 3_000:
+        schedule(slots, wheel, 0, looked_at[-1] + 1)
+        looked_at.append(int(slots[0].next_at))
+    assert looked_at == [0, SIZE - 1, 2 * (SIZE - 1), 3_000]
