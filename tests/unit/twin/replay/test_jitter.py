@@ -11,8 +11,6 @@ from twin.replay import layout
 from twin.replay._queues import phase_jitter
 from twin.replay._random import uniform
 
-pytestmark = pytest.mark.kernels
-
 
 def jitters(flows: int, packets_a_step: float, n_steps: int, seed: int = 1) -> NDArray[np.float64]:
     queues = table(layout.QUEUE, 1)
@@ -35,6 +33,7 @@ def test_it_adds_nothing_and_varies_as_sawtooths_do(flows: int, packets_a_step: 
     assert abs(ahead[-1]) < 6 * deviation
 
 
+@pytest.mark.kernels
 def test_a_flow_alone_and_a_deep_queue_show_no_phases() -> None:
     assert np.all(jitters(1, 24.0, 50) == 0.0)
     queues = table(layout.QUEUE, 1)
@@ -43,11 +42,13 @@ def test_a_flow_alone_and_a_deep_queue_show_no_phases() -> None:
     assert queues[0].jitter == 0.0
 
 
+@pytest.mark.kernels
 def test_queues_and_seeds_draw_apart_and_the_same_again() -> None:
     assert np.array_equal(jitters(4, 24.0, 50), jitters(4, 24.0, 50))
     assert not np.array_equal(jitters(4, 24.0, 50, seed=1), jitters(4, 24.0, 50, seed=2))
 
 
+@pytest.mark.kernels
 def test_draws_are_uniform_and_know_their_place_only() -> None:
     draws = np.array([[uniform(3, stream, index) for index in range(100)] for stream in range(100)])
     assert draws.min() >= 0.0

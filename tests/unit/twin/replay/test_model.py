@@ -1,0 +1,249 @@
+"""What the replay engine says of small problems whose answers are known without it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.unit.twin.fluid.problems import CHURNING, flow, line, star
+from twin.dcqcn import GBPS, VENDOR
+from twin.engine import engine
+from twin.replay import layout, model
+from twin.replay.model import ReplayEngine
+from twin.result import Prediction, SolveStatus
+from twin.scenario import Scenario
+from twin.watermark import Watermark
+
+pytestmark = pytest.mark.kernels
+
+ROOT = Path(__file__).resolve().parents[4]
+LOW = Watermark(5_000, 200_000, 0.1)
+HIGH = Watermark(400_000, 1_600_000, 0.2)
+NEVER = Watermark(30_000_000, 31_000_000, 0.01)
+PACKET = 1_000
+
+
+def one(scenario: Scenario, watermark: Watermark = HIGH, seed: int = 1) -> Prediction:
+    [prediction] = ReplayEngine().predict(scenario, [watermark], seed=seed)
+    return prediction
+
+
+def crowd(**kept: object) -> Scenario:
+    """Three hosts send a megabyte each to the fourth."""
+    settings: dict[str, object] = {"dcqcn": CHURNING, "duration_s": 3e-3}
+    return star([flow(f"h{i}", "h3", 1_000_000) for i in range(3)], **(settings | kept))  # type: ignore[arg-type]
+
+
+def test_it_is_the_engine_of_its_name() -> None:
+    assert isinstance(engine("replay"), ReplayEngine)
+    assert engine("replay").name == "replay"
+
+
+def test_what_is_delivered_is_payload_and_classes_count_it() -> None:
+    rows = [flow("h0", "h3", 60_000), flow("h1", "h3", 400_000), flow("h2", "h3", 2_000_000)]
+    scenario = star(rows, dcqcn=CHURNING, duration_s=4e-3, wire_overhead_bytes=48)
+    prediction = one(scenario)
+    assert prediction.status is SolveStatus.OK
+    assert prediction.goodput_bytes_per_s * 4e-3 == pytest.approx(2_460_000, rel=2e-3)
+    assert {name: kind.n for name, kind in prediction.slowdown.items()} == {
+        "all": 3, "mice": 1, "medium": 1, "elephant": 1,
+    }  # fmt: skip
+
+
+def test_a_queue_without_marks_is_what_arrives_less_what_leaves() -> None:
+    # Three times 40 Gbit/s into 40: the queue grows at 80 until the flows end, then drains at 40.
+    scenario = crowd(window_s=(0.0, 1e-3))
+    prediction = one(scenario, NEVER)
+    sent_s = 1_000_000 / (40 * GBPS)
+    peak = 2 * 40 * GBPS * sent_s
+    assert prediction.queue_peak_bytes == pytest.approx(peak, rel=0.02)
+    area = peak * sent_s / 2 + peak * (2 * sent_s) / 2
+    assert prediction.queue_mean_bytes == pytest.approx(area / 1e-3, rel=0.02)
+    assert prediction.marked_fraction == 0
+    # Every one is done when the last byte has left: all three nearly together.
+    assert prediction.slowdown["elephant"].mean == pytest.approx(3.0, rel=0.02)
+
+
+def test_a_flow_still_running_counts_at_its_age() -> None:
+    scenario = star([flow("h0", "h3", 50_000_000, 1e-3)], dcqcn=CHURNING, duration_s=3e-3)
+    slowdown = one(scenario).slowdown["elephant"]
+    assert slowdown.mean == pytest.approx(2e-3 / scenario.alone_s[0], rel=1e-9)
+
+
+def test_flows_of_a_host_share_its_nic() -> None:
+    apart = star([flow("h0", "h2", 1_000_000), flow("h1", "h3", 1_000_000)], dcqcn=CHURNING, duration_s=2e-3)
+    shared = star([flow("h0", "h2", 1_000_000), flow("h0", "h3", 1_000_000)], dcqcn=CHURNING, duration_s=2e-3)
+    assert one(apart).slowdown["all"].mean == pytest.approx(1.0, abs=0.01)
+    assert one(shared).slowdown["all"].mean == pytest.approx(2.0, abs=0.03)
+    assert one(shared).queue_peak_bytes < 1_000
+
+
+def test_acknowledgements_take_their_part_of_the_way_back() -> None:
+    rows = [flow("h0", "h1"), flow("h1", "h0")]
+    free = star(rows, hosts=2, duration_s=1e-3)
+    loaded = star(rows, hosts=2, duration_s=1e-3, ack_wire_bytes=60)
+    ratio = one(loaded, NEVER).goodput_bytes_per_s / one(free, NEVER).goodput_bytes_per_s
+    assert ratio == pytest.approx(1 / 1.06, abs=4e-3)
+
+
+def test_more_marks_make_shorter_queues_and_slower_elephants() -> None:
+    low, high = one(crowd(), LOW), one(crowd(), NEVER)
+    assert low.queue_mean_bytes < 0.6 * high.queue_mean_bytes
+    assert low.marked_fraction > 0.1
+    assert high.slowdown["elephant"].mean < low.slowdown["elephant"].mean
+
+
+def test_what_overflows_is_lost_and_comes_again() -> None:
+    rows = [flow(f"h{i}", "h3", 10_000_000) for i in range(3)]
+    scenario = star(rows, dcqcn=CHURNING, duration_s=20e-3, buffer_bytes=300_000.0)
+    prediction = one(scenario, NEVER)
+    assert prediction.loss_bytes > 10_000_000
+    # Only what is lost in the last queue's time before a flow ends is not made up for.
+    delivered = prediction.goodput_bytes_per_s * 20e-3
+    assert 30_000_000 - 3 * 300_000 < delivered < 30_010_000
+    step = 40 * GBPS * model.STEP_S
+    assert 300_000 * 0.95 < prediction.queue_peak_bytes < 300_000 + 3 * step
+
+
+def test_pfc_pauses_instead_of_losing() -> None:
+    scenario = crowd(buffer_bytes=600_000.0, pfc=True)
+    prediction = one(scenario, NEVER)
+    assert prediction.loss_bytes == 0
+    assert prediction.pfc_pause_s > 10e-6
+    assert prediction.queue_peak_bytes < 600_000
+    assert prediction.goodput_bytes_per_s * 3e-3 == pytest.approx(3_000_000, rel=2e-3)
+    assert one(replace(scenario, buffer_bytes=32_000_000.0), NEVER).pfc_pause_s == 0
+
+
+def test_backpressure_reaches_the_switch_before() -> None:
+    # 20G and 10G cross a 40G link with room to spare; one of them meets a 5G link after it.
+    rows = [flow("a0", "a2", rate_gbps=20), flow("b0", "b1", rate_gbps=10)]
+    small = line(rows, rates_gbps=(40.0, 5.0), duration_s=2e-3, buffer_bytes=800_000.0)
+    losing, pausing = one(small, NEVER), one(replace(small, pfc=True), NEVER)
+    assert losing.port_queue_mean_bytes[0] < 10_000
+    assert losing.loss_bytes > 1_000_000
+    assert pausing.loss_bytes == 0
+    assert pausing.port_queue_mean_bytes[0] > 10_000
+    assert pausing.goodput_bytes_per_s < 0.8 * losing.goodput_bytes_per_s
+
+
+def test_an_upstream_port_shapes_what_the_next_receives() -> None:
+    scenario = line([flow("a0", "a2", 2_000_000)], rates_gbps=(10.0, 40.0), duration_s=3e-3)
+    first, second = one(scenario, NEVER).port_queue_mean_bytes
+    assert first > 100_000
+    assert second < 1_000
+    scenario = line([flow("a0", "a2", 2_000_000)], rates_gbps=(40.0, 10.0), duration_s=3e-3)
+    first, second = one(scenario, NEVER).port_queue_mean_bytes
+    assert first < 1_000
+    assert second > 100_000
+
+
+def test_a_longer_way_reacts_later() -> None:
+    rows = [flow(f"h{i}", "h3") for i in range(3)]
+    near, far = (
+        one(star(rows, dcqcn=CHURNING, duration_s=2e-3, delay_us=delay), LOW).queue_peak_bytes
+        for delay in (1.0, 40.0)
+    )
+    assert far > 1.2 * near
+
+
+def test_the_byte_counter_alone_raises_rates_too() -> None:
+    # No timer within the run: after the first cut only bytes sent bring a rate back.
+    silent = replace(CHURNING, increase_timer_s=1.0)
+    counted = one(crowd(dcqcn=replace(silent, byte_counter_bytes=50_000)), LOW)
+    without = one(crowd(dcqcn=silent), LOW)
+    assert counted.slowdown["all"].mean < 3.2
+    assert without.slowdown["all"].mean > 5
+
+
+def test_vendor_parameters_stay_finite() -> None:
+    rows = [flow(f"h{i}", "h3") for i in range(3)]
+    scenario = star(rows, dcqcn=VENDOR, duration_s=3e-3, pfc=True)
+    for prediction in ReplayEngine().predict(scenario, [LOW, HIGH], seed=1):
+        assert prediction.status is SolveStatus.OK
+        assert 0 < prediction.goodput_bytes_per_s <= 5e9 * 1.001
+
+
+def test_depths_that_leave_the_finite_numbers_are_a_status() -> None:
+    ports = tuple(
+        replace(port, rate_bytes_per_s=1e30) if port.port is None else port for port in crowd().ports
+    )
+    wild = replace(
+        crowd(),
+        ports=ports,
+        flows=replace(crowd().flows, start_rate_bytes_per_s=np.full(3, 1e30), payload_bytes=np.full(3, 1e25)),
+        pfc=True,
+        buffer_bytes=1e40,
+    )
+    prediction = one(wild, NEVER)
+    assert prediction.status is SolveStatus.DIVERGED
+    assert np.isnan(prediction.queue_mean_bytes)
+
+
+def test_metrics_are_taken_inside_the_window() -> None:
+    whole = crowd()
+    quiet = replace(whole, window_s=(2e-3, 3e-3))
+    assert one(whole, NEVER).queue_mean_bytes > 0
+    prediction = one(quiet, NEVER)
+    assert prediction.queue_peak_bytes == prediction.goodput_bytes_per_s == 0
+    assert prediction.queue_p99_bytes < layout.FINE_BYTES
+    # Completions count over the whole run.
+    assert prediction.slowdown == one(whole, NEVER).slowdown
+
+
+def test_quantiles_come_out_of_their_bin() -> None:
+    histogram = np.zeros(layout.FINE_BINS + layout.COARSE_BINS, dtype=np.int64)
+    histogram[10] = 100
+    assert model._quantile(histogram, 0.5) == 16.0 * 10.5
+    histogram[layout.FINE_BINS + 20] = 100
+    assert model._quantile(histogram, 0.75) == 20 * 4096 + 2048
+    assert model._quantile(histogram, 0.25) == 16.0 * 10.5
+
+
+def test_the_histogram_knows_the_trajectory_s_p99() -> None:
+    scenario = crowd(window_s=(0.0, 3e-3))
+    depths = ReplayEngine().trajectory(scenario, LOW, seed=1, sample_s=model.STEP_S)
+    prediction = one(scenario, LOW)
+    assert prediction.queue_p99_bytes == pytest.approx(np.percentile(depths.queue_bytes, 99), rel=0.02)
+    assert prediction.queue_mean_bytes == pytest.approx(depths.queue_bytes.mean(), rel=1e-9)
+    assert prediction.queue_peak_bytes == depths.queue_bytes.max()
+
+
+def test_trajectory_samples_every_monitored_port() -> None:
+    scenario = line([flow("a0", "a2"), flow("b0", "b1")], duration_s=1e-3)
+    found = ReplayEngine().trajectory(scenario, HIGH, seed=1, sample_s=9e-6)
+    assert found.watermark == HIGH
+    assert found.queue_bytes.shape == (2, 125)  # 9 µs are 4 steps of 2 µs, rounded
+    assert np.diff(found.time_s) == pytest.approx(8e-6)
+
+
+def test_seeds_differ_and_repeat() -> None:
+    assert one(crowd(), LOW, seed=1) == one(crowd(), LOW, seed=1)
+    assert one(crowd(), LOW, seed=1) != one(crowd(), LOW, seed=2)
+
+
+def repeated() -> str:
+    """Every bit of a small problem's predictions, in words."""
+    predictions = ReplayEngine().predict(crowd(buffer_bytes=400_000.0, pfc=True), [LOW, HIGH], seed=4)
+    return repr(predictions)
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "12345"])
+def test_another_process_gives_the_same_bits(hash_seed: str) -> None:
+    if os.environ.get("NUMBA_DISABLE_JIT"):
+        pytest.skip("the record views of this process are not the other's")
+    done = subprocess.run(
+        [sys.executable, "-c", "from tests.unit.twin.replay.test_model import repeated; print(repeated())"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == repeated()

@@ -1,0 +1,188 @@
+"""A scenario compiled into tables: what is a queue, a stream, a feeder, and every unit in steps and bytes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.unit.twin.fluid.problems import CHURNING, flow, line, star
+from twin.dcqcn import GBPS, PAPER, VENDOR
+from twin.errors import ScenarioError
+from twin.replay import plan
+from twin.replay.plan import allocate, compile_params, compile_tables, queue_ports
+from twin.scenario import Scenario
+
+STEP_S = 2e-6
+
+
+def three_switches() -> Scenario:
+    """Two flows share s0→s1→s2→a2 from different NICs; one turns off at s1."""
+    rows = [
+        flow("a0", "a2", 1e5),
+        flow("b0", "a2", 1e5),
+        flow("a0", "b1", 1e5, 3.3e-6),
+        flow("a0", "a2", 2e5),
+    ]
+    return line(rows, rates_gbps=(40.0, 10.0), duration_s=1e-3, wire_overhead_bytes=48)
+
+
+def names(scenario: Scenario, ports: list[int]) -> list[tuple[str, str]]:
+    return [(scenario.ports[port].node, scenario.ports[port].peer) for port in ports]
+
+
+def test_queues_are_the_switch_ports_crossed_and_the_monitored() -> None:
+    scenario = three_switches()
+    ports = names(scenario, queue_ports(scenario))
+    assert set(ports) == {("s0", "s1"), ("s1", "s2"), ("s2", "a2"), ("s1", "b1")}
+    idle = line([flow("a0", "b0", 1e5)], duration_s=1e-3)
+    assert {("s0", "s1"), ("s1", "s2"), ("s0", "b0")} == set(names(idle, queue_ports(idle)))
+
+
+def test_flows_with_the_same_rest_of_path_are_one_stream() -> None:
+    scenario = three_switches()
+    tables = compile_tables(scenario, STEP_S)
+    assert tables.entries.size == 3  # a0→a2, b0→a2, a0→b1
+    assert tables.nics.size == 2
+    assert tables.flows["entry"].tolist() == [0, 1, 0, 2]
+    first = {int(tables.entries[entry]["suffix"]) for entry in tables.flows["entry"][:2]}
+    assert len(first) == 1  # from s0 on nothing tells a0's bytes to a2 from b0's
+    # s0→s1→s2→a2, s1→s2→a2, s2→a2, and s0→s1→b1, s1→b1.
+    assert tables.suffixes.size == 5
+    ports = queue_ports(scenario)
+    walk, suffix = [], first.pop()
+    while suffix >= 0:
+        row = tables.suffixes[suffix]
+        walk.append(names(scenario, [ports[row["queue"]]])[0])
+        suffix = int(row["onward"])
+    assert walk == [("s0", "s1"), ("s1", "s2"), ("s2", "a2")]
+
+
+def test_longer_ways_are_resolved_after_the_shorter_they_ask() -> None:
+    tables = compile_tables(three_switches(), STEP_S)
+    done = set(np.flatnonzero(tables.suffixes["onward"] < 0).tolist())
+    for suffix in tables.resolve_order.tolist():
+        assert int(tables.suffixes[suffix]["onward"]) in done
+        done.add(suffix)
+    assert done == set(range(tables.suffixes.size))
+    rows = tables.suffixes["row"]
+    assert len(set(rows[tables.resolve_order].tolist())) == tables.resolve_order.size
+    assert np.all(rows[tables.resolve_order] >= tables.queues.size)
+
+
+def test_everything_that_feeds_a_queue_is_found_by_ingress() -> None:
+    scenario = three_switches()
+    tables = compile_tables(scenario, STEP_S)
+    ports = queue_ports(scenario)
+    fed = {
+        names(scenario, [ports[q]])[0]: tables.feeders[queue["feeder_first"] : queue["feeder_end"]]
+        for q, queue in enumerate(tables.queues)
+    }
+    assert {link: len(feeders) for link, feeders in fed.items()} == {
+        ("s0", "s1"): 3, ("s1", "s2"): 1, ("s1", "b1"): 1, ("s2", "a2"): 1,
+    }  # fmt: skip
+    assert sorted(fed["s0", "s1"]["entry"].tolist()) == [0, 1, 2]
+    assert set(fed["s1", "s2"]["entry"].tolist()) == {-1}
+    # The two streams between s0 and s1 come in by one port.
+    assert fed["s1", "s2"]["ingress"][0] == fed["s1", "b1"]["ingress"][0]
+    ingress = tables.ingresses[fed["s1", "s2"]["ingress"][0]]
+    assert names(scenario, [ports[ingress["queue"]]]) == [("s0", "s1")]
+    assert ingress["nic"] == -1
+
+
+def test_units_are_steps_and_bytes() -> None:
+    scenario = replace(three_switches(), buffer_bytes=5e6, pfc=True)
+    tables = compile_tables(scenario, STEP_S)
+    assert tables.n_steps == 500
+    assert (tables.window_first, tables.window_last) == (0, 500)
+    assert tables.nics["rate"].tolist() == [40 * GBPS * STEP_S] * 2
+    assert tables.flows["rate"].tolist() == [40 * GBPS * STEP_S] * 4
+    assert tables.flows["bytes"].tolist() == [104_800, 104_800, 209_600, 104_800]
+    assert tables.flows["start_step"].tolist() == [0, 0, 0, 1]
+    assert tables.flows["start_fraction"][3] == pytest.approx(0.65)
+    assert tables.ack_ratio == 0.0
+    slow = [q for q, port in enumerate(queue_ports(scenario)) if names(scenario, [port]) == [("s1", "s2")]]
+    assert tables.queues["rate"][slow].tolist() == [10 * GBPS * STEP_S]
+
+
+def test_the_way_back_is_what_the_kernel_has_not_walked() -> None:
+    one_way = star([flow("h0", "h1", 1e5)], delay_us=10.0, dcqcn=CHURNING, duration_s=1e-3)
+    [entry] = compile_tables(one_way, STEP_S).entries
+    # There and back is 40 µs, 20 steps, the NIC's cable 5 of them; what a step sends is out at its end.
+    assert (entry["delay"], entry["return_delay"]) == (5, 16)
+    fixed = replace(one_way, dcqcn=replace(CHURNING, feedback_delay_s=100e-6))
+    [entry] = compile_tables(fixed, STEP_S).entries
+    assert entry["return_delay"] == 50 + 1 - 5
+    # Shorter than the way there: at least a step.
+    fixed = replace(one_way, dcqcn=replace(CHURNING, feedback_delay_s=1e-6))
+    assert compile_tables(fixed, STEP_S).entries[0]["return_delay"] == 1
+
+
+def test_acknowledgements_load_the_other_direction() -> None:
+    rows = [flow("h0", "h1", 1e5), flow("h1", "h2", 1e5)]
+    scenario = star(rows, ack_wire_bytes=60, wire_overhead_bytes=48, duration_s=1e-3)
+    tables = compile_tables(scenario, STEP_S)
+    assert tables.ack_ratio == 60 / 1048
+    ports = queue_ports(scenario)
+    to_h1, to_h2, to_h3 = (
+        next(q for q, port in enumerate(ports) if scenario.ports[port].peer == host)
+        for host in ("h1", "h2", "h3")
+    )
+    # h1's NIC carries the acknowledgements of what the switch sends to h1, and the other way round.
+    nics = {
+        int(entry["nic"]) for entry in tables.entries if tables.suffixes[entry["suffix"]]["queue"] == to_h2
+    }
+    assert tables.nics[nics.pop()]["reverse_queue"] == to_h1
+    assert tables.queues["reverse_nic"][to_h1] >= 0
+    assert tables.queues["reverse_nic"][to_h3] == -1
+    assert np.all(tables.queues["reverse_queue"] == -1)
+
+
+def test_the_shared_buffer_is_what_reserves_and_headroom_leave() -> None:
+    scenario = star([flow("h0", "h1", 1e5)], duration_s=1e-3, buffer_bytes=2e6)
+    [switch] = compile_tables(scenario, STEP_S).switches
+    headroom = 4 * plan.HEADROOM_BDP * 40 * GBPS * 1e-6
+    assert switch["shared"] == pytest.approx(2e6 - headroom - 4 * plan.RESERVE_BYTES)
+    tiny = replace(scenario, buffer_bytes=20_000.0)
+    assert compile_tables(tiny, STEP_S).switches[0]["shared"] == pytest.approx(2_000.0)
+
+
+def test_parameters_in_steps() -> None:
+    params = compile_params(PAPER, STEP_S)
+    assert params.ai_rate == pytest.approx(0.04 * GBPS * STEP_S)
+    assert (params.cnp_steps, params.alpha_steps, params.increase_steps) == (25.0, 27.5, 27.5)
+    assert params.byte_counter == 10e6
+    assert compile_params(CHURNING, STEP_S).byte_counter == math.inf
+    # A clock faster than the step: rate clocks tick once a step, α is caught up.
+    fast = compile_params(replace(VENDOR, cnp_interval_s=1e-6), STEP_S)
+    assert fast.cnp_steps == 1.0
+    assert fast.alpha_steps == 0.5
+
+
+def test_room_for_every_step_and_cable() -> None:
+    scenario = three_switches()
+    tables = compile_tables(scenario, STEP_S)
+    work = allocate(tables)
+    assert work.slots.size == len(scenario.flows)
+    assert work.horizon >= 2
+    assert work.arrived.shape[0] >= tables.n_steps + work.horizon
+    # Where packets may be lost, shares lost are summed beside the marks.
+    assert work.marks.shape[1] == 2 * (tables.queues.size + tables.resolve_order.size)
+    paused = allocate(compile_tables(replace(scenario, pfc=True), STEP_S))
+    assert 2 * paused.marks.shape[1] == work.marks.shape[1]
+
+
+def test_a_path_without_a_switch_is_refused() -> None:
+    scenario = star([flow("h0", "h1", 1e5)], duration_s=1e-3)
+    bare = replace(
+        scenario,
+        flows=replace(
+            scenario.flows,
+            path_offset=np.array([0, 1], dtype=np.int32),
+            path_ports=scenario.flows.path_ports[:1],
+        ),
+    )
+    with pytest.raises(ScenarioError, match=r"flow 0.*1 ports"):
+        compile_tables(bare, STEP_S)
