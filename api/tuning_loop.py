@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any
 
 from api.clearance import Clearance
 from api.errors import ConflictError
@@ -97,8 +98,17 @@ class TuningLoop:
             )
         self._round_task = asyncio.create_task(self._round(), name="tuning-round")
         self._round_task.add_done_callback(_heard)
-        # The caller may go away; the round it asked for is still told and kept.
-        return await asyncio.shield(self._round_task)
+        # The caller may go away: the round it asked for is still told and kept. Nor does it wait for a round that
+        # the service's end cuts short.
+        stopping = asyncio.create_task(self._stopping.wait(), name="tuning-stopping")
+        waited_for: set[asyncio.Task[Any]] = {self._round_task, stopping}
+        try:
+            await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+        if self._round_task.done():
+            return self._round_task.result()
+        raise SearchError("tuning round", "the end of the service", "a round runs to its end", "ask again")
 
     async def run_forever(self) -> None:
         """A round every period while telemetry is fresh; returns once ``stop`` was called."""
