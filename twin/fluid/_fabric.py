@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.fluid._arrays import Floats
+from twin.fluid._kernels import marking
 from twin.fluid._layout import (
     ARRIVED,
     CARRIED,
@@ -19,10 +20,12 @@ from twin.fluid._layout import (
     ENTERED,
     GONE,
     HELD,
-    HISTOGRAM_BINS,
     HISTOGRAM_FIRST,
     HISTOGRAM_SHIFT,
+    HISTOGRAM_TOP,
     KEPT,
+    KMAX,
+    KMIN,
     LEFT,
     LOAD,
     LOST,
@@ -30,21 +33,26 @@ from twin.fluid._layout import (
     MARKED,
     PASSED,
     PASSED_ON,
+    PAST_LOG,
+    PAST_MARK,
     PAUSE_TIME,
     PAUSED,
     PEAK,
+    PMAX,
     QUEUE,
     QUEUE_SUM,
     SENDING,
     SENT,
     SHARE,
+    SLOPE,
     TINY,
     W0,
     W1,
     W2,
     WAITING,
 )
-from twin.fluid._math import kernel
+from twin.fluid._math import kernel, log_one_minus
+from twin.fluid._words import word_of
 
 
 @kernel
@@ -103,6 +111,27 @@ def send(
 
 
 @kernel
+def send_on(
+    lanes: int,
+    slots: Floats,
+    slot: int,
+    rates: Floats,
+    row: int,
+    duration: float,
+    ports: Floats,
+    port: int,
+    count: float,
+) -> None:
+    """``send`` and its arrival at a port, for flows that never end and whose NIC carries all they offer."""
+    half = 0.5 * duration
+    for k in range(lanes):
+        rate = slots[slot, CURRENT + k]
+        ports[port, ARRIVED + k] += count * (half * (slots[slot, SENDING + k] + rate))
+        slots[slot, SENDING + k] = rate
+        rates[row, k] = rate
+
+
+@kernel
 def add_row(
     lanes: int, into: Floats, to: int, at: int, source: Floats, from_: int, row: int, factor: float
 ) -> None:
@@ -149,6 +178,41 @@ def serve(
         scratch[W2 + k] = served * ports[port, MARK + k]
     for k in range(lanes):
         senders[sender, CARRIED + k] = scratch[W0 + k]
+
+
+@kernel
+def serve_alone(
+    lanes: int,
+    ports: Floats,
+    port: int,
+    candidates: Floats,
+    capacity: float,
+    buffer: float,
+    rings: Floats,
+    row: int,
+    tally: Floats,
+    counted: float,
+) -> None:
+    """``serve``, ``count_step``, ``mark_port`` and ``remember`` at once, for a port that shares nothing.
+
+    No acknowledgements, no pauses, a buffer of its own, a given delay, and paths that end behind it.
+    """
+    for k in range(lanes):
+        work = ports[port, QUEUE + k] + ports[port, ARRIVED + k]
+        served = capacity if work > capacity else work
+        rest = work - served
+        kept = buffer if rest > buffer else rest
+        tally[DELIVERED + k] += counted * served
+        tally[LOST + k] += counted * (rest - kept)
+        tally[MARKED + k] += counted * (served * ports[port, MARK + k])
+        ports[port, QUEUE + k] = kept
+        ports[port, ARRIVED + k] = 0.0
+        p = marking(
+            kept, candidates[KMIN + k], candidates[SLOPE + k], candidates[PMAX + k], candidates[KMAX + k]
+        )
+        ports[port, MARK + k] = p
+        rings[row, PAST_MARK + k] = p
+        rings[row, PAST_LOG + k] = -log_one_minus(p)
 
 
 @kernel
@@ -229,22 +293,21 @@ def observe(
     port: int,
     tally: Floats,
     histogram: NDArray[np.int32],
-    single: NDArray[np.float32],
-    words: NDArray[np.uint32],
+    bins: NDArray[np.uint64],
     unit: float,
 ) -> None:
     """One monitored queue into sum, peak and histogram.
 
-    ``unit`` bytes a packet, ``words`` the bits of ``single``.
+    ``unit`` bytes a packet; ``bins`` is room for a number a lane.
     """
+    shift, first = np.uint64(HISTOGRAM_SHIFT), np.uint64(HISTOGRAM_FIRST)
     for k in range(lanes):
         queue = ports[port, QUEUE + k]
         ports[port, QUEUE_SUM + k] += queue
         tally[PEAK + k] = queue if queue > tally[PEAK + k] else tally[PEAK + k]
-        single[k] = queue * unit + 1.0
-    first, last = np.uint32(HISTOGRAM_FIRST), np.uint32(HISTOGRAM_BINS - 1)
+        place = queue * unit + 1.0
+        # NaN falls into the last bin.
+        place = place if place < HISTOGRAM_TOP else HISTOGRAM_TOP
+        bins[k] = (word_of(place) >> shift) - first
     for k in range(lanes):
-        bin_ = (words[k] >> np.uint32(HISTOGRAM_SHIFT)) - first
-        words[k] = last if bin_ > last else bin_
-    for k in range(lanes):
-        histogram[k, words[k]] += 1
+        histogram[k, bins[k]] += 1

@@ -23,9 +23,6 @@ Not in the paper: rates are kept in [R_min, line rate]; (4) is in ``_fabric``.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from twin.fluid._arrays import Floats, Sender
 from twin.fluid._layout import (
     ADDITIVE,
@@ -33,10 +30,8 @@ from twin.fluid._layout import (
     ALPHA,
     CURRENT,
     CUT,
-    FRESH,
     KMAX,
     KMIN,
-    LANES,
     LOG,
     MARK,
     NO_MARK,
@@ -51,51 +46,42 @@ from twin.fluid._layout import (
     SLOPE,
     SURE_MARK,
     TARGET,
-    W0,
-    W1,
-    W2,
     L,
     P,
     R,
 )
-from twin.fluid._math import expm1_positive, kernel, log_one_minus, split_exponent, to_power
-
-FRESH_CUT = FRESH
-FRESH_AIM = FRESH + LANES
-FRESH_RECOVERY = FRESH + 2 * LANES
-FRESH_ADDITIVE = FRESH + 3 * LANES
+from twin.fluid._math import expm1_positive, kernel, log_one_minus, to_power
 
 
 @kernel
-def mark_port(
-    lanes: int, ports: Floats, port: int, candidates: Floats, scratch: Floats, words: NDArray[np.uint64]
-) -> None:
-    """p(q) and −log(1 − p) of one port, equation (3). ``words`` are the bits of ``scratch``."""
+def marking(q: float, kmin: float, slope: float, pmax: float, kmax: float) -> float:
+    """p(q), equation (3), kept where neither p nor 1 − p vanishes."""
+    ramp = (q - kmin) * slope
+    ramp = pmax if ramp > pmax else ramp
+    p = NO_MARK if ramp < NO_MARK else ramp
+    return SURE_MARK if q > kmax else p
+
+
+@kernel
+def mark_port(lanes: int, ports: Floats, port: int, candidates: Floats) -> None:
+    """p(q) and −log(1 − p) of one port."""
     for k in range(lanes):
-        q = ports[port, QUEUE + k]
-        ramp = (q - candidates[KMIN + k]) * candidates[SLOPE + k]
-        ramp = candidates[PMAX + k] if ramp > candidates[PMAX + k] else ramp
-        p = NO_MARK if ramp < NO_MARK else ramp
-        p = SURE_MARK if q > candidates[KMAX + k] else p
-        ports[port, MARK + k] = p
-        scratch[W0 + k] = 1.0 - p
-    for k in range(lanes):
-        mantissa, exponent = split_exponent(words[W0 + k])
-        words[W1 + k] = mantissa
-        words[W2 + k] = exponent
-    for k in range(lanes):
-        ports[port, LOG + k] = -log_one_minus(
-            ports[port, MARK + k], scratch[W0 + k], scratch[W1 + k], scratch[W2 + k]
+        p = marking(
+            ports[port, QUEUE + k],
+            candidates[KMIN + k],
+            candidates[SLOPE + k],
+            candidates[PMAX + k],
+            candidates[KMAX + k],
         )
+        ports[port, MARK + k] = p
+        ports[port, LOG + k] = -log_one_minus(p)
 
 
 @kernel
-def feedback_terms(lanes: int, sender: Sender, scratch: Floats) -> None:
-    """The delayed factors of (5) to (7), rows FRESH, from rows P, L, R.
+def exponentials(lanes: int, sender: Sender, scratch: Floats) -> None:
+    """expm1 of τRL, TRL, BL and, where α's timer is one of its own, 1 − (1−p)^{τ'R}; from rows L and R.
 
-    p/((1−p)^{−n}−1) = p/expm1(nL) and (1−p)^{Fn} = (1 + expm1(nL))^{−F}: one exponential for both. The
-    exponentials have a loop of their own, short enough for the processor to overlap several of their long
-    chains.
+    Loops of their own, short enough for the processor to overlap several of their long chains.
     """
     tau, tau_prime, timer = sender.cnp_interval, sender.alpha_timer, sender.increase_timer
     counter = sender.byte_counter
@@ -104,87 +90,104 @@ def feedback_terms(lanes: int, sender: Sender, scratch: Floats) -> None:
         rate = RATE_FLOOR if rate < RATE_FLOOR else rate
         y = scratch[L + k] * rate
         scratch[R + k] = rate
-        scratch[OF_CUT + k] = tau * y
-        scratch[OF_TIMER + k] = timer * y
-        scratch[OF_COUNTER + k] = counter * scratch[L + k]
-        scratch[OF_AIM + k] = tau_prime * y
-    # The row of α's timer comes last: it is that of the increase timer in every published setting.
-    for row in range(3 if tau_prime == timer else 4):
-        first = OF_CUT + row * LANES
-        for k in range(lanes):
-            scratch[first + k] = expm1_positive(scratch[first + k])
-    for k in range(lanes):
-        u = scratch[OF_CUT + k]
-        w = scratch[OF_TIMER + k]
-        # One division for u/(1+u), 1/(1+w) and 1/w.
-        product = w * (1.0 + w)
-        both = 1.0 / (product * (1.0 + u))
-        scratch[FRESH_CUT + k] = u * product * both
-        over = (1.0 + u) * both
-        survive = w * over
-        scratch[FRESH_AIM + k] = w * survive
-        increase = scratch[R + k] * scratch[P + k] * (1.0 + w) * over
-        scratch[FRESH_RECOVERY + k] = increase
-        scratch[FRESH_ADDITIVE + k] = increase * to_power(survive, sender.fast_recovery)
-    if tau_prime != timer:
-        for k in range(lanes):
-            v = scratch[OF_AIM + k]
-            scratch[FRESH_AIM + k] = v / (1.0 + v)
+        scratch[OF_CUT + k] = expm1_positive(tau * y)
+        scratch[OF_TIMER + k] = expm1_positive(timer * y)
     if counter > 0.0:
         for k in range(lanes):
-            v = scratch[OF_COUNTER + k]
-            over = 1.0 / (v * (1.0 + v))
-            increase = scratch[R + k] * scratch[P + k] * (1.0 + v) * over
-            scratch[FRESH_RECOVERY + k] += increase
-            scratch[FRESH_ADDITIVE + k] += increase * to_power(v * over, sender.fast_recovery)
+            scratch[OF_COUNTER + k] = expm1_positive(counter * scratch[L + k])
+    else:
+        for k in range(lanes):
+            scratch[OF_COUNTER + k] = 1.0
+    # α's timer is the increase timer in every published setting.
+    if tau_prime != timer:
+        for k in range(lanes):
+            v = expm1_positive(tau_prime * scratch[L + k] * scratch[R + k])
+            scratch[OF_AIM + k] = v / (1.0 + v)
+
+
+@kernel
+def delayed_factors(sender: Sender, steps: int, scratch: Floats, k: int) -> tuple[float, float, float, float]:
+    """The delayed factors of (5) to (7), CUT to ADDITIVE, from what ``exponentials`` left; ``steps`` is F.
+
+    p/((1−p)^{−n}−1) = p/expm1(nL) and (1−p)^{Fn} = (1 + expm1(nL))^{−F}: one exponential for both.
+    """
+    u, w, v = scratch[OF_CUT + k], scratch[OF_TIMER + k], scratch[OF_COUNTER + k]
+    by_bytes = 1.0 if sender.byte_counter > 0.0 else 0.0
+    # One division for 1/(1+u), 1/w, 1/(1+w), 1/v and 1/(1+v).
+    more_u, more_w, more_v = 1.0 + u, 1.0 + w, 1.0 + v
+    of_w, of_v = w * more_w, v * more_v
+    both = of_w * of_v
+    over = 1.0 / (both * more_u)
+    over_w = of_v * more_u * over
+    over_v = of_w * more_u * over
+    cut = u * both * over
+    survive = w * over_w
+    aim = w * survive if sender.alpha_timer == sender.increase_timer else scratch[OF_AIM + k]
+    marked = scratch[R + k] * scratch[P + k]
+    timer = marked * more_w * over_w
+    counter = marked * more_v * over_v * by_bytes
+    additive = timer * to_power(survive, steps) + counter * to_power(v * over_v, steps)
+    return cut, aim, timer + counter, additive
+
+
+@kernel
+def first_factors(lanes: int, sender: Sender, slots: Floats, slot: int, scratch: Floats) -> None:
+    """The delayed factors at a sender's start."""
+    exponentials(lanes, sender, scratch)
+    steps = sender.fast_recovery
+    for k in range(lanes):
+        cut, aim, recovery, additive = delayed_factors(sender, steps, scratch, k)
+        slots[slot, CUT + k] = cut
+        slots[slot, AIM + k] = aim
+        slots[slot, RECOVERY + k] = recovery
+        slots[slot, ADDITIVE + k] = additive
 
 
 @kernel
 def heun(
-    lanes: int, sender: Sender, slots: Floats, slot: int, scratch: Floats, line: float, step: float
+    lanes: int,
+    sender: Sender,
+    steps: int,
+    slots: Floats,
+    slot: int,
+    scratch: Floats,
+    line: float,
+    step: float,
 ) -> None:
     """One step of α, R_T, R_C by Heun's rule; the delayed factors are those of both ends of the step.
 
     They depend on the past alone: the second stage costs no exponential, and they serve the next step again.
+    ``steps`` is F.
     """
     half = 0.5 * step
     pull = sender.gain / sender.alpha_timer
     low = sender.min_rate
     drop = 1.0 / sender.cnp_interval
-    additive = sender.additive
+    a = sender.additive
     for k in range(lanes):
+        fresh_cut, fresh_aim, fresh_recovery, fresh_additive = delayed_factors(sender, steps, scratch, k)
         alpha = slots[slot, ALPHA + k]
         target = slots[slot, TARGET + k]
         current = slots[slot, CURRENT + k]
         cut = slots[slot, CUT + k] * drop
         gap = target - current
         alpha_0 = pull * (slots[slot, AIM + k] - alpha)
-        target_0 = additive * slots[slot, ADDITIVE + k] - gap * cut
+        target_0 = a * slots[slot, ADDITIVE + k] - gap * cut
         current_0 = 0.5 * (gap * slots[slot, RECOVERY + k] - current * alpha * cut)
         alpha_1 = alpha + step * alpha_0
         target_1 = target + step * target_0
         target_1 = line if target_1 > line else target_1
         current_1 = current + step * current_0
         current_1 = line if current_1 > line else (low if current_1 < low else current_1)
-        cut = scratch[FRESH_CUT + k] * drop
+        cut = fresh_cut * drop
         gap = target_1 - current_1
-        alpha += half * (alpha_0 + pull * (scratch[FRESH_AIM + k] - alpha_1))
-        target += half * (target_0 + additive * scratch[FRESH_ADDITIVE + k] - gap * cut)
-        current += half * (current_0 + 0.5 * (gap * scratch[FRESH_RECOVERY + k] - current_1 * alpha_1 * cut))
+        alpha += half * (alpha_0 + pull * (fresh_aim - alpha_1))
+        target += half * (target_0 + a * fresh_additive - gap * cut)
+        current += half * (current_0 + 0.5 * (gap * fresh_recovery - current_1 * alpha_1 * cut))
         slots[slot, ALPHA + k] = alpha
         slots[slot, TARGET + k] = line if target > line else (low if target < low else target)
         slots[slot, CURRENT + k] = line if current > line else (low if current < low else current)
-        slots[slot, CUT + k] = scratch[FRESH_CUT + k]
-        slots[slot, AIM + k] = scratch[FRESH_AIM + k]
-        slots[slot, RECOVERY + k] = scratch[FRESH_RECOVERY + k]
-        slots[slot, ADDITIVE + k] = scratch[FRESH_ADDITIVE + k]
-
-
-@kernel
-def keep_terms(lanes: int, slots: Floats, slot: int, scratch: Floats) -> None:
-    """The factors of a step's end become those of the next one's beginning."""
-    for k in range(lanes):
-        slots[slot, CUT + k] = scratch[FRESH_CUT + k]
-        slots[slot, AIM + k] = scratch[FRESH_AIM + k]
-        slots[slot, RECOVERY + k] = scratch[FRESH_RECOVERY + k]
-        slots[slot, ADDITIVE + k] = scratch[FRESH_ADDITIVE + k]
+        slots[slot, CUT + k] = fresh_cut
+        slots[slot, AIM + k] = fresh_aim
+        slots[slot, RECOVERY + k] = fresh_recovery
+        slots[slot, ADDITIVE + k] = fresh_additive

@@ -35,12 +35,11 @@ DELAY: Final = 3 * LANES
 W0: Final = 4 * LANES
 W1: Final = 5 * LANES
 W2: Final = 6 * LANES
-OF_CUT: Final = 7 * LANES  # arguments of the exponentials, then their values: τRL,
+OF_CUT: Final = 7 * LANES  # expm1 of τRL,
 OF_TIMER: Final = 8 * LANES  # TRL,
 OF_COUNTER: Final = 9 * LANES  # BL,
-OF_AIM: Final = 10 * LANES  # τ'RL
-FRESH: Final = 11 * LANES  # four rows: the CUT to ADDITIVE of the step's end
-SCRATCH_ROWS: Final = 15
+OF_AIM: Final = 10 * LANES  # 1 − (1−p)^{τ'R}
+SCRATCH_ROWS: Final = 11
 
 # A switch port's rows.
 QUEUE: Final = 0
@@ -101,9 +100,10 @@ SURE_MARK: Final = 1.0 - 2.0**-40
 RATE_FLOOR: Final = 1.0
 TINY: Final = 1e-300  # what keeps 0/0 of an empty port at 0
 
-# Queue histogram: bins of the float32 word's top bits, 128 a doubling, over queue + 1 bytes.
-HISTOGRAM_SHIFT: Final = 16
-HISTOGRAM_FIRST: Final = 0x3F800000 >> HISTOGRAM_SHIFT  # the word of 1.0
+# Queue histogram: bins of a double's top bits, 128 a doubling, over queue + 1 bytes.
+HISTOGRAM_SHIFT: Final = 45
+HISTOGRAM_FIRST: Final = 0x3FF0000000000000 >> HISTOGRAM_SHIFT  # the word of 1.0
 # 32 doublings, and a few more so that lanes do not lie a power of two apart and push each other out of the
 # cache.
 HISTOGRAM_BINS: Final = 32 * 128 + 16
+HISTOGRAM_TOP: Final = 2.0**32 * (1.0 + 15.0 / 128.0)  # where the last bin begins

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from twin.fluid._words import double_of, word_of
 from twin.jit import compiler
 
 # FMA is the one liberty taken with the arithmetic; NaN must survive, it is how a diverged candidate shows.
@@ -17,7 +18,10 @@ entry = compiler(fastmath={"contract"})
 
 MOST_FAST_RECOVERY = 31
 EXPONENT_CAP = 32.0  # beyond it 1 − exp(−x) is 1 and 1/expm1(x) is 0 to 14 digits
-_SCALE = 1.0 / 128.0  # seven doublings below
+_LN2 = 0.6931471805599453
+_LOG2_E = 1.4426950408889634
+# Added to a small number it leaves the nearest whole one in the last bits, biased like a double's exponent.
+_ROUNDER = 1.5 * 2.0**52 + 1023.0
 
 # log: bits of √½, so that the mantissa lands in [√½, √2), and an exponent bias that keeps the shifted word
 # positive.
@@ -27,60 +31,49 @@ _MANTISSA = np.uint64((1 << 52) - 1)
 _SHIFT = np.uint64(52)
 _TWO_52 = np.uint64(0x4330000000000000)  # the double 2^52: OR-ing an integer in makes 2^52 + integer
 _TWO_52_PLUS_BIAS = 4503599627370496.0 + 1024.0
-_LN2 = 0.6931471805599453
 
 
 @kernel
 def expm1_positive(x: float) -> float:
-    """exp(x) − 1 for x ≥ 0, cut off at x = 32; relative error below 1e-11.
+    """exp(x) − 1 for x ≥ 0, cut off at x = 32; relative error below 2e-11.
 
-    Taylor to degree 9 on x/128 ≤ 1/4, then seven times expm1(2y) = s(s + 2), which keeps the digits of a
-    small x.
+    x = n ln 2 + r with |r| ≤ ½ ln 2; expm1(r) is a near-minimax polynomial (Chebyshev points, leading 1
+    kept, so that a small x keeps its digits), and 2^n is added to the exponent.
     """
     capped = EXPONENT_CAP if x > EXPONENT_CAP else x
-    y = capped * _SCALE
-    s = 1.0 / 362880.0
-    s = s * y + 1.0 / 40320.0
-    s = s * y + 1.0 / 5040.0
-    s = s * y + 1.0 / 720.0
-    s = s * y + 1.0 / 120.0
-    s = s * y + 1.0 / 24.0
-    s = s * y + 1.0 / 6.0
-    s = s * y + 0.5
-    s = (s * y + 1.0) * y
-    s = s * (s + 2.0)
-    s = s * (s + 2.0)
-    s = s * (s + 2.0)
-    s = s * (s + 2.0)
-    s = s * (s + 2.0)
-    s = s * (s + 2.0)
-    return s * (s + 2.0)
+    biased = capped * _LOG2_E + _ROUNDER
+    r = capped - (biased - _ROUNDER) * _LN2
+    s = 2.486787206587467e-05
+    s = s * r + 0.0001989927622238489
+    s = s * r + 0.0013888839107173761
+    s = s * r + 0.008333298480356209
+    s = s * r + 0.04166666678628104
+    s = s * r + 0.16666666719007714
+    s = s * r + 0.49999999999955097
+    scale = double_of(word_of(biased) << _SHIFT)
+    return (r * r * s + r) * scale + (scale - 1.0)
 
 
 @kernel
-def split_exponent(word: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Words of a positive double's mantissa in [√½, √2) and of 2^52 + 1024 + its exponent."""
-    moved = (word - _ROOT_HALF) + _BIAS
-    return (moved & _MANTISSA) + _ROOT_HALF, (moved >> _SHIFT) | _TWO_52
+def log_one_minus(p: float) -> float:
+    """log(1 − p) for p in [0, 1); relative error below 1e-12 down to p = 0.
 
-
-@kernel
-def log_one_minus(p: float, rest: float, mantissa: float, exponent: float) -> float:
-    """log(1 − p) from ``rest`` = fl(1 − p) and its two parts; relative error below 1e-13 down to p = 0.
-
-    The last term is what rounding 1 − p lost, so that log(1 − p)/p → −1 as p → 0.
+    Exponent and mantissa of 1 − p apart, the mantissa's logarithm as 2 atanh z. The last term is what
+    rounding 1 − p lost, so that log(1 − p)/p → −1 as p → 0.
     """
+    rest = 1.0 - p
+    moved = (word_of(rest) - _ROOT_HALF) + _BIAS
+    mantissa = double_of((moved & _MANTISSA) + _ROOT_HALF)
+    exponent = double_of((moved >> _SHIFT) | _TWO_52) - _TWO_52_PLUS_BIAS
     z = (mantissa - 1.0) / (mantissa + 1.0)
     z2 = z * z
-    s = 1.0 / 15.0
-    s = s * z2 + 1.0 / 13.0
-    s = s * z2 + 1.0 / 11.0
-    s = s * z2 + 1.0 / 9.0
-    s = s * z2 + 1.0 / 7.0
-    s = s * z2 + 0.2
-    s = s * z2 + 1.0 / 3.0
+    s = 0.09681722684229843
+    s = s * z2 + 0.1109567713022279
+    s = s * z2 + 0.14285877695866536
+    s = s * z2 + 0.19999999396153842
+    s = s * z2 + 0.3333333333368985
     s = s * z2 + 1.0
-    return ((exponent - _TWO_52_PLUS_BIAS) * _LN2 + 2.0 * z * s) - (p - (1.0 - rest))
+    return (exponent * _LN2 + 2.0 * z * s) - (p - (1.0 - rest))
 
 
 @kernel

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from twin.fluid import _fabric as wires
 from twin.fluid import _history as history
 from twin.fluid._arrays import Buffers, Clock, Fabric, Floats, Groups, Ints, Sender
-from twin.fluid._kernels import feedback_terms, heun, keep_terms, mark_port
+from twin.fluid._kernels import exponentials, first_factors, heun, mark_port
 from twin.fluid._layout import (
     ALPHA,
     ARRIVED,
@@ -43,6 +43,7 @@ from twin.fluid._math import entry, kernel
 
 SWEEP_STEPS = 64  # how often finished groups give their slots back
 DRAINED_PACKETS = 1e-3
+USUAL_FAST_RECOVERY = 5
 
 
 @entry
@@ -90,9 +91,9 @@ def run(
     stride = ring + RING_GAP
     most_hops = hops.shape[1]
     tallies = tally.reshape((1, tally.size))
-    words = scratch.view(np.uint64)
-    single = np.zeros(LANES, np.float32)
-    single_words = single.view(np.uint32)
+    bins = np.zeros(LANES, np.uint64)
+    # Ports that share nothing, paths that end behind them: the steady problems, in fewer and longer loops.
+    simple = clock.delay_steps > 0 and not (track or pfc or fabric.shared_buffer or reverse.max() >= 0)
 
     group_of = np.zeros(slots.shape[0], np.int64)
     begun = np.zeros(slots.shape[0], np.int64)
@@ -103,7 +104,7 @@ def run(
     live_total, free_total, arriving = 0, slots.shape[0], 0
 
     for e in range(ports.shape[0]):
-        mark_port(lanes, ports, e, candidates, scratch, words)
+        mark_port(lanes, ports, e, candidates)
         history.remember(lanes, ports, e, rings, e * stride)
     for n in range(clock.steps):
         now = n + 1
@@ -157,8 +158,13 @@ def run(
                         history.add_earlier_port(lanes, scratch, rings, e * stride, mask, now, longest)
                     age = now - begun[slot]
                     history.delayed_rate(lanes, scratch, rates, slot * stride, mask, now, age, longest)
-                feedback_terms(lanes, sender, scratch)
-                heun(lanes, sender, slots, slot, scratch, line_rate[group], step)
+                exponentials(lanes, sender, scratch)
+                line = line_rate[group]
+                if sender.fast_recovery == USUAL_FAST_RECOVERY:
+                    # A constant: the compiler multiplies a power out where it would branch in every lane.
+                    heun(lanes, sender, USUAL_FAST_RECOVERY, slots, slot, scratch, line, step)
+                else:
+                    heun(lanes, sender, sender.fast_recovery, slots, slot, scratch, line, step)
                 if limited[nic_of[group]]:
                     wires.offer(lanes, slots, slot, senders, nic_of[group], count[group])
         for nic in range(nics):
@@ -172,6 +178,10 @@ def run(
             if sending[slot]:
                 late = max(start[group] - begin, 0.0) if begun[slot] == n else 0.0
                 row = slot * stride + (now & mask)
+                if simple and size[group] == np.inf and not limited[nic_of[group]]:
+                    e = hops[group, 0]
+                    wires.send_on(lanes, slots, slot, rates, row, step - late, ports, e, count[group])
+                    continue
                 wires.send(lanes, slots, slot, senders, nic_of[group], rates, row, scratch, step - late)
                 if check[slot] <= n:
                     fewest = finishing(
@@ -195,6 +205,13 @@ def run(
                 wires.add_row(lanes, ports, hops[group, hop], ARRIVED, content, came, PASSED_ON, 1.0)
         for e in range(ports.shape[0]):
             s = nics + e
+            if simple:
+                row = e * stride + (now & mask)
+                room = capacity[s] * step
+                wires.serve_alone(
+                    lanes, ports, e, candidates, room, fabric.buffer, rings, row, tally, counted
+                )  # fmt: skip
+                continue
             acks = fabric.ack_ratio if reverse[s] >= 0 else 0.0
             if pfc:
                 wires.fit_all(lanes, np.inf, scratch)
@@ -206,10 +223,10 @@ def run(
             if counted > 0.0:
                 wires.count_step(lanes, tally, scratch, 0.0 if track else 1.0)
         use[:] = 0.0
-        for e in range(ports.shape[0]):
+        for e in range(0 if simple else ports.shape[0]):
             if pfc or fabric.shared_buffer:
                 wires.add_row(lanes, use, home[e], 0, ports, e, QUEUE, 1.0)
-            mark_port(lanes, ports, e, candidates, scratch, words)
+            mark_port(lanes, ports, e, candidates)
             if clock.delay_steps == 0:
                 history.head_of_line(lanes, ports, e, rings, e * stride, mask, now, ring - 2)
             history.remember(lanes, ports, e, rings, e * stride + (now & mask))
@@ -243,7 +260,7 @@ def run(
         for m in range(monitored.size):
             e = monitored[m]
             if counted > 0.0:
-                wires.observe(lanes, ports, e, tally, histogram, single, single_words, packet_bytes)
+                wires.observe(lanes, ports, e, tally, histogram, bins, packet_bytes)
             if trace.shape[0] > 0:
                 for k in range(lanes):
                     trace[now, m, k] = ports[e, QUEUE + k]
@@ -269,8 +286,7 @@ def admit(
         scratch[P + k] = NO_MARK
         scratch[L + k] = NO_MARK
         scratch[R + k] = rate
-    feedback_terms(lanes, sender, scratch)
-    keep_terms(lanes, slots, slot, scratch)
+    first_factors(lanes, sender, slots, slot, scratch)
 
 
 @kernel

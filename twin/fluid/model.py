@@ -200,12 +200,13 @@ def _quantiles_bytes(histogram: NDArray[np.int32], share: float) -> Floats:
     """A quantile of each lane's binned queue, linear inside its bin (a bin is 0.5 % wide)."""
     cumulated = np.cumsum(histogram, axis=1, dtype=np.int32)
     wanted = share * cumulated[:, -1]
-    bins = np.array([np.searchsorted(row, want) for row, want in zip(cumulated, wanted, strict=True)])
+    # Whole numbers: at least ``wanted`` is at least its ceiling.
+    bins = np.count_nonzero(cumulated < np.ceil(wanted).astype(np.int32)[:, None], axis=1)
     lanes = np.arange(len(bins))
     inside = histogram[lanes, bins]
     below = cumulated[lanes, bins] - inside
-    edges = (np.stack([bins, bins + 1]) + HISTOGRAM_FIRST).astype(np.uint32) << HISTOGRAM_SHIFT
-    low, high = edges.view(np.float32).astype(np.float64) - 1.0
+    edges = (np.stack([bins, bins + 1]) + HISTOGRAM_FIRST).astype(np.uint64) << np.uint64(HISTOGRAM_SHIFT)
+    low, high = edges.view(np.float64) - 1.0
     quantiles = low + (wanted - below) / np.maximum(inside, 1) * (high - low)
     # Empty queues fill the first bin; they are 0, not a little above.
     return np.where(bins > 0, quantiles, 0.0)

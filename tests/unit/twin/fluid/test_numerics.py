@@ -69,10 +69,17 @@ def test_it_follows_the_slow_oracle(watermark: Watermark, byte_counter_bytes: fl
     assert np.abs(ours.queue_bytes[0] - theirs).max() < 2e-3 * theirs.max()
 
 
-def test_an_alpha_timer_of_its_own_is_followed_too() -> None:
-    params = replace(STEADY, feedback_delay_s=80e-6, alpha_timer_s=20e-6, gain=1 / 16, initial_alpha=0.3)
+def test_an_alpha_timer_and_stages_of_its_own_are_followed_too() -> None:
+    params = replace(
+        STEADY,
+        feedback_delay_s=80e-6,
+        alpha_timer_s=20e-6,
+        gain=1 / 16,
+        initial_alpha=0.3,
+        fast_recovery_steps=3,
+    )
     scenario = star(FLOWS, dcqcn=params, duration_s=4e-3)
-    sender = Dcqcn(1 / 16, 50e-6, 20e-6, 55e-6, 10_000.0, 5, 5_000.0, 80e-6, 5e6, initial_alpha=0.3)
+    sender = Dcqcn(1 / 16, 50e-6, 20e-6, 55e-6, 10_000.0, 3, 5_000.0, 80e-6, 5e6, initial_alpha=0.3)
     start = np.array([14.0, 13.0]) * 125_000.0
     times, states = solve(
         sender, oracle_port(SMOOTH), np.array([2.0, 1.0]), start, duration=4e-3, steps_a_delay=80
@@ -80,6 +87,15 @@ def test_an_alpha_timer_of_its_own_is_followed_too() -> None:
     ours = FluidEngine(step_s=1e-6).trajectory(scenario, SMOOTH, seed=0)
     theirs = np.interp(ours.time_s, times, states[:, 0]) * 1000
     assert np.abs(ours.queue_bytes[0] - theirs).max() < 1e-3 * theirs.max()
+
+
+@pytest.mark.parametrize("watermark", [SMOOTH, Watermark(5_000, 200_000, 0.1)], ids=str)
+def test_short_cuts_for_a_lone_port_change_nothing(watermark: Watermark) -> None:
+    # PFC that never pauses takes the long way: NICs, shares and packets followed to the receiver.
+    lone = star(FLOWS, dcqcn=replace(STEADY, feedback_delay_s=80e-6), duration_s=4e-3, buffer_bytes=1e12)
+    engine, followed = FluidEngine(step_s=5e-6), replace(lone, pfc=True)
+    [short], [long] = (engine.predict(scenario, [watermark], seed=1) for scenario in (lone, followed))
+    assert figures(short) == pytest.approx(figures(long), rel=1e-9)
 
 
 @pytest.mark.accuracy
