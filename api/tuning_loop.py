@@ -98,8 +98,8 @@ class TuningLoop:
             )
         self._round_task = asyncio.create_task(self._round(), name="tuning-round")
         self._round_task.add_done_callback(_heard)
-        # The caller may go away: the round it asked for is still told and kept. Nor does it wait for a round that
-        # the service's end cuts short.
+        # The caller may go away: the round it asked for is still told and kept. Nor does it wait for a
+        # round that the service's end cuts short.
         stopping = asyncio.create_task(self._stopping.wait(), name="tuning-stopping")
         waited_for: set[asyncio.Task[Any]] = {self._round_task, stopping}
         try:

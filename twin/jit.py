@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import stat
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -31,19 +33,31 @@ def kernel_digest() -> str:
 
 
 def _cache_folder() -> Path:
+    """Where compiled kernels are kept: numba must be able to write there."""
     named = os.environ.get("NUMBA_CACHE_DIR")
-    base = (
-        Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "ecntwin"
-    )
-    try:
-        base.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return Path(tempfile.gettempdir()) / f"ecntwin-{os.getuid()}"
-    readable_only = not os.access(base, os.W_OK)
+    cache = os.environ.get("XDG_CACHE_HOME")
+    base = Path(named) if named else (Path(cache) if cache else Path.home() / ".cache") / "ecntwin"
     folder = base / f"kernels-{kernel_digest()}"
-    if readable_only and not folder.exists():
-        return Path(tempfile.gettempdir()) / f"ecntwin-{os.getuid()}" / folder.name
-    return folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return _own_temporary_folder() / folder.name
+    if os.access(folder, os.W_OK):
+        return folder
+    # A warm cache on a read-only disk: work on a copy.
+    copy = _own_temporary_folder() / folder.name
+    shutil.copytree(folder, copy, dirs_exist_ok=True)
+    return copy
+
+
+def _own_temporary_folder() -> Path:
+    """A folder nobody else can write to, the same one every time if possible: code is loaded from it."""
+    shared = Path(tempfile.gettempdir()) / f"ecntwin-{os.getuid()}"
+    shared.mkdir(mode=0o700, exist_ok=True)
+    found = shared.lstat()
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022:
+        return shared
+    return Path(tempfile.mkdtemp(prefix="ecntwin-"))
 
 
 numba.config.CACHE_DIR = str(_cache_folder())  # type: ignore[attr-defined] # set when numba is imported
