@@ -1,0 +1,49 @@
+"""Slowdown by class: completion against the time alone, unfinished flows at their age."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.twin.fabrics import star
+from twin.result import ELEPHANT_FROM_BYTES, MOUSE_BELOW_BYTES
+from twin.slowdown import slowdown_by_class
+
+PAIRS = [(0, 1), (2, 3), (4, 5), (6, 7)]
+
+
+def test_classes_go_by_payload_at_their_very_edges() -> None:
+    sizes = [MOUSE_BELOW_BYTES - 1, MOUSE_BELOW_BYTES, ELEPHANT_FROM_BYTES - 1, ELEPHANT_FROM_BYTES]
+    scenario = star(PAIRS, payload_bytes=sizes)
+    found = slowdown_by_class(scenario, 2 * scenario.alone_s)
+    assert {name: one.n for name, one in found.items()} == {"all": 4, "mice": 1, "medium": 2, "elephant": 1}
+    assert all(one.mean == one.p99 == pytest.approx(2.0) for one in found.values())
+
+
+def test_a_flow_still_running_counts_at_its_age() -> None:
+    scenario = star(PAIRS[:2], payload_bytes=[2e6, 2e6], duration_s=0.02)
+    found = slowdown_by_class(scenario, np.array([scenario.alone_s[0], math.nan]))
+    age_s = 0.02 - scenario.flows.start_s[1]
+    assert found["elephant"].mean == pytest.approx((1 + age_s / scenario.alone_s[1]) / 2)
+
+
+def test_persistent_flows_have_none() -> None:
+    scenario = star(PAIRS[:2], payload_bytes=[math.inf, 5e4])
+    found = slowdown_by_class(scenario, np.array([math.nan, 3 * scenario.alone_s[1]]))
+    assert set(found) == {"all", "mice"}
+    assert found["all"].n == 1
+    nothing = star(PAIRS[:2], payload_bytes=[math.inf, math.inf])
+    assert slowdown_by_class(nothing, np.array([math.nan, math.nan])) == {}
+
+
+@given(st.lists(st.floats(1, 1e4), min_size=1, max_size=30))
+def test_figures_are_the_mean_and_the_interpolated_percentile(factors: list[float]) -> None:
+    scenario = star([(0, 1)] * len(factors), payload_bytes=5e4)
+    found = slowdown_by_class(scenario, np.array(factors) * scenario.alone_s)["mice"]
+    assert found.n == len(factors)
+    assert found.mean == pytest.approx(np.mean(factors))
+    assert found.p99 == pytest.approx(np.percentile(factors, 99))
