@@ -343,4 +343,7 @@ def _number(entry: Mapping[str, Any], key: str, at: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         received = "nothing" if value is None else repr(value)
         raise TopologyError(f"{at} {key}", received, "it must be a number", "give the number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:  # JSON allows whole numbers of any length
+        return math.inf

@@ -105,7 +105,7 @@ def dcqcn_from_json(document: object, *, where: str = "dcqcn") -> DcqcnParams:
             nullable = key == "byte_counter_bytes" and value is None
             values[_PLAIN_KEYS[key]] = None if nullable else _as_number(value, at)
         elif key == "fast_recovery_steps":
-            values[key] = int(_as_number(value, at))
+            values[key] = _as_whole(value, at)
         elif key == "clamp_target_rate":
             values[key] = _as_boolean(value, at)
         else:
@@ -264,10 +264,7 @@ def _number(document: Mapping[str, Any], key: str, where: str, default: float | 
 
 
 def _whole(document: Mapping[str, Any], key: str, default: int, where: str) -> int:
-    value = _number(document, key, where, float(default))
-    if value != int(value):
-        raise ScenarioError(f"{where} {key}", str(value), "it must be a whole number", "round it")
-    return int(value)
+    return _as_whole(document.get(key, default), f"{where} {key}")
 
 
 def _boolean(document: Mapping[str, Any], key: str, default: bool, where: str) -> bool:
@@ -280,6 +277,13 @@ def _as_boolean(value: object, at: str) -> bool:
     return value
 
 
+def _as_whole(value: object, at: str) -> int:
+    number = _as_number(value, at)
+    if number != int(number):
+        raise ScenarioError(at, str(number), "it must be a whole number", "round it")
+    return int(number)
+
+
 def _optional_number(value: object, at: str) -> float | None:
     return None if value is None or value == "" else _as_number(value, at)
 
@@ -289,7 +293,7 @@ def _as_number(value: object, at: str) -> float:
         number = (
             float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
         )
-    except ValueError:
+    except (ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
         received = "nothing" if value is None or value == "" else repr(value)

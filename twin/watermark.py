@@ -30,7 +30,7 @@ class Watermark:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
                 raise WatermarkError(f"watermark {name}", repr(value), "it must be a number", "give a number")
-            if not math.isfinite(value):
+            if not _is_finite(value):
                 raise WatermarkError(
                     f"watermark {name}", str(value), "it must be finite", "give a finite number"
                 )
@@ -63,6 +63,13 @@ class Watermark:
 
     def __str__(self) -> str:
         return f"Kmin {self.kmin_bytes} B, Kmax {self.kmax_bytes} B, Pmax {self.pmax:g}"
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # JSON allows whole numbers of any length
+        return False
 
 
 @dataclass(frozen=True, slots=True)

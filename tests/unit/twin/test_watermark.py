@@ -32,6 +32,7 @@ def watermarks(draw: st.DrawFn) -> Watermark:
         ((1, 10, 1.5), r"Pmax must be in \(0, 1\]"),
         ((1, 10, math.nan), "it must be finite"),
         ((math.inf, 10, 0.5), "it must be finite"),
+        ((1, 10**400, 0.5), "it must be finite"),
         ((1.5, 10, 0.5), "a whole number of bytes"),
         (("5", 10, 0.5), "it must be a number"),
         ((True, 10, 0.5), "it must be a number"),
