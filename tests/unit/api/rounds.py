@@ -1,0 +1,40 @@
+"""A small network state, and rounds on it with an engine of closed formulas."""
+
+from __future__ import annotations
+
+import json
+
+from api.rounds import Ask, Fabric
+from telemetry.decode.json import decode
+from telemetry.settings import WindowSettings
+from telemetry.state import NetworkState
+from telemetry.topology import topology_from_json
+from telemetry.window import Window
+from tests.integration.service import TOPOLOGY, traffic
+from tests.unit.twin.analytic_engine import HERE
+from twin.dcqcn import PAPER
+from twin.search_problem import SearchSettings
+from twin.watermark import Watermark
+
+INCUMBENT = Watermark(400_000, 1_600_000, 0.2)
+
+
+def state() -> NetworkState:
+    """Three hosts sending to a fourth."""
+    window = Window(WindowSettings(), topology_from_json(TOPOLOGY))
+    window.add(decode(json.dumps(traffic()).encode()).batch)
+    return window.state()
+
+
+def ask(margin: float) -> Ask:
+    """How these rounds are run."""
+    search = SearchSettings(
+        candidates=12,
+        narrowed=2,
+        leaders=1,
+        seeds=1,
+        fractions=(1.0,),
+        engine=f"{HERE}:AnalyticEngine",
+        margin=margin,
+    )
+    return Ask(fabric=Fabric(dcqcn=PAPER), search=search, base=None, seed=1, version="0")

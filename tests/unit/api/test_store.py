@@ -1,0 +1,79 @@
+"""The history of rounds: bounded, superseding, and decided once."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from api.errors import ConflictError, NotFoundError
+from api.rounds import RoundResult, run_round
+from api.store import RecommendationStore
+from tests.unit.api.rounds import INCUMBENT, ask, state
+from twin.workers import InProcessWorkers
+
+
+def a_round(*, margin: float = 0.0) -> RoundResult:
+    return run_round(
+        state(),
+        ask(margin),
+        lambda _: INCUMBENT,
+        workers=InProcessWorkers(),
+        clock_s=count(0.0, 0.5).__next__,
+    )
+
+
+CHANGING, KEEPING = a_round(), a_round(margin=100.0)
+
+
+@pytest.fixture
+def store() -> RecommendationStore:
+    return RecommendationStore(3, clock_ns=count(1_767_225_600_000_000_000, 1_000_000_000).__next__)
+
+
+def test_a_change_waits_and_supersedes_the_one_before(store: RecommendationStore) -> None:
+    first, second = store.add(CHANGING, 1.0), store.add(CHANGING, 1.0)
+    assert store.get(first.id).status == "superseded"
+    assert store.current() == second
+    assert store.newest(5) == [second, store.get(first.id)]
+    assert first.id.startswith("20260101T000000-")
+
+
+def test_rounds_that_change_nothing_are_kept_once_and_hide_no_change(
+    store: RecommendationStore,
+) -> None:
+    assert store.add(KEEPING, 1.0).status == "kept"
+    newest = store.add(KEEPING, 1.0)
+    assert store.newest(5) == [newest]
+    pending = store.add(CHANGING, 1.0)
+    store.add(KEEPING, 1.0)
+    assert store.current() == pending
+
+
+def test_the_oldest_go_first(store: RecommendationStore) -> None:
+    entries = [store.add(CHANGING, 1.0) for _ in range(5)]
+    assert len(store) == 3
+    with pytest.raises(NotFoundError, match="newest 3 rounds"):
+        store.get(entries[0].id)
+
+
+def test_only_what_is_pending_can_be_decided(store: RecommendationStore) -> None:
+    with pytest.raises(NotFoundError, match="before the first round"):
+        store.current()
+    entry = store.add(CHANGING, 1.0)
+    decided = store.decide(store.pending(entry.id), "rejected", "ada")
+    assert (decided.status, decided.decided_by) == ("rejected", "ada")
+    with pytest.raises(ConflictError, match="is rejected"):
+        store.pending(entry.id)
+    assert store.current() == decided
+    document = decided.document(candidates=False)
+    assert document.candidates == []
+    assert document.candidate_count == len(CHANGING.recommendation.candidates)
+    assert document.decided_at is not None
+
+
+def test_stages_of_a_round_are_timed_apart() -> None:
+    assert set(CHANGING.stage_s) >= {"scenario", "propose", "window 1"}
+    assert CHANGING.search_s == sum(CHANGING.stage_s.values()) - CHANGING.stage_s["scenario"]
+    assert CHANGING.switches == ("leaf1",)
+    assert CHANGING.measured_queue_bytes is not None
