@@ -85,7 +85,8 @@ def allocate(tables: Tables) -> Work:
     span = tables.n_steps + horizon + 1
     return Work(
         slots=np.zeros(n_flows, dtype=layout.SLOT),
-        segments=np.zeros((n_flows, layout.SEGMENTS), dtype=layout.SEGMENT),
+        # One column more than is used: rows a power of two apart would share the same few cache lines.
+        segments=np.zeros((n_flows, layout.SEGMENTS + 1), dtype=layout.SEGMENT),
         wheel=np.full(layout.WHEEL, -1, dtype=np.int64),
         arrived=np.zeros((span, n_queues)),
         onward=np.zeros((span, n_multi)),
