@@ -23,6 +23,11 @@ def _shown(value: float | None, text: Callable[[float], str]) -> str:
     return NONE if value is None else text(value)
 
 
+def _amount(text: Callable[[float], str]) -> Callable[[float], str]:
+    """The same, with a plain word where there is nothing of it."""
+    return lambda value: text(value) if value else "none"
+
+
 def _ratio(value: float) -> str:
     return f"{value:.3g}×"
 
@@ -93,8 +98,8 @@ def comparison_table(document: RoundDocument) -> Table:
         ),
         ("goodput", now.goodput_gbps, best.goodput_gbps, _gbps, _BETTER_HIGHER),
         ("packets marked", now.marked_fraction, best.marked_fraction, percent_text, _NEITHER),
-        ("lost", now.loss_bytes, best.loss_bytes, bytes_text, _BETTER_LOWER),
-        ("PFC pause", now.pfc_pause_s, best.pfc_pause_s, duration_text, _BETTER_LOWER),
+        ("lost", now.loss_bytes, best.loss_bytes, _amount(bytes_text), _BETTER_LOWER),
+        ("PFC pause", now.pfc_pause_s, best.pfc_pause_s, _amount(duration_text), _BETTER_LOWER),
     )
     for label, before, after, text, better in rows:
         if before is None and after is None:

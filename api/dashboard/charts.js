@@ -69,6 +69,7 @@ const told = (mark) => `Kmin ${bytes(mark.kmin_bytes)}, Kmax ${bytes(mark.kmax_b
 const LOG_QUEUE_OFFSET_BYTES = 1000;
 const THROUGHPUT = {
   goodput_bytes_per_s: ["goodput in Gbit/s", (raw) => (raw * 8) / 1e9, (value) => value.toPrecision(3)],
+  slowdown_and_goodput: ["elephant speed and goodput, weighed by flows", (raw) => raw, (value) => value.toPrecision(3)],
   inverse_elephant_slowdown: ["elephant speed (1 ÷ mean slowdown)", (raw) => raw, (value) => value.toFixed(2)],
 };
 
