@@ -60,6 +60,8 @@ from twin.replay.layout import (
     SENT,
 )
 
+MOST_BYTES = 1e18  # a queue beyond it, or a NaN, has no place in the histogram: the run is over
+
 
 @inlined
 def reset(tables: Tables, work: Work) -> None:
@@ -478,6 +480,8 @@ def replay(
             if queue.ending_first >= 0:
                 last_bytes(queues, q, step, flows, suffixes, arrived)
             depth = queue.backlog
+            if not depth < MOST_BYTES:
+                return 1
             if in_window:
                 queue.sent_sum += queue.sent
                 queue.marked_sum += p * queue.sent
@@ -507,8 +511,6 @@ def replay(
                     decide(ingresses, switches, s, step, tables.reserve_bytes, tables.resume_bytes)
                     totals[PAUSED] += switches[s].paused
                     any_change = True
-        if not peak < 1e18:
-            return 1
     histogram[0] += n_empty
     totals[PEAK] = peak
     for q in range(n_queues):
