@@ -28,8 +28,11 @@ async def here() -> AsyncIterator[Running]:
     [
         (ARRAY, {"Content-Type": "application/json"}),
         (NDJSON, {"Content-Type": "application/x-ndjson; charset=utf-8"}),
-        (gzip.compress(NDJSON), {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}),
-        (gzip.compress(ARRAY), {"Content-Type": "application/json"}),
+        (
+            gzip.compress(NDJSON, mtime=0),
+            {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"},
+        ),
+        (gzip.compress(ARRAY, mtime=0), {"Content-Type": "application/json"}),
         (NDJSON, {}),
     ],
 )
