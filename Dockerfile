@@ -36,8 +36,8 @@ COPY telemetry telemetry
 COPY switches switches
 COPY api api
 COPY examples examples
-RUN --mount=type=cache,target=/root/.cache/pip \
-    pip install --disable-pip-version-check --constraint constraints.txt .
+RUN --mount=type=cache,target=/var/cache/pip \
+    PIP_CACHE_DIR=/var/cache/pip pip install --disable-pip-version-check --constraint constraints.txt .
 RUN python -m twin.warm
 
 FROM chosen

@@ -108,7 +108,6 @@ def reset(tables: Tables, work: Work) -> None:
         port.held = 0.0
         port.paused = 0
         port.change_at = NEVER
-        port.paused_steps = 0
     for i in range(tables.switches.size):
         tables.switches[i].used = 0.0
         tables.switches[i].paused = 0

@@ -123,7 +123,6 @@ INGRESS = np.dtype(
         ("held", FLOAT),
         ("paused", INT),
         ("change_at", INT),
-        ("paused_steps", INT),
     ],
     align=True,
 )
