@@ -1,0 +1,232 @@
+"""Flows to offer to a fabric, as columns, with the deliveries each of them waits for; must import nothing
+but numpy and errors.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from twin.errors import ParameterError
+
+_TYPES: dict[str, DTypeLike] = {
+    "src": np.int32,
+    "dst": np.int32,
+    "payload_bytes": np.float64,
+    "start_s": np.float64,
+    "after_offset": np.int64,
+    "after": np.int64,
+    "gap_s": np.float64,
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Traffic:
+    """n flows between hosts 0 … n_hosts − 1, in order of ``start_s``. Arrays are read-only.
+
+    - ``src``, ``dst`` [n]: hosts, different ones.
+    - ``payload_bytes`` [n]: above 0; inf for a flow that never ends.
+    - ``start_s`` [n]: no flow starts before this.
+    - ``after_offset`` [n + 1], ``after``: rows ``after[after_offset[f]:after_offset[f + 1]]``, all before f,
+      must be delivered before f starts.
+    - ``gap_s`` [n]: pause between the last of those deliveries and the start.
+
+    Raises ``ParameterError`` naming the first row that breaks a rule.
+    """
+
+    src: NDArray[np.int32]
+    dst: NDArray[np.int32]
+    payload_bytes: NDArray[np.float64]
+    start_s: NDArray[np.float64]
+    after_offset: NDArray[np.int64]
+    after: NDArray[np.int64]
+    gap_s: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            object.__setattr__(self, field.name, _column(field.name, getattr(self, field.name)))
+        _check_lengths(self)
+        _check_rows(self)
+        _check_dependencies(self)
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    @classmethod
+    def independent(
+        cls, src: ArrayLike, dst: ArrayLike, payload_bytes: ArrayLike, start_s: ArrayLike
+    ) -> Traffic:
+        """Flows that wait for no other, given in any order; a single ``payload_bytes`` or ``start_s`` serves
+        all of them.
+        """
+        count = np.size(src)
+        given = {"src": src, "dst": dst, "payload_bytes": payload_bytes, "start_s": start_s}
+        columns = {
+            name: _column(name, np.full(count, values) if np.ndim(values) == 0 else values)
+            for name, values in given.items()
+        }
+        _check_same_length(columns, count)
+        order = np.argsort(columns["start_s"], kind="stable")
+        return cls(
+            **{name: column[order] for name, column in columns.items()},
+            after_offset=np.zeros(count + 1, dtype=np.int64),
+            after=np.empty(0, dtype=np.int64),
+            gap_s=np.zeros(count),
+        )
+
+    def shifted(self, by_s: float) -> Traffic:
+        """The same flows, every start ``by_s`` later (earlier, where negative and still at 0 or more)."""
+        if not math.isfinite(by_s):
+            raise ParameterError("traffic shift", str(by_s), "a shift is finite", "give it in seconds")
+        return replace(self, start_s=self.start_s + by_s)
+
+    @staticmethod
+    def merged(*parts: Traffic) -> Traffic:
+        """All flows of the parts in order of start, each still waiting for the same flows as before.
+
+        Where starts are equal, earlier parts come first. Without parts: no flows.
+        """
+        if not parts:
+            return Traffic.independent([], [], [], [])
+        start = np.concatenate([part.start_s for part in parts])
+        # A part's rows keep their order, so what was before a row stays before it.
+        order = np.argsort(start, kind="stable")
+        new_row = np.empty(len(order), dtype=np.int64)
+        new_row[order] = np.arange(len(order))
+        first_row = np.cumsum([0, *(len(part) for part in parts)])
+        after = np.concatenate([part.after + first for part, first in zip(parts, first_row, strict=False)])
+        counts = np.concatenate([np.diff(part.after_offset) for part in parts])
+        begin = np.cumsum(counts) - counts
+        return Traffic(
+            src=np.concatenate([part.src for part in parts])[order],
+            dst=np.concatenate([part.dst for part in parts])[order],
+            payload_bytes=np.concatenate([part.payload_bytes for part in parts])[order],
+            start_s=start[order],
+            after_offset=np.concatenate([[0], np.cumsum(counts[order])]),
+            after=new_row[after[_runs(begin[order], counts[order])]],
+            gap_s=np.concatenate([part.gap_s for part in parts])[order],
+        )
+
+    def between(self, begin_s: float, end_s: float) -> Traffic:
+        """Flows with ``begin_s`` ≤ ``start_s`` < ``end_s``. What they waited for outside of that counts as
+        delivered: offer dependent flows whole.
+        """
+        first, stop = np.searchsorted(self.start_s, [begin_s, max(begin_s, end_s)], side="left")
+        entries = slice(self.after_offset[first], self.after_offset[stop])
+        kept = self.after[entries] >= first
+        before = np.concatenate([[0], np.cumsum(kept)])
+        rows = slice(first, stop)
+        return Traffic(
+            src=self.src[rows],
+            dst=self.dst[rows],
+            payload_bytes=self.payload_bytes[rows],
+            start_s=self.start_s[rows],
+            after_offset=before[self.after_offset[first : stop + 1] - self.after_offset[first]],
+            after=self.after[entries][kept] - first,
+            gap_s=self.gap_s[rows],
+        )
+
+
+def _runs(begin: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """begin[0], begin[0] + 1, … (counts[0] of them), then the same from begin[1], and so on."""
+    ends = np.cumsum(counts)
+    within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
+    return np.asarray(np.repeat(begin, counts) + within, dtype=np.int64)
+
+
+def _column(name: str, values: ArrayLike) -> NDArray[Any]:
+    wanted = np.dtype(_TYPES[name])
+    given = np.asarray(values)
+    if given.ndim != 1:
+        raise ParameterError(
+            f"traffic {name}", f"an array of shape {given.shape}", "a column is flat", "flatten it"
+        )
+    if given.size == 0:
+        column = np.empty(0, dtype=wanted)
+    elif given.dtype.kind not in ("iu" if wanted.kind == "i" else "iuf"):
+        what = "whole numbers" if wanted.kind == "i" else "numbers"
+        raise ParameterError(f"traffic {name}", f"{given.dtype} values", f"it holds {what}", "convert it")
+    elif wanted.kind == "i" and (given.max() > np.iinfo(wanted).max or given.min() < np.iinfo(wanted).min):
+        raise ParameterError(
+            f"traffic {name}", f"{given.max()}", f"it must fit {wanted}", "correct the number"
+        )
+    else:
+        column = given.astype(wanted)
+    column.flags.writeable = False
+    return column
+
+
+def _check_same_length(columns: dict[str, NDArray[Any]], count: int) -> None:
+    for name, column in columns.items():
+        if len(column) != count:
+            raise ParameterError(
+                f"traffic {name}", f"{len(column)} entries", f"there are {count} flows", "give one a flow"
+            )
+
+
+def _check_lengths(traffic: Traffic) -> None:
+    count = len(traffic.src)
+    names = ("dst", "payload_bytes", "start_s", "gap_s")
+    _check_same_length({name: getattr(traffic, name) for name in names}, count)
+    offset = traffic.after_offset
+    if (
+        len(offset) != count + 1
+        or offset[0] != 0
+        or offset[-1] != len(traffic.after)
+        or np.any(np.diff(offset) < 0)
+    ):
+        raise ParameterError(
+            "traffic after_offset",
+            f"{len(offset)} entries from {offset[0] if len(offset) else 'nothing'} "
+            f"to {offset[-1] if len(offset) else 'nothing'}",
+            f"it rises from 0 to the length of after ({len(traffic.after)}) in {count + 1} entries",
+            "correct it",
+        )
+
+
+def _check_rows(traffic: Traffic) -> None:
+    src, dst, payload = traffic.src, traffic.dst, traffic.payload_bytes
+    start, gap = traffic.start_s, traffic.gap_s
+    for name, hosts in (("src", src), ("dst", dst)):
+        _refuse(name, hosts, hosts < 0, "hosts are numbered from 0", "give the host's number")
+    _refuse("dst", dst, src == dst, "a flow joins two different hosts", "choose another receiver")
+    _refuse(
+        "payload_bytes", payload, ~(payload > 0), "a flow carries more than 0 bytes", "drop it or size it"
+    )
+    finite = "it is finite and 0 or more"
+    _refuse("start_s", start, ~((start >= 0) & np.isfinite(start)), finite, "give it in seconds")
+    _refuse("gap_s", gap, ~((gap >= 0) & np.isfinite(gap)), finite, "give it in seconds")
+    earlier = np.concatenate([[False], start[1:] < start[:-1]]) if len(start) else np.zeros(0, dtype=np.bool_)
+    _refuse("start_s", start, earlier, "rows are in order of start_s", "sort them, or use Traffic.merged")
+
+
+def _check_dependencies(traffic: Traffic) -> None:
+    waiting = np.repeat(np.arange(len(traffic)), np.diff(traffic.after_offset))
+    bad = (traffic.after < 0) | (traffic.after >= waiting)
+    if np.any(bad):
+        entry = int(np.argmax(bad))
+        raise ParameterError(
+            f"traffic row {waiting[entry]} after",
+            f"row {traffic.after[entry]}",
+            "a flow waits only for earlier rows",
+            "order the rows so that what is waited for comes first",
+        )
+    endless = np.isinf(traffic.payload_bytes[traffic.after])
+    if np.any(endless):
+        entry = int(np.argmax(endless))
+        raise ParameterError(
+            f"traffic row {waiting[entry]} after",
+            f"row {traffic.after[entry]}, which never ends",
+            "a flow waits only for flows that end",
+            "give that row a size",
+        )
+
+
+def _refuse(name: str, values: NDArray[Any], bad: NDArray[np.bool_], rule: str, remedy: str) -> None:
+    if np.any(bad):
+        row = int(np.argmax(bad))
+        raise ParameterError(f"traffic row {row} {name}", str(values[row]), rule, remedy)
