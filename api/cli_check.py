@@ -19,7 +19,7 @@ def check_config(config: Path | None, *, as_json: bool) -> None:
     settings = load_settings(config)
     check_host(settings.server.host, settings.security)
     load_topology(settings.fabric.topology)
-    AdapterRegistry.with_installed().factory(settings.push.adapter)
+    AdapterRegistry.with_installed(lab_url=settings.push.lab_url).factory(settings.push.adapter)
     document: dict[str, Any] = settings.model_dump(mode="json")
     for token in document["security"]["tokens"]:
         token["sha256"] = f"{token['sha256'][:8]}…"

@@ -26,7 +26,7 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
     settings = override(load_settings(config), host=host, port=port)
     check_host(settings.server.host, settings.security)
     load_topology(settings.fabric.topology)
-    AdapterRegistry.with_installed().factory(settings.push.adapter)
+    AdapterRegistry.with_installed(lab_url=settings.push.lab_url).factory(settings.push.adapter)
     _configure_logging(settings)
     if not settings.security.tokens:
         _log.warning("no token is configured: anyone on this machine may call, and only this machine")
@@ -73,3 +73,4 @@ def _configure_logging(settings: Settings) -> None:
         format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
         force=True,
     )
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of every request

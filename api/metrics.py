@@ -87,6 +87,12 @@ class Metrics:
             "Predicted over measured mean queue of the incumbent, less 1; 0 is a twin in step.",
             registry=registry,
         )
+        self.reachable = Gauge(
+            "ecntwin_switch_reachable",
+            "1 where the switch answered when it was last read, 0 where not.",
+            ["switch"],
+            registry=registry,
+        )
         self.pushes = Counter(
             "ecntwin_pushes",
             "Approved recommendations taken to the switches, by outcome.",

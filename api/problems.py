@@ -55,6 +55,7 @@ def problem(error: Exception) -> dict[str, Any]:
         "status": status,
         "detail": str(error),
         **{part: getattr(error, part) for part in ("where", "received", "rule", "remedy")},
+        **({"notes": notes} if (notes := list(getattr(error, "__notes__", ()))) else {}),
     }
 
 

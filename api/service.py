@@ -22,7 +22,9 @@ from api.errors import ConflictError, SettingsError, UnprocessableError
 from api.events import Broadcaster
 from api.fleet import Fleet
 from api.metrics import Metrics
+from api.readings import Known
 from api.rounds import Ask, Fabric, scenario_of
+from api.schemas.predictions import WatermarkDocument
 from api.schemas.whatif import WhatIfDocument, WhatIfRequest
 from api.sensing import Sensing, SensingLimits
 from api.settings import Settings
@@ -68,8 +70,13 @@ class Service:
         self.metrics = Metrics(registry, version=ecntwin_version())
         self.events = Broadcaster()
         self.store = RecommendationStore(settings.tuning.keep, clock_ns=clocks.wall_ns)
-        factory = (adapters or AdapterRegistry.with_installed()).factory(settings.push.adapter)
-        self.fleet = Fleet(settings.incumbent, factory, clock_ns=clocks.wall_ns)
+        adapters = adapters or AdapterRegistry.with_installed(lab_url=settings.push.lab_url)
+        self.fleet = Fleet(
+            settings.incumbent,
+            adapters.factory(settings.push.adapter),
+            clock_ns=clocks.wall_ns,
+            told=self._switch_read,
+        )
         declared = load_topology(settings.fabric.topology)
         if declared is not None:
             self.fleet.saw(declared.switches)
@@ -102,15 +109,16 @@ class Service:
             clock_s=clocks.monotonic_s,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._loop_task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._asking = asyncio.Lock()
         self.metrics.saw_watermarks("current", self.fleet.running())
 
     def start(self) -> None:
-        """Begins the tuning loop, if the settings want it."""
+        """Begins to watch the switches, and the tuning loop, if the settings want it."""
         self._loop = asyncio.get_running_loop()
+        self._tasks.append(asyncio.create_task(self._watch_switches(), name="switches"))
         if self.settings.tuning.enabled:
-            self._loop_task = asyncio.create_task(self.tuning.run_forever(), name="tuning-loop")
+            self._tasks.append(asyncio.create_task(self.tuning.run_forever(), name="tuning-loop"))
 
     def stop_soon(self) -> None:
         """Ends event streams and the round in progress; may be called from anywhere, a signal handler too."""
@@ -126,10 +134,11 @@ class Service:
         """Ends streams, rounds, workers and threads."""
         self.events.close()
         await self.tuning.stop(self.settings.server.shutdown_grace_s)
-        if self._loop_task is not None:
-            self._loop_task.cancel()
+        for task in self._tasks:
+            task.cancel()
             with suppress(asyncio.CancelledError):
-                await self._loop_task
+                await task
+        self.fleet.close()
         await asyncio.to_thread(self.sensing.close)
 
     def unready(self) -> list[str]:
@@ -208,6 +217,34 @@ class Service:
                 workers=self._workers,
                 version=self._ask.version,
             )
+
+    async def _watch_switches(self) -> None:
+        while True:
+            await self.fleet.refresh_devices()
+            await asyncio.sleep(self.settings.push.read_every_s)
+
+    def _switch_read(self, switch: str, before: Known, after: Known) -> None:
+        """A switch was read, or could not be: what it runs may have changed by itself."""
+        self.metrics.reachable.labels(switch).set(after.reachable)
+        self.metrics.saw_watermarks("current", {switch: self.fleet.runs(switch)})
+        was, now = (known.reading.usual if known.reading else None for known in (before, after))
+        if before.reachable == after.reachable and (was is None or was == now):
+            return
+        drifted = self.fleet.drifted(switch)
+        if after.failure is not None:
+            _log.warning("switch %s does not answer: %s", switch, after.failure)
+        else:
+            note = ", which is not what was last set on it here" if drifted else ""
+            _log.log(logging.WARNING if drifted else logging.INFO, "switch %s runs %s%s", switch, now, note)
+        self.events.publish(
+            "switch",
+            {
+                "switch": switch,
+                "reachable": after.reachable,
+                "running": None if now is None else WatermarkDocument.of(now).model_dump(),
+                "drifted": drifted,
+            },
+        )
 
     def _tell(self, entry: Entry) -> None:
         _log.info("recommendation %s %s by %s", entry.id, entry.status, entry.decided_by)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from telemetry.settings import NS_PER_S, WindowSettings
@@ -24,6 +25,7 @@ ENV_DELIMITER = "__"
 MEBIBYTE = 1 << 20
 
 Scope = Literal["telemetry", "read", "operate", "admin"]
+
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$", to_lower=True)]
 
 _WINDOW = WindowSettings()
@@ -199,9 +201,32 @@ class TuningSettings(Section):
 
 
 class PushSettings(Section):
-    """How an approved recommendation reaches the switches; ``dry-run`` only records."""
+    """How an approved recommendation reaches the switches; ``dry-run`` only records.
+
+    ``lab`` sets the switches of a running lab, whose control interface is at ``lab_url``. What switches run
+    is read anew every ``read_every_s``, so that one that was away, or was set by others, is seen.
+    """
 
     adapter: str = "dry-run"
+    lab_url: str | None = None
+    read_every_s: float = Field(default=10.0, gt=0)
+
+    @field_validator("lab_url")
+    @classmethod
+    def _is_the_url_of_a_server(cls, text: str | None) -> str | None:
+        parts = urlsplit(text or "http://none")
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise ValueError("it is the http or https URL of a server, such as http://127.0.0.1:9000")
+        if parts.username or parts.password:
+            raise ValueError("it holds no user name or password")
+        _ = parts.port  # a port that is none is a ValueError
+        return text
+
+    @model_validator(mode="after")
+    def _the_lab_can_be_found(self) -> Self:
+        if self.adapter == "lab" and self.lab_url is None:
+            raise ValueError("the adapter lab needs lab_url, such as http://127.0.0.1:9000")
+        return self
 
 
 class TokenSettings(Section):

@@ -149,6 +149,7 @@ class TuningLoop:
             state = await self._sensing.state()
             self._metrics.saw_state(state)
             self._fleet.saw(state.topology.switches)
+            await self._fleet.refresh(state.topology.switches)
             teller = _Teller(self, asyncio.get_running_loop())
             result: RoundResult = await asyncio.get_running_loop().run_in_executor(
                 self._thread,

@@ -5,6 +5,7 @@ A change goes stage → apply → verify, and back by rollback. Staging computes
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,17 +24,41 @@ class Capabilities:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueWatermark:
+    """What one egress queue runs."""
+
+    port: str
+    queue: int
+    watermark: Watermark
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
-    """What a switch runs: None where it is not known. ``read_ns`` is wall-clock nanoseconds since 1970."""
+    """What a switch runs. ``read_ns`` is wall-clock nanoseconds since 1970.
+
+    ``watermark`` is what all of it runs: None where that is not known, or where its queues differ. ``queues``
+    are the egress queues one by one, empty where the adapter cannot tell them apart.
+    """
 
     switch: str
     watermark: Watermark | None
     read_ns: int
+    queues: tuple[QueueWatermark, ...] = ()
+
+    @property
+    def usual(self) -> Watermark | None:
+        """What all of it runs, else what most of its queues run (the lowest, where two are as common)."""
+        if self.watermark is not None or not self.queues:
+            return self.watermark
+        counted = Counter(queue.watermark for queue in self.queues)
+        return min(counted, key=lambda mark: (-counted[mark], mark))
 
 
 @dataclass(frozen=True, slots=True)
 class StagedChange:
-    """A checked change not yet made: from ``before`` (None: unknown) to ``after``, with a unified diff."""
+    """A checked change not yet made, with a unified diff: from ``before`` (None: unknown, or queues that
+    differ) to ``after``.
+    """
 
     number: int
     switch: str
@@ -68,5 +93,5 @@ class SwitchAdapter(Protocol):
         ...
 
     def rollback(self, change: StagedChange) -> None:
-        """Returns to ``change.before``."""
+        """Returns to what ran before the change, queue by queue where they differed."""
         ...

@@ -4,6 +4,7 @@ SwitchError
 ├── UnknownSwitchError     no adapter is configured for that switch
 ├── UnknownAdapterError    no adapter of that kind is installed
 ├── CapabilityError        the switch cannot run such a watermark
+├── UnreachableError       the switch, or what controls it, does not answer
 ├── StageError             a change that was not staged by this adapter, or is no longer the latest
 └── ReadBackError          the switch does not run what was applied
 """
@@ -32,6 +33,10 @@ class UnknownAdapterError(SwitchError):
 
 class CapabilityError(SwitchError):
     """The switch cannot run such a watermark."""
+
+
+class UnreachableError(SwitchError):
+    """The switch, or what controls it, does not answer."""
 
 
 class StageError(SwitchError):

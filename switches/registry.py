@@ -9,9 +9,11 @@ from typing import Protocol
 from switches.base import SwitchAdapter
 from switches.dryrun import DryRunAdapter
 from switches.errors import UnknownAdapterError
+from switches.lab import LabFabric
 from twin.watermark import Watermark
 
 ENTRY_POINT_GROUP = "ecntwin.switches"
+LAB = "lab"
 
 
 class AdapterFactory(Protocol):
@@ -23,15 +25,20 @@ class AdapterFactory(Protocol):
 
 
 class AdapterRegistry:
-    """Factories by kind. Each instance has its own table, so one registry never changes another."""
+    """Factories by kind. Each instance has its own table, so one registry never changes another.
 
-    def __init__(self) -> None:
+    ``lab_url`` is where the adapters of kind ``lab`` find theirs; without it that kind cannot be made.
+    """
+
+    def __init__(self, *, lab_url: str | None = None) -> None:
         self._factories: dict[str, AdapterFactory] = {"dry-run": DryRunAdapter}
+        if lab_url is not None:
+            self._factories[LAB] = LabFabric(lab_url)
 
     @classmethod
-    def with_installed(cls) -> AdapterRegistry:
+    def with_installed(cls, *, lab_url: str | None = None) -> AdapterRegistry:
         """The built-in kinds and those of installed packages."""
-        registry = cls()
+        registry = cls(lab_url=lab_url)
         for entry in entry_points(group=ENTRY_POINT_GROUP):
             registry.register(entry.name, entry.load())
         return registry
@@ -39,7 +46,7 @@ class AdapterRegistry:
     @property
     def kinds(self) -> tuple[str, ...]:
         """Every known kind, sorted."""
-        return tuple(sorted(self._factories))
+        return tuple(sorted({*self._factories, LAB}))
 
     def register(self, kind: str, factory: AdapterFactory) -> None:
         """Adds or replaces a kind."""
@@ -47,6 +54,10 @@ class AdapterRegistry:
 
     def factory(self, kind: str) -> AdapterFactory:
         """The factory of that kind; raises ``UnknownAdapterError`` naming the known ones."""
+        if kind == LAB and kind not in self._factories:
+            raise UnknownAdapterError(
+                "switch adapter", "'lab' without a URL", "a lab is found by its URL", "give push.lab_url"
+            )
         try:
             return self._factories[kind]
         except KeyError:

@@ -18,6 +18,7 @@ UNITLESS = {
     "ecntwin_round_running",
     "ecntwin_round_candidates_per_second",
     "ecntwin_build_info",
+    "ecntwin_switch_reachable",
 }
 COUNTS = {
     "ecntwin_reports_accepted",

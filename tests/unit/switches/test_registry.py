@@ -29,3 +29,12 @@ def test_registries_do_not_share_kinds() -> None:
 
 def test_installed_kinds_include_the_built_in_ones() -> None:
     assert "dry-run" in AdapterRegistry.with_installed().kinds
+
+
+def test_a_lab_needs_its_url() -> None:
+    assert "lab" in AdapterRegistry().kinds
+    with pytest.raises(UnknownAdapterError, match=r"push\.lab_url"):
+        AdapterRegistry().factory("lab")
+    made = AdapterRegistry(lab_url="http://127.0.0.1:9000").factory("lab")("leaf1", None, clock_ns=lambda: 1)
+    assert made.capabilities().kind == "lab"
+    assert made.capabilities().writes

@@ -1,0 +1,203 @@
+"""What switches run is what they were last read to run, whether or not they answer now."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import httpx
+import pytest
+
+from api.fleet import Fleet
+from api.readings import Known
+from api.settings import IncumbentSettings
+from switches.base import Reading
+from switches.dryrun import DryRunAdapter
+from switches.errors import UnreachableError
+from tests.unit.switches.labs import NEW, OLD, Lab
+from twin.watermark import Watermark
+
+CONFIGURED = IncumbentSettings().default.watermark()
+THIRD = Watermark(1, 2, 0.5)
+
+
+def lab_of_two() -> Lab:
+    return Lab(leaf1=("a", "b"), leaf2=("a", "b"))
+
+
+def fleet_of(lab: Lab, patience_s: float = 3.0) -> Fleet:
+    made = Fleet(IncumbentSettings(), lab.fabric(), clock_ns=lambda: 7, patience_s=patience_s)
+    made.saw(lab.ports)
+    return made
+
+
+def test_before_any_reading_the_settings_stand_in() -> None:
+    lab = lab_of_two()
+    lab.ports["leaf1"] = dict.fromkeys("ab", NEW)
+    fleet = fleet_of(lab)
+    assert fleet.runs("leaf1") == CONFIGURED
+    asyncio.run(fleet.refresh())
+    assert fleet.runs("leaf1") == NEW
+    assert fleet.runs("leaf2") == OLD
+
+
+def test_the_one_to_beat_is_what_most_switches_were_read_to_run() -> None:
+    lab = Lab(a=("p",), b=("p",), c=("p",))
+    fleet = fleet_of(lab)
+    lab.ports["a"]["p"] = lab.ports["b"]["p"] = NEW
+    asyncio.run(fleet.refresh(["a", "b", "c"]))
+    assert fleet.incumbent(["a", "b", "c"]) == NEW
+    assert fleet.running() == {"a": NEW, "b": NEW, "c": OLD}
+
+
+def test_a_switch_whose_queues_differ_counts_with_what_most_of_them_run() -> None:
+    lab = Lab(leaf1=("a", "b", "c"))
+    lab.ports["leaf1"] |= {"a": NEW, "b": NEW}
+    fleet = fleet_of(lab)
+    document = asyncio.run(fleet.document("leaf1"))
+    assert document.running is None
+    assert [(one.port, one.kmin_bytes) for one in document.queues] == [
+        ("a", 50_000),
+        ("b", 50_000),
+        ("c", 400_000),
+    ]
+    assert fleet.runs("leaf1") == NEW
+
+
+def test_a_switch_that_goes_away_keeps_its_last_reading_and_says_why() -> None:
+    lab = lab_of_two()
+    fleet = fleet_of(lab)
+    lab.ports["leaf1"] = dict.fromkeys("ab", NEW)
+
+    async def scene() -> None:
+        before = await fleet.document("leaf1")
+        assert before.reachable
+        lab.away = httpx.ConnectError("Connection refused")
+        gone = await fleet.document("leaf1")
+        assert not gone.reachable
+        assert gone.detail is not None
+        assert "refused" in gone.detail
+        assert (gone.running, gone.read_at) == (before.running, before.read_at)
+        assert fleet.runs("leaf1") == NEW
+        lab.away = None
+        lab.ports["leaf1"] = dict.fromkeys("ab", THIRD)
+        back = await fleet.document("leaf1")
+        assert (back.reachable, back.detail) == (True, None)
+        assert fleet.runs("leaf1") == THIRD
+
+    asyncio.run(scene())
+
+
+def test_a_switch_never_read_shows_nothing_it_might_run() -> None:
+    lab = lab_of_two()
+    lab.away = httpx.ConnectError("Connection refused")
+    (first, _) = asyncio.run(fleet_of(lab).documents())
+    assert (first.running, first.read_at, first.reachable) == (None, None, False)
+
+
+def test_a_push_is_what_they_run_from_then_on_and_a_new_lab_is_drift() -> None:
+    lab = lab_of_two()
+    fleet = fleet_of(lab)
+
+    async def scene() -> None:
+        await fleet.push(["leaf1"], NEW)
+        assert fleet.runs("leaf1") == NEW
+        assert not fleet.drifted("leaf1")
+        lab.ports["leaf1"] = dict.fromkeys("ab", OLD)  # a new lab, with its own defaults
+        document = await fleet.document("leaf1")
+        assert document.drifted
+        assert document.running is not None
+        assert document.set_to is not None
+        assert (document.running.kmin_bytes, document.set_to.kmin_bytes) == (400_000, 50_000)
+        assert set(lab.ports["leaf1"].values()) == {OLD}
+        assert not (await fleet.document("leaf2")).drifted
+
+    asyncio.run(scene())
+
+
+def test_a_failed_push_leaves_no_switch_changed_and_is_seen_at_once() -> None:
+    lab = lab_of_two()
+    fleet = fleet_of(lab)
+
+    async def scene() -> None:
+        await fleet.refresh()
+        lab.away = httpx.ConnectError("refused")
+        with pytest.raises(UnreachableError):
+            await fleet.push(["leaf1", "leaf2"], NEW)
+        lab.away = None
+        assert fleet.runs("leaf1") == fleet.runs("leaf2") == OLD
+        assert {mark for ports in lab.ports.values() for mark in ports.values()} == {OLD}
+        assert not fleet.drifted("leaf1")
+
+    asyncio.run(scene())
+
+
+def test_a_dry_run_never_changes_what_runs() -> None:
+    fleet = Fleet(IncumbentSettings(), DryRunAdapter, clock_ns=lambda: 7)
+    fleet.saw(["leaf1"])
+
+    async def scene() -> None:
+        await fleet.push(["leaf1"], NEW)
+        document = await fleet.document("leaf1")
+        assert (fleet.runs("leaf1"), document.set_to, document.drifted) == (CONFIGURED, None, False)
+
+    asyncio.run(scene())
+
+
+class Slow(DryRunAdapter):
+    """Answers once ``free`` is set; counts how often it is asked at one time, and in all."""
+
+    free = threading.Event()
+    lock = threading.Lock()
+    now = most = asked = 0
+
+    def read(self) -> Reading:
+        with Slow.lock:
+            Slow.now, Slow.asked = Slow.now + 1, Slow.asked + 1
+            Slow.most = max(Slow.most, Slow.now)
+        Slow.free.wait(60)
+        with Slow.lock:
+            Slow.now -= 1
+        return super().read()
+
+
+def test_a_slow_switch_is_waited_for_a_while_and_noted_when_it_comes() -> None:
+    heard: list[str] = []
+    names = [f"leaf{number}" for number in range(40)]
+    all_heard = asyncio.Event()
+
+    def told(switch: str, before: Known, after: Known) -> None:
+        heard.append(switch)
+        if len(heard) == len(names):
+            all_heard.set()
+
+    fleet = Fleet(IncumbentSettings(), Slow, clock_ns=lambda: 7, told=told, patience_s=0.01)
+    fleet.saw(names)
+
+    async def scene() -> None:
+        documents = await fleet.documents()
+        assert [one.running for one in documents] == [None] * 40
+        await fleet.documents()  # asks nobody twice while an answer is awaited
+        Slow.free.set()
+        await all_heard.wait()
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
+    assert sorted(heard) == sorted(names)
+    assert Slow.asked == len(names)
+    assert 1 < Slow.most <= 8
+    assert fleet.running() == dict.fromkeys(names, CONFIGURED)
+
+
+class Broken(DryRunAdapter):
+    """Breaks the rule that adapters raise ``SwitchError`` only."""
+
+    def read(self) -> Reading:
+        raise ZeroDivisionError
+
+
+def test_an_adapter_that_breaks_is_a_sentence_too() -> None:
+    fleet = Fleet(IncumbentSettings(), Broken, clock_ns=lambda: 7)
+    fleet.saw(["leaf1"])
+    document = asyncio.run(fleet.document("leaf1"))
+    assert document.detail is not None
+    assert "ZeroDivisionError" in document.detail
