@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from twin.explain import relative_changes, why
-from twin.fleet import FleetScores
 from twin.ledger import Ledger
 from twin.recommendation import (
     Improvement,
@@ -16,8 +15,9 @@ from twin.recommendation import (
 )
 from twin.result import Prediction
 from twin.scenario import Scenario
-from twin.score import Scores, rank
+from twin.score import Scores, best_among
 from twin.search_problem import SearchSettings, TuningProblem
+from twin.second_stage import Decision
 from twin.verdict import judge
 
 
@@ -27,8 +27,7 @@ def recommend(
     *,
     parts: Sequence[Scenario],
     ledger: Ledger,
-    scores: FleetScores,
-    confirmed: Collection[int],
+    decision: Decision,
     incumbent: int,
     whole: Callable[[Sequence[int]], Sequence[Prediction]],
     seed: int,
@@ -36,10 +35,11 @@ def recommend(
 ) -> Recommendation:
     """The recommendation of a finished round.
 
-    ``scores`` rows are the ledger's candidates at full length; only ``confirmed`` ones may win. ``whole``
-    predicts the undivided scenario for the candidates it is given.
+    The rows of the decision's scores are the ledger's candidates at full length. ``whole`` predicts the
+    undivided scenario for the candidates it is given.
     """
-    best = _winner(scores.fleet, settings, confirmed, incumbent)
+    scores, opinion = decision.scores, decision.opinion
+    best = best_among(scores.fleet, among=decision.fleet, incumbent=incumbent, near_tie=settings.near_tie)
     gain = float(scores.fleet.score[best] - scores.fleet.score[incumbent])
     everyone = range(len(ledger.proposals))
     # The verdict reads the candidates that ran in full; parts are judged apart, the fleet over all of their
@@ -80,9 +80,10 @@ def recommend(
             dominant_class=problem.dominant_class,
             lambda_=problem.lambda_,
             pfc=problem.pauses,
+            opinion=opinion,
         ),
         parts=tuple(
-            _part(number, part, ledger, scores, settings, problem, confirmed, in_full, incumbent)
+            _part(number, part, ledger, decision, settings, problem, in_full, incumbent)
             for number, part in enumerate(parts)
         ),
         dominant_class=problem.dominant_class,
@@ -92,14 +93,8 @@ def recommend(
         version=version,
         throughput_is=scores.fleet.throughput_is,
         queue_is=scores.fleet.queue_is,
-        notes=problem.notes,
-    )
-
-
-def _winner(scores: Scores, settings: SearchSettings, confirmed: Collection[int], incumbent: int) -> int:
-    order = rank(scores, incumbent=incumbent, near_tie=settings.near_tie).tolist()
-    return next(
-        (int(number) for number in order if number in confirmed and scores.feasible[number]), incumbent
+        notes=(*problem.notes, *decision.notes),
+        second_opinion=opinion,
     )
 
 
@@ -127,16 +122,15 @@ def _part(
     number: int,
     part: Scenario,
     ledger: Ledger,
-    scores: FleetScores,
+    decision: Decision,
     settings: SearchSettings,
     problem: TuningProblem,
-    confirmed: Collection[int],
     in_full: Sequence[int],
     incumbent: int,
 ) -> PartRecommendation:
-    own = scores.parts[number]
+    own = decision.scores.parts[number]
     last = len(settings.fractions) - 1
-    best = _winner(own, settings, confirmed, incumbent)
+    best = best_among(own, among=decision.parts[number], incumbent=incumbent, near_tie=settings.near_tie)
     gain = float(own.score[best] - own.score[incumbent])
     verdict = judge(
         ledger.at(number, in_full, last),
@@ -153,7 +147,7 @@ def _part(
         name=part.name,
         n_flows=len(part.flows),
         switch_ports=tuple((port.node, port.port) for port in part.ports if port.port is not None),
-        traffic_share=float(scores.traffic_share[number]),
+        traffic_share=float(decision.scores.traffic_share[number]),
         watermark=ledger.proposals[winner].watermark,
         score_gain=gain,
         incumbent_prediction=before,

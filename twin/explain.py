@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from twin.recommendation import Verdict, VerdictKind
+from twin.recommendation import SecondOpinion, Verdict, VerdictKind
 from twin.result import Prediction
 from twin.score import LEAST_LOSS_BYTES, LEAST_PAUSE_S
+from twin.second_opinion import differ_text
 from twin.units import bytes_text, change_text, duration_text, percent_text
 from twin.watermark import Watermark
 
@@ -50,13 +51,17 @@ def why(
     dominant_class: str,
     lambda_: float,
     pfc: bool,
+    opinion: SecondOpinion | None = None,
 ) -> str:
-    """One sentence: what to set, what it changes against the incumbent, and what the draws were biased by."""
+    """One sentence: what to set, what it changes against the incumbent, what a second engine said of it, and
+    what the draws were biased by.
+    """
     traffic = f"{_CLASS_WORDS.get(dominant_class, dominant_class)}-dominated traffic, λ {lambda_:g}"
     if verdict.kind is not VerdictKind.CHANGE:
         queue = bytes_text(incumbent_prediction.queue_mean_bytes)
         now = f"now predicted: mean queue {queue}, {_harm(incumbent_prediction, pfc)}"
-        return f"Keep {watermark_text(watermark)}: {_inside(verdict.sentence)}; {now}; {traffic}."
+        said = f"{_inside(verdict.sentence)}; {now}{_said(opinion, changes=False)}"
+        return f"Keep {watermark_text(watermark)}: {said}; {traffic}."
     effects = [_queue(incumbent_prediction, winner_prediction)]
     relative = relative_changes(incumbent_prediction, winner_prediction)
     if "elephant_slowdown" in relative:
@@ -66,7 +71,20 @@ def why(
     if "mice_p99_slowdown" in relative:
         effects.append(_speed("p99 mice", relative["mice_p99_slowdown"]))
     effects.append(_harm_change(incumbent_prediction, winner_prediction, pfc))
-    return f"{watermark_text(watermark)}: {', '.join(effects)}; {traffic}."
+    return f"{watermark_text(watermark)}: {', '.join(effects)}{_said(opinion, changes=True)}; {traffic}."
+
+
+def _said(opinion: SecondOpinion | None, *, changes: bool) -> str:
+    """The second engine's part of the sentence, empty where none was asked."""
+    if opinion is None:
+        return ""
+    if not opinion.decided:
+        return f"; no second opinion, {opinion.engine} could not run the incumbent"
+    apart = differ_text(opinion.disagreement)
+    if opinion.disagrees:
+        return f"; {opinion.engine} disagrees, by {apart}"
+    verb = "checked" if not changes else "chosen" if opinion.changed_pick else "confirmed"
+    return f"; {verb} by {opinion.engine}, within {apart}"
 
 
 def _queue(incumbent: Prediction, winner: Prediction) -> str:

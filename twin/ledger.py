@@ -41,6 +41,10 @@ class Ledger:
         """Predictions of these candidates at one window length, the mean over the seeds each ran."""
         return [self._mean(part, candidate, rung) for candidate in candidates]
 
+    def full(self, part: int, candidate: int) -> Prediction:
+        """What the engine said of this candidate on the full window of one part."""
+        return self._mean(part, candidate, self._last_rung)
+
     def whole(self, candidate: int) -> Prediction:
         """What the engine said of this candidate at its longest window, the parts pooled."""
         rung = self.rung_of(candidate)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -35,8 +36,8 @@ class ScoredCandidate:
 
     ``rung`` is the last window length it ran (0 the shortest) and ``window_s`` that length; ``prediction`` is
     what the engine said there, over ``n_seeds`` seeds. Terms and score are on the scale of the full window,
-    for candidates dropped early by the median ratio of those that ran both lengths. ``score`` is None where a
-    run failed.
+    for candidates dropped early by the median ratio of those that ran both lengths, and on that of the second
+    engine, where it was asked, in the same way. ``score`` is None where a run failed.
     """
 
     watermark: Watermark
@@ -86,11 +87,61 @@ class PartRecommendation:
 
 
 @dataclass(frozen=True, slots=True)
+class Compared:
+    """One watermark under both engines, on the same window; ``score`` is the one decided on."""
+
+    watermark: Watermark
+    first: Prediction
+    second: Prediction
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SecondOpinion:
+    """What another engine said of the incumbent and the few best candidates.
+
+    Both engines ran ``window_s`` seconds from the scenario's start, all of it unless ``cut``. ``candidates``
+    begin with the incumbent. ``first_pick`` is the best by the first engine, ``pick`` the best after both;
+    whether either is recommended is for the margin to say. ``decided`` is False where the second engine could
+    not run the incumbent and the first decided alone. ``disagreement`` is per figure the median over the
+    candidates of the engines' ratio, the larger over the smaller, less 1.
+    """
+
+    engine: str
+    n_seeds: int
+    window_s: float
+    cut: bool
+    candidates: tuple[Compared, ...]
+    disagreement: Mapping[str, float]
+    margin: float
+    first_pick: Watermark
+    pick: Watermark
+    decided: bool
+    sentence: str
+
+    @property
+    def disagreement_ratio(self) -> float:
+        """The figure the engines differ in most; 0 is agreement, NaN nothing to compare."""
+        return max(self.disagreement.values(), default=math.nan)
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether the engines differ by more than the margin."""
+        return self.disagreement_ratio > self.margin
+
+    @property
+    def changed_pick(self) -> bool:
+        """Whether another watermark is best after both than by the first engine alone."""
+        return self.pick != self.first_pick
+
+
+@dataclass(frozen=True, slots=True)
 class Recommendation:
     """The answer of one round; ``watermark`` is the incumbent where the verdict is not to change.
 
-    ``winner_prediction`` is that of ``watermark``. ``candidates`` are all that were tried, best first. The
-    same problem, settings, seed and version give the same recommendation anywhere.
+    ``winner_prediction`` is that of ``watermark``. ``candidates`` are all that were tried, best first. Where
+    there is a ``second_opinion`` scores are on the second engine's scale; predictions stay the first's, which
+    ran every candidate. The same problem, settings, seed and version give the same recommendation anywhere.
     """
 
     watermark: Watermark
@@ -110,6 +161,7 @@ class Recommendation:
     throughput_is: str
     queue_is: str
     notes: tuple[str, ...] = ()
+    second_opinion: SecondOpinion | None = None
 
     @property
     def changes(self) -> bool:

@@ -18,8 +18,8 @@ both hurt, and L stays one term on the scale of the others.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -192,6 +192,28 @@ def rank(scores: Scores, *, incumbent: int | None = None, near_tie: float = NEAR
         return 1, 0, -float(scores.score[row]), float(scores.queue_mean_bytes[row])
 
     return np.array(sorted(range(len(scores.score)), key=place), dtype=np.intp)
+
+
+def tie_width(scores: Scores, near_tie: float = NEAR_TIE) -> float:
+    """``near_tie``, or that share of the range of the feasible scores where they span less than 1.
+
+    Where throughput and queue cancel, all scores may lie within 0.1: a fixed width would call half a set one
+    tie.
+    """
+    feasible = scores.score[scores.feasible]
+    return near_tie * min(1.0, float(np.ptp(feasible))) if feasible.size else near_tie
+
+
+def best_among(scores: Scores, *, among: Collection[int], incumbent: int, near_tie: float = NEAR_TIE) -> int:
+    """The best feasible row of those ``among``; near-ties (``tie_width``) as in ``rank``.
+
+    The incumbent where there is none.
+    """
+    may_win = np.zeros(len(scores.score), dtype=np.bool_)
+    may_win[list(among)] = True
+    eligible = replace(scores, feasible=scores.feasible & may_win)
+    first = int(rank(eligible, incumbent=incumbent, near_tie=tie_width(scores, near_tie))[0])
+    return first if eligible.feasible[first] else incumbent
 
 
 def _throughput(

@@ -1,4 +1,4 @@
-"""One tuning round: propose, predict in workers, score, halve, draw closer, confirm, recommend.
+"""One tuning round: propose, predict in workers, halve, draw closer, confirm, review, recommend.
 
 Pure but for its workers: no clock, no global random state. Must import no engine by name and nothing of
 telemetry.
@@ -7,7 +7,7 @@ telemetry.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +26,9 @@ from twin.ledger import Ledger
 from twin.recommendation import Recommendation
 from twin.result import Prediction, SolveStatus
 from twin.scenario import Scenario
-from twin.score import rank
+from twin.score import rank, tie_width
 from twin.search_problem import SearchSettings, TuningProblem, persistent_share
+from twin.second_stage import Asked, Decision, RoundSoFar, second_stage
 from twin.watermark import Watermark
 from twin.workers import Task, Workers, shipped
 
@@ -133,19 +134,33 @@ class _Round:
             if rung < self._last_rung:
                 alive = self._survivors(alive, rung)
         self._draw_closer(alive)
-        confirmed = self._confirm()
-        scores = self._settled_scores()
+        confirmed = frozenset(self._confirm())
+        first = Decision(self._settled_scores(), confirmed, (confirmed,) * len(self._parts))
         return recommend(
             self._problem,
             settings,
             parts=self._parts,
             ledger=self._ledger,
-            scores=scores,
-            confirmed=confirmed,
+            decision=second_stage(self._so_far(), first),
             incumbent=_INCUMBENT,
             whole=self._predict_whole,
             seed=self._seed,
             version=version,
+        )
+
+    def _so_far(self) -> RoundSoFar:
+        """This round as the second engine's stage sees it."""
+        return RoundSoFar(
+            scenario=self._problem.scenario,
+            settings=self._settings,
+            ledger=self._ledger,
+            n_parts=len(self._parts),
+            incumbent=_INCUMBENT,
+            first_seeds=self._seeds,
+            second_seeds=engine_seeds(self._seed, self._settings.second_seeds),
+            predict=self._predict_apart,
+            score=self._scores,
+            confirm=self._run_as_leaders,
         )
 
     def _survivors(self, alive: Sequence[int], rung: int) -> list[int]:
@@ -189,7 +204,8 @@ class _Round:
         confirmed: list[int] = []
         for attempt in range(_CONFIRMATIONS):
             scores = self._settled_scores()
-            order = rank(scores.fleet, incumbent=_INCUMBENT, near_tie=self._settings.near_tie).tolist()
+            width = tie_width(scores.fleet, self._settings.near_tie)
+            order = rank(scores.fleet, incumbent=_INCUMBENT, near_tie=width).tolist()
             if order[0] in confirmed:
                 break
             leaders = order[: self._settings.leaders]
@@ -201,12 +217,18 @@ class _Round:
                             :2
                         ].tolist()
             fresh = [number for number in dict.fromkeys(leaders) if number not in confirmed]
-            in_full = [number for number in fresh if self._ledger.rung_of(number) == self._last_rung]
-            self._predict("leaders", in_full, self._last_rung, self._seeds[1:])
-            dropped = [number for number in fresh if number not in in_full]
-            self._predict("leaders", dropped, self._last_rung, self._seeds)
+            self._run_as_leaders(fresh)
             confirmed += fresh
         return confirmed
+
+    def _run_as_leaders(self, candidates: Collection[int]) -> None:
+        """Runs what these lack of the full window under every seed."""
+        rung_of, n_seeds = self._ledger.rung_of, self._ledger.n_seeds
+        in_full = [number for number in candidates if rung_of(number) == self._last_rung]
+        once = [number for number in in_full if n_seeds(number) < len(self._seeds)]
+        self._predict("leaders", once, self._last_rung, self._seeds[1:])
+        dropped = [number for number in candidates if number not in in_full]
+        self._predict("leaders", dropped, self._last_rung, self._seeds)
 
     def _predict_whole(self, candidates: Sequence[int]) -> list[Prediction]:
         """The undivided scenario under these candidates, over all seeds."""
@@ -241,6 +263,17 @@ class _Round:
 
         self._run(stage, tasks, enter)
         self._check_incumbent(rung)
+
+    def _predict_apart(self, stage: str, asked: Sequence[Asked]) -> list[list[Prediction]]:
+        """Runs that do not enter the ledger: another engine's, or of another window."""
+        watermarks = [tuple(self._ledger.proposals[row].watermark for row in one.candidates) for one in asked]
+        tasks = [
+            Task(self._files[one.part], one.engine, one.duration_s, tried, one.seed)
+            for one, tried in zip(asked, watermarks, strict=True)
+        ]
+        by_task: dict[int, list[Prediction]] = {}
+        self._run(stage, tasks, by_task.__setitem__)
+        return [by_task[number] for number in range(len(tasks))]
 
     def _task(self, file: int, rung: int, watermarks: tuple[Watermark, ...], seed: int) -> Task:
         duration_s = self._settings.fractions[rung] * self._problem.scenario.duration_s

@@ -55,6 +55,11 @@ class SearchSettings:
     ``seeds`` different seeds. A recommendation must beat the incumbent's score by ``margin``; scores within
     ``near_tie`` are equal. ``engine`` is a name of ``twin.engine`` or ``module:Class``; ``batch`` candidates
     go to a worker at a time.
+
+    Then ``second_engine`` (None: none) runs the incumbent and ``second_candidates`` of the best under
+    ``second_seeds`` seeds, for as much of the window as ``second_packet_hops`` a run allow, and the decision
+    is made on that; engines that differ by more than ``second_margin`` (0.25: a quarter) are said to
+    disagree.
     Raises ``ParameterError`` for a value outside its meaning.
     """
 
@@ -74,6 +79,11 @@ class SearchSettings:
     pmax_factor: float = 10.0
     engine: str = "replay"
     max_parts: int = 8
+    second_engine: str | None = None
+    second_candidates: int = 4
+    second_seeds: int = 1
+    second_packet_hops: float = 20e6
+    second_margin: float = 0.25
 
     def __post_init__(self) -> None:
         least = {
@@ -84,13 +94,16 @@ class SearchSettings:
             "batch": 1,
             "max_parts": 1,
             "narrowed": 0,
+            "second_candidates": 1,
+            "second_seeds": 1,
+            "second_packet_hops": 1,
         }
         for name, low in least.items():
-            if getattr(self, name) < low:
+            if not getattr(self, name) >= low:
                 raise ParameterError(
                     f"search {name}", str(getattr(self, name)), f"it is at least {low}", f"give {low} or more"
                 )
-        for name in ("margin", "near_tie"):
+        for name in ("margin", "near_tie", "second_margin"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise ParameterError(
                     f"search {name}", str(getattr(self, name)), "it is 0 or more", "give such as 0.05"

@@ -135,3 +135,34 @@ class SigningEngine(AnalyticEngine):
     def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
         (Path(scenario.name) / str(os.getpid())).touch()
         return super().one(scenario, watermark, seed)
+
+
+class LongerQueuesEngine(AnalyticEngine):
+    """As the analytic engine, every queue 1.6 times as long: off, in the same order."""
+
+    def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
+        found = super().one(scenario, watermark, seed)
+        return replace(
+            found,
+            queue_mean_bytes=1.6 * found.queue_mean_bytes,
+            queue_p99_bytes=1.6 * found.queue_p99_bytes,
+            queue_peak_bytes=1.6 * found.queue_peak_bytes,
+        )
+
+
+class UnmovedElephantsEngine(AnalyticEngine):
+    """Elephants do not mind short thresholds: the lowest queue is best."""
+
+    def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
+        found = super().one(scenario, watermark, seed)
+        elephant = found.slowdown["elephant"]
+        return replace(found, slowdown=found.slowdown | {"elephant": replace(elephant, mean=3.1)})
+
+
+class NeverSecondEngine(AnalyticEngine):
+    """Fails every watermark but the usual incumbent."""
+
+    def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
+        if watermark != Watermark(400_000, 1_600_000, 0.2):
+            return Prediction.failed(watermark, SolveStatus.BUDGET)
+        return super().one(scenario, watermark, seed)

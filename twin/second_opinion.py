@@ -1,0 +1,151 @@
+"""What a second engine's runs of a few candidates mean: which few, on what scale, how far the engines differ.
+
+Pure: no runs here (``second_stage`` makes them). Must import no engine.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from twin.combine import stretched
+from twin.result import Prediction, Slowdown, SolveStatus
+from twin.score import QUEUE_OFFSET_BYTES, Scores, Weights
+from twin.units import percent_text
+
+# By how much two engines' scores of one candidate differ, about, and how far apart (in weighed terms) two
+# candidates are before the engines differ on them independently. They decide which few are asked about.
+SCORES_DIFFER_BY = 0.05
+ALIKE_WITHIN = 0.2
+
+FIGURE_WORDS: Mapping[str, str] = {
+    "queue_mean": "mean queue",
+    "queue_p99": "p99 queue",
+    "mice_p99_slowdown": "p99 mice slowdown",
+    "elephant_slowdown": "elephant slowdown",
+    "goodput": "goodput",
+}
+
+
+def few(scores: Scores, weights: Weights, count: int, pick: int, incumbent: int) -> list[int]:
+    """The candidates worth a second opinion besides the incumbent: the pick, then at most ``count`` in all.
+
+    Not the ``count`` best: those are often near-copies, on which the engines agree or err together. Each next
+    one is that with the largest expected gain over the best, if the second engine's score of a candidate were
+    normal around the first's, and alike for candidates alike in their weighed terms.
+    """
+    terms = np.stack(
+        [getattr(weights, name) * column for name, column in sorted(scores.normalised.items())], axis=1
+    )
+    best = float(scores.score[scores.feasible].max())
+    chosen = [] if pick == incumbent else [pick]
+    left = [row for row in np.flatnonzero(scores.feasible).tolist() if row not in (pick, incumbent)]
+    while left and len(chosen) < count:
+        known = terms[[incumbent, *chosen]]
+        apart = np.linalg.norm(terms[left][:, None, :] - known[None, :, :], axis=2).min(axis=1)
+        gain = [
+            _expected_gain(float(scores.score[row]) - best, float(distance))
+            for row, distance in zip(left, apart, strict=True)
+        ]
+        place = max(range(len(left)), key=lambda at: (gain[at], float(scores.score[left[at]]), -left[at]))
+        chosen.append(left.pop(place))
+    return chosen
+
+
+def corrected(full: Prediction, short: Prediction, second: Prediction, share: float) -> Prediction:
+    """What the second engine would say of the full window, having run ``share`` of it.
+
+    ``full`` and ``short`` are the first engine's figures of either window, ``second`` the second engine's of
+    the short one. Queues (1000 bytes added, as in the score), goodput and slowdown carry over by ratio;
+    losses, pauses and marks, which may be 0, by difference. With the window uncut it is ``second`` itself.
+    """
+    if share >= 1.0 or second.status is not SolveStatus.OK:
+        return second
+    figures: dict[str, Any] = {
+        name: max(0.0, _by_ratio(full, short, second, name, QUEUE_OFFSET_BYTES))
+        for name in ("queue_mean_bytes", "queue_p99_bytes", "queue_peak_bytes")
+    }
+    figures["goodput_bytes_per_s"] = _by_ratio(full, short, second, "goodput_bytes_per_s", 0.0)
+    for name in ("loss_bytes", "pfc_pause_s"):
+        more = (getattr(second, name) - getattr(short, name)) / share
+        figures[name] = max(0.0, getattr(full, name) + more)
+    marked = full.marked_fraction + second.marked_fraction - short.marked_fraction
+    slowdown = {name: _slowdown(entry, name, short, second) for name, entry in full.slowdown.items()}
+    return replace(full, **figures, marked_fraction=min(max(marked, 0.0), 1.0), slowdown=slowdown)
+
+
+def on_one_scale(first: Sequence[Prediction], asked: Mapping[int, Prediction]) -> list[Prediction]:
+    """Every candidate as the second engine sees it: ``asked`` ones as it said, the others as it may be taken.
+
+    The others move by the median ratio of those both engines ran: an estimate that keeps the set broad
+    enough to normalise a score over. It never makes one a winner.
+    """
+    known = sorted(asked)
+    stretch = stretched([first[row] for row in known], [asked[row] for row in known])
+    return [asked[row] if row in asked else stretch(one) for row, one in enumerate(first)]
+
+
+def disagreement(pairs: Sequence[tuple[Prediction, Prediction]]) -> dict[str, float]:
+    """Per figure, how far the engines differ: the median over candidates of their ratio, the larger over the
+    smaller, less 1.
+
+    0 is agreement, 0.5 a factor of 1.5 either way. Queues have 1000 bytes added: below a packet or so a
+    factor means nothing. Figures that no candidate has are left out.
+    """
+    both = [
+        (_figures(a), _figures(b))
+        for a, b in pairs
+        if a.status is SolveStatus.OK and b.status is SolveStatus.OK
+    ]
+    found = {}
+    for name in FIGURE_WORDS:
+        ratios = [b[name] / a[name] for a, b in both if a[name] > 0 and b[name] > 0]
+        if ratios:
+            found[name] = float(np.median([max(ratio, 1 / ratio) - 1.0 for ratio in ratios]))
+    return found
+
+
+def differ_text(by_figure: Mapping[str, float]) -> str:
+    """Where the engines differ most: ``12 % in p99 queue``."""
+    if not by_figure:
+        return "nothing to compare"
+    name = max(by_figure, key=lambda one: by_figure[one])
+    return f"{percent_text(round(by_figure[name], 2))} in {FIGURE_WORDS[name]}"
+
+
+def _expected_gain(behind: float, apart: float) -> float:
+    alike = math.exp(-0.5 * (apart / ALIKE_WITHIN) ** 2)
+    spread = SCORES_DIFFER_BY * math.sqrt(1.0 - alike * alike)
+    if spread == 0.0:
+        return 0.0
+    z = behind / spread
+    return spread * (math.exp(-0.5 * z * z) / math.sqrt(2 * math.pi) + z * 0.5 * math.erfc(-z / math.sqrt(2)))
+
+
+def _by_ratio(full: Prediction, short: Prediction, second: Prediction, name: str, offset: float) -> float:
+    before = getattr(short, name) + offset
+    if before <= 0:
+        return float(getattr(second, name))
+    return float((getattr(full, name) + offset) * (getattr(second, name) + offset) / before - offset)
+
+
+def _slowdown(entry: Slowdown, size_class: str, short: Prediction, second: Prediction) -> Slowdown:
+    a, b = short.slowdown.get(size_class), second.slowdown.get(size_class)
+    # A class the short window held no flow of stays as the first engine has it.
+    if a is None or b is None or not (a.n and b.n):
+        return entry
+    return Slowdown(entry.n, entry.mean * b.mean / a.mean, entry.p99 * b.p99 / a.p99)
+
+
+def _figures(one: Prediction) -> dict[str, float]:
+    return {
+        "queue_mean": one.queue_mean_bytes + QUEUE_OFFSET_BYTES,
+        "queue_p99": one.queue_p99_bytes + QUEUE_OFFSET_BYTES,
+        "mice_p99_slowdown": one.slowdown["mice"].p99 if "mice" in one.slowdown else math.nan,
+        "elephant_slowdown": one.slowdown["elephant"].mean if "elephant" in one.slowdown else math.nan,
+        "goodput": one.goodput_bytes_per_s,
+    }
