@@ -92,6 +92,8 @@ class Traffic:
         """
         if not parts:
             return Traffic.independent([], [], [], [])
+        if len(parts) == 1:
+            return parts[0]
         start = np.concatenate([part.start_s for part in parts])
         # A part's rows keep their order, so what was before a row stays before it.
         order = np.argsort(start, kind="stable")
