@@ -32,7 +32,11 @@ class Engine(Protocol):
         ...
 
 
-_ENGINES = {"fluid": "twin.fluid.model:FluidEngine", "replay": "twin.replay.model:ReplayEngine"}
+_ENGINES = {
+    "fluid": "twin.fluid.model:FluidEngine",
+    "replay": "twin.replay.model:ReplayEngine",
+    "packet": "twin.packet.model:PacketEngine",
+}
 ENGINE_NAMES = tuple(_ENGINES)
 
 

@@ -1,0 +1,118 @@
+"""What happens next: a calendar of buckets for packets on their way, a heap for timers; records only.
+
+Nearly every event lies less than a cable and a packet ahead, so it goes into a ring of short buckets (Brown,
+"Calendar Queues", CACM 1988): one store to enter, one load to leave, whatever the number of packets in
+flight. Reaction-point timers lie thousands of packets ahead and go into a binary heap.
+"""
+
+from __future__ import annotations
+
+from twin.jit import compiler, inlined
+from twin.packet.layout import WAKE
+from twin.packet.state import Params, Record, State
+
+TIMER_BITS = 8  # a timer is its flow's row × this + which
+
+
+@inlined
+def enter(state: State, params: Params, slot: int, at: float) -> None:
+    """Put a packet or event into the calendar; events of one instant keep the order they entered in."""
+    packets, buckets = state.packets, state.buckets
+    packet = packets[slot]
+    packet.time = at
+    bucket = int(at * params.buckets_per_s) & (buckets.size - 1)
+    follower = buckets[bucket]
+    if follower < 0 or at < packets[follower].time:
+        packet.next = follower
+        buckets[bucket] = slot
+        return
+    before = follower
+    follower = packets[before].next
+    while follower >= 0 and packets[follower].time <= at:
+        before = follower
+        follower = packets[before].next
+    packet.next = follower
+    packets[before].next = slot
+
+
+@inlined
+def take(state: State) -> int:
+    """A packet slot to fill. The kernel stops while there still are some, so there always is one."""
+    clock = state.clock[0]
+    slot = clock.free_packet
+    clock.free_packet = state.packets[slot].next
+    clock.free_packets -= 1
+    return int(slot)
+
+
+@inlined
+def give_back(state: State, slot: int) -> None:
+    """A packet slot nobody needs any more."""
+    clock = state.clock[0]
+    state.packets[slot].next = clock.free_packet
+    clock.free_packet = slot
+    clock.free_packets += 1
+
+
+@inlined
+def wake(state: State, params: Params, row: int, now: float) -> None:
+    """Have a paced flow looked at when its next packet may leave."""
+    flow = state.flows[row]
+    flow.wake_at = flow.next_avail
+    flow.pending += 1
+    if flow.next_avail - now > params.horizon_s:
+        set_timer(state, row, WAKE_TIMER, flow.next_avail)
+        return
+    slot = take(state)
+    packet = state.packets[slot]
+    packet.kind = WAKE
+    packet.flow = row
+    enter(state, params, slot, flow.next_avail)
+
+
+WAKE_TIMER = 4  # layout.LATE_WAKE
+
+
+@compiler(_nrt=False)
+def set_timer(state: State, row: int, which: int, at: float) -> None:
+    """Add a timer of a flow; the caller counts it in the flow's ``pending``."""
+    clock = state.clock[0]
+    times, serials, whats = state.timer_at, state.timer_serial, state.timer_what
+    place = clock.timers
+    clock.timers += 1
+    clock.serial += 1
+    serial = clock.serial
+    while place > 0:
+        parent = (place - 1) >> 1
+        if times[parent] <= at:  # the newest of equals goes last
+            break
+        times[place], serials[place], whats[place] = times[parent], serials[parent], whats[parent]
+        place = parent
+    times[place], serials[place], whats[place] = at, serial, row * TIMER_BITS + which
+
+
+@compiler(_nrt=False)
+def next_timer(state: State) -> int:
+    """Take the earliest timer off the heap: its flow's row × ``TIMER_BITS`` + which."""
+    clock: Record = state.clock[0]
+    times, serials, whats = state.timer_at, state.timer_serial, state.timer_what
+    first = whats[0]
+    clock.timers -= 1
+    n = clock.timers
+    at, serial, what = times[n], serials[n], whats[n]
+    place = 0
+    while True:
+        child = 2 * place + 1
+        if child >= n:
+            break
+        other = child + 1
+        if other < n and (
+            times[other] < times[child] or (times[other] == times[child] and serials[other] < serials[child])
+        ):
+            child = other
+        if at < times[child] or (at == times[child] and serial < serials[child]):
+            break
+        times[place], serials[place], whats[place] = times[child], serials[child], whats[child]
+        place = child
+    times[place], serials[place], whats[place] = at, serial, what
+    return int(first)

@@ -1,0 +1,236 @@
+"""A NIC's round of ready flows and the DCQCN reaction point of each; records only.
+
+Sources: Zhu et al., SIGCOMM 2015, section 3.1 and 5 (RP, byte counter, hyper increase); the clocks, the first
+CNP and the round as the reference problems' senders have them.
+"""
+
+from __future__ import annotations
+
+import math
+
+from twin.jit import compiler, inlined
+from twin.packet._calendar import enter, set_timer, wake
+from twin.packet.layout import CUT, DONE, IDLE, INCREASE, PACED, READY, RETRANSMIT
+from twin.packet.state import Params, Record, State
+
+
+@inlined
+def call(state: State, params: Params, index: int, now: float) -> None:
+    """Have a port look for something to send as soon as it is free."""
+    port = state.ports[index]
+    if port.scheduled == 0:
+        port.scheduled = 1
+        enter(state, params, index, max(now, port.free_at))
+
+
+@inlined
+def join_round(state: State, row: int) -> None:
+    """Put a flow last in its NIC's round."""
+    flow = state.flows[row]
+    nic = state.ports[flow.nic]
+    flow.state = READY
+    flow.next_ready = -1
+    if nic.head < 0:
+        nic.head = row
+    else:
+        state.flows[nic.tail].next_ready = row
+    nic.tail = row
+
+
+@inlined
+def wait_or_join(state: State, params: Params, row: int, now: float, free_at: float) -> None:
+    """A flow with more to send joins the round, or waits until its rate lets it."""
+    flow = state.flows[row]
+    if flow.next_avail <= free_at:
+        join_round(state, row)
+    else:
+        flow.state = PACED
+        wake(state, params, row, now)
+
+
+@compiler(_nrt=False)
+def resume(state: State, params: Params, row: int, now: float) -> None:
+    """A flow that had nothing to send, or has not begun, has packets again."""
+    flow = state.flows[row]
+    wait_or_join(state, params, row, now, now)
+    if flow.state == READY:
+        call(state, params, flow.nic, now)
+    if flow.retransmit_due == 0:
+        flow.retransmit_due = 1
+        flow.pending += 1
+        set_timer(state, row, RETRANSMIT, now + params.retransmit_s)
+
+
+@compiler(_nrt=False)
+def go_back(state: State, params: Params, row: int, seq: int, now: float) -> None:
+    """Go-back-N: everything from packet ``seq`` on is sent again."""
+    flow = state.flows[row]
+    if flow.state == DONE or seq >= flow.next_seq:
+        return
+    state.clock[0].retransmissions += 1
+    flow.next_seq = seq
+    if flow.state == IDLE:
+        resume(state, params, row, now)
+
+
+@inlined
+def change_rate(state: State, params: Params, row: int, rate: float, now: float) -> None:
+    """A new current rate also moves the packet that was already waiting for its turn."""
+    flow = state.flows[row]
+    flow.rate = rate
+    pace = state.ports[flow.nic].s_per_byte if rate >= flow.line_rate else 1.0 / rate
+    flow.next_avail += flow.gap_wire * (pace - flow.pace)
+    flow.pace = pace
+    if flow.state == PACED and flow.next_avail < flow.wake_at:
+        if flow.next_avail > now:
+            wake(state, params, row, now)
+        else:
+            flow.wake_at = -1.0
+            join_round(state, row)
+            call(state, params, flow.nic, now)
+
+
+@inlined
+def settle_alpha(flow: Record, params: Params, now: float) -> None:
+    """Catch up with the α clock: between two CNPs α only decays, so its ticks need no events."""
+    if flow.alpha_at > now:
+        return
+    kept = 1.0 - params.gain
+    flow.alpha = kept * flow.alpha + (params.gain if flow.cnp_since_alpha == 1 else 0.0)
+    flow.cnp_since_alpha = 0
+    flow.alpha_at += params.alpha_timer
+    if flow.alpha_at <= now:
+        missed = 1.0 + math.floor((now - flow.alpha_at) / params.alpha_timer)
+        flow.alpha *= kept**missed
+        flow.alpha_at += missed * params.alpha_timer
+
+
+@inlined
+def start_increase(state: State, params: Params, row: int, now: float) -> None:
+    """(Re)start the increase clock and the byte counter; a later event of the old clock finds it moved."""
+    flow = state.flows[row]
+    flow.timer_stage = 0
+    flow.byte_stage = 0
+    flow.counted = 0.0
+    flow.increase_at = now + params.increase_timer
+    if flow.increase_due == 0:
+        flow.increase_due = 1
+        flow.pending += 1
+        set_timer(state, row, INCREASE, flow.increase_at)
+
+
+@inlined
+def cut(state: State, params: Params, row: int, now: float) -> None:
+    """Multiplicative decrease."""
+    flow = state.flows[row]
+    if params.clamp_target or flow.timer_stage + flow.byte_stage > 0:
+        flow.target = flow.rate
+    start_increase(state, params, row, now)
+    change_rate(state, params, row, max(params.min_rate, flow.rate * (1.0 - 0.5 * flow.alpha)), now)
+
+
+@compiler(_nrt=False)
+def cnp(state: State, params: Params, row: int, now: float) -> None:
+    """A CNP has reached the sender.
+
+    Paced by the sender, it is remembered for the next cut tick; the first arms the clocks and sets α and
+    target. Paced by the receiver (SIGCOMM 2015, figure 7), each one cuts.
+    """
+    state.clock[0].cnps += 1
+    flow = state.flows[row]
+    if flow.state == DONE:
+        return
+    if flow.armed == 0:
+        flow.armed = 1
+        flow.alpha = params.initial_alpha
+        flow.target = flow.rate
+        flow.alpha_at = now + params.alpha_timer
+        flow.cut_at = now + params.cnp_interval
+        flow.cnp_since_alpha = 0
+    else:
+        settle_alpha(flow, params, now)
+        flow.cnp_since_alpha = 1
+    if params.cnps_paced_by_receiver:
+        cut(state, params, row, now)
+        flow.alpha = (1.0 - params.gain) * flow.alpha + params.gain
+        flow.alpha_at = now + params.alpha_timer
+        flow.cnp_since_alpha = 0
+        return
+    flow.cnp_since_cut = 1
+    if flow.cut_due == 0:
+        if flow.cut_at <= now:
+            missed = 1.0 + math.floor((now - flow.cut_at) / params.cnp_interval)
+            flow.cut_at += missed * params.cnp_interval
+        flow.cut_due = 1
+        flow.pending += 1
+        set_timer(state, row, CUT, flow.cut_at)
+
+
+@compiler(_nrt=False)
+def cut_tick(state: State, params: Params, row: int, now: float) -> None:
+    """The cut clock after a CNP."""
+    flow = state.flows[row]
+    flow.cut_due = 0
+    flow.cnp_since_cut = 0
+    if flow.state == DONE:
+        return
+    settle_alpha(flow, params, now)
+    cut(state, params, row, now)
+    flow.cut_at = now + params.cnp_interval
+
+
+@compiler(_nrt=False)
+def increase(state: State, params: Params, row: int, now: float) -> None:
+    """One increase: fast recovery, then additive, then hyper (both stages beyond F, or the only one)."""
+    flow = state.flows[row]
+    furthest = max(flow.timer_stage, flow.byte_stage)
+    nearest = min(flow.timer_stage, flow.byte_stage) if params.byte_counter < math.inf else flow.timer_stage
+    if nearest > params.fast_recovery_steps:
+        flow.target = min(flow.target + params.hai_rate, flow.line_rate)
+    elif furthest >= params.fast_recovery_steps:
+        flow.target = min(flow.target + params.ai_rate, flow.line_rate)
+    change_rate(state, params, row, min(0.5 * (flow.rate + flow.target), flow.line_rate), now)
+
+
+@compiler(_nrt=False)
+def increase_tick(state: State, params: Params, row: int, now: float) -> None:
+    """The increase clock; a cut since has moved it, and full speed at full target needs it no more."""
+    flow = state.flows[row]
+    flow.increase_due = 0
+    if flow.state == DONE:
+        return
+    if flow.increase_at <= now:
+        increase(state, params, row, now)
+        flow.timer_stage += 1
+        if flow.rate >= flow.line_rate and flow.target >= flow.line_rate:
+            return
+        flow.increase_at = now + params.increase_timer
+    flow.increase_due = 1
+    flow.pending += 1
+    set_timer(state, row, INCREASE, flow.increase_at)
+
+
+@compiler(_nrt=False)
+def count_bytes(state: State, params: Params, row: int, now: float) -> None:
+    """The byte counter has come round."""
+    flow = state.flows[row]
+    flow.counted -= params.byte_counter
+    increase(state, params, row, now)
+    flow.byte_stage += 1
+
+
+@compiler(_nrt=False)
+def retransmit_tick(state: State, params: Params, row: int, now: float) -> None:
+    """Nothing acknowledged for a whole timeout while packets are out: go back to the first missing one."""
+    flow = state.flows[row]
+    flow.retransmit_due = 0
+    if flow.state == DONE:
+        return
+    due = flow.progress_at + params.retransmit_s
+    if due <= now and flow.acked < flow.next_seq:
+        flow.progress_at = now
+        go_back(state, params, row, flow.acked, now)
+    if flow.retransmit_due == 0 and (flow.state != IDLE or flow.acked < flow.next_seq):
+        flow.retransmit_due = 1
+        flow.pending += 1
+        set_timer(state, row, RETRANSMIT, max(due, now + 0.5 * params.retransmit_s))

@@ -1,0 +1,154 @@
+"""A switch's shared buffer, PFC and ECN marking; records only.
+
+Marking: probability 0 up to Kmin, rising to Pmax at Kmax, 1 beyond. PFC: per ingress a dynamic threshold,
+the free shared buffer over 8; what arrives beyond it goes to headroom; resume 3 KB below, as the reference
+problems' switches have it.
+"""
+
+from __future__ import annotations
+
+from numba import uint64
+
+from twin.jit import compiler, inlined
+from twin.packet._calendar import take
+from twin.packet._sender import call
+from twin.packet.layout import PAUSE, RESUME
+from twin.packet.state import Params, Record, State
+
+RESERVE_BYTES = 4096.0  # of each ingress, before it uses what is shared
+RESUME_BYTES = 3072.0
+SHARE = 0.125  # of the free shared buffer that one ingress may use
+PFC_WIRE_BYTES = 64
+
+_ODD_1, _ODD_2, _ODD_3 = 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53, 0x9FB21C651E98DF25
+_TO_UNIT = 2.0**-53
+
+
+@inlined
+def draw(seed: int, flow: int, seq: int, place: int) -> float:
+    """A number in [0, 1) that belongs to this packet at this hop, whatever happened before.
+
+    The same packets meet the same luck under every watermark. MurmurHash3's finaliser over each word in turn.
+    """
+    x = (uint64(seed) + uint64(1)) * uint64(_ODD_3) + uint64(flow)
+    x = (x ^ (x >> uint64(33))) * uint64(_ODD_1) + uint64(seq)
+    x = (x ^ (x >> uint64(33))) * uint64(_ODD_2) + uint64(place)
+    x = (x ^ (x >> uint64(33))) * uint64(_ODD_1)
+    x = (x ^ (x >> uint64(29))) * uint64(_ODD_2)
+    return ((x ^ (x >> uint64(32))) >> uint64(11)) * _TO_UNIT
+
+
+@inlined
+def is_marked(port: Record, depth: float, seed: int, flow: int, seq: int, place: int) -> bool:
+    """Whether a packet that meets this depth is marked."""
+    if depth <= port.kmin:
+        return False
+    if depth > port.kmax:
+        return True
+    return draw(seed, flow, seq, place) * (port.kmax - port.kmin) < port.pmax * (depth - port.kmin)
+
+
+@inlined
+def threshold(switch: Record) -> float:
+    """Shared bytes one ingress may hold now."""
+    return SHARE * (switch.shared - switch.used)
+
+
+@inlined
+def admit(state: State, params: Params, upstream: int, index: int, wire: float) -> bool:
+    """Find room for a packet that came by ``upstream``; False where it must be dropped."""
+    switch, ingress = state.switches[index], state.ports[upstream]
+    if not params.pfc:
+        if switch.waiting + wire > params.buffer_bytes:
+            return False
+        switch.waiting += wire
+        return True
+    held = ingress.held + wire
+    if held > RESERVE_BYTES:
+        room = threshold(switch)
+        if held - RESERVE_BYTES > room:
+            if ingress.headroom_held + wire > ingress.headroom:
+                return False
+            ingress.headroom_held += wire
+            switch.waiting += wire
+            return True
+        switch.used += min(wire, held - RESERVE_BYTES)
+    ingress.held = held
+    switch.waiting += wire
+    return True
+
+
+@inlined
+def release(state: State, params: Params, upstream: int, index: int, wire: float) -> None:
+    """A packet that came by ``upstream`` leaves: headroom empties first, then the shared part."""
+    switch, ingress = state.switches[index], state.ports[upstream]
+    switch.waiting -= wire
+    if not params.pfc:
+        return
+    from_headroom = min(ingress.headroom_held, wire)
+    rest = wire - from_headroom
+    ingress.headroom_held -= from_headroom
+    switch.used -= min(rest, max(ingress.held - RESERVE_BYTES, 0.0))
+    ingress.held -= rest
+
+
+@inlined
+def must_pause(state: State, upstream: int, index: int) -> bool:
+    """Whether this ingress has used up its share and the far end has not been told."""
+    ingress = state.ports[upstream]
+    if ingress.pausing == 1 or ingress.held <= RESERVE_BYTES:
+        return False
+    return bool(
+        ingress.headroom_held > 0.0 or ingress.held - RESERVE_BYTES >= threshold(state.switches[index])
+    )
+
+
+@inlined
+def may_resume(state: State, upstream: int, index: int) -> bool:
+    """Whether a paused far end can go on."""
+    ingress = state.ports[upstream]
+    if ingress.pausing == 0 or ingress.headroom_held > 0.0:
+        return False
+    shared = max(ingress.held - RESERVE_BYTES, 0.0)
+    return bool(shared == 0.0 or shared + RESUME_BYTES <= threshold(state.switches[index]))
+
+
+@compiler(_nrt=False)
+def tell(state: State, params: Params, upstream: int, pause: bool, now: float) -> None:
+    """Send the far end of ``upstream`` a pause or resume frame; it waits for the packet being sent only."""
+    ports = state.ports
+    ports[upstream].pausing = 1 if pause else 0
+    back = ports[upstream].reverse
+    slot = take(state)
+    packet = state.packets[slot]
+    packet.kind = PAUSE if pause else RESUME
+    packet.flow = upstream
+    packet.place = -1
+    packet.wire = PFC_WIRE_BYTES
+    packet.sample = -1
+    append_control(state, back, slot)
+    call(state, params, back, now)
+
+
+@inlined
+def append_control(state: State, index: int, slot: int) -> None:
+    """Queue a packet that goes before data."""
+    port = state.ports[index]
+    state.packets[slot].next = -1
+    if port.control_head < 0:
+        port.control_head = slot
+    else:
+        state.packets[port.control_tail].next = slot
+    port.control_tail = slot
+
+
+@inlined
+def append_data(state: State, index: int, slot: int) -> None:
+    """Queue a data packet at a switch."""
+    port = state.ports[index]
+    state.packets[slot].next = -1
+    if port.head < 0:
+        port.head = slot
+    else:
+        state.packets[port.tail].next = slot
+    port.tail = slot

@@ -1,0 +1,393 @@
+"""A packet-level RoCEv2 fabric that runs: offer flows, advance, read and set watermarks, cut cables.
+
+Units and arrays around the kernel; must not import telemetry, api or switches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin.errors import ParameterError, ScenarioError
+from twin.packet import _kernels, layout
+from twin.packet.flow_table import FlowTable, NewFlows
+from twin.packet.happenings import Completions, Happenings, Measured, Samples
+from twin.packet.plan import FabricPlan
+from twin.packet.routes import Routes, flow_key
+from twin.packet.settings import PacketSettings
+from twin.packet.state import State
+from twin.scenario import Flows
+from twin.traffic.base import Traffic
+from twin.watermark import Watermark
+
+_FIRST_POOL = 4096  # packets; it grows
+_SAMPLES = 8192  # INT stacks kept between two looks at what was sampled
+_MOST_HOPS = 16
+
+
+class Fabric:
+    """One fabric and everything in it, at ``now_s``.
+
+    Every switch port starts with ``watermark``. ``sampling_rate`` is the share of packets INT reports;
+    ``monitored`` the ports whose depth is looked at (None: every switch port). The same seed, flows and
+    changes at the same times give the same packets, however ``advance`` is sliced.
+    """
+
+    def __init__(
+        self,
+        plan: FabricPlan,
+        *,
+        watermark: Watermark,
+        seed: int,
+        settings: PacketSettings | None = None,
+        sampling_rate: float = 0.0,
+        monitored: Sequence[int] | None = None,
+    ) -> None:
+        if not 0.0 <= sampling_rate <= 1.0:
+            raise ParameterError(
+                "fabric sampling_rate", str(sampling_rate), "a share lies in [0, 1]", "give such as 0.015625"
+            )
+        if seed < 0:
+            raise ParameterError("seed", repr(seed), "a seed is a whole number, 0 or more", "give such as 1")
+        self.plan = plan
+        self._seed = seed
+        self._routes = Routes(plan)
+        self._flows = FlowTable(plan)
+        self._paths: dict[int, tuple[int, ...]] = {}
+        self._params = plan.params(settings or PacketSettings(), seed=seed, sampling_rate=sampling_rate)
+        self._state = self._empty(plan.switch_ports if monitored is None else monitored)
+        self._watermarks = dict.fromkeys(plan.switch_ports, watermark)
+        self.set_watermark(plan.switch_ports, watermark)
+
+    @property
+    def now_s(self) -> float:
+        """Simulated seconds since the start."""
+        return float(self._state.clock["now"][0])
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Names of the hosts that traffic numbers."""
+        return self.plan.hosts
+
+    @property
+    def active_flows(self) -> int:
+        """Flows that have begun and are not over."""
+        states = self._flows.rows["state"][self._flows.live]
+        return int(np.count_nonzero(states != layout.WAITING))
+
+    def watermark(self, port: int) -> Watermark:
+        """What a switch port runs; raises ``ScenarioError`` for another kind of port."""
+        try:
+            return self._watermarks[port]
+        except KeyError:
+            raise ScenarioError(
+                "fabric port", str(port), "only switch ports have a watermark", "name one of plan.switch_ports"
+            ) from None
+
+    def set_watermark(self, ports: Iterable[int], watermark: Watermark) -> None:
+        """Sets these switch ports from now on."""
+        table = self._state.ports
+        for port in ports:
+            self.watermark(port)
+            self._watermarks[port] = watermark
+            table[port]["kmin"] = watermark.kmin_bytes
+            table[port]["kmax"] = watermark.kmax_bytes
+            table[port]["pmax"] = watermark.pmax
+
+    def offer(self, traffic: Traffic) -> NDArray[np.int64]:
+        """Takes flows in, each on an equal-cost path by its hash; their numbers.
+
+        A flow that should have begun already begins now. Raises ``ScenarioError`` where no path exists.
+        """
+        hosts, first = self.hosts, self._flows.numbered
+        paths = []
+        for number, (src, dst) in enumerate(
+            zip(traffic.src.tolist(), traffic.dst.tolist(), strict=True), start=first
+        ):
+            if max(src, dst) >= len(hosts):
+                raise ScenarioError(
+                    f"traffic flow {number - first}",
+                    f"host {max(src, dst)}",
+                    f"the fabric has {len(hosts)} hosts, numbered from 0",
+                    "make the traffic for this fabric",
+                )
+            path = self._routes.path(hosts[src], hosts[dst], flow_key(self._seed, src, dst, number))
+            if path is None:
+                raise ScenarioError(
+                    f"traffic flow {number - first}",
+                    f"no path from {hosts[src]!r} to {hosts[dst]!r}",
+                    "hosts that talk are joined by switches",
+                    "restore a cable, or add one",
+                )
+            paths.append(path)
+        return self._enter(
+            paths,
+            src=traffic.src,
+            dst=traffic.dst,
+            payload_bytes=traffic.payload_bytes,
+            start_s=traffic.start_s,
+            gap_s=traffic.gap_s,
+            rate_bytes_per_s=np.full(len(traffic), np.inf),
+            after_offset=traffic.after_offset,
+            after=traffic.after,
+        )
+
+    def offer_routed(self, flows: Flows) -> NDArray[np.int64]:
+        """Takes a scenario's flows in, each on the path it has there; their numbers."""
+        number = {name: index for index, name in enumerate(self.hosts)}
+        paths, of_flow = flows.routes
+        return self._enter(
+            [paths[index] for index in of_flow.tolist()],
+            src=np.array([number[name] for name in flows.src], dtype=np.int32),
+            dst=np.array([number[name] for name in flows.dst], dtype=np.int32),
+            payload_bytes=flows.payload_bytes,
+            start_s=flows.start_s,
+            gap_s=np.zeros(len(flows)),
+            rate_bytes_per_s=flows.start_rate_bytes_per_s,
+            after_offset=np.zeros(len(flows) + 1, dtype=np.int64),
+            after=np.zeros(0, dtype=np.int64),
+        )
+
+    def advance(self, until_s: float) -> Happenings:
+        """Runs the fabric up to ``until_s``; what ended on the way. Raises ``ParameterError`` for the past."""
+        if not (math.isfinite(until_s) and until_s >= self.now_s):
+            raise ParameterError(
+                "fabric until_s", str(until_s), f"time goes on from {self.now_s:g} s", "give a later time"
+            )
+        taken: list[Samples] = []
+        while True:
+            why = _kernels.advance(self._state, self._params, until_s)
+            if why == layout.FINISHED:
+                break
+            if why == layout.MORE_PACKETS:
+                self._more_packets()
+            elif why == layout.MORE_TIMERS:
+                self._more_timers()
+            elif self._state.clock["sampled"][0] > 0:
+                taken.append(self._take_samples())
+            else:
+                self._more_samples()
+        taken.append(self._take_samples())
+        return Happenings(self._take_completions(), Samples.joined(taken))
+
+    def fail_link(self, port: int) -> None:
+        """Cuts a cable, both directions: what is on it and waits for it is lost, flows move to other paths."""
+        both = {port, self.plan.reverse[port]}
+        for direction in sorted(both):
+            _kernels.fail(self._state, self._params, direction)
+        self._routes.fail(both)
+        self._move_flows()
+
+    def restore_link(self, port: int) -> None:
+        """Mends a cable: flows that had no path use it, others stay where they are until they end."""
+        both = {port, self.plan.reverse[port]}
+        self._routes.restore(both)
+        for direction in sorted(both):
+            _kernels.restore(self._state, self._params, direction)
+        self._move_flows()
+
+    def depths_bytes(self, ports: Sequence[int]) -> NDArray[np.float64]:
+        """What waits at these ports now."""
+        return np.asarray(self._state.ports["depth"][list(ports)], dtype=np.float64)
+
+    def inside_bytes(self) -> float:
+        """Payload of all data packets waiting or on a cable now, counted one by one."""
+        packets = self._state.packets
+        free, slot = np.zeros(len(packets), dtype=np.bool_), int(self._state.clock["free_packet"][0])
+        while slot >= 0:
+            free[slot] = True
+            slot = int(packets["next"][slot])
+        data = ~free & (packets["kind"] == layout.DATA)
+        return float((packets["wire"][data] - self.plan.wire_overhead_bytes).sum())
+
+    def ages(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Numbers of the flows that are not over, and when each began (or will)."""
+        rows = self._flows.rows[self._flows.live]
+        return rows["number"].copy(), rows["start"].copy()
+
+    def forget_depths(self) -> None:
+        """Starts the depth figures afresh (histogram, sums, peaks): a metrics window opens."""
+        self._state.histogram[:] = 0
+        self._state.ports["depth_sum"] = 0.0
+        self._state.ports["peak"] = 0.0
+
+    def measured(self) -> Measured:
+        """Totals so far."""
+        clock, ports = self._state.clock[0], self._state.ports
+        under_way = np.where(ports["paused"] == 1, self.now_s - ports["paused_since"], 0.0)
+        return Measured(
+            now_s=self.now_s,
+            looks=int(clock["ticks"]),
+            queue_histogram=self._state.histogram.copy(),
+            depth_sum_bytes=ports["depth_sum"].copy(),
+            depth_peak_bytes=ports["peak"].copy(),
+            sent_bytes=ports["sent_bytes"].copy(),
+            sent_packets=ports["sent_packets"].copy(),
+            marked_packets=ports["marked_packets"].copy(),
+            dropped_packets=ports["dropped_packets"].copy(),
+            dropped_wire_bytes=ports["dropped_bytes"].copy(),
+            pauses=ports["pauses"].copy(),
+            paused_s=ports["paused_s"] + under_way,
+            injected_packets=int(clock["injected_packets"]),
+            injected_bytes=float(clock["injected_bytes"]),
+            delivered_bytes=float(clock["delivered_bytes"]),
+            dropped_bytes=float(clock["dropped_bytes"]),
+            discarded_bytes=float(clock["discarded_bytes"]),
+            retransmissions=int(clock["retransmissions"]),
+            cnps=int(clock["cnps"]),
+            hops=int(clock["hops"]),
+        )
+
+    def _empty(self, monitored: Sequence[int]) -> State:
+        plan = self.plan
+        n_ports, (n_buckets, _, _) = len(plan.ports), plan.calendar()
+        packets = np.zeros(n_ports + _FIRST_POOL, dtype=layout.PACKET)
+        packets["kind"][:n_ports] = layout.FREE
+        packets["next"][n_ports:] = _chained(n_ports, len(packets), -1)
+        samples = np.zeros(_SAMPLES if self._params.sampling_rate > 0 else 1, dtype=layout.SAMPLE)
+        samples["next"] = _chained(0, len(samples), -1)
+        clock = np.zeros(1, dtype=layout.CLOCK)
+        clock["free_packet"], clock["free_packets"] = n_ports, _FIRST_POOL
+        clock["free_sample"] = 0
+        return State(
+            clock=clock,
+            packets=packets,
+            ports=plan.port_table(),
+            flows=self._flows.rows,
+            switches=plan.switch_table(),
+            samples=samples,
+            hops=np.zeros((len(samples), _MOST_HOPS), dtype=layout.HOP),
+            places=self._routes.places(),
+            dependents=self._flows.dependents,
+            buckets=np.full(n_buckets, -1, dtype=np.int32),
+            timer_at=np.zeros(1024),
+            timer_serial=np.zeros(1024, dtype=np.int64),
+            timer_what=np.zeros(1024, dtype=np.int64),
+            completed=np.zeros(1, dtype=np.int32),
+            sampled=np.zeros(len(samples), dtype=np.int32),
+            monitored=np.array(monitored, dtype=np.int32),
+            histogram=np.zeros(layout.FINE_BINS + layout.COARSE_BINS, dtype=np.int64),
+        )
+
+    def _enter(self, paths: Sequence[tuple[int, ...]], **columns: NDArray[np.generic]) -> NDArray[np.int64]:
+        for path in paths:
+            if len(path) > _MOST_HOPS:
+                raise ScenarioError(
+                    "fabric, a path", f"{len(path)} ports", f"at most {_MOST_HOPS} are crossed", "shorten it"
+                )
+        columns["start_s"] = np.maximum(columns["start_s"], self.now_s)
+        ways = [self._routes.way(path) for path in paths]
+        rows = self._flows.add(NewFlows(ways=ways, **columns), self._state.ports)  # type: ignore[arg-type]
+        for row, path in zip(rows.tolist(), paths, strict=True):
+            self._paths[row] = path
+        completed = self._state.completed
+        if len(completed) < len(self._flows.rows):
+            completed = np.zeros(len(self._flows.rows), dtype=np.int32)
+        self._state = self._state._replace(
+            flows=self._flows.rows,
+            dependents=self._flows.dependents,
+            places=self._routes.places(),
+            completed=completed,
+        )
+        while self._state.clock["timers"][0] + len(rows) > len(self._state.timer_at):
+            self._more_timers()
+        _kernels.set_starts(self._state, rows)
+        return np.asarray(self._flows.rows["number"][rows], dtype=np.int64)
+
+    def _move_flows(self) -> None:
+        """Gives flows whose path is broken another one, where there is one."""
+        table = self._flows.rows
+        for row in self._flows.live.tolist():
+            if self._routes.is_open(self._paths[row]):
+                continue
+            flow = table[row]
+            src, dst, number = int(flow["src"]), int(flow["dst"]), int(flow["number"])
+            path = self._routes.path(
+                self.hosts[src], self.hosts[dst], flow_key(self._seed, src, dst, number)
+            )
+            # A sender keeps its NIC: its clocks and its place in the round are there.
+            if path is None or path[0] != flow["nic"]:
+                continue
+            way = self._routes.way(path)
+            table["forward"][row], table["back"][row] = way.forward, way.back
+            self._paths[row] = path
+        self._state = self._state._replace(places=self._routes.places())
+
+    def _more_packets(self) -> None:
+        packets, clock = self._state.packets, self._state.clock
+        grown = np.zeros(2 * len(packets), dtype=layout.PACKET)
+        grown[: len(packets)] = packets
+        grown["next"][len(packets) :] = _chained(len(packets), len(grown), int(clock["free_packet"][0]))
+        clock["free_packet"] = len(packets)
+        clock["free_packets"] += len(packets)
+        self._state = self._state._replace(packets=grown)
+
+    def _more_timers(self) -> None:
+        at, serial, what = (
+            np.concatenate([column, np.zeros_like(column)])
+            for column in (self._state.timer_at, self._state.timer_serial, self._state.timer_what)
+        )
+        self._state = self._state._replace(timer_at=at, timer_serial=serial, timer_what=what)
+
+    def _more_samples(self) -> None:
+        samples = self._state.samples
+        grown = np.zeros(2 * len(samples), dtype=layout.SAMPLE)
+        grown[: len(samples)] = samples
+        grown["next"][len(samples) :] = _chained(len(samples), len(grown), -1)
+        hops = np.zeros((len(grown), _MOST_HOPS), dtype=layout.HOP)
+        hops[: len(samples)] = self._state.hops
+        self._state.clock["free_sample"] = len(samples)
+        self._state = self._state._replace(
+            samples=grown, hops=hops, sampled=np.zeros(len(grown), dtype=np.int32)
+        )
+
+    def _take_samples(self) -> Samples:
+        clock, table = self._state.clock, self._state.samples
+        rows = self._state.sampled[: clock["sampled"][0]].astype(np.int64)
+        samples = table[rows]
+        offset = np.concatenate([[0], np.cumsum(samples["hops"], dtype=np.int64)])
+        hops = self._state.hops[rows][np.arange(_MOST_HOPS) < samples["hops"][:, None]]
+        if rows.size:
+            table["next"][rows[:-1]] = rows[1:]
+            table["next"][rows[-1]] = clock["free_sample"][0]
+            clock["free_sample"] = rows[0]
+            clock["sampled"] = 0
+        return Samples(
+            flow=samples["flow"],
+            src=samples["src"],
+            dst=samples["dst"],
+            delivered_s=samples["delivered"],
+            wire_bytes=samples["wire"],
+            hop_offset=offset,
+            port=hops["port"],
+            ingress_port=hops["ingress_port"],
+            queue_bytes=hops["queue"],
+            ingress_s=hops["ingress"],
+            egress_s=hops["egress"],
+            marked=hops["marked"].astype(np.bool_),
+        )
+
+    def _take_completions(self) -> Completions:
+        clock = self._state.clock
+        rows = self._state.completed[: clock["completed"][0]].astype(np.int64)
+        clock["completed"] = 0
+        over = self._flows.rows[rows]
+        return Completions(
+            flow=over["number"],
+            src=over["src"],
+            dst=over["dst"],
+            payload_bytes=over["payload"],
+            start_s=over["start"],
+            end_s=over["end"],
+            alone_s=self._flows.alone_s[rows],
+        )
+
+
+def _chained(first: int, end: int, then: int) -> NDArray[np.int64]:
+    """Links of a free list over rows [first, end)."""
+    links = np.arange(first + 1, end + 1)
+    links[-1:] = then
+    return links

@@ -1,0 +1,145 @@
+"""What comes out of a fabric as it advances, in columns; numpy only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin.packet.layout import COARSE_BINS, COARSE_BYTES, FINE_BINS, FINE_BYTES
+
+BIN_LOWER_BYTES = np.concatenate(
+    [np.arange(FINE_BINS) * FINE_BYTES, np.arange(COARSE_BINS) * COARSE_BYTES]
+)
+BIN_WIDTH_BYTES = np.concatenate([np.full(FINE_BINS, FINE_BYTES), np.full(COARSE_BINS, COARSE_BYTES)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Completions:
+    """Flows whose last acknowledgement came back, in that order; one row each.
+
+    ``src`` and ``dst`` index the fabric's hosts. ``alone_s`` is the time the flow takes alone on its path.
+    """
+
+    flow: NDArray[np.int64]
+    src: NDArray[np.int32]
+    dst: NDArray[np.int32]
+    payload_bytes: NDArray[np.float64]
+    start_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    alone_s: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.flow)
+
+    @property
+    def slowdown(self) -> NDArray[np.float64]:
+        """Completion time ÷ completion time alone."""
+        return (self.end_s - self.start_s) / self.alone_s
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Packets that INT sampled, as they were delivered; hops in compressed rows, switch ports in path order.
+
+    ``port`` and ``ingress_port`` index the fabric's ports: the egress queue, and the egress port of the same
+    switch on the cable the packet came by. ``queue_bytes`` is what waited when the packet left.
+    """
+
+    flow: NDArray[np.int64]
+    src: NDArray[np.int32]
+    dst: NDArray[np.int32]
+    delivered_s: NDArray[np.float64]
+    wire_bytes: NDArray[np.int32]
+    hop_offset: NDArray[np.int64]
+    port: NDArray[np.int32]
+    ingress_port: NDArray[np.int32]
+    queue_bytes: NDArray[np.float64]
+    ingress_s: NDArray[np.float64]
+    egress_s: NDArray[np.float64]
+    marked: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.flow)
+
+    @classmethod
+    def joined(cls, parts: list[Samples]) -> Samples:
+        """Several batches as one, in their order."""
+        offsets = [np.zeros(1, dtype=np.int64)]
+        for part in parts:
+            offsets.append(part.hop_offset[1:] + offsets[-1][-1])
+        columns = {
+            field.name: np.concatenate([getattr(part, field.name) for part in parts])
+            for field in fields(cls)
+            if field.name != "hop_offset"
+        }
+        return cls(hop_offset=np.concatenate(offsets), **columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Happenings:
+    """What ended between two moments."""
+
+    completions: Completions
+    samples: Samples
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """Totals from the start of a fabric; ``since`` takes an earlier moment's away.
+
+    ``queue_histogram`` counts looks at the monitored ports by depth (``BIN_LOWER_BYTES``), the other arrays
+    have one entry a port of the fabric. Payload bytes are conserved: injected = delivered + dropped +
+    discarded + still inside.
+    """
+
+    now_s: float
+    looks: int
+    queue_histogram: NDArray[np.int64]
+    depth_sum_bytes: NDArray[np.float64]
+    depth_peak_bytes: NDArray[np.float64]
+    sent_bytes: NDArray[np.float64]
+    sent_packets: NDArray[np.int64]
+    marked_packets: NDArray[np.int64]
+    dropped_packets: NDArray[np.int64]
+    dropped_wire_bytes: NDArray[np.float64]
+    pauses: NDArray[np.int64]
+    paused_s: NDArray[np.float64]
+    injected_packets: int
+    injected_bytes: float
+    delivered_bytes: float
+    dropped_bytes: float
+    discarded_bytes: float
+    retransmissions: int
+    cnps: int
+    hops: int
+
+    def since(self, before: Measured) -> Measured:
+        """What happened after ``before``; peaks stay those of the whole time."""
+        kept = {"now_s", "depth_peak_bytes"}
+        return Measured(
+            **{
+                field.name: getattr(self, field.name)
+                if field.name in kept
+                else getattr(self, field.name) - getattr(before, field.name)
+                for field in fields(self)
+            }
+        )
+
+    @property
+    def queue_mean_bytes(self) -> float:
+        """Mean depth, the monitored ports pooled."""
+        looks = int(self.queue_histogram.sum())
+        return float(self.depth_sum_bytes.sum()) / looks if looks else 0.0
+
+    def queue_quantile_bytes(self, q: float) -> float:
+        """The q-quantile of the depth looks, interpolated inside its bin."""
+        below = np.cumsum(self.queue_histogram)
+        if not below[-1]:
+            return 0.0
+        rank = q * below[-1]
+        place = int(np.searchsorted(below, rank))
+        before = below[place] - self.queue_histogram[place]
+        inside = (rank - before) / max(int(self.queue_histogram[place]), 1)
+        return float(BIN_LOWER_BYTES[place] + BIN_WIDTH_BYTES[place] * inside)

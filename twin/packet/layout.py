@@ -1,0 +1,185 @@
+"""The records a packet-level fabric is made of; numpy only.
+
+Times are seconds, sizes bytes on the wire. A *place* is a position in the list of routes: each route is the
+egress ports of the way there, −1, those of the way back, −1. A packet that waits at, crosses or has just left
+a port carries its place, so the next port is the next entry, and −1 says that the cable ends at a host.
+
+An *ingress* needs no record of its own: it is the far end of exactly one egress port, so the buffer a switch
+has given to it is counted in that port's record (``held``, ``headroom_held``).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+TIME, BYTES, COUNT, INDEX, FLAG = np.float64, np.float64, np.int64, np.int32, np.int8
+
+# The first len(ports) rows are not packets: row p is port p's "free again" event, which shares the calendar.
+PACKET = np.dtype(
+    [
+        ("time", TIME),  # when it arrives at the end of the cable
+        ("seq", COUNT),  # number in its flow; of an acknowledgement: the first not yet received
+        ("next", INDEX),  # in its bucket while it flies, in its queue while it waits
+        ("flow", INDEX),  # of a pause or resume: the port it stops or starts
+        ("place", INDEX),
+        ("wire", INDEX),
+        ("sample", INDEX),  # row of its INT stack, −1 for none
+        ("kind", FLAG),
+        ("marked", FLAG),  # CE; on an acknowledgement: it carries a CNP
+        ("nack", FLAG),
+    ],
+    align=True,
+)
+
+PORT = np.dtype(
+    [
+        ("free_at", TIME),  # when what it sends now has left
+        ("s_per_byte", TIME),
+        ("delay", TIME),
+        ("depth", BYTES),  # data waiting, without the packet being sent
+        ("head", INDEX),  # data waiting: packets of a switch, ready flows of a NIC
+        ("tail", INDEX),
+        ("control_head", INDEX),  # acknowledgements, CNPs, pauses: before any data
+        ("control_tail", INDEX),
+        ("switch", INDEX),  # −1 for a NIC
+        ("reverse", INDEX),  # the cable's other direction
+        ("scheduled", FLAG),  # its "free again" event is in the calendar
+        ("paused", FLAG),  # by the far end
+        ("down", FLAG),
+        ("pausing", FLAG),  # the far end has told it to pause
+        ("kmin", BYTES),
+        ("kmax", BYTES),
+        ("pmax", TIME),
+        ("held", BYTES),  # of its packets in the far end's reserve and shared buffer
+        ("headroom_held", BYTES),
+        ("headroom", BYTES),
+        ("paused_since", TIME),
+        # totals
+        ("paused_s", TIME),
+        ("pauses", COUNT),
+        ("sent_bytes", BYTES),
+        ("sent_packets", COUNT),  # data
+        ("marked_packets", COUNT),
+        ("dropped_packets", COUNT),
+        ("dropped_bytes", BYTES),
+        ("depth_sum", BYTES),  # over the samples
+        ("peak", BYTES),  # of the samples
+    ],
+    align=True,
+)
+
+FLOW = np.dtype(
+    [
+        # the sender's pacing
+        ("pace", TIME),  # seconds a byte: one over the current rate
+        ("next_avail", TIME),  # when its next packet may leave
+        ("wake_at", TIME),  # its valid wake-up; others are stale
+        ("next_seq", COUNT),
+        ("n_packets", COUNT),
+        ("next_ready", INDEX),  # in its NIC's round
+        ("nic", INDEX),
+        ("forward", INDEX),  # places of the two ways
+        ("back", INDEX),
+        ("last_wire", INDEX),  # of its last packet, which may be short
+        ("gap_wire", INDEX),  # of the packet it sent last
+        ("state", FLAG),
+        ("armed", FLAG),
+        ("cnp_since_cut", FLAG),
+        ("cnp_since_alpha", FLAG),
+        ("increase_due", FLAG),  # an increase event is in the heap
+        ("retransmit_due", FLAG),
+        ("nacked", FLAG),  # the receiver has asked for what it misses
+        ("cut_due", FLAG),
+        # the reaction point
+        ("rate", TIME),  # bytes/s
+        ("target", TIME),
+        ("line_rate", TIME),
+        ("alpha", TIME),
+        ("alpha_at", TIME),
+        ("cut_at", TIME),
+        ("increase_at", TIME),
+        ("counted", BYTES),  # since the byte counter last fired
+        ("timer_stage", COUNT),
+        ("byte_stage", COUNT),
+        # the receiver and what it acknowledged
+        ("expected", COUNT),
+        ("acked", COUNT),
+        ("last_cnp", TIME),
+        ("progress_at", TIME),
+        # its life
+        ("number", COUNT),  # unique over the fabric's life
+        ("start", TIME),  # earliest, and once started the real one
+        ("gap", TIME),
+        ("end", TIME),
+        ("payload", BYTES),
+        ("waits", INDEX),  # flows that must be delivered first
+        ("dependent_first", COUNT),
+        ("dependent_end", COUNT),
+        ("pending", INDEX),  # packets and timers that name it: at 0 a finished row may be used again
+        ("src", INDEX),
+        ("dst", INDEX),
+    ],
+    align=True,
+)
+
+SWITCH = np.dtype([("shared", BYTES), ("used", BYTES), ("waiting", BYTES)], align=True)
+
+SAMPLE = np.dtype(
+    [
+        ("flow", COUNT),  # its number, not its row
+        ("delivered", TIME),
+        ("src", INDEX),
+        ("dst", INDEX),
+        ("wire", INDEX),
+        ("hops", INDEX),
+        ("next", INDEX),
+    ],
+    align=True,
+)
+
+HOP = np.dtype(
+    [
+        ("queue", BYTES),
+        ("ingress", TIME),
+        ("egress", TIME),
+        ("port", INDEX),
+        ("ingress_port", INDEX),
+        ("marked", FLAG),
+    ],
+    align=True,
+)
+
+CLOCK = np.dtype(
+    [
+        ("now", TIME),
+        ("tick", TIME),  # next look at the queues
+        ("ticks", COUNT),  # looks taken
+        ("cursor", COUNT),  # bucket the calendar has reached
+        ("timers", COUNT),  # in the heap
+        ("serial", COUNT),  # of the timer set last: equal times keep their order
+        ("free_packet", INDEX),
+        ("free_packets", COUNT),
+        ("free_sample", INDEX),
+        ("completed", COUNT),
+        ("sampled", COUNT),
+        # totals
+        ("injected_packets", COUNT),
+        ("injected_bytes", BYTES),  # payload, retransmissions included
+        ("delivered_bytes", BYTES),  # payload, in order
+        ("dropped_bytes", BYTES),  # payload
+        ("discarded_bytes", BYTES),  # payload out of order or received twice
+        ("discarded_packets", COUNT),
+        ("retransmissions", COUNT),  # times a sender went back
+        ("cnps", COUNT),
+        ("hops", COUNT),  # packets sent by a port, of any kind
+    ],
+    align=True,
+)
+
+FREE, DATA, ACK, CNP, PAUSE, RESUME, WAKE = range(7)  # kinds of packet and calendar event
+WAITING, READY, PACED, IDLE, DONE = range(5)  # a flow: not begun, in its NIC's round, held by its rate, all sent, acknowledged
+START, CUT, INCREASE, RETRANSMIT, LATE_WAKE = range(5)  # timers
+FINISHED, MORE_PACKETS, MORE_SAMPLES, MORE_TIMERS = range(4)  # why the kernel came back
+
+FINE_BYTES, FINE_BINS = 64.0, 4096  # depth histogram: 64-byte bins up to 256 KiB, ...
+COARSE_BYTES, COARSE_BINS = 2048.0, 32768  # ... then 2 KiB bins up to 64 MiB

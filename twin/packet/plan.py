@@ -1,0 +1,193 @@
+"""A fabric before any traffic: its ports, what its switches and senders are set to, checked and in arrays.
+
+Must import no kernel.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from telemetry.topology import EgressPort
+from twin.dcqcn import DcqcnParams
+from twin.errors import ScenarioError
+from twin.packet import layout
+from twin.packet.settings import PacketSettings
+from twin.packet.state import Params, Table
+from twin.scenario import Scenario
+
+RESERVE_BYTES = 4096.0  # of each ingress, as _switch has it
+HEADROOM_CABLES = 3.0  # headroom in bytes one cable holds one way, as the reference problems' switches have it
+LEAST_SHARE = 0.1  # a buffer smaller than its own set-asides still shares this much of itself
+EVENTS_A_PACKET_TIME = 1.5  # a port's share of what happens while it sends one packet at full load
+
+
+@dataclass(frozen=True, kw_only=True)
+class FabricPlan:
+    """Hosts, switches and cables as egress ports (both directions of each), and what runs on them.
+
+    ``buffer_bytes`` is a switch's shared buffer. Raises ``ScenarioError`` where a cable lacks a direction, or
+    a number lies outside its meaning.
+    """
+
+    ports: tuple[EgressPort, ...]
+    dcqcn: DcqcnParams
+    mtu_payload_bytes: int = 1000
+    wire_overhead_bytes: int = 48
+    ack_wire_bytes: int = 60
+    buffer_bytes: float = 32_000_000
+    pfc: bool = True
+
+    def __post_init__(self) -> None:
+        if not any(port.port is None for port in self.ports):
+            raise ScenarioError("fabric", "no host", "traffic starts and ends at hosts", "add hosts")
+        for name in ("mtu_payload_bytes", "buffer_bytes"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise ScenarioError(f"fabric {name}", str(value), "it must be above 0", "give a positive number")
+        for name in ("wire_overhead_bytes", "ack_wire_bytes"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0):
+                raise ScenarioError(f"fabric {name}", str(value), "it must not be negative", "give 0 or more")
+        if self.buffer_bytes < self.packet_wire_bytes:
+            raise ScenarioError(
+                "fabric buffer_bytes",
+                f"{self.buffer_bytes:g}",
+                f"a switch stores a whole packet ({self.packet_wire_bytes} bytes) before it sends it on",
+                "give a larger buffer",
+            )
+        _ = self.reverse
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> FabricPlan:
+        """The fabric a scenario runs on."""
+        return cls(
+            ports=scenario.ports,
+            dcqcn=scenario.dcqcn,
+            mtu_payload_bytes=scenario.mtu_payload_bytes,
+            wire_overhead_bytes=scenario.wire_overhead_bytes,
+            ack_wire_bytes=scenario.ack_wire_bytes,
+            buffer_bytes=scenario.buffer_bytes,
+            pfc=scenario.pfc,
+        )
+
+    @property
+    def packet_wire_bytes(self) -> int:
+        """A full packet on the wire."""
+        return self.mtu_payload_bytes + self.wire_overhead_bytes
+
+    @cached_property
+    def hosts(self) -> tuple[str, ...]:
+        """Host names in order of their first NIC."""
+        return tuple(dict.fromkeys(port.node for port in self.ports if port.port is None))
+
+    @cached_property
+    def switches(self) -> tuple[str, ...]:
+        """Switch names in order of their first port."""
+        return tuple(dict.fromkeys(port.node for port in self.ports if port.port is not None))
+
+    @cached_property
+    def reverse(self) -> tuple[int, ...]:
+        """Per port: the other direction of its cable; the k-th from a to b pairs with the k-th from b to a."""
+        between: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+        for index, port in enumerate(self.ports):
+            between[port.node, port.peer].append(index)
+        other = [-1] * len(self.ports)
+        for (node, peer), there in between.items():
+            back = between.get((peer, node), [])
+            if len(back) != len(there):
+                raise ScenarioError(
+                    f"fabric, cables from {node!r} to {peer!r}",
+                    f"{len(there)} one way and {len(back)} the other",
+                    "every cable carries both directions",
+                    "give both egress ports of each cable",
+                )
+            for forth, hither in zip(there, back, strict=True):
+                other[forth] = hither
+        return tuple(other)
+
+    @cached_property
+    def switch_ports(self) -> tuple[int, ...]:
+        """Egress ports of switches: the queues a watermark applies to."""
+        return tuple(index for index, port in enumerate(self.ports) if port.port is not None)
+
+    def port_table(self) -> Table:
+        """The ports at rest."""
+        index = {name: number for number, name in enumerate(self.switches)}
+        table = np.zeros(len(self.ports), dtype=layout.PORT)
+        rate = np.array([port.rate_bytes_per_s for port in self.ports])
+        delay = np.array([port.delay_s for port in self.ports])
+        table["s_per_byte"] = 1.0 / rate
+        table["delay"] = delay
+        table["switch"] = [-1 if port.port is None else index[port.node] for port in self.ports]
+        table["reverse"] = self.reverse
+        for column in ("head", "tail", "control_head", "control_tail"):
+            table[column] = -1
+        table["headroom"] = self._headroom(rate, delay)
+        table["kmin"] = table["kmax"] = math.inf
+        return table
+
+    def switch_table(self) -> Table:
+        """The switches at rest; ``shared`` is what is left when every ingress has its headroom and reserve."""
+        index = {name: number for number, name in enumerate(self.switches)}
+        table = np.zeros(len(self.switches), dtype=layout.SWITCH)
+        table["shared"] = self.buffer_bytes
+        rate = np.array([port.rate_bytes_per_s for port in self.ports])
+        delay = np.array([port.delay_s for port in self.ports])
+        for port, headroom in zip(self.ports, self._headroom(rate, delay).tolist(), strict=True):
+            if port.peer in index:
+                table["shared"][index[port.peer]] -= headroom + RESERVE_BYTES
+        table["shared"] = np.maximum(table["shared"], LEAST_SHARE * self.buffer_bytes)
+        return table
+
+    def _headroom(self, rate: np.ndarray, delay: np.ndarray) -> np.ndarray:
+        # What still arrives after a pause is sent: both ways of the cable, and a packet at either end.
+        return np.maximum(
+            HEADROOM_CABLES * rate * delay, 2.0 * rate * delay + 3.0 * self.packet_wire_bytes
+        )
+
+    def calendar(self) -> tuple[int, float, float]:
+        """Buckets, buckets a second, and how many seconds ahead they reach."""
+        packet = float(self.packet_wire_bytes)
+        slowest = min(port.rate_bytes_per_s for port in self.ports)
+        reach = max(port.delay_s for port in self.ports) + packet / slowest
+        happening = sum(port.rate_bytes_per_s / packet * EVENTS_A_PACKET_TIME for port in self.ports)
+        buckets = 1 << max(8, math.ceil(math.log2(reach * happening + 4)))
+        buckets = min(buckets, 1 << 20)
+        return buckets, (buckets - 2) / reach, reach
+
+    def params(self, settings: PacketSettings, *, seed: int, sampling_rate: float) -> Params:
+        """Everything the kernel is told once."""
+        dcqcn = self.dcqcn
+        _, buckets_per_s, reach = self.calendar()
+        counter = dcqcn.byte_counter_bytes
+        return Params(
+            seed=seed,
+            buckets_per_s=buckets_per_s,
+            horizon_s=reach,
+            packet_bytes=self.packet_wire_bytes,
+            overhead_bytes=self.wire_overhead_bytes,
+            ack_bytes=self.ack_wire_bytes,
+            buffer_bytes=float(self.buffer_bytes),
+            pfc=self.pfc,
+            mark_at_enqueue=settings.mark_at == "enqueue",
+            cnps_paced_by_receiver=settings.pace_cnps_at == "receiver",
+            retransmit_s=settings.retransmit_s(pfc=self.pfc),
+            sample_s=settings.queue_sample_s,
+            sampling_rate=sampling_rate,
+            ai_rate=dcqcn.ai_rate_bytes_per_s,
+            hai_rate=dcqcn.hai_rate_bytes_per_s,
+            gain=dcqcn.gain,
+            cnp_interval=dcqcn.cnp_interval_s,
+            alpha_timer=dcqcn.alpha_timer_s,
+            increase_timer=dcqcn.increase_timer_s,
+            byte_counter=math.inf if counter is None else float(counter),
+            fast_recovery_steps=dcqcn.fast_recovery_steps,
+            min_rate=dcqcn.min_rate_bytes_per_s,
+            clamp_target=dcqcn.clamp_target_rate,
+            initial_alpha=dcqcn.initial_alpha,
+        )

@@ -1,0 +1,148 @@
+"""Equal-cost shortest paths over the cables that are up, by flow hash; must import no kernel."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin.errors import ScenarioError
+from twin.packet.plan import FabricPlan
+
+_MASK = 0xFFFFFFFFFFFFFFFF
+_ODD_1, _ODD_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A path there and back as places, its NIC, and what it takes a flow alone on it.
+
+    A flow alone takes ``slowest_s_per_byte`` × its wire bytes + ``store_s_per_byte`` × its last packet +
+    ``back_s``.
+    """
+
+    forward: int
+    back: int
+    nic: int
+    slowest_s_per_byte: float
+    store_s_per_byte: float
+    back_s: float
+
+
+class Routes:
+    """Chooses paths and keeps them as places; a path once used keeps its places for ever."""
+
+    def __init__(self, plan: FabricPlan) -> None:
+        self._plan = plan
+        self._ports = plan.ports
+        self._hosts = frozenset(plan.hosts)
+        self._node = {name: number for number, name in enumerate([*plan.hosts, *plan.switches])}
+        self._leaving: defaultdict[str, list[int]] = defaultdict(list)
+        self._entering: defaultdict[str, list[int]] = defaultdict(list)
+        for index, port in enumerate(plan.ports):
+            self._leaving[port.node].append(index)
+            self._entering[port.peer].append(index)
+        self._down: set[int] = set()
+        self._choices: dict[str, dict[str, tuple[int, ...]]] = {}
+        self._ways: dict[tuple[int, ...], Way] = {}
+        self._places: list[int] = []
+
+    def places(self) -> NDArray[np.int32]:
+        """Every way used so far."""
+        return np.array(self._places or [-1], dtype=np.int32)
+
+    def path(self, src: str, dst: str, key: int) -> tuple[int, ...] | None:
+        """Egress ports from host to host, its NIC first; None while no cable leads there.
+
+        ``key`` is the flow's; the node is mixed in, so that one key does not take the same turn at every tier.
+        """
+        choices = self._choices.get(dst)
+        if choices is None:
+            choices = self._choices[dst] = self._towards(dst)
+        node, path = src, []
+        while node != dst:
+            open_ports = choices.get(node)
+            if not open_ports:
+                return None
+            pick = _mix(key, self._node[node]) % len(open_ports) if len(open_ports) > 1 else 0
+            path.append(open_ports[pick])
+            node = self._ports[open_ports[pick]].peer
+        return tuple(path)
+
+    def way(self, path: tuple[int, ...]) -> Way:
+        """The places of a path; raises ``ScenarioError`` where it crosses no switch."""
+        known = self._ways.get(path)
+        if known is not None:
+            return known
+        if len(path) < 2:
+            raise ScenarioError(
+                "fabric, a path",
+                f"{len(path)} ports",
+                "a flow crosses its NIC and at least one switch port",
+                "correct the topology",
+            )
+        forward = len(self._places)
+        self._places += [*path, -1]
+        back = len(self._places)
+        self._places += [*(self._plan.reverse[port] for port in reversed(path)), -1]
+        s_per_byte = np.array([1.0 / self._ports[port].rate_bytes_per_s for port in path])
+        slowest = float(s_per_byte.max())
+        propagation = sum(self._ports[port].delay_s for port in path)
+        acknowledgement = self._plan.ack_wire_bytes * float(s_per_byte.sum())
+        way = Way(
+            forward, back, path[0], slowest, float(s_per_byte.sum()) - slowest, 2 * propagation + acknowledgement
+        )
+        self._ways[path] = way
+        return way
+
+    def fail(self, ports: set[int]) -> None:
+        """Cables nothing may be routed over."""
+        self._down |= ports
+        self._choices.clear()
+
+    def restore(self, ports: set[int]) -> None:
+        """Cables that are back."""
+        self._down -= ports
+        self._choices.clear()
+
+    def is_open(self, path: tuple[int, ...]) -> bool:
+        """Whether every cable of a path is up."""
+        return self._down.isdisjoint(path)
+
+    def _towards(self, dst: str) -> dict[str, tuple[int, ...]]:
+        """For each node that reaches ``dst``: its egress ports on shortest paths. Hosts do not forward."""
+        hops, queue = {dst: 0}, deque([dst])
+        while queue:
+            node = queue.popleft()
+            if node in self._hosts and node != dst:
+                continue
+            for port in self._entering[node]:
+                before = self._ports[port].node
+                if port not in self._down and before not in hops:
+                    hops[before] = hops[node] + 1
+                    queue.append(before)
+        return {
+            node: tuple(
+                port
+                for port in self._leaving[node]
+                if port not in self._down
+                and hops.get(self._ports[port].peer, far) == far - 1
+                and (self._ports[port].peer == dst or self._ports[port].peer not in self._hosts)
+            )
+            for node, far in hops.items()
+            if node != dst
+        }
+
+
+def flow_key(seed: int, src: int, dst: int, number: int) -> int:
+    """The hash ECMP goes by: a flow's ends and, in the place of its source port, its number."""
+    return _mix(_mix(_mix(seed, src), dst), number)
+
+
+def _mix(value: int, salt: int) -> int:
+    x = (value ^ ((salt + 1) * 0x9E3779B97F4A7C15)) & _MASK
+    x = ((x ^ (x >> 30)) * _ODD_1) & _MASK
+    x = ((x ^ (x >> 27)) * _ODD_2) & _MASK
+    return x ^ (x >> 31)
