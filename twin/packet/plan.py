@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from telemetry.topology import EgressPort
 from twin.dcqcn import DcqcnParams
@@ -21,7 +22,7 @@ from twin.packet.state import Params, Table
 from twin.scenario import Scenario
 
 RESERVE_BYTES = 4096.0  # of each ingress, as _switch has it
-HEADROOM_CABLES = 3.0  # headroom in bytes one cable holds one way, as the reference problems' switches have it
+HEADROOM_PACKETS = 3  # one being sent at either end when the pause is due, and one half arrived
 LEAST_SHARE = 0.1  # a buffer smaller than its own set-asides still shares this much of itself
 EVENTS_A_PACKET_TIME = 1.5  # a port's share of what happens while it sends one packet at full load
 
@@ -144,11 +145,9 @@ class FabricPlan:
         table["shared"] = np.maximum(table["shared"], LEAST_SHARE * self.buffer_bytes)
         return table
 
-    def _headroom(self, rate: np.ndarray, delay: np.ndarray) -> np.ndarray:
-        # What still arrives after a pause is sent: both ways of the cable, and a packet at either end.
-        return np.maximum(
-            HEADROOM_CABLES * rate * delay, 2.0 * rate * delay + 3.0 * self.packet_wire_bytes
-        )
+    def _headroom(self, rate: NDArray[np.float64], delay: NDArray[np.float64]) -> NDArray[np.float64]:
+        # What still arrives after a pause is decided: the cable's round trip, and what was being sent.
+        return 2.0 * rate * delay + HEADROOM_PACKETS * self.packet_wire_bytes
 
     def calendar(self) -> tuple[int, float, float]:
         """Buckets, buckets a second, and how many seconds ahead they reach."""
