@@ -57,9 +57,10 @@ class Clearance:
         if not answer.changes:
             return NOTHING_STAGED
         gain = answer.improvement.score_gain
-        self._state, actions = advance(
-            self._state, Recommended(now_s, answer.watermark, answer.incumbent, gain), self._settings
-        )
+        opinion = answer.second_opinion
+        apart = opinion.disagreement_ratio if opinion is not None and opinion.decided else None
+        ended = Recommended(now_s, answer.watermark, answer.incumbent, gain, apart)
+        self._state, actions = advance(self._state, ended, self._settings)
         issued = next((action.watermark for action in actions if isinstance(action, Issue)), None)
         staged = issued or within_step(answer.incumbent, answer.watermark, self._settings.max_step)
         holds = tuple(action for action in actions if isinstance(action, Hold))

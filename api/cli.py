@@ -66,6 +66,9 @@ def tune(
     weights: Annotated[str, typer.Option(help="balanced, throughput or latency.")] = "balanced",
     seed: Seed = 1,
     workers: Annotated[int | None, typer.Option(min=0, help="Worker processes.", show_default=False)] = None,
+    second_opinion: Annotated[
+        bool, typer.Option(help="Have the packet engine review the few best, and decide on that.")
+    ] = True,
     as_json: Json = False,
 ) -> None:
     """Run one tuning round on recorded reports."""
@@ -80,6 +83,7 @@ def tune(
         weights,
         seed=seed,
         n_workers=workers,
+        second_opinion=second_opinion,
         as_json=as_json,
     )
 
@@ -90,7 +94,7 @@ def whatif(
     watermarks: Annotated[
         Path, typer.Option(help="JSON array of watermarks, or an object with them under results.")
     ],
-    engine: Annotated[str, typer.Option(help="replay or fluid.")] = "replay",
+    engine: Annotated[str, typer.Option(help="replay, fluid or packet.")] = "replay",
     seed: Seed = 1,
     workers: Annotated[int | None, typer.Option(min=0, help="Worker processes.", show_default=False)] = None,
     as_json: Json = False,

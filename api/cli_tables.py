@@ -32,6 +32,14 @@ def _ratio(value: float) -> str:
     return f"{value:.3g}×"
 
 
+_OPINION_FIGURES: Sequence[tuple[Callable[[PredictionDocument], float | None], Callable[[float], str]]] = (
+    (lambda one: one.queue_mean_bytes, bytes_text),
+    (lambda one: one.queue_p99_bytes, bytes_text),
+    (lambda one: one.slowdown["mice"].p99, _ratio),
+    (lambda one: one.slowdown["elephant"].mean, _ratio),
+)
+
+
 def _gbps(value: float) -> str:
     return f"{value:.4g} Gbit/s"
 
@@ -130,6 +138,34 @@ def candidates_table(document: RoundDocument, limit: int) -> Table:
             *_figures(one),
             one.source or one.origin,
             style="bold" if place == "1" else None,
+        )
+    return table
+
+
+def opinion_table(document: RoundDocument) -> Table | None:
+    """The few candidates that both engines ran; None where no second opinion was asked."""
+    opinion = document.second_opinion
+    if opinion is None:
+        return None
+    first, second = document.engine, opinion.engine
+    table = _table(
+        f"Second opinion: {first} / {second} over {duration_text(opinion.window_s)}",
+        *("", "Kmin", "Kmax", "Pmax", "mean queue", "99 % queue", "mice 99 %", "elephants", "score"),
+    )
+    for place, one in enumerate(opinion.candidates):
+        mark = (one.first.kmin_bytes, one.first.kmax_bytes, one.first.pmax)
+        best = mark == (opinion.pick.kmin_bytes, opinion.pick.kmax_bytes, opinion.pick.pmax)
+        table.add_row(
+            "now" if place == 0 else f"{place}",
+            bytes_text(one.first.kmin_bytes),
+            bytes_text(one.first.kmax_bytes),
+            percent_text(one.first.pmax),
+            *(
+                f"{_shown(figure(one.first), text)} / {_shown(figure(one.second), text)}"
+                for figure, text in _OPINION_FIGURES
+            ),
+            _shown(one.second.score, lambda value: f"{value:.3f}"),
+            style="bold" if best else None,
         )
     return table
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from api.cli_output import console, print_json, shown_progress
-from api.cli_tables import candidates_table, comparison_table, flows_table
+from api.cli_tables import candidates_table, comparison_table, flows_table, opinion_table
 from api.offline import (
     Recording,
     parse_watermark,
@@ -36,11 +37,14 @@ def tune(
     *,
     seed: int,
     n_workers: int | None,
+    second_opinion: bool,
     as_json: bool,
 ) -> None:
     """Reads, runs, prints. Reports that had to be left out are told on standard error, never silently."""
     running = parse_watermark(incumbent, "--incumbent")
     search = SearchSettings(weights=weights_named(weights))
+    if not second_opinion:
+        search = replace(search, second_engine=None)
     declared, fabric = read_fabric(topology, read_dcqcn(dcqcn) if dcqcn is not None else None)
     recording = read_recording(reports, declared)
     ask = Ask(fabric=fabric, search=search, base=None, seed=seed, version=ecntwin_version())
@@ -58,7 +62,12 @@ def tune(
         return
     screen = console()
     screen.print(flows_table(recording.state), comparison_table(document), candidates_table(document, 8))
+    opinion = opinion_table(document)
+    if opinion is not None:
+        screen.print(opinion)
     screen.print(document.why)
+    for note in document.notes:
+        screen.print(note)
 
 
 def complain(recording: Recording) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from api.cli_output import console, print_json
+from api.cli_output import console, print_json, shown_progress
 from api.cli_tables import whatif_table
 from api.errors import InputError
 from api.offline import read_json
@@ -32,15 +32,17 @@ def whatif(
     wanted = read_watermarks(watermarks)
     pool = make_workers((os.cpu_count() or 1) if n_workers is None else n_workers)
     try:
-        document = what_if(
-            problem,
-            wanted,
-            engine=engine,
-            seed=seed,
-            weights=weights_named("balanced"),
-            workers=workers_for(len(wanted), pool),
-            version=ecntwin_version(),
-        )
+        with shown_progress(quiet=as_json) as progress:
+            document = what_if(
+                problem,
+                wanted,
+                engine=engine,
+                seed=seed,
+                weights=weights_named("balanced"),
+                workers=workers_for(engine, len(wanted), pool),
+                version=ecntwin_version(),
+                progress=progress,
+            )
     finally:
         pool.close()
     if as_json:

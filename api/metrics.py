@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Mapping
 
@@ -93,6 +94,13 @@ class Metrics:
             ["switch"],
             registry=registry,
         )
+        self.disagreement = Gauge(
+            "ecntwin_engine_disagreement_ratio",
+            "How far the engines of the last round differ in the figure they differ in most, the larger over "
+            "the smaller, less 1; 0 is agreement, NaN a round without a second opinion.",
+            registry=registry,
+        )
+        self.disagreement.set(math.nan)
         self.pushes = Counter(
             "ecntwin_pushes",
             "Approved recommendations taken to the switches, by outcome.",

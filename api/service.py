@@ -261,6 +261,7 @@ def guard_of(settings: Settings) -> GuardSettings:
         cool_down_s=tuning.cool_down_s,
         fresh_for_s=tuning.stale_after_s,
         residual_limit=tuning.residual_limit,
+        disagreement_limit=tuning.disagreement_limit or math.inf,
     )
 
 
@@ -281,6 +282,11 @@ def ask_of(settings: Settings) -> Ask:
             margin=settings.tuning.margin,
             weights=search.policy(),
             bounds=settings.bounds.bounds(),
+            second_engine=search.second_opinion,
+            second_candidates=search.second_opinion_candidates,
+            second_seeds=search.second_opinion_seeds,
+            second_packet_hops=search.second_opinion_packet_hops,
+            second_margin=search.second_opinion_margin,
         ),
         base=None if search.base is None else search.base.watermark(),
         seed=search.seed,

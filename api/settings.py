@@ -163,6 +163,11 @@ class SearchSection(Section):
 
     ``base`` is what the first draws are biased around; None takes the incumbent. At least two workers: a
     round in the service's own process would keep it from answering.
+
+    ``second_opinion`` names the engine that reviews the incumbent and the ``second_opinion_candidates`` best,
+    and on which the round decides; none or false asks nobody. It runs under ``second_opinion_seeds`` seeds,
+    each for as much of the window as ``second_opinion_packet_hops`` allow. Engines that differ by more than
+    ``second_opinion_margin`` (0.25: a quarter) are said to disagree.
     """
 
     candidates: int = Field(default=_SEARCH.candidates, ge=2, le=100_000)
@@ -171,6 +176,20 @@ class SearchSection(Section):
     seed: int = Field(default=1, ge=0)
     weights: str = "balanced"
     base: WatermarkSettings | None = None
+    second_opinion: Literal["packet"] | None = None
+    second_opinion_candidates: int = Field(default=_SEARCH.second_candidates, ge=1, le=1_000)
+    second_opinion_seeds: int = Field(default=_SEARCH.second_seeds, ge=1, le=100)
+    second_opinion_packet_hops: int = Field(default=_SEARCH.second_packet_hops, ge=1)
+    second_opinion_margin: float = Field(default=_SEARCH.second_margin, ge=0)
+
+    @field_validator("second_opinion", mode="before")
+    @classmethod
+    def _on_or_off(cls, given: object) -> object:
+        """Switches as people write them, in YAML and in the environment, beside the engine's name."""
+        word = str(given).lower()
+        if word in ("false", "no", "off", "none", "null", ""):
+            return None
+        return "packet" if word in ("true", "yes", "on") else given
 
     @model_validator(mode="after")
     def _known_weights(self) -> Self:
@@ -187,7 +206,8 @@ class TuningSettings(Section):
 
     ``margin`` is the predicted gain in score over the incumbent below which nothing new is recommended. A
     push waits ``cool_down_s`` after the last, needs the twin's queue within a factor ``residual_limit`` of
-    the measured one, and moves no value by more than the factor ``max_step`` (None: any).
+    the measured one and the engines within ``disagreement_limit`` of each other (1: a factor of two; None:
+    any), and moves no value by more than the factor ``max_step`` (None: any).
     """
 
     enabled: bool = True
@@ -196,6 +216,7 @@ class TuningSettings(Section):
     margin: float = Field(default=_SEARCH.margin, ge=0)
     cool_down_s: float = Field(default=_GUARD.cool_down_s, ge=0)
     residual_limit: float = Field(default=_GUARD.residual_limit, gt=1)
+    disagreement_limit: float | None = Field(default=_GUARD.disagreement_limit, gt=0)
     max_step: float | None = Field(default=None, gt=1)
     keep: int = Field(default=100, ge=1)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -200,6 +201,8 @@ class TuningLoop:
         residual = residual_ratio(answer.incumbent_prediction.queue_mean_bytes, result.measured_queue_bytes)
         if residual is not None:
             metrics.residual.set(residual)
+        opinion = answer.second_opinion
+        metrics.disagreement.set(math.nan if opinion is None else opinion.disagreement_ratio)
         metrics.saw_watermarks("current", self._fleet.running())
         metrics.saw_watermarks("recommended", dict.fromkeys(result.switches, answer.watermark))
         _log.info("round %s in %.1f s: %s", entry.id, wall_s, answer.why)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from api.schemas.predictions import PredictionDocument
 from api.schemas.whatif import WhatIfDocument
@@ -16,12 +16,15 @@ from twin.errors import ParameterError
 from twin.result import Prediction
 from twin.scenario import Scenario
 from twin.score import Weights, score
+from twin.search import Progress
 from twin.search_problem import persistent_share
 from twin.watermark import Watermark
 from twin.workers import InProcessWorkers, Task, Workers, shipped
 
-# An engine runs this many side by side; fewer than two such batches are not worth starting processes for.
+# Engines that run this many side by side: fewer than two such batches are not worth starting processes for.
 SIDE_BY_SIDE = 8
+ONE_BY_ONE = frozenset({"packet"})  # engines whose every run is long
+STAGE = "watermarks"
 
 
 def what_if(
@@ -33,8 +36,12 @@ def what_if(
     weights: Weights,
     workers: Workers,
     version: str,
+    progress: Callable[[Progress], None] | None = None,
 ) -> WhatIfDocument:
-    """Predictions in the order given, scored against each other. Raises ``TwinError``."""
+    """Predictions in the order given, scored against each other. Raises ``TwinError``.
+
+    ``progress`` is called in this thread after every batch of watermarks; what it raises ends the work.
+    """
     if engine not in ENGINE_NAMES:
         raise ParameterError(
             "engine", repr(engine), f"known engines are {', '.join(ENGINE_NAMES)}", "name one"
@@ -44,7 +51,7 @@ def what_if(
             "watermarks", "none", "at least one watermark is predicted", "give (Kmin, Kmax, Pmax)"
         )
     began_s = time.perf_counter()
-    predictions = _predict(scenario, watermarks, engine, seed, workers)
+    predictions = _predict(scenario, watermarks, engine, seed, workers, progress)
     wall_s = time.perf_counter() - began_s
     scores = score(predictions, weights, scenario.pfc, persistent_share=persistent_share(scenario)).score
     return WhatIfDocument(
@@ -61,18 +68,34 @@ def what_if(
 
 
 def _predict(
-    scenario: Scenario, watermarks: Sequence[Watermark], engine: str, seed: int, workers: Workers
+    scenario: Scenario,
+    watermarks: Sequence[Watermark],
+    engine: str,
+    seed: int,
+    workers: Workers,
+    progress: Callable[[Progress], None] | None,
 ) -> list[Prediction]:
     batches = math.ceil(len(watermarks) / SIDE_BY_SIDE)
-    size = SIDE_BY_SIDE * math.ceil(batches / max(workers.n_workers, 1))
+    size = 1 if engine in ONE_BY_ONE else SIDE_BY_SIDE * math.ceil(batches / max(workers.n_workers, 1))
     chunks = [tuple(watermarks[first : first + size]) for first in range(0, len(watermarks), size)]
     found: dict[int, list[Prediction]] = {}
+
+    def told() -> None:
+        if progress is not None:
+            progress(Progress(STAGE, sum(map(len, found.values())), len(watermarks)))
+
+    def done(number: int, predictions: list[Prediction]) -> None:
+        found[number] = predictions
+        told()
+
+    told()
     with shipped([scenario]) as (file,):
         tasks = [Task(file, engine, scenario.duration_s, chunk, seed) for chunk in chunks]
-        workers.run(tasks, found.__setitem__)
+        workers.run(tasks, done)
     return [prediction for number in range(len(chunks)) for prediction in found[number]]
 
 
-def workers_for(n_watermarks: int, workers: Workers) -> Workers:
+def workers_for(engine: str, n_watermarks: int, workers: Workers) -> Workers:
     """``workers``, or none where there is too little to share out."""
-    return workers if n_watermarks > SIDE_BY_SIDE else InProcessWorkers()
+    enough = 1 if engine in ONE_BY_ONE else SIDE_BY_SIDE
+    return workers if n_watermarks > enough else InProcessWorkers()

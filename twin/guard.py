@@ -3,8 +3,9 @@
 No clock (events carry their time), no I/O. Must import no engine, no scenario and nothing of telemetry.
 
 A recommendation passes when its predicted gain exceeds the margin, telemetry is fresh, the last change has
-had time to show, and the twin agreed with the last measurement. What passes is kept inside the bounds and
-within one step of the incumbent. Everything else is held, each hold naming its reason.
+had time to show, the twin agreed with the last measurement, and its engines agree with each other. What
+passes is kept inside the bounds and within one step of the incumbent. Everything else is held, each hold
+naming its reason.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from twin.errors import ParameterError
-from twin.units import bytes_text, duration_text
+from twin.units import bytes_text, duration_text, percent_text
 from twin.watermark import Watermark, WatermarkBounds
 
 RESIDUAL_OFFSET_BYTES = 1_000.0  # as in the score: below a packet or so, factors mean nothing
@@ -24,7 +25,8 @@ RESIDUAL_OFFSET_BYTES = 1_000.0  # as in the score: below a packet or so, factor
 class GuardSettings:
     """Limits. ``max_step`` is the largest factor by which one change may move Kmin, Kmax or Pmax.
 
-    ``residual_limit`` is the largest ratio, either way, between the measured queue and the predicted one.
+    ``residual_limit`` is the largest ratio, either way, between the measured queue and the predicted one;
+    ``disagreement_limit`` the largest disagreement of two engines (0.5: a factor of 1.5), inf for any.
     Raises ``ParameterError`` for a limit outside its meaning.
     """
 
@@ -34,12 +36,20 @@ class GuardSettings:
     cool_down_s: float = 30.0
     fresh_for_s: float = 5.0
     residual_limit: float = 1.5
+    disagreement_limit: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("margin", "cool_down_s", "fresh_for_s"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
                 raise ParameterError(f"guard {name}", str(value), "it is 0 or more", "give 0 or more")
+        if not self.disagreement_limit > 0:
+            raise ParameterError(
+                "guard disagreement_limit",
+                str(self.disagreement_limit),
+                "a limit is above 0",
+                "give such as 1, a factor of two",
+            )
         for name in ("max_step", "residual_limit"):
             value = getattr(self, name)
             if not value > 1:
@@ -91,12 +101,16 @@ class WatermarkChanged:
 
 @dataclass(frozen=True, slots=True)
 class Recommended:
-    """A round ended with this watermark against this incumbent; ``score_gain`` is the twin's."""
+    """A round ended with this watermark against this incumbent; ``score_gain`` is the twin's.
+
+    ``disagreement`` is how far its two engines differ, None where only one was asked.
+    """
 
     at_s: float
     watermark: Watermark
     incumbent: Watermark
     score_gain: float
+    disagreement: float | None = None
 
 
 Event = TelemetryArrived | QueuePredicted | QueueMeasured | WatermarkChanged | Recommended
@@ -110,6 +124,7 @@ class HoldReason(Enum):
     TELEMETRY_STALE = "telemetry_stale"
     COOLING_DOWN = "cooling_down"
     TWIN_OUT_OF_STEP = "twin_out_of_step"
+    ENGINES_DISAGREE = "engines_disagree"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +237,14 @@ def _holds(state: GuardState, event: Recommended, settings: GuardSettings) -> tu
                 HoldReason.TWIN_OUT_OF_STEP,
                 f"Held: the measured queue is {state.residual:.2f} times the predicted one, "
                 f"outside 1/{settings.residual_limit:g} to {settings.residual_limit:g}.",
+            )
+        )
+    if event.disagreement is not None and not event.disagreement <= settings.disagreement_limit:
+        holds.append(
+            Hold(
+                HoldReason.ENGINES_DISAGREE,
+                f"Held: the twin's engines disagree by {percent_text(event.disagreement)}, "
+                f"beyond the limit of {percent_text(settings.disagreement_limit)}.",
             )
         )
     return tuple(holds)

@@ -82,7 +82,7 @@ class SearchSettings:
     second_engine: str | None = None
     second_candidates: int = 4
     second_seeds: int = 1
-    second_packet_hops: float = 20e6
+    second_packet_hops: int = 20_000_000
     second_margin: float = 0.25
 
     def __post_init__(self) -> None:

@@ -146,6 +146,10 @@ function showRecommendation(document) {
         element("dd", { class: "old" }, before === after ? "as now" : `now ${before}`))),
   );
   find("why").textContent = document.why;
+  const opinion = document.second_opinion;
+  find("second-opinion").hidden = !opinion;
+  find("second-opinion").className = opinion?.disagrees ? "notice" : "quiet";
+  find("second-opinion").textContent = opinion ? `Second opinion: ${opinion.sentence}` : "";
   find("holds").hidden = document.holds.length === 0 || document.status !== "pending";
   find("holds").textContent = document.holds.join(" ");
   find("origin").textContent =

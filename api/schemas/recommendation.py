@@ -9,7 +9,13 @@ from pydantic import Field
 from api.schemas.base import Document, Figure
 from api.schemas.predictions import PredictionDocument, WatermarkDocument, prediction_fields
 from twin.guard import RESIDUAL_OFFSET_BYTES
-from twin.recommendation import PartRecommendation, Recommendation, ScoredCandidate
+from twin.recommendation import (
+    Compared,
+    PartRecommendation,
+    Recommendation,
+    ScoredCandidate,
+    SecondOpinion,
+)
 from twin.result import Prediction
 
 Decision = Literal["pending", "kept", "approved", "rejected", "superseded"]
@@ -19,7 +25,8 @@ class CandidateDocument(PredictionDocument):
     """One watermark that was tried.
 
     Figures are those of the longest window it ran (``window_s``); ``raw`` terms, the normalised ``terms`` and
-    ``score`` are on the scale of the full window, so that they compare across candidates.
+    ``score`` are on the scale of the full window, and of the second engine where there is a second opinion,
+    so that they compare across candidates.
     """
 
     origin: str
@@ -80,6 +87,65 @@ class PartDocument(Document):
         )
 
 
+class ComparedDocument(Document):
+    """One watermark as either engine predicts it on the same window; scores are the ones decided on."""
+
+    first: PredictionDocument
+    second: PredictionDocument
+
+    @classmethod
+    def of(cls, compared: Compared) -> Self:
+        """The document of a comparison."""
+        first, second = (
+            PredictionDocument.predicted(one, compared.score) for one in (compared.first, compared.second)
+        )
+        return cls(first=first, second=second)
+
+
+class SecondOpinionDocument(Document):
+    """What another engine said of the incumbent (first) and the few best candidates.
+
+    ``pick`` is the best after both engines, ``first_pick`` the best by the first alone. ``decided`` is false
+    where the second could not run the incumbent. ``disagreement`` is per figure the median over the
+    candidates of the engines' ratio, the larger over the smaller, less 1; ``disagreement_ratio`` its largest.
+    """
+
+    engine: str
+    seeds: int
+    window_s: float
+    cut: bool
+    decided: bool
+    first_pick: WatermarkDocument
+    pick: WatermarkDocument
+    changed_pick: bool
+    disagreement_ratio: Figure
+    disagreement: dict[str, Figure]
+    margin: float
+    disagrees: bool
+    sentence: str
+    candidates: list[ComparedDocument]
+
+    @classmethod
+    def of(cls, opinion: SecondOpinion, *, candidates: bool) -> Self:
+        """The document of an opinion; ``candidates`` False leaves the list of them empty."""
+        return cls(
+            engine=opinion.engine,
+            seeds=opinion.n_seeds,
+            window_s=opinion.window_s,
+            cut=opinion.cut,
+            decided=opinion.decided,
+            first_pick=WatermarkDocument.of(opinion.first_pick),
+            pick=WatermarkDocument.of(opinion.pick),
+            changed_pick=opinion.changed_pick,
+            disagreement_ratio=opinion.disagreement_ratio,
+            disagreement=dict(opinion.disagreement),
+            margin=opinion.margin,
+            disagrees=opinion.disagrees,
+            sentence=opinion.sentence,
+            candidates=[ComparedDocument.of(one) for one in opinion.candidates] if candidates else [],
+        )
+
+
 class MeasuredDocument(Document):
     """What telemetry measured in the same window, and how far the twin is from it (0: in step)."""
 
@@ -107,6 +173,7 @@ class RoundDocument(Document):
     candidate_count: int
     candidates: list[CandidateDocument]
     parts: list[PartDocument]
+    second_opinion: SecondOpinionDocument | None
     engine: str
     seed: int
     version: str
@@ -185,6 +252,9 @@ def round_fields(
         if candidates
         else [],
         "parts": [PartDocument.of(part) for part in answer.parts],
+        "second_opinion": None
+        if answer.second_opinion is None
+        else SecondOpinionDocument.of(answer.second_opinion, candidates=candidates),
         "engine": answer.engine,
         "seed": answer.seed,
         "version": answer.version,

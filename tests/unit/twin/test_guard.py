@@ -67,6 +67,8 @@ def test_a_good_recommendation_on_fresh_telemetry_is_issued() -> None:
         (GuardState(100.0, changed_at_s=80.0), recommended(), HoldReason.COOLING_DOWN),
         (GuardState(100.0, residual=1.6), recommended(), HoldReason.TWIN_OUT_OF_STEP),
         (GuardState(100.0, residual=0.6), recommended(), HoldReason.TWIN_OUT_OF_STEP),
+        (FRESH, recommended(disagreement=1.01), HoldReason.ENGINES_DISAGREE),
+        (FRESH, recommended(disagreement=math.nan), HoldReason.ENGINES_DISAGREE),
     ],
 )
 def test_each_reason_to_hold(state: GuardState, event: Recommended, reason: HoldReason) -> None:
@@ -75,13 +77,19 @@ def test_each_reason_to_hold(state: GuardState, event: Recommended, reason: Hold
 
 def test_every_reason_that_applies_is_given_in_a_sentence() -> None:
     state = GuardState(telemetry_at_s=1.0, changed_at_s=90.0, residual=3.0)
-    _, actions = advance(state, recommended(score_gain=0.01), SETTINGS)
+    _, actions = advance(state, recommended(score_gain=0.01, disagreement=1.5), SETTINGS)
     assert [action.sentence for action in actions if isinstance(action, Hold)] == [
         "Held: a gain of 0.010 does not exceed the margin of 0.05.",
         "Held: the last report is 100 s old, above 5 s.",
         "Held: the last change cools down for another 19 s.",
         "Held: the measured queue is 3.00 times the predicted one, outside 1/1.5 to 1.5.",
+        "Held: the twin's engines disagree by 150 %, beyond the limit of 100 %.",
     ]
+
+
+def test_engines_within_the_limit_pass_and_any_do_without_one() -> None:
+    assert reasons(FRESH, recommended(disagreement=1.0)) == []
+    assert reasons(FRESH, recommended(disagreement=9.0), GuardSettings(disagreement_limit=math.inf)) == []
 
 
 def test_the_cool_down_ends() -> None:
@@ -170,7 +178,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     QUEUES.map(QueuePredicted),
     QUEUES.map(QueueMeasured),
     TIMES.map(WatermarkChanged),
-    st.builds(Recommended, TIMES, WATERMARKS, WATERMARKS, st.floats(-3, 3)),
+    st.builds(Recommended, TIMES, WATERMARKS, WATERMARKS, st.floats(-3, 3), st.none() | st.floats(0, 3)),
 )
 
 
@@ -197,10 +205,18 @@ def test_no_sequence_of_events_issues_what_it_must_not(events: list[Event]) -> N
         assert event.at_s - before.telemetry_at_s <= SETTINGS.fresh_for_s
         assert before.changed_at_s is None or event.at_s - before.changed_at_s >= SETTINGS.cool_down_s
         assert before.residual is None or 1 / 1.5 <= before.residual <= 1.5
+        assert event.disagreement is None or event.disagreement <= SETTINGS.disagreement_limit
 
 
 @pytest.mark.parametrize(
-    "bad", [{"max_step": 1.0}, {"margin": -1.0}, {"residual_limit": math.nan}, {"cool_down_s": math.inf}]
+    "bad",
+    [
+        {"max_step": 1.0},
+        {"margin": -1.0},
+        {"residual_limit": math.nan},
+        {"cool_down_s": math.inf},
+        {"disagreement_limit": 0.0},
+    ],
 )
 def test_limits_outside_their_meaning_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(ParameterError, match="guard "):
