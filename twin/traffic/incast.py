@@ -33,6 +33,13 @@ class Incast:
         check_above_zero("incast each_bytes", self.each_bytes)
         check_above_zero("incast period_s", self.period_s)
         check_not_negative("incast jitter_s", self.jitter_s)
+        if self.jitter_s > self.period_s:
+            raise ParameterError(
+                "incast jitter_s",
+                str(self.jitter_s),
+                f"a burst is over before the next, in period_s ({self.period_s})",
+                "lower it",
+            )
         if self.receiver is not None:
             check_count("incast receiver", self.receiver, least=0)
 
