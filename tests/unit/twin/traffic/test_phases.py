@@ -38,6 +38,11 @@ def test_flows_of_a_phase_start_within_it() -> None:
         assert end - 1.1e-3 < max(starts) <= end
 
 
+def test_a_phase_that_begins_after_the_end_sends_nothing() -> None:
+    phases = Phases((Phase(0.0, SMALL, 0.01), Phase(0.02, SMALLER)))
+    assert {size for _, _, size, _ in flows_of(phases.traffic(HOSTS, duration_s=0.02, seed=3))} == {1111}
+
+
 def test_a_phase_added_behind_leaves_the_others_as_they_were() -> None:
     first, second = Phase(0.0, SMALL, 0.01), Phase(0.0, BURSTS, 0.01)
     before = flows_of(Phases((first, second)).traffic(HOSTS, duration_s=0.03, seed=3))
