@@ -55,6 +55,96 @@ def demo(
 
 
 @app.command()
+def lab(
+    leaves: Annotated[int, typer.Option(help="Leaf switches.")] = 2,
+    spines: Annotated[int, typer.Option(help="Spine switches.")] = 2,
+    hosts: Annotated[int, typer.Option(help="Hosts on each leaf.")] = 8,
+    rate_gbps: Annotated[float, typer.Option(help="Rate of hosts' cables.")] = 100.0,
+    uplink_gbps: Annotated[
+        float | None, typer.Option(help="Rate of cables to spines; as the hosts'.", show_default=False)
+    ] = None,
+    delay_us: Annotated[float, typer.Option(help="Delay of every cable.")] = 1.0,
+    topology: Annotated[
+        Path | None, typer.Option(help="Topology file, in place of those numbers.", show_default=False)
+    ] = None,
+    scenario: Annotated[
+        Path | None, typer.Option(help="Scenario file: its fabric and its flows.", show_default=False)
+    ] = None,
+    traffic: Annotated[
+        str | None, typer.Option(help="Patterns, such as websearch:0.5.", show_default=False)
+    ] = None,
+    duration: Annotated[
+        str | None, typer.Option(help="Simulated time, such as 200ms.", show_default=False)
+    ] = None,
+    seed: Seed = 1,
+    sampling_rate: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of packets reported.")
+    ] = 0.015625,
+    watermark: Annotated[str, typer.Option(help="What switches start with: KMIN,KMAX,PMAX.")] = (
+        "400000,1600000,0.2"
+    ),
+    dcqcn: Annotated[
+        str | None, typer.Option(help="Preset (paper, vendor) or JSON file.", show_default=False)
+    ] = None,
+    buffer_bytes: Annotated[
+        float | None, typer.Option("--buffer", help="Bytes a switch shares.", show_default=False)
+    ] = None,
+    pfc: Annotated[bool | None, typer.Option("--pfc/--no-pfc", help="On, unless the scenario says.")] = None,
+    post_to: Annotated[
+        str | None, typer.Option(help="URL of the service that takes the reports.", show_default=False)
+    ] = None,
+    compressed: Annotated[bool, typer.Option("--gzip", help="Compress the reports.")] = False,
+    listen: Annotated[str, typer.Option(help="Where to be controlled; port 0 takes a free one.")] = (
+        "127.0.0.1:9000"
+    ),
+    step: Annotated[bool, typer.Option("--step", help="Advance only when told to (POST /advance).")] = False,
+    pace: Annotated[
+        float | None, typer.Option(help="Simulated seconds a second; unlimited.", show_default=False)
+    ] = None,
+    epoch_ns: Annotated[
+        int | None, typer.Option(min=0, help="What time 0 is reported as.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a packet-level fabric under traffic: reports out, watermarks in."""
+    from api.cli_lab import LabRun
+    from api.cli_lab import lab as run
+    from api.lab.setup import LabOptions, LeafSpine, duration_of
+    from api.offline import parse_watermark
+
+    numbers = LeafSpine(
+        leaves=leaves,
+        spines=spines,
+        hosts=hosts,
+        rate_gbps=rate_gbps,
+        uplink_gbps=uplink_gbps,
+        delay_us=delay_us,
+    )
+    options = LabOptions(
+        leaf_spine=numbers,
+        topology=topology,
+        scenario=scenario,
+        traffic=traffic,
+        duration_s=None if duration is None else duration_of(duration),
+        seed=seed,
+        dcqcn=dcqcn,
+        buffer_bytes=buffer_bytes,
+        pfc=pfc,
+    )
+    how = LabRun(
+        watermark=parse_watermark(watermark, "--watermark"),
+        sampling_rate=sampling_rate,
+        listen=listen,
+        post_to=post_to,
+        compressed=compressed,
+        stepwise=step,
+        pace=pace,
+        epoch_ns=epoch_ns,
+    )
+    run(options, how, as_json=as_json)
+
+
+@app.command()
 def tune(
     reports: Annotated[Path, typer.Option(help="INT reports: JSON array or NDJSON, gzip allowed.")],
     topology: Annotated[Path, typer.Option(help="Topology file, or a scenario file.")],

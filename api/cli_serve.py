@@ -12,6 +12,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from api.app import create_app
+from api.logs import configure_logging
 from api.security import check_host
 from api.service import load_topology
 from api.settings import Settings
@@ -27,7 +28,7 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
     check_host(settings.server.host, settings.security)
     load_topology(settings.fabric.topology)
     AdapterRegistry.with_installed(lab_url=settings.push.lab_url).factory(settings.push.adapter)
-    _configure_logging(settings)
+    configure_logging(settings.log.level)
     if not settings.security.tokens:
         _log.warning("no token is configured: anyone on this machine may call, and only this machine")
     # uvicorn raises the signal again once it has stopped: to whoever asked, that is a service that is done.
@@ -65,12 +66,3 @@ class _Server(uvicorn.Server):
 
 def _done(number: int, frame: FrameType | None) -> None:
     raise typer.Exit(0)
-
-
-def _configure_logging(settings: Settings) -> None:
-    logging.basicConfig(
-        level=settings.log.level.upper(),
-        format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
-        force=True,
-    )
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of every request

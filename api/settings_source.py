@@ -17,6 +17,7 @@ from api.settings import ENV_DELIMITER, ENV_PREFIX, Settings
 from api.validation import mistake
 
 CONFIG_VARIABLE = f"{ENV_PREFIX}CONFIG"  # names the file itself, so it is not a setting
+TOKEN_VARIABLE = f"{ENV_PREFIX}TOKEN"  # what commands that call a service send
 
 
 def load_settings(path: Path | None = None, *, environment: Mapping[str, str] | None = None) -> Settings:
@@ -65,7 +66,7 @@ def _check_environment(environment: Mapping[str, str]) -> None:
     known = {name.upper() for name in Settings.model_fields}
     for variable in sorted(environment):
         upper = variable.upper()
-        if not upper.startswith(ENV_PREFIX) or upper == CONFIG_VARIABLE:
+        if not upper.startswith(ENV_PREFIX) or upper in (CONFIG_VARIABLE, TOKEN_VARIABLE):
             continue
         section = upper.removeprefix(ENV_PREFIX).split(ENV_DELIMITER)[0]
         if section not in known:

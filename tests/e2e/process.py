@@ -1,13 +1,14 @@
-"""A real ``ecntwin serve`` process and what a test may ask of it."""
+"""Real ``ecntwin serve`` and ``ecntwin lab`` processes and what a test may ask of them."""
 
 from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,6 +51,14 @@ class Served:
         self.process.stderr.close()
         return code
 
+    def kill(self) -> None:
+        """Ends it as a power failure would."""
+        self.process.kill()
+        self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
     def workers(self) -> set[int]:
         """Process ids of its live worker processes (Linux)."""
         found = set()
@@ -67,11 +76,32 @@ class Served:
 @contextmanager
 def serving(*arguments: str, **settings: str) -> Iterator[Served]:
     """Starts a service on a free port of loopback, and stops it."""
+    with _started(["serve", "--port", "0", *arguments], settings) as served:
+        yield served
+
+
+@contextmanager
+def lab_at(port: int, *arguments: str, **settings: str) -> Iterator[Served]:
+    """Starts a lab that is controlled at that port of loopback, and stops it if it still runs."""
+    with _started(["lab", "--listen", f"127.0.0.1:{port}", *arguments], settings) as served:
+        yield served
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listened on a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def _started(command: Sequence[str], settings: Mapping[str, str]) -> Iterator[Served]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ECNTWIN_")}
     process = subprocess.Popen(
-        [sys.executable, "-m", "api", "serve", "--port", "0", *arguments],
+        [sys.executable, "-m", "api", *command],
         cwd=REPOSITORY,
-        env=environment | settings,
+        env=environment | dict(settings),
         stderr=subprocess.PIPE,
         text=True,
     )

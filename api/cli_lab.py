@@ -1,0 +1,171 @@
+"""``ecntwin lab``: a packet-level fabric under traffic in this process, until its time is up or it is told."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from dataclasses import dataclass
+from types import FrameType
+from urllib.parse import urlsplit
+
+import typer
+import uvicorn
+from fastapi import FastAPI
+
+from api.cli_output import console, print_json
+from api.errors import InputError
+from api.lab.control import Lab, control_app
+from api.lab.poster import Poster
+from api.lab.reports import EPOCH_NS, ReportWriter
+from api.lab.runner import Runner
+from api.lab.setup import LabOptions, lab_parts
+from api.logs import configure_logging
+from api.schemas.lab import LabDocument
+from api.security import is_loopback
+from api.settings_source import TOKEN_VARIABLE
+from twin.packet.fabric import Fabric
+from twin.units import bytes_text, duration_text
+from twin.watermark import Watermark
+
+GRACE_S = 2
+
+_log = logging.getLogger("ecntwin.lab")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabRun:
+    """How the lab runs: where it listens, where its reports go, how its time passes."""
+
+    watermark: Watermark
+    sampling_rate: float
+    listen: str
+    post_to: str | None
+    compressed: bool
+    stepwise: bool
+    pace: float | None
+    epoch_ns: int | None
+
+
+def lab(options: LabOptions, run: LabRun, *, as_json: bool) -> None:
+    """Runs until the simulated time is over (exit 0), a signal (exit 0), or the service refuses (exit 1)."""
+    host, port = listen_address(run.listen)
+    if run.pace is not None and not run.pace > 0:
+        raise InputError("--pace", str(run.pace), "simulated seconds a second are above 0", "raise it")
+    if run.stepwise and run.pace is not None:
+        raise InputError("--pace", "it beside --step", "a step takes as long as it takes", "drop one of them")
+    configure_logging("info")
+    made = made_lab(options, run)
+    app = control_app(made, loopback=is_loopback(host))
+    if not is_loopback(host):
+        _log.warning("whoever reaches %s may set this lab: it knows no tokens", run.listen)
+    server = _Server(app, made, host, port)
+    made.runner.on_end(server.end)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _done)
+    try:
+        server.run()
+    finally:
+        if made.runner.failure is not None:
+            raise made.runner.failure
+        _show(made.document(), as_json=as_json)
+
+
+def made_lab(options: LabOptions, run: LabRun) -> Lab:
+    """The lab, not started yet."""
+    parts = lab_parts(options)
+    fabric = Fabric(parts.plan, watermark=run.watermark, seed=options.seed, sampling_rate=run.sampling_rate)
+    epoch_ns = run.epoch_ns
+    if epoch_ns is None:
+        # One that runs by itself is never reported earlier than the one that ran before it.
+        epoch_ns = EPOCH_NS if run.stepwise else time.time_ns()
+    poster = None
+    if run.post_to is not None:
+        poster = Poster(
+            checked_url(run.post_to), token=os.environ.get(TOKEN_VARIABLE), compressed=run.compressed
+        )
+    runner = Runner(
+        fabric,
+        parts.plan.switch_ports,
+        parts.feed,
+        writer=ReportWriter(parts.plan, parts.addresses, sampling_rate=run.sampling_rate, epoch_ns=epoch_ns),
+        poster=poster,
+        duration_s=parts.duration_s,
+        stepwise=run.stepwise,
+        pace=run.pace,
+    )
+    return Lab(parts.plan, runner, poster, options.seed)
+
+
+def listen_address(text: str) -> tuple[str, int]:
+    """``HOST:PORT``; raises ``InputError``."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65_535:
+        raise InputError(
+            "--listen", repr(text), "it is HOST:PORT, port 0 taking a free one", "give such as 127.0.0.1:9000"
+        )
+    return host.strip("[]"), int(port)
+
+
+def checked_url(text: str) -> str:
+    """The URL of a service; raises ``InputError``."""
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise InputError(
+            "--post-to", repr(text), "it is the http URL of a service", "give such as http://127.0.0.1:8080"
+        )
+    return text
+
+
+class _Server(uvicorn.Server):
+    """Stops with the fabric, and the fabric with it."""
+
+    def __init__(self, app: FastAPI, made: Lab, host: str, port: int) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=host,
+                port=port,
+                access_log=False,
+                log_config=None,
+                server_header=False,
+                timeout_graceful_shutdown=GRACE_S,
+            )
+        )
+        self._lab = made
+
+    def end(self) -> None:
+        """From any thread."""
+        self.should_exit = True
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Whoever waits for an advance is told before connections are waited for."""
+        self._lab.runner.stop_soon()
+        super().handle_exit(sig, frame)
+
+
+def _done(number: int, frame: FrameType | None) -> None:
+    raise typer.Exit(0)
+
+
+def _show(document: LabDocument, *, as_json: bool) -> None:
+    if as_json:
+        print_json(document)
+        return
+    reports, lately = document.reports, document.lately
+    screen = console()
+    screen.print(
+        f"{duration_text(document.now_s)} of {duration_text(document.duration_s)} simulated: "
+        f"{document.flows_completed} of {document.flows_offered} flows completed, "
+        f"{reports.made} reports, {reports.posted} of them posted."
+    )
+    if lately is not None:
+        screen.print(
+            f"Lately: mean queue {bytes_text(lately.queue_mean_bytes)}, "
+            f"p99 {bytes_text(lately.queue_p99_bytes)}, {lately.pauses} PFC pauses."
+        )

@@ -1,0 +1,173 @@
+"""Posts bodies of reports to a service, one after the other, in a thread of its own; must not know a fabric.
+
+A service that is away is tried again, with growing pauses, for as long as it takes: nothing is dropped, and
+who offers bodies waits for room. One that refuses for good ends the posting.
+"""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+
+import httpx
+import msgspec
+
+from api.errors import ApiError
+from api.lab.reports import Body
+
+PATH = "/v1/telemetry/int"
+ROOM_BODIES = 4
+TIMEOUT_S = 30.0
+FIRST_PAUSE_S = 0.05
+LONGEST_PAUSE_S = 2.0
+
+_PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+
+_log = logging.getLogger("ecntwin.lab")
+
+
+class PostError(ApiError):
+    """The service refuses the reports for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """Counts so far. ``waits_for`` says why the reports cannot be posted right now, if they cannot."""
+
+    posted: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    retries: int = 0
+    waits_for: str | None = None
+
+
+class _Answer(msgspec.Struct):
+    accepted: int
+    rejected: int
+
+
+class Poster:
+    """Posts to the service at ``url``. ``start`` and ``stop`` once each."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        compressed: bool = False,
+        transport: httpx.BaseTransport | None = None,
+        first_pause_s: float = FIRST_PAUSE_S,
+    ) -> None:
+        headers = {"Content-Type": "application/x-ndjson"}
+        if compressed:
+            headers["Content-Encoding"] = "gzip"
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        self._url = url.rstrip("/")
+        self._compressed = compressed
+        self._client = httpx.Client(headers=headers, timeout=TIMEOUT_S, transport=transport, trust_env=False)
+        self._told: Callable[[], None] = lambda: None
+        self._first_pause_s = first_pause_s
+        self._bodies: deque[Body] = deque()
+        self._changed = threading.Condition()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ecntwin-poster", daemon=True)
+        self.counts = Posted()
+        self.failure: Exception | None = None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another body may be offered."""
+        return len(self._bodies) < ROOM_BODIES
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything offered has been posted."""
+        return not self._bodies
+
+    def on_room(self, told: Callable[[], None]) -> None:
+        """Have ``told`` called, from the poster's thread, after each body, and where posting ends."""
+        self._told = told
+
+    def offer(self, body: Body) -> None:
+        """Puts a body behind the others; there should be room for it."""
+        with self._changed:
+            self._bodies.append(body)
+            self._changed.notify_all()
+
+    def start(self) -> None:
+        """Begins to post."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends at once; what has not been posted is left."""
+        self._stopping.set()
+        with self._changed:
+            self._changed.notify_all()
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._client.close()
+
+    def _run(self) -> None:
+        try:
+            while (body := self._next()) is not None:
+                self._post(body)
+                with self._changed:
+                    self._bodies.popleft()
+                self._told()
+        except Exception as error:
+            self.failure = error
+            self._told()
+
+    def _next(self) -> Body | None:
+        with self._changed:
+            self._changed.wait_for(lambda: bool(self._bodies) or self._stopping.is_set())
+            return None if self._stopping.is_set() else self._bodies[0]
+
+    def _post(self, body: Body) -> None:
+        content = gzip.compress(body.content, 1) if self._compressed else body.content
+        pause_s = self._first_pause_s
+        while not self._stopping.is_set():
+            reason = self._tried(content, body.reports)
+            if reason is None:
+                return
+            if self.counts.waits_for is None:
+                _log.warning("reports wait: %s", reason)
+            self.counts = replace(self.counts, retries=self.counts.retries + 1, waits_for=reason)
+            self._stopping.wait(pause_s)
+            pause_s = min(2.0 * pause_s, LONGEST_PAUSE_S)
+
+    def _tried(self, content: bytes, reports: int) -> str | None:
+        """Why it should be tried again; None once it was taken."""
+        try:
+            answer = self._client.post(self._url + PATH, content=content)
+        except httpx.HTTPError as error:
+            return f"the service at {self._url} does not answer ({str(error) or type(error).__name__})"
+        if answer.is_server_error or answer.status_code in _PASSING:
+            return f"the service at {self._url} answers {answer.status_code}"
+        try:
+            taken = msgspec.json.decode(answer.content, type=_Answer) if answer.is_success else None
+        except ValueError:
+            taken = None
+        if taken is None:
+            raise PostError(
+                f"service at {self._url}",
+                f"{answer.status_code} to POST {PATH}: {' '.join(answer.text[:300].split()) or 'no text'}",
+                "it takes INT reports from whoever holds the scope telemetry",
+                "correct --post-to, or the token",
+            )
+        if self.counts.waits_for is not None:
+            _log.warning("reports are taken again")
+        self.counts = replace(
+            self.counts,
+            posted=self.counts.posted + reports,
+            accepted=self.counts.accepted + taken.accepted,
+            rejected=self.counts.rejected + taken.rejected,
+            waits_for=None,
+        )
+        return None

@@ -1,0 +1,138 @@
+"""Sampled packets as INT reports in the product's own format (``docs/int-report.md``); must not send them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise, repeat
+
+import msgspec
+import numpy as np
+from msgspec import Raw, Struct
+
+from twin.packet.happenings import Samples
+from twin.packet.plan import FabricPlan
+
+EPOCH_NS = 1_767_225_600_000_000_000  # 2026-01-01: what simulated time 0 is reported as
+DATA_QUEUE = 3
+REPORTS_A_BODY = 5_000
+
+_ROCE_PORT = 4791  # UDP destination port of RoCEv2 (InfiniBand Architecture Specification, annex A17)
+_UDP = 17
+_FIRST_SOURCE_PORT = 1_024
+_SOURCE_PORTS = 65_536 - _FIRST_SOURCE_PORT
+
+
+class _Hop(Struct, gc=False):
+    switch: str
+    ingress_port: str
+    egress_port: str
+    queue: int
+    queue_bytes: int
+    ingress_ts_ns: int
+    egress_ts_ns: int
+    ecn_marked: bool
+
+
+class _Flow(Struct, gc=False):
+    src: str
+    dst: str
+    sport: int
+    dport: int
+    protocol: int
+
+
+class _Report(Struct, gc=False):
+    ts_ns: int
+    flow: Raw
+    packet_bytes: int
+    sampling_rate: float
+    hops: list[_Hop]
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """NDJSON of ``reports`` reports."""
+
+    content: bytes
+    reports: int
+
+
+class ReportWriter:
+    """Writes what a fabric sampled. ``addresses`` are hosts' by name; one without is called by its name."""
+
+    def __init__(
+        self,
+        plan: FabricPlan,
+        addresses: Mapping[str, str | None],
+        *,
+        sampling_rate: float,
+        epoch_ns: int = EPOCH_NS,
+        reports_a_body: int = REPORTS_A_BODY,
+    ) -> None:
+        self._switch = np.array([port.node for port in plan.ports], dtype=object)
+        self._port = np.array([port.port for port in plan.ports], dtype=object)
+        self._address = [addresses.get(name) or name for name in plan.hosts]
+        self._sampling_rate = sampling_rate
+        self._epoch_ns = epoch_ns
+        self._reports_a_body = reports_a_body
+        self._encoder = msgspec.json.Encoder()
+
+    def bodies(self, samples: Samples) -> Iterator[Body]:
+        """The reports in order, a few thousand a body."""
+        if not len(samples):
+            return
+        reports = self._reports(samples)
+        for begin in range(0, len(reports), self._reports_a_body):
+            part = reports[begin : begin + self._reports_a_body]
+            yield Body(self._encoder.encode_lines(part), len(part))
+
+    def _reports(self, samples: Samples) -> list[_Report]:
+        hops = list(
+            map(
+                _Hop,
+                self._switch[samples.port].tolist(),
+                self._port[samples.ingress_port].tolist(),
+                self._port[samples.port].tolist(),
+                repeat(DATA_QUEUE),
+                np.rint(samples.queue_bytes).astype(np.int64).tolist(),
+                self._ns(samples.ingress_s),
+                self._ns(samples.egress_s),
+                samples.marked.tolist(),
+            )
+        )
+        return list(
+            map(
+                _Report,
+                self._ns(samples.delivered_s),
+                self._flows(samples),
+                samples.wire_bytes.tolist(),
+                repeat(self._sampling_rate),
+                [hops[begin:end] for begin, end in pairwise(samples.hop_offset.tolist())],
+            )
+        )
+
+    def _ns(self, seconds: np.ndarray) -> list[int]:
+        nanoseconds: list[int] = (self._epoch_ns + np.rint(seconds * 1e9).astype(np.int64)).tolist()
+        return nanoseconds
+
+    def _flows(self, samples: Samples) -> list[Raw]:
+        """The five-tuple of each sample, each flow's written once."""
+        numbers, first, which = np.unique(samples.flow, return_index=True, return_inverse=True)
+        written = [
+            Raw(
+                self._encoder.encode(
+                    _Flow(
+                        self._address[src],
+                        self._address[dst],
+                        _FIRST_SOURCE_PORT + number % _SOURCE_PORTS,
+                        _ROCE_PORT,
+                        _UDP,
+                    )
+                )
+            )
+            for number, src, dst in zip(
+                numbers.tolist(), samples.src[first].tolist(), samples.dst[first].tolist(), strict=True
+            )
+        ]
+        return [written[place] for place in which.tolist()]

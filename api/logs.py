@@ -1,0 +1,13 @@
+"""How commands that run for long log: to standard error, a line each."""
+
+from __future__ import annotations
+
+import logging
+
+
+def configure_logging(level: str) -> None:
+    """Sets the level (``debug``, ``info``, ...) and the form of every logger of this process."""
+    logging.basicConfig(
+        level=level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", force=True
+    )
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of every request
