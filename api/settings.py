@@ -176,7 +176,7 @@ class SearchSection(Section):
     seed: int = Field(default=1, ge=0)
     weights: str = "balanced"
     base: WatermarkSettings | None = None
-    second_opinion: Literal["packet"] | None = None
+    second_opinion: Literal["packet"] | None = "packet"
     second_opinion_candidates: int = Field(default=_SEARCH.second_candidates, ge=1, le=1_000)
     second_opinion_seeds: int = Field(default=_SEARCH.second_seeds, ge=1, le=100)
     second_opinion_packet_hops: int = Field(default=_SEARCH.second_packet_hops, ge=1)

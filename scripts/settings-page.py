@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import types
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -34,7 +34,7 @@ def type_name(annotation: Any) -> str:
     """A type as a person who writes YAML calls it."""
     if get_origin(annotation) is Literal:
         return " or ".join(f"`{value}`" for value in get_args(annotation))
-    if isinstance(annotation, types.UnionType):
+    if get_origin(annotation) in (types.UnionType, Union):
         return " or ".join("none" if one is type(None) else type_name(one) for one in get_args(annotation))
     if get_origin(annotation) is tuple:
         return f"list of {type_name(get_args(annotation)[0])}"

@@ -79,7 +79,7 @@ class SearchSettings:
     pmax_factor: float = 10.0
     engine: str = "replay"
     max_parts: int = 8
-    second_engine: str | None = None
+    second_engine: str | None = "packet"
     second_candidates: int = 4
     second_seeds: int = 1
     second_packet_hops: int = 20_000_000

@@ -6,7 +6,7 @@ Pure: no runs here (``second_stage`` makes them). Must import no engine.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from twin.combine import stretched
 from twin.result import Prediction, Slowdown, SolveStatus
-from twin.score import QUEUE_OFFSET_BYTES, Scores, Weights
+from twin.score import QUEUE_OFFSET_BYTES, Scores, Weights, tie_width
 from twin.units import percent_text
 
 # By how much two engines' scores of one candidate differ, about, and how far apart (in weighed terms) two
@@ -31,7 +31,7 @@ FIGURE_WORDS: Mapping[str, str] = {
 }
 
 
-def few(scores: Scores, weights: Weights, count: int, pick: int, incumbent: int) -> list[int]:
+def few(scores: Scores, weights: Weights, count: int, pick: int, incumbent: int | None) -> list[int]:
     """The candidates worth a second opinion besides the incumbent: the pick, then at most ``count`` in all.
 
     Not the ``count`` best: those are often near-copies, on which the engines agree or err together. Each next
@@ -45,7 +45,7 @@ def few(scores: Scores, weights: Weights, count: int, pick: int, incumbent: int)
     chosen = [] if pick == incumbent else [pick]
     left = [row for row in np.flatnonzero(scores.feasible).tolist() if row not in (pick, incumbent)]
     while left and len(chosen) < count:
-        known = terms[[incumbent, *chosen]]
+        known = terms[chosen if incumbent is None else [incumbent, *chosen]]
         apart = np.linalg.norm(terms[left][:, None, :] - known[None, :, :], axis=2).min(axis=1)
         gain = [
             _expected_gain(float(scores.score[row]) - best, float(distance))
@@ -54,6 +54,20 @@ def few(scores: Scores, weights: Weights, count: int, pick: int, incumbent: int)
         place = max(range(len(left)), key=lambda at: (gain[at], float(scores.score[left[at]]), -left[at]))
         chosen.append(left.pop(place))
     return chosen
+
+
+def ahead(scores: Scores, asked: Collection[int], near_tie: float) -> int | None:
+    """The candidate not asked about whose estimate leads all that were by more than a tie, if there is one.
+
+    What an engine says of the few may move another to the front: that one is worth asking about too.
+    """
+    best = max(float(scores.score[row]) for row in asked) + tie_width(scores, near_tie)
+    others = [
+        row
+        for row in range(len(scores.score))
+        if row not in asked and scores.feasible[row] and scores.score[row] > best
+    ]
+    return max(others, key=lambda row: (float(scores.score[row]), -row), default=None)
 
 
 def corrected(full: Prediction, short: Prediction, second: Prediction, share: float) -> Prediction:

@@ -16,9 +16,9 @@ from twin.ledger import Ledger
 from twin.recommendation import Compared, SecondOpinion
 from twin.result import Prediction, SolveStatus
 from twin.scenario import Scenario
-from twin.score import best_among, tie_width
+from twin.score import best_among
 from twin.search_problem import SearchSettings
-from twin.second_opinion import corrected, differ_text, disagreement, few, on_one_scale
+from twin.second_opinion import ahead, corrected, differ_text, disagreement, few, on_one_scale
 from twin.units import duration_text, percent_text
 from twin.workload import affordable_s
 
@@ -137,9 +137,7 @@ class _Review:
             return self._undecided()
         scores = self._scores()
         for _ in range(settings.second_candidates):
-            # What it said of the few may move another candidate ahead of them all: that one is asked about
-            # too.
-            front = self._ahead(scores)
+            front = ahead(scores.fleet, self._fleet, settings.near_tie)
             if front is None:
                 break
             self._fleet.append(front)
@@ -205,18 +203,6 @@ class _Review:
             }
             rows.append(on_one_scale(settled, asked))
         return self._so_far.score(rows)
-
-    def _ahead(self, scores: FleetScores) -> int | None:
-        """The candidate not asked about whose estimate leads all that were, by more than a tie."""
-        fleet = scores.fleet
-        best = max(float(fleet.score[row]) for row in self._fleet)
-        width = tie_width(fleet, self._so_far.settings.near_tie)
-        others = [
-            row
-            for row in range(len(fleet.score))
-            if row not in self._fleet and fleet.feasible[row] and fleet.score[row] > best + width
-        ]
-        return max(others, key=lambda row: (float(fleet.score[row]), -row), default=None)
 
     def _undecided(self) -> Decision:
         so_far, first = self._so_far, _as_of_now(self._so_far, self._first)

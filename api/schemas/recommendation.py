@@ -126,8 +126,8 @@ class SecondOpinionDocument(Document):
     candidates: list[ComparedDocument]
 
     @classmethod
-    def of(cls, opinion: SecondOpinion, *, candidates: bool) -> Self:
-        """The document of an opinion; ``candidates`` False leaves the list of them empty."""
+    def of(cls, opinion: SecondOpinion) -> Self:
+        """The document of an opinion."""
         return cls(
             engine=opinion.engine,
             seeds=opinion.n_seeds,
@@ -142,7 +142,7 @@ class SecondOpinionDocument(Document):
             margin=opinion.margin,
             disagrees=opinion.disagrees,
             sentence=opinion.sentence,
-            candidates=[ComparedDocument.of(one) for one in opinion.candidates] if candidates else [],
+            candidates=[ComparedDocument.of(one) for one in opinion.candidates],
         )
 
 
@@ -254,7 +254,7 @@ def round_fields(
         "parts": [PartDocument.of(part) for part in answer.parts],
         "second_opinion": None
         if answer.second_opinion is None
-        else SecondOpinionDocument.of(answer.second_opinion, candidates=candidates),
+        else SecondOpinionDocument.of(answer.second_opinion),
         "engine": answer.engine,
         "seed": answer.seed,
         "version": answer.version,

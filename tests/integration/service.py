@@ -20,7 +20,13 @@ from twin.search_problem import SearchSettings
 from twin.workers import InProcessWorkers, Workers
 
 SMALL = SearchSettings(
-    candidates=24, narrowed=4, leaders=2, seeds=2, fractions=(1.0,), engine=f"{HERE}:AnalyticEngine"
+    candidates=24,
+    narrowed=4,
+    leaders=2,
+    seeds=2,
+    fractions=(1.0,),
+    engine=f"{HERE}:AnalyticEngine",
+    second_engine=None,
 )
 EPOCH_NS = 1_767_225_600_000_000_000
 TOPOLOGY: dict[str, Any] = {

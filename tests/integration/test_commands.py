@@ -90,6 +90,24 @@ def test_a_truth_file_serves_as_watermarks(command: Command, reference: Path) ->
     assert [one["kmin_bytes"] for one in found["results"]] == [one["kmin_bytes"] for one in wanted]
 
 
+def test_packets_answer_whatif_too(command: Command, example: Path, tmp_path: Path, marks: Path) -> None:
+    document = json.loads((example / "scenario.json").read_text("utf-8"))
+    document |= {"duration_s": 5e-4, "window_s": [0, 5e-4]}
+    del document["flows_csv"]
+    document["flows"] = [
+        {"src": "h0", "dst": "h2", "bytes": None, "start_s": 0.0},
+        {"src": "h1", "dst": "h2", "bytes": None, "start_s": 0.0},
+    ]
+    scenario = tmp_path / "two.scenario.json"
+    scenario.write_text(json.dumps(document), "utf-8")
+    found = command.json("whatif", scenario, "--watermarks", marks, "--engine", "packet", "--workers", 1)
+    assert found["engine"] == "packet"
+    low, high = found["results"]
+    assert low["status"] == high["status"] == "ok"
+    assert 0 < low["queue_mean_bytes"] < high["queue_mean_bytes"]
+    assert low["marked_fraction"] > high["marked_fraction"]
+
+
 def test_whatif_prints_a_table_for_people(command: Command, reference: Path, marks: Path) -> None:
     scenario = reference / "published-2flow.scenario.json"
     code, out, _ = command("whatif", scenario, "--watermarks", marks, "--engine", "fluid", "--workers", 1)
@@ -139,7 +157,9 @@ def test_tune_answers_as_the_service_does(command: Command, example: Path) -> No
     found = command.json(
         *("tune", "--reports", example / "reports.ndjson.gz", "--topology", example / "scenario.json"),
         *("--candidates", 8, "--seed", 2, "--workers", 0, "--incumbent", "400000,1600000,0.2"),
+        "--no-second-opinion",
     )
+    assert found["second_opinion"] is None
     assert {
         "recommendation",
         "incumbent",
@@ -153,6 +173,25 @@ def test_tune_answers_as_the_service_does(command: Command, example: Path) -> No
     assert found["incumbent"]["queue_mean_bytes"] > 0
     assert sum(found["flows"].values()) == 884
     assert found["candidate_count"] == len(found["candidates"]) >= 8
+
+
+def test_packets_review_what_the_replay_picks(command: Command, example: Path) -> None:
+    found = command.json(
+        *("tune", "--reports", example / "reports.ndjson.gz", "--topology", example / "scenario.json"),
+        *("--candidates", 8, "--workers", 2),
+    )
+    opinion = found["second_opinion"]
+    assert (opinion["engine"], opinion["decided"], opinion["cut"]) == ("packet", True, False)
+    assert len(opinion["candidates"]) == 5
+    first = [one["first"] for one in opinion["candidates"]]
+    assert first[0]["kmin_bytes"] == 400_000
+    for one in opinion["candidates"]:
+        assert one["second"]["status"] == "ok"
+        ratio = one["second"]["queue_mean_bytes"] / one["first"]["queue_mean_bytes"]
+        assert 0.7 < ratio < 1.4
+    best = found["recommendation"] if found["changes"] else found["improvement"]["best"]
+    assert best["kmin_bytes"] in {one["kmin_bytes"] for one in first}
+    assert 0 <= opinion["disagreement_ratio"] < 0.5
 
 
 @pytest.mark.parametrize(
@@ -191,6 +230,7 @@ def test_reports_that_fit_no_declared_port_are_told(command: Command, example: P
     cut.write_text(json.dumps(document | {"links": document["links"][1:]}), "utf-8")
     other.write_text(json.dumps(document).replace("tor1", "tor9"), "utf-8")
     tune = ("tune", "--reports", example / "reports.ndjson.gz", "--candidates", 2, "--workers", 0)
+    tune = (*tune, "--no-second-opinion")
     code, out, err = command(*tune, "--topology", cut, "--json")
     assert code == 0
     assert json.loads(out)["candidate_count"] >= 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -53,6 +54,43 @@ async def test_a_round_answers_with_all_it_was_weighed_against(here: Running) ->
     )
     assert found["measured"]["queue_mean_bytes"] > 0
     assert found["seed"] == 1
+
+
+async def test_a_second_opinion_is_told_everywhere() -> None:
+    search = replace(SMALL, second_engine=f"{HERE}:LongerQueuesEngine")
+    async with running(Wanted(search=search)) as here:
+        await here.post_reports(traffic())
+        assert math.isnan(here.metric("ecntwin_engine_disagreement_ratio") or 0.0)
+        found = await tuned(here)
+        opinion = found["second_opinion"]
+        assert opinion["engine"] == f"{HERE}:LongerQueuesEngine"
+        assert len(opinion["candidates"]) == 5
+        now = opinion["candidates"][0]
+        assert now["first"]["kmin_bytes"] == now["second"]["kmin_bytes"] == 400_000
+        assert now["second"]["queue_mean_bytes"] > 1.5 * now["first"]["queue_mean_bytes"]
+        assert opinion["disagrees"]
+        assert opinion["sentence"]
+        assert 0.5 < opinion["disagreement_ratio"] < 0.6
+        assert here.metric("ecntwin_engine_disagreement_ratio") == opinion["disagreement_ratio"]
+        picked = {key: found["improvement"]["best"][key] for key in ("kmin_bytes", "kmax_bytes", "pmax")}
+        assert opinion["pick"] == picked
+        assert "disagrees" in found["why"]
+        assert not any("engines" in hold for hold in found["holds"])
+
+
+async def test_engines_far_apart_hold_the_recommendation_back() -> None:
+    search = replace(SMALL, second_engine=f"{HERE}:LongerQueuesEngine")
+    settings = manual(tuning={"enabled": False, "disagreement_limit": 0.4})
+    async with running(Wanted(settings=settings, search=search)) as here:
+        await here.post_reports(traffic())
+        found = await tuned(here)
+        assert found["changes"]
+        assert any("the twin's engines disagree" in hold for hold in found["holds"])
+
+
+async def test_without_a_second_opinion_there_is_none(here: Running) -> None:
+    assert (await tuned(here))["second_opinion"] is None
+    assert math.isnan(here.metric("ecntwin_engine_disagreement_ratio") or 0.0)
 
 
 async def test_a_round_is_kept_and_found_again(here: Running) -> None:

@@ -35,6 +35,7 @@ def ask(margin: float) -> Ask:
         seeds=1,
         fractions=(1.0,),
         engine=f"{HERE}:AnalyticEngine",
+        second_engine=None,
         margin=margin,
     )
     return Ask(fabric=Fabric(dcqcn=PAPER), search=search, base=None, seed=1, version="0")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from api.errors import SettingsError
+from api.service import ask_of
 from api.settings import Settings
 from api.settings_source import load_settings, override
 from twin.dcqcn import PAPER
@@ -45,6 +46,26 @@ def test_a_file_overrides_defaults_and_the_environment_overrides_the_file(
     assert settings.server.port == 9100
     assert settings.server.host == "::1"
     assert settings.tuning.period_s == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "engine"),
+    [("false", None), ("null", None), ("off", None), ("true", "packet"), ("packet", "packet")],
+)
+def test_the_second_opinion_is_switched_as_people_write_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, engine: str | None
+) -> None:
+    path = written(tmp_path, f"search: {{second_opinion: {text}}}\n")
+    assert load_settings(path).search.second_opinion == engine
+    monkeypatch.setenv("ECNTWIN_SEARCH__SECOND_OPINION", text)
+    assert load_settings().search.second_opinion == engine
+    assert ask_of(load_settings()).search.second_engine == engine
+
+
+def test_a_second_engine_nobody_knows_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, "search: {second_opinion: magic}\n")
+    with pytest.raises(SettingsError, match="second_opinion"):
+        load_settings(path)
 
 
 def test_an_empty_file_is_all_defaults(tmp_path: Path) -> None:
