@@ -8,9 +8,10 @@ flight. Reaction-point timers lie thousands of packets ahead and go into a binar
 from __future__ import annotations
 
 from twin.jit import compiler, inlined
-from twin.packet.layout import WAKE
+from twin.packet.layout import MORE_PACKETS, MORE_TIMERS, WAKE
 from twin.packet.state import Params, Record, State
 
+SPARE = 16  # packets and timers: more than one event ever takes
 TIMER_BITS = 8  # a timer is its flow's row × this + which
 
 
@@ -42,6 +43,8 @@ def take(state: State) -> int:
     slot = clock.free_packet
     clock.free_packet = state.packets[slot].next
     clock.free_packets -= 1
+    if clock.free_packets < SPARE:
+        clock.short = MORE_PACKETS
     return int(slot)
 
 
@@ -80,6 +83,9 @@ def set_timer(state: State, row: int, which: int, at: float) -> None:
     times, serials, whats = state.timer_at, state.timer_serial, state.timer_what
     place = clock.timers
     clock.timers += 1
+    clock.other = min(clock.other, at)
+    if clock.timers + SPARE > state.timer_at.size:
+        clock.short = MORE_TIMERS
     clock.serial += 1
     serial = clock.serial
     while place > 0:

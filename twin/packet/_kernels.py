@@ -47,9 +47,7 @@ from twin.packet.layout import (
     IDLE,
     INCREASE,
     LATE_WAKE,
-    MORE_PACKETS,
     MORE_SAMPLES,
-    MORE_TIMERS,
     PACED,
     PAUSE,
     RETRANSMIT,
@@ -60,8 +58,6 @@ from twin.packet.layout import (
 from twin.packet.state import Counts, Params, State
 
 CNP_WIRE_BYTES = 64
-SLOTS_A_TURN = 8  # more than one event ever takes
-TIMERS_A_TURN = 8
 _SAMPLING = -1  # the place whose draws choose the packets INT samples
 
 
@@ -77,16 +73,12 @@ def advance(state: State, params: Params, until: float) -> int:
     )
     mask = buckets.size - 1
     while True:
-        if clock.free_packets < SLOTS_A_TURN:
-            return MORE_PACKETS
-        if clock.timers + TIMERS_A_TURN > state.timer_at.size:
-            return MORE_TIMERS
-        if params.sampling_rate > 0.0 and clock.free_sample < 0:
-            return MORE_SAMPLES
+        if clock.short != FINISHED:
+            why = clock.short
+            clock.short = FINISHED
+            return int(why)
         # The next timer, look at the queues, or end: whatever is not in the calendar.
-        other = min(until, clock.tick)
-        if clock.timers > 0:
-            other = min(other, state.timer_at[0])
+        other = min(clock.other, until)
         last = int(other * params.buckets_per_s)
         cursor = clock.cursor
         while cursor < last and buckets[cursor & mask] < 0:
@@ -101,8 +93,11 @@ def advance(state: State, params: Params, until: float) -> int:
                 look(state, params)
             else:
                 ring(state, params, next_timer(state), other)
-            # A timer may have set something nearer than what the cursor passed.
-            clock.cursor = int(other * params.buckets_per_s)
+            clock.other = clock.tick
+            if clock.timers > 0:
+                clock.other = min(clock.other, state.timer_at[0])
+            # A timer may have put something nearer than what the cursor passed.
+            clock.cursor = last
             continue
         clock.cursor = cursor
         packet = packets[slot]
@@ -168,8 +163,10 @@ def advance(state: State, params: Params, until: float) -> int:
                 enter(state, params, serve, port.free_at)
                 continue
             sending = port.control_head
+            quiet = False
             if sending >= 0:
                 port.control_head = packets[sending].next
+                quiet = packets[sending].kind == ACK and is_plain(state, sending)
             elif port.paused == 1:
                 continue
             elif port.switch >= 0:
@@ -182,7 +179,10 @@ def advance(state: State, params: Params, until: float) -> int:
             clock.hops += 1
             port.sent_bytes += sent.wire
             port.free_at = now + sent.wire * port.s_per_byte
-            enter(state, params, sending, port.free_at + port.delay)
+            if quiet:
+                note(state, sending, port.free_at + port.delay)
+            else:
+                enter(state, params, sending, port.free_at + port.delay)
             if port.control_head >= 0 or (port.head >= 0 and port.paused == 0):
                 port.scheduled = 1
                 enter(state, params, serve, port.free_at)
@@ -293,6 +293,8 @@ def fill(state: State, params: Params, row: int, free_at: float, now: float) -> 
         packet.sample = clock.free_sample
         sample = state.samples[packet.sample]
         clock.free_sample = sample.next
+        if sample.next < 0:
+            clock.short = MORE_SAMPLES
         sample.flow = flow.number
         sample.src = flow.src
         sample.dst = flow.dst
@@ -391,6 +393,32 @@ def acknowledge(state: State, params: Params, slot: int, now: float) -> None:
         cnp(state, params, row, now)
     if nack == 1:
         go_back(state, params, row, seq, now)
+
+
+@inlined
+def is_plain(state: State, slot: int) -> bool:
+    """Whether an acknowledgement is on its last cable and brings no news but progress."""
+    packet = state.packets[slot]
+    return bool(
+        state.places[packet.place + 1] < 0
+        and packet.marked == 0
+        and packet.nack == 0
+        and packet.seq < state.flows[packet.flow].n_packets
+    )
+
+
+@inlined
+def note(state: State, slot: int, arrives: float) -> None:
+    """Take a plain acknowledgement as received when it is sent: nothing reads it before it would arrive."""
+    packet = state.packets[slot]
+    flow = state.flows[packet.flow]
+    flow.pending -= 1
+    if packet.seq > flow.acked:
+        flow.acked = packet.seq
+        flow.progress_at = arrives
+        if flow.next_seq < packet.seq:
+            flow.next_seq = packet.seq
+    give_back(state, slot)
 
 
 @inlined

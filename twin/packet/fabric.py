@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from twin.errors import ParameterError, ScenarioError
 from twin.packet import _kernels, layout
+from twin.packet._calendar import SPARE
 from twin.packet.flow_table import FlowTable, NewFlows
 from twin.packet.happenings import Completions, Happenings, Measured, Samples
 from twin.packet.plan import FabricPlan
@@ -292,7 +293,7 @@ class Fabric:
             places=self._routes.places(),
             completed=completed,
         )
-        while self._state.clock["timers"][0] + len(rows) > len(self._state.timer_at):
+        while self._state.clock["timers"][0] + len(rows) + SPARE > len(self._state.timer_at):
             self._more_timers()
         _kernels.set_starts(self._state, rows)
         return np.asarray(self._flows.rows["number"][rows], dtype=np.int64)

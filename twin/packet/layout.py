@@ -153,6 +153,8 @@ CLOCK = np.dtype(
     [
         ("now", TIME),
         ("tick", TIME),  # next look at the queues
+        ("other", TIME),  # the earlier of that and the earliest timer
+        ("short", COUNT),  # of which array too little is left, FINISHED for none
         ("ticks", COUNT),  # looks taken
         ("cursor", COUNT),  # bucket the calendar has reached
         ("timers", COUNT),  # in the heap

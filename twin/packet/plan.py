@@ -24,7 +24,7 @@ from twin.scenario import Scenario
 RESERVE_BYTES = 4096.0  # of each ingress, as _switch has it
 HEADROOM_PACKETS = 3  # one being sent at either end when the pause is due, and one half arrived
 LEAST_SHARE = 0.1  # a buffer smaller than its own set-asides still shares this much of itself
-EVENTS_A_PACKET_TIME = 1.5  # a port's share of what happens while it sends one packet at full load
+EVENTS_A_PACKET_TIME = 0.2  # a port's share of what happens while it sends one packet at full load
 
 
 @dataclass(frozen=True, kw_only=True)
