@@ -1,4 +1,4 @@
-"""``ecntwin lab``: a packet-level fabric under traffic in this process, until its time is up or it is told."""
+"""``ecntwin lab``: a packet-level fabric under traffic in this process, for so long or until it is told."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
 from urllib.parse import urlsplit
@@ -64,12 +65,11 @@ def lab(options: LabOptions, run: LabRun, *, as_json: bool) -> None:
     made.runner.on_end(server.end)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _done)
-    try:
+    with suppress(typer.Exit):  # a signal: done as well
         server.run()
-    finally:
-        if made.runner.failure is not None:
-            raise made.runner.failure
-        _show(made.document(), as_json=as_json)
+    if made.runner.failure is not None:
+        raise made.runner.failure
+    _show(made.document(), as_json=as_json)
 
 
 def made_lab(options: LabOptions, run: LabRun) -> Lab:

@@ -115,8 +115,7 @@ class Poster:
 
     def _run(self) -> None:
         try:
-            while (body := self._next()) is not None:
-                self._post(body)
+            while (body := self._next()) is not None and self._post(body):
                 with self._changed:
                     self._bodies.popleft()
                 self._told()
@@ -129,18 +128,20 @@ class Poster:
             self._changed.wait_for(lambda: bool(self._bodies) or self._stopping.is_set())
             return None if self._stopping.is_set() else self._bodies[0]
 
-    def _post(self, body: Body) -> None:
+    def _post(self, body: Body) -> bool:
+        """Posts it, however long that takes; False where it was stopped before."""
         content = gzip.compress(body.content, 1) if self._compressed else body.content
         pause_s = self._first_pause_s
         while not self._stopping.is_set():
             reason = self._tried(content, body.reports)
             if reason is None:
-                return
+                return True
             if self.counts.waits_for is None:
                 _log.warning("reports wait: %s", reason)
             self.counts = replace(self.counts, retries=self.counts.retries + 1, waits_for=reason)
             self._stopping.wait(pause_s)
             pause_s = min(2.0 * pause_s, LONGEST_PAUSE_S)
+        return False
 
     def _tried(self, content: bytes, reports: int) -> str | None:
         """Why it should be tried again; None once it was taken."""

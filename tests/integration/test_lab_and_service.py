@@ -1,0 +1,196 @@
+"""The real lab under the real service: reports in, a watermark set and read back, a lab that is away."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from switches.lab import LabFabric
+from switches.registry import AdapterRegistry
+from tests.integration.lab import URL, Bridge, RunningLab, running_lab
+from tests.integration.service import SMALL, Running, Wanted, manual, running
+from twin.workers import InProcessWorkers
+
+pytestmark = pytest.mark.anyio
+
+OLD = {"kmin_bytes": 400_000, "kmax_bytes": 1_600_000, "pmax": 0.2}
+OTHER = {"kmin_bytes": 30_000, "kmax_bytes": 90_000, "pmax": 0.5}
+SETTINGS = manual(
+    push={"adapter": "lab", "lab_url": URL, "read_every_s": 3_600.0},
+    telemetry={"period_s": 0.001, "n_periods": 4},
+    tuning={"enabled": False, "margin": 0.0, "cool_down_s": 0.0, "residual_limit": 1e9},
+)
+
+
+@dataclass
+class Loop:
+    """A lab and the service that sets it."""
+
+    lab: RunningLab
+    service: Running
+
+    async def tuned(self) -> dict[str, Any]:
+        answer = await self.service.client.post("/v1/tune")
+        assert answer.status_code == 200, answer.text
+        document: dict[str, Any] = answer.json()
+        return document
+
+    async def switches(self) -> list[dict[str, Any]]:
+        documents: list[dict[str, Any]] = (await self.service.client.get("/v1/switches")).json()
+        return documents
+
+    async def set_behind_its_back(self, name: str, watermark: dict[str, Any]) -> None:
+        answer = await self.lab.client.put(f"/switches/{name}/watermark", json=watermark)
+        assert answer.status_code == 200, answer.text
+
+
+class Later(Bridge):
+    """A bridge to an application that is only made later."""
+
+    def __init__(self) -> None:
+        self.inner: Bridge | None = None
+
+    def handle_request(self, request: Any) -> Any:
+        assert self.inner is not None
+        return self.inner.handle_request(request)
+
+
+@asynccontextmanager
+async def looped(**fabric: Any) -> AsyncIterator[Loop]:
+    to_service = Later()
+    async with running_lab(service=to_service, **fabric) as lab:
+        registry = AdapterRegistry()
+        registry.register("lab", LabFabric(URL, transport=lab.bridge))
+        wanted = Wanted(
+            settings=SETTINGS,
+            search=replace(SMALL, margin=0.0),
+            adapters=registry,
+            workers=InProcessWorkers(),
+        )
+        async with running(wanted) as service:
+            to_service.inner = Bridge(service.client._transport.app)  # type: ignore[attr-defined]
+            yield Loop(lab, service)
+
+
+@pytest.fixture
+async def loop() -> AsyncIterator[Loop]:
+    async with looped() as made:
+        await made.lab.advance(0.006)
+        yield made
+
+
+async def test_reports_arrive_and_name_the_lab_s_switches(loop: Loop) -> None:
+    status = (await loop.lab.client.get("/status")).json()["reports"]
+    assert status["made"] == status["posted"] == status["accepted"] > 0
+    assert loop.service.metric("ecntwin_reports_accepted_total") == status["made"]
+    assert [one["name"] for one in await loop.switches()] == ["leaf1", "leaf2", "spine1", "spine2"]
+
+
+async def test_what_is_approved_runs_and_the_next_round_starts_from_it(loop: Loop) -> None:
+    first = await loop.tuned()
+    assert {key: first["incumbent"][key] for key in OLD} == OLD
+    decided = (await loop.service.client.post(f"/v1/recommendations/{first['id']}/approve")).json()
+    assert decided["status"] == "approved", decided
+    wanted = decided["staged"]
+    for pushed in decided["pushed"]:
+        assert (pushed["writes"], pushed["read_back"]) == (True, wanted)
+        document = (await loop.lab.client.get(f"/switches/{pushed['switch']}")).json()
+        assert document["watermark"] == wanted
+        labels = {"switch": pushed["switch"], "role": "current"}
+        assert loop.service.metric("ecntwin_watermark_kmin_bytes", **labels) == wanted["kmin_bytes"]
+    await loop.lab.advance(0.009)
+    second = await loop.tuned()
+    assert {key: second["incumbent"][key] for key in wanted} == wanted
+
+
+async def test_a_round_starts_from_what_was_read_not_from_the_settings(loop: Loop) -> None:
+    for name in ("leaf1", "leaf2", "spine1", "spine2"):
+        await loop.set_behind_its_back(name, OTHER)
+    found = await loop.tuned()
+    assert {key: found["incumbent"][key] for key in OTHER} == OTHER
+
+
+async def test_queues_that_differ_are_listed_and_put_right_by_an_approval(loop: Loop) -> None:
+    await loop.set_behind_its_back("leaf1", OTHER | {"ports": ["Ethernet0", "Ethernet1"]})
+    shown = (await loop.service.client.get("/v1/switches/leaf1")).json()
+    assert shown["running"] is None
+    assert [one["port"] for one in shown["queues"] if one["kmin_bytes"] == 30_000] == [
+        "Ethernet0",
+        "Ethernet1",
+    ]
+    found = await loop.tuned()
+    decided = (await loop.service.client.post(f"/v1/recommendations/{found['id']}/approve")).json()
+    assert decided["status"] == "approved", decided
+    (leaf1,) = [one for one in decided["pushed"] if one["switch"] == "leaf1"]
+    assert "-Ethernet0/3 kmin_bytes: 30000" in leaf1["diff"]
+    shown = (await loop.service.client.get("/v1/switches/leaf1")).json()
+    assert (shown["running"], shown["queues"]) == (decided["staged"], [])
+
+
+async def test_a_lab_that_is_away_stops_no_more_than_pushes(loop: Loop) -> None:
+    found = await loop.tuned()
+    with loop.service.service.events.listen() as heard:
+        loop.lab.bridge.down = True
+        gone = await loop.switches()
+        assert {(one["reachable"], one["running"]["kmin_bytes"]) for one in gone} == {(False, 400_000)}
+        assert all("start the lab there" in one["detail"] for one in gone)
+        event = heard.get_nowait()
+        assert event is not None
+        assert (event.kind, event.data["reachable"]) == ("switch", False)
+    assert loop.service.metric("ecntwin_switch_reachable", switch="leaf1") == 0
+
+    at = f"/v1/recommendations/{found['id']}"
+    refused = await loop.service.client.post(f"{at}/approve")
+    assert refused.status_code == 502
+    problem = refused.json()
+    assert problem["type"] == "urn:ecntwin:problem:unreachable"
+    assert {"where", "received", "rule", "remedy"} <= problem.keys()
+    assert (await loop.service.client.get(at)).json()["status"] == "pending"
+    assert loop.service.metric("ecntwin_pushes_total", outcome="failed") == 1
+
+    await loop.lab.advance(0.008)  # its reports still come
+    assert (await loop.tuned())["incumbent"]["kmin_bytes"] == 400_000
+    assert (await loop.service.client.get("/healthz")).status_code == 200
+
+    loop.lab.bridge.down = False
+    assert all(one["reachable"] for one in await loop.switches())
+    again = await loop.tuned()
+    done = await loop.service.client.post(f"/v1/recommendations/{again['id']}/approve")
+    assert done.status_code == 200, done.text
+
+
+async def test_what_others_set_is_shown_as_drift_and_left_alone(loop: Loop) -> None:
+    found = await loop.tuned()
+    decided = (await loop.service.client.post(f"/v1/recommendations/{found['id']}/approve")).json()
+    await loop.set_behind_its_back("leaf1", OLD)
+    shown = (await loop.service.client.get("/v1/switches/leaf1")).json()
+    assert (shown["drifted"], shown["running"], shown["set_to"]) == (True, OLD, decided["staged"])
+    assert (await loop.lab.client.get("/switches/leaf1")).json()["watermark"] == OLD
+    assert loop.service.metric("ecntwin_watermark_kmin_bytes", switch="leaf1", role="current") == 400_000
+
+
+async def test_a_lab_that_stops_between_two_switches_leaves_a_note(loop: Loop) -> None:
+    found = await loop.tuned()
+    bridge, sets = loop.lab.bridge, []
+    whole = bridge.handle_request
+
+    def dying(request: Any) -> Any:
+        if request.method == "PUT":
+            sets.append(request.url.path)
+            bridge.down = len(sets) > 1
+        return whole(request)
+
+    bridge.handle_request = dying  # type: ignore[method-assign]
+    refused = await loop.service.client.post(f"/v1/recommendations/{found['id']}/approve")
+    assert refused.status_code == 502
+    assert any("not undone" in note for note in refused.json()["notes"])
+    bridge.down, bridge.handle_request = False, whole  # type: ignore[method-assign]
+    by_name = {one["name"]: one for one in await loop.switches()}
+    changed = sets[0].split("/")[2]
+    # What could not be undone is seen as soon as the lab is back, and counts as what runs.
+    assert by_name[changed]["running"]["kmin_bytes"] != 400_000
+    assert all(one["running"] == OLD for name, one in by_name.items() if name != changed)

@@ -1,0 +1,164 @@
+"""Posting: in order, again while the service is away, never twice at once, and not at all where refused."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from api.lab.poster import Poster, PostError
+from api.lab.reports import Body
+
+PATIENCE_S = 60.0
+TAKEN = httpx.Response(202, json={"accepted": 2, "rejected": 1, "errors": [], "error_count": 1})
+
+
+class Service:
+    """Answers with what ``answers`` says, by turns, then takes everything."""
+
+    def __init__(self, *answers: httpx.Response | Exception) -> None:
+        self.answers = list(answers)
+        self.taken: list[bytes] = []
+        self.requests: list[httpx.Request] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        answer = self.answers.pop(0) if self.answers else None
+        if isinstance(answer, Exception):
+            raise answer
+        if answer is not None and not answer.is_success:
+            return answer
+        self.taken.append(request.content)
+        return answer or httpx.Response(202, content=TAKEN.content)
+
+
+@contextmanager
+def posting(service: Callable[[httpx.Request], httpx.Response], **options: str | bool) -> Iterator[Poster]:
+    poster = Poster(
+        "http://127.0.0.1:8080/",
+        transport=httpx.MockTransport(service),
+        first_pause_s=0.0,
+        **options,  # type: ignore[arg-type]
+    )
+    poster.start()
+    try:
+        yield poster
+    finally:
+        poster.stop()
+
+
+def wait(poster: Poster, holds: Callable[[], bool]) -> None:
+    """Until it holds, looked at after each body and at the end of posting."""
+    changed = threading.Event()
+    poster.on_room(changed.set)
+    while not holds():
+        assert changed.wait(PATIENCE_S)
+        changed.clear()
+
+
+def test_bodies_are_posted_in_order_and_counted() -> None:
+    service = Service()
+    with posting(service) as poster:
+        for number in range(3):
+            poster.offer(Body(b"%d\n" % number, 3))
+        wait(poster, lambda: poster.idle)
+    assert service.taken == [b"0\n", b"1\n", b"2\n"]
+    assert (poster.counts.posted, poster.counts.accepted, poster.counts.rejected) == (9, 6, 3)
+    request = service.requests[0]
+    assert (request.method, str(request.url)) == ("POST", "http://127.0.0.1:8080/v1/telemetry/int")
+    assert request.headers["content-type"] == "application/x-ndjson"
+    assert "authorization" not in request.headers
+
+
+def test_a_token_and_compression_are_said_so() -> None:
+    service = Service()
+    with posting(service, token="open sesame", compressed=True) as poster:
+        poster.offer(Body(b"{}\n", 1))
+        wait(poster, lambda: poster.idle)
+    assert gzip.decompress(service.taken[0]) == b"{}\n"
+    assert service.requests[0].headers["content-encoding"] == "gzip"
+    assert service.requests[0].headers["authorization"] == "Bearer open sesame"
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        httpx.ConnectError("Connection refused"),
+        httpx.ReadTimeout("slow"),
+        httpx.RemoteProtocolError("peer closed connection"),
+        httpx.Response(503),
+        httpx.Response(500),
+        httpx.Response(429),
+        httpx.Response(408),
+    ],
+)
+def test_a_service_that_is_away_is_tried_again_and_nothing_is_lost(
+    trouble: httpx.Response | Exception,
+) -> None:
+    service = Service(trouble, trouble, trouble)
+    with posting(service) as poster:
+        poster.offer(Body(b"a\n", 1))
+        poster.offer(Body(b"b\n", 1))
+        wait(poster, lambda: poster.idle)
+    assert service.taken == [b"a\n", b"b\n"]
+    assert (poster.counts.retries, poster.counts.waits_for) == (3, None)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        httpx.Response(401, json={"detail": "this service asks for a bearer token"}),
+        httpx.Response(403),
+        httpx.Response(404, text="nobody"),
+        httpx.Response(413),
+        httpx.Response(200, text="a page of something else"),
+        httpx.Response(302, headers={"Location": "/login"}),
+    ],
+)
+def test_a_service_that_refuses_for_good_ends_it_in_a_sentence(answer: httpx.Response) -> None:
+    with posting(Service(answer)) as poster:
+        poster.offer(Body(b"a\n", 1))
+        wait(poster, lambda: poster.failure is not None)
+    assert isinstance(poster.failure, PostError)
+    assert str(answer.status_code) in str(poster.failure)
+    assert "correct --post-to, or the token" in str(poster.failure)
+
+
+def test_there_is_room_for_a_few_bodies() -> None:
+    let_go = threading.Event()
+
+    def slow(request: httpx.Request) -> httpx.Response:
+        assert let_go.wait(PATIENCE_S)
+        return httpx.Response(202, content=TAKEN.content)
+
+    with posting(slow) as poster:
+        offered = 0
+        while poster.has_room:
+            poster.offer(Body(b"a\n", 1))
+            offered += 1
+        assert offered == 4
+        let_go.set()
+        wait(poster, lambda: poster.has_room)
+
+
+def test_it_stops_while_the_service_is_away() -> None:
+    asked = threading.Event()
+
+    def away(request: httpx.Request) -> httpx.Response:
+        asked.set()
+        raise httpx.ConnectError("refused")
+
+    with posting(away) as poster:
+        poster.offer(Body(b"a\n", 1))
+        assert asked.wait(PATIENCE_S)
+    assert poster.counts.waits_for is not None
+    assert "does not answer (refused)" in poster.counts.waits_for
+    assert not poster.idle
+
+
+def test_one_never_started_can_be_stopped() -> None:
+    Poster("http://127.0.0.1:8080").stop()
