@@ -7,6 +7,8 @@ flight. Reaction-point timers lie thousands of packets ahead and go into a binar
 
 from __future__ import annotations
 
+from numba import uint64
+
 from twin.jit import compiler, inlined
 from twin.packet.layout import MORE_PACKETS, MORE_TIMERS, WAKE
 from twin.packet.state import Params, Record, State
@@ -21,7 +23,8 @@ def enter(state: State, params: Params, slot: int, at: float) -> None:
     packets, buckets = state.packets, state.buckets
     packet = packets[slot]
     packet.time = at
-    bucket = int(at * params.buckets_per_s) & (buckets.size - 1)
+    # Unsigned: a signed index costs a test for "counted from the end" each time.
+    bucket = uint64(int(at * params.buckets_per_s) & (buckets.size - 1))
     follower = buckets[bucket]
     if follower < 0 or at < packets[follower].time:
         packet.next = follower

@@ -7,6 +7,8 @@ something to send, so each turn of the loop handles its event and then serves th
 
 from __future__ import annotations
 
+from numba import uint64
+
 from twin.jit import inlined, kernel
 from twin.packet._calendar import TIMER_BITS, enter, give_back, next_timer, set_timer, take, wake
 from twin.packet._sender import (
@@ -81,9 +83,9 @@ def advance(state: State, params: Params, until: float) -> int:
         other = min(clock.other, until)
         last = int(other * params.buckets_per_s)
         cursor = clock.cursor
-        while cursor < last and buckets[cursor & mask] < 0:
+        while cursor < last and buckets[uint64(cursor & mask)] < 0:
             cursor += 1
-        slot = buckets[cursor & mask]
+        slot = buckets[uint64(cursor & mask)]
         if slot < 0 or packets[slot].time >= other:
             clock.cursor = last
             clock.now = other
@@ -101,7 +103,7 @@ def advance(state: State, params: Params, until: float) -> int:
             continue
         clock.cursor = cursor
         packet = packets[slot]
-        buckets[cursor & mask] = packet.next
+        buckets[uint64(cursor & mask)] = packet.next
         now = packet.time
         clock.now = now
 

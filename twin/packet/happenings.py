@@ -66,9 +66,9 @@ class Samples:
     @classmethod
     def joined(cls, parts: list[Samples]) -> Samples:
         """Several batches as one, in their order."""
+        hops = np.cumsum([0, *(part.hop_offset[-1] for part in parts)])
         offsets = [np.zeros(1, dtype=np.int64)]
-        for part in parts:
-            offsets.append(part.hop_offset[1:] + offsets[-1][-1])
+        offsets += [part.hop_offset[1:] + first for part, first in zip(parts, hops[:-1], strict=True)]
         columns = {
             field.name: np.concatenate([getattr(part, field.name) for part in parts])
             for field in fields(cls)
