@@ -25,13 +25,13 @@ from api.metrics import Metrics
 from api.readings import Known
 from api.rounds import Ask, Fabric, scenario_of
 from api.schemas.predictions import WatermarkDocument
-from api.schemas.whatif import WhatIfDocument, WhatIfRequest
+from api.schemas.whatif import MOST_PACKET_HOPS, WhatIfDocument, WhatIfRequest
 from api.sensing import Sensing, SensingLimits
 from api.settings import Settings
 from api.store import Entry, RecommendationStore
 from api.tuning_loop import TuningLoop
 from api.version import ecntwin_version
-from api.whatif import what_if
+from api.whatif import ONE_BY_ONE, what_if
 from switches.errors import SwitchError
 from switches.registry import AdapterRegistry
 from telemetry.errors import TopologyError, WindowError
@@ -39,8 +39,10 @@ from telemetry.topology import Topology, topology_from_json
 from twin.guard import GuardSettings
 from twin.scenario import Scenario
 from twin.scenario_json import scenario_from_json
+from twin.search import Progress
 from twin.search_problem import SearchSettings
 from twin.workers import Workers, make_workers
+from twin.workload import packet_hops
 
 _log = logging.getLogger("ecntwin.service")
 
@@ -206,6 +208,20 @@ class Service:
             scenario = await asyncio.to_thread(scenario_of, state, self._ask.fabric)
         else:
             scenario = await asyncio.to_thread(_inline_scenario, asked.scenario)
+        if asked.engine in ONE_BY_ONE:
+            hops = len(watermarks) * await asyncio.to_thread(packet_hops, scenario, scenario.duration_s)
+            if hops > MOST_PACKET_HOPS:
+                raise UnprocessableError(
+                    "whatif",
+                    f"{hops:.2g} packet-hops",
+                    f"a request to the {asked.engine} engine holds at most {MOST_PACKET_HOPS:.2g} of them",
+                    "ask for fewer watermarks or a shorter scenario, or use the command",
+                )
+        loop = asyncio.get_running_loop()
+
+        def told(step: Progress) -> None:
+            loop.call_soon_threadsafe(self.events.publish, "whatif", {"done": step.done, "total": step.total})
+
         async with self._asking:
             return await asyncio.to_thread(
                 what_if,
@@ -216,6 +232,7 @@ class Service:
                 weights=self._ask.search.weights,
                 workers=self._workers,
                 version=self._ask.version,
+                progress=told,
             )
 
     async def _watch_switches(self) -> None:

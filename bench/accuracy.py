@@ -31,9 +31,10 @@ from twin.prediction_rows import as_predictions
 from twin.result import Prediction
 from twin.scenario import Scenario
 from twin.scenario_json import load_scenario
-from twin.score import WEIGHT_PRESETS, Scores, Weights, rank, score
+from twin.score import WEIGHT_PRESETS, Scores, Weights, best_among, rank, score, tie_width
 from twin.search import engine_seeds
 from twin.search_problem import SearchSettings, persistent_share
+from twin.second_opinion import ahead, few, on_one_scale
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "tests" / "data" / "reference"
@@ -164,7 +165,14 @@ def scores(name: str, predictions: Sequence[Prediction], weights: Weights) -> Sc
 
 
 def picked(name: str, by: Engine, first: Sequence[Prediction], weights: Weights) -> int:
-    """The row the tuner would recommend of the truth's watermarks, there being no incumbent among them.
+    """The row one engine would recommend of the truth's watermarks, there being no incumbent among them."""
+    return confirmed(name, by, first, weights)[0]
+
+
+def confirmed(
+    name: str, by: Engine, first: Sequence[Prediction], weights: Weights
+) -> tuple[int, list[Prediction]]:
+    """The row picked, and the predictions it was picked from.
 
     As in a round: all under the first seed, then the leaders under the others too, until the one in front
     has been.
@@ -172,17 +180,49 @@ def picked(name: str, by: Engine, first: Sequence[Prediction], weights: Weights)
     settings = SearchSettings()
     _, *others = engine_seeds(1, settings.seeds)
     rows = list(first)
-    confirmed: set[int] = set()
+    known: set[int] = set()
     while True:
-        order = rank(scores(name, rows, weights), near_tie=settings.near_tie).tolist()
-        if order[0] in confirmed:
-            return int(order[0])
-        fresh = [row for row in order[: settings.leaders] if row not in confirmed]
+        now = scores(name, rows, weights)
+        order = rank(now, near_tie=tie_width(now, settings.near_tie)).tolist()
+        if order[0] in known:
+            return int(order[0]), rows
+        fresh = [row for row in order[: settings.leaders] if row not in known]
         watermarks = [rows[row].watermark for row in fresh]
         runs = [by.predict(scenario(name), watermarks, seed=seed) for seed in others]
         for place, row in enumerate(fresh):
             rows[row] = averaged([first[row], *(run[place] for run in runs)])
-        confirmed.update(fresh)
+        known.update(fresh)
+
+
+def picked_twice(
+    name: str, by: Engine, second: Engine, first: Sequence[Prediction], weights: Weights
+) -> tuple[int, list[int]]:
+    """The row recommended after a second engine's opinion, and the rows that engine was asked about."""
+    settings = SearchSettings()
+    pick, rows = confirmed(name, by, first, weights)
+    asked: dict[int, Prediction] = {}
+    fresh = few(scores(name, rows, weights), weights, settings.second_candidates, pick, None)
+    spare = settings.second_candidates
+    while True:
+        asked |= {row: second_said(name, second, row, settings.second_seeds) for row in fresh}
+        now = scores(name, on_one_scale(rows, asked, settings.second_seeds), weights)
+        front = ahead(now, asked, settings.near_tie)
+        if front is None or spare == 0:
+            # No row has the number −1: there is no incumbent to win a tie.
+            return best_among(now, among=asked, incumbent=-1, near_tie=settings.near_tie), list(asked)
+        fresh, spare = [front], spare - 1
+
+
+def second_said(name: str, by: Engine, row: int, n_seeds: int) -> Prediction:
+    """An engine's prediction of one of the truth's watermarks, the mean over its first seeds."""
+    return averaged([_one_run(name, by.name, row, seed) for seed in engine_seeds(1, n_seeds)])
+
+
+@cache
+def _one_run(name: str, engine_name: str, row: int, seed: int) -> Prediction:
+    watermark = truth(name)[row].watermark
+    [prediction] = engine(engine_name).predict(scenario(name), [watermark], seed=seed)
+    return prediction
 
 
 def regret(name: str, row: int, weights: Weights) -> float:

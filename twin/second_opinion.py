@@ -13,14 +13,27 @@ from typing import Any
 import numpy as np
 
 from twin.combine import stretched
-from twin.result import Prediction, Slowdown, SolveStatus
-from twin.score import QUEUE_OFFSET_BYTES, Scores, Weights, tie_width
+from twin.result import SIZE_CLASSES, Prediction, Slowdown, SolveStatus
+from twin.score import LEAST_LOSS_BYTES, LEAST_PAUSE_S, QUEUE_OFFSET_BYTES, Scores, Weights, tie_width
 from twin.units import percent_text
 
 # By how much two engines' scores of one candidate differ, about, and how far apart (in weighed terms) two
 # candidates are before the engines differ on them independently. They decide which few are asked about.
 SCORES_DIFFER_BY = 0.05
 ALIKE_WITHIN = 0.2
+
+# Per figure, what is added before a ratio is taken, and by what share another seed of packets moves it.
+_NOISE: Mapping[str, tuple[float, float]] = {
+    "queue_mean_bytes": (QUEUE_OFFSET_BYTES, 0.06),
+    "queue_p99_bytes": (QUEUE_OFFSET_BYTES, 0.10),
+    "queue_peak_bytes": (QUEUE_OFFSET_BYTES, 0.10),
+    "goodput_bytes_per_s": (0.0, 0.004),
+    "marked_fraction": (0.01, 0.06),
+    "loss_bytes": (LEAST_LOSS_BYTES, 0.10),
+    "pfc_pause_s": (LEAST_PAUSE_S, 0.10),
+    **{f"{name} mean": (0.0, 0.06) for name in SIZE_CLASSES},
+    **{f"{name} p99": (0.0, 0.11) for name in SIZE_CLASSES},
+}
 
 FIGURE_WORDS: Mapping[str, str] = {
     "queue_mean": "mean queue",
@@ -92,15 +105,26 @@ def corrected(full: Prediction, short: Prediction, second: Prediction, share: fl
     return replace(full, **figures, marked_fraction=min(max(marked, 0.0), 1.0), slowdown=slowdown)
 
 
-def on_one_scale(first: Sequence[Prediction], asked: Mapping[int, Prediction]) -> list[Prediction]:
-    """Every candidate as the second engine sees it: ``asked`` ones as it said, the others as it may be taken.
+def on_one_scale(
+    first: Sequence[Prediction], asked: Mapping[int, Prediction], n_runs: float = 1.0
+) -> list[Prediction]:
+    """Every candidate on the second engine's scale, ``asked`` ones weighed with what it said of them.
 
-    The others move by the median ratio of those both engines ran: an estimate that keeps the set broad
-    enough to normalise a score over. It never makes one a winner.
+    The first engine's figures move by the median ratio of those both engines ran. For candidates not asked
+    about that is all: an estimate that keeps the set broad enough to normalise a score over, and never makes
+    one a winner. For the others it is a second witness, one that ran more seeds: while the engines differ
+    (beyond that ratio) by no more than another seed would move the second, a figure is the mean of both;
+    the more they differ, the more it is the second's alone: 1 − σ² ÷ mean squared difference, at least ½.
+    ``n_runs`` are the second engine's runs of the full window, a share of one where the window was cut.
     """
     known = sorted(asked)
     stretch = stretched([first[row] for row in known], [asked[row] for row in known])
-    return [asked[row] if row in asked else stretch(one) for row, one in enumerate(first)]
+    rows = [stretch(one) for one in first]
+    sound = [row for row in known if _ok(rows[row]) and _ok(asked[row])]
+    weights = _trust([(rows[row], asked[row]) for row in sound], n_runs)
+    for row in known:
+        rows[row] = _weighed(rows[row], asked[row], weights) if row in sound else asked[row]
+    return rows
 
 
 def disagreement(pairs: Sequence[tuple[Prediction, Prediction]]) -> dict[str, float]:
@@ -129,6 +153,49 @@ def differ_text(by_figure: Mapping[str, float]) -> str:
         return "nothing to compare"
     name = max(by_figure, key=lambda one: by_figure[one])
     return f"{percent_text(round(by_figure[name], 2))} in {FIGURE_WORDS[name]}"
+
+
+def _ok(one: Prediction) -> bool:
+    return one.status is SolveStatus.OK
+
+
+def _trust(pairs: Sequence[tuple[Prediction, Prediction]], n_runs: float) -> dict[str, float]:
+    """Per figure, the second engine's share of it."""
+    weights = {}
+    for name, (offset, seed_moves) in _NOISE.items():
+        both = [
+            (_value(a, name) + offset, _value(b, name) + offset)
+            for a, b in pairs
+            if _has(a, name) and _has(b, name)
+        ]
+        apart = [math.log(b / a) ** 2 for a, b in both if a > 0 and b > 0]
+        mean = float(np.mean(apart)) if apart else 0.0
+        noise = seed_moves**2 / n_runs
+        weights[name] = max(0.5, 1.0 - noise / mean) if mean > 0 else 0.5
+    return weights
+
+
+def _weighed(first: Prediction, second: Prediction, weights: Mapping[str, float]) -> Prediction:
+    def mean(name: str) -> float:
+        if not _has(first, name):
+            return _value(second, name)
+        return weights[name] * _value(second, name) + (1 - weights[name]) * _value(first, name)
+
+    slowdown = {
+        name: Slowdown(entry.n, mean(f"{name} mean"), mean(f"{name} p99"))
+        for name, entry in second.slowdown.items()
+    }
+    figures: dict[str, Any] = {name: mean(name) for name in _NOISE if " " not in name}
+    return replace(second, **figures, slowdown=slowdown)
+
+
+def _has(one: Prediction, name: str) -> bool:
+    return " " not in name or name.partition(" ")[0] in one.slowdown
+
+
+def _value(one: Prediction, name: str) -> float:
+    size_class, _, figure = name.partition(" ")
+    return float(getattr(one.slowdown[size_class], figure) if figure else getattr(one, name))
 
 
 def _expected_gain(behind: float, apart: float) -> float:

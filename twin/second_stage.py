@@ -201,7 +201,7 @@ class _Review:
                 for (at, row), (short, second) in self._runs.items()
                 if at == part
             }
-            rows.append(on_one_scale(settled, asked))
+            rows.append(on_one_scale(settled, asked, len(self._so_far.second_seeds) * self._share))
         return self._so_far.score(rows)
 
     def _undecided(self) -> Decision:

@@ -282,7 +282,7 @@ async function listen() {
 
 function heard(frame) {
   const fields = Object.fromEntries(frame.split("\n").map((line) => line.split(/: (.*)/s, 2)));
-  if (!fields.event) return;
+  if (!fields.event || fields.event === "whatif") return;
   const data = JSON.parse(fields.data);
   if (fields.event === "round" && data.stage !== "finished") {
     setLive(data.total ? `round: ${data.stage} ${data.done}/${data.total}` : `round: ${data.stage}`, "busy");

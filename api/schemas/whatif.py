@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -10,10 +10,16 @@ from api.schemas.base import Document
 from api.schemas.predictions import PredictionDocument, WatermarkInput
 
 MOST_WATERMARKS = 1_000
+# Over all watermarks of one request to the packet engine: minutes of a core.
+MOST_PACKET_HOPS = 2_000_000_000
 
 
 class WhatIfRequest(Document):
-    """Watermarks to predict on ``scenario`` (its flows inline under ``flows``), or else on the state now."""
+    """Watermarks to predict on ``scenario`` (its flows inline under ``flows``), or else on the state now.
+
+    ``engine`` is ``replay`` (queues as fluid, flows one by one), ``fluid`` (equilibria of long flows) or
+    ``packet`` (every packet: the most faithful, a hundred times as long).
+    """
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -25,7 +31,7 @@ class WhatIfRequest(Document):
 
     watermarks: Annotated[list[WatermarkInput], Field(min_length=1, max_length=MOST_WATERMARKS)]
     scenario: dict[str, Any] | None = None
-    engine: str = "replay"
+    engine: Literal["replay", "fluid", "packet"] = "replay"
     seed: int = Field(default=1, ge=0)
 
 

@@ -58,6 +58,32 @@ async def test_watermarks_are_predicted_on_a_scenario_given_inline(
     assert low["queue_mean_bytes"] < high["queue_mean_bytes"]
 
 
+async def test_packets_answer_too_and_tell_how_far_they_are(here: Running, scenario: dict[str, Any]) -> None:
+    with here.service.events.listen() as queue:
+        answer = await here.client.post(
+            "/v1/whatif", json={"watermarks": MARKS, "scenario": scenario, "engine": "packet"}
+        )
+        assert answer.status_code == 200, answer.text
+        heard = [queue.get_nowait() for _ in range(queue.qsize())]
+    low, high = answer.json()["results"]
+    assert answer.json()["engine"] == "packet"
+    assert low["status"] == high["status"] == "ok"
+    assert low["queue_mean_bytes"] < high["queue_mean_bytes"]
+    told = [event.data for event in heard if event is not None and event.kind == "whatif"]
+    assert told == [{"done": done, "total": 2} for done in range(3)]
+
+
+async def test_more_packets_than_a_request_may_hold_are_refused(
+    here: Running, scenario: dict[str, Any]
+) -> None:
+    endless = scenario | {"duration_s": 60.0, "window_s": [0, 60.0]}
+    answer = await here.client.post(
+        "/v1/whatif", json={"watermarks": MARKS, "scenario": endless, "engine": "packet"}
+    )
+    assert answer.status_code == 422
+    assert "packet-hops" in answer.json()["received"]
+
+
 async def test_an_empty_window_is_a_409(here: Running) -> None:
     answer = await here.client.post("/v1/whatif", json={"watermarks": MARKS})
     assert answer.status_code == 409

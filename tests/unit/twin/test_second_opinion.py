@@ -118,10 +118,53 @@ class TestOneScale:
         first = predicted(MARKS)
         asked = {row: scaled(first[row], factor) for row, factor in ((0, 1.2), (2, 1.3), (4, 2.0))}
         rows = on_one_scale(first, asked)
-        assert rows[2] is asked[2]
         assert rows[1].queue_mean_bytes == pytest.approx(1.3 * first[1].queue_mean_bytes)
         assert rows[5].slowdown["mice"].p99 == pytest.approx(1.3 * first[5].slowdown["mice"].p99)
         assert [row.watermark for row in rows] == MARKS
+
+    def test_engines_that_differ_by_one_factor_agree(self) -> None:
+        first = predicted(MARKS)
+        asked = {row: scaled(first[row], 1.3) for row in (0, 2, 4)}
+        for row, one in enumerate(on_one_scale(first, asked)):
+            assert one.queue_mean_bytes == pytest.approx(1.3 * first[row].queue_mean_bytes)
+            assert one.slowdown["mice"].p99 == pytest.approx(1.3 * first[row].slowdown["mice"].p99)
+            assert one.goodput_bytes_per_s == pytest.approx(1.3 * first[row].goodput_bytes_per_s)
+
+    def test_within_what_a_seed_moves_both_count_alike(self) -> None:
+        first = predicted(MARKS)
+        asked = {row: scaled(first[row], factor) for row, factor in ((1, 0.997), (2, 1.0), (3, 1.003))}
+        rows = on_one_scale(first, asked)
+        assert rows[3].goodput_bytes_per_s == pytest.approx(1.0015 * first[3].goodput_bytes_per_s)
+        assert rows[1].slowdown["mice"].p99 == pytest.approx(0.9985 * first[1].slowdown["mice"].p99)
+
+    def test_far_beyond_it_the_second_engine_counts_alone(self) -> None:
+        first = predicted(MARKS)
+        asked = {row: scaled(first[row], factor) for row, factor in ((1, 0.2), (2, 1.0), (3, 5.0))}
+        rows = on_one_scale(first, asked)
+        for row, second in asked.items():
+            assert rows[row].goodput_bytes_per_s == pytest.approx(second.goodput_bytes_per_s, rel=1e-4)
+            assert rows[row].slowdown["mice"].p99 == pytest.approx(second.slowdown["mice"].p99, rel=0.04)
+
+    def test_more_runs_are_trusted_more(self) -> None:
+        first = predicted(MARKS)
+        asked = {row: scaled(first[row], factor) for row, factor in ((1, 0.85), (2, 1.0), (3, 1.15))}
+        few_, many = (on_one_scale(first, asked, n)[3].slowdown["mice"].p99 for n in (1.0, 20.0))
+        assert few_ < many < asked[3].slowdown["mice"].p99
+
+    def test_pauses_and_losses_from_nothing(self) -> None:
+        first = predicted(MARKS)
+        paused = replace(first[2], pfc_pause_s=0.02, loss_bytes=1e7)
+        rows = on_one_scale(first, {1: first[1], 2: paused})
+        assert rows[2].pfc_pause_s == pytest.approx(0.02, rel=0.01)
+        assert rows[2].loss_bytes == pytest.approx(1e7, rel=0.01)
+        assert rows[1].loss_bytes == 0.0
+
+    def test_a_failed_run_stays_failed_and_teaches_nothing(self) -> None:
+        first = predicted(MARKS)
+        failed = Prediction.failed(MARKS[1], SolveStatus.BUDGET)
+        rows = on_one_scale(first, {1: failed, 2: first[2]})
+        assert rows[1] is failed
+        assert rows[3].queue_mean_bytes == pytest.approx(first[3].queue_mean_bytes)
 
 
 class TestDisagreement:
