@@ -13,7 +13,7 @@ from twin.jit import compiler, inlined
 from twin.packet.layout import MORE_PACKETS, MORE_TIMERS, WAKE
 from twin.packet.state import Params, Record, State
 
-SPARE = 16  # packets and timers: more than one event ever takes
+SPARE = 16  # packets, and timers but for those of the flows that wait for one: more than an event ever takes
 TIMER_BITS = 8  # a timer is its flow's row × this + which
 
 
@@ -87,7 +87,7 @@ def set_timer(state: State, row: int, which: int, at: float) -> None:
     place = clock.timers
     clock.timers += 1
     clock.other = min(clock.other, at)
-    if clock.timers + SPARE > state.timer_at.size:
+    if clock.timers + clock.spare_timers > state.timer_at.size:
         clock.short = MORE_TIMERS
     clock.serial += 1
     serial = clock.serial

@@ -25,13 +25,14 @@ from twin.packet._sender import (
 )
 from twin.packet._switch import (
     admit,
-    append_control,
     append_data,
     draw,
     is_marked,
+    lose_control,
     may_resume,
     must_pause,
     release,
+    send_control,
     tell,
 )
 from twin.packet.layout import (
@@ -52,6 +53,7 @@ from twin.packet.layout import (
     MORE_SAMPLES,
     PACED,
     PAUSE,
+    RESUME,
     RETRANSMIT,
     START,
     WAITING,
@@ -83,9 +85,14 @@ def advance(state: State, params: Params, until: float) -> int:
         other = min(clock.other, until)
         last = int(other * params.buckets_per_s)
         cursor = clock.cursor
-        while cursor < last and buckets[uint64(cursor & mask)] < 0:
+        while True:
+            while cursor < last and buckets[uint64(cursor & mask)] < 0:
+                cursor += 1
+            slot = buckets[uint64(cursor & mask)]
+            # The first event of a bucket may belong to a later turn of the ring.
+            if slot < 0 or cursor >= last or int(packets[slot].time * params.buckets_per_s) <= cursor:
+                break
             cursor += 1
-        slot = buckets[uint64(cursor & mask)]
         if slot < 0 or packets[slot].time >= other:
             clock.cursor = last
             clock.now = other
@@ -115,21 +122,20 @@ def advance(state: State, params: Params, until: float) -> int:
         elif kind == DATA:
             came_by = packet.place
             onward = places[came_by + 1]
-            if ports[places[came_by]].down == 1:
-                lose(state, params, slot, places[came_by])
-            elif onward >= 0:
+            if onward >= 0:
                 serve = enqueue(state, params, slot, places[came_by], onward, now)
             else:
-                serve = receive(state, params, slot, now)
+                receive(state, params, slot, now)
         elif kind == ACK:
             came_by = packet.place
             onward = places[came_by + 1]
-            if ports[places[came_by]].down == 1:
-                lose_control(state, slot)
-            elif onward >= 0:
-                packet.place = came_by + 1
-                append_control(state, onward, slot)
-                serve = onward
+            if onward >= 0:
+                if ports[onward].down == 1:
+                    lose_control(state, slot)
+                else:
+                    packet.place = came_by + 1
+                    append_control(state, onward, slot)
+                    serve = onward
             else:
                 acknowledge(state, params, slot, now)
         elif kind == WAKE:
@@ -139,12 +145,13 @@ def advance(state: State, params: Params, until: float) -> int:
         elif kind == CNP:
             came_by = packet.place
             onward = places[came_by + 1]
-            if ports[places[came_by]].down == 1:
-                lose_control(state, slot)
-            elif onward >= 0:
-                packet.place = came_by + 1
-                append_control(state, onward, slot)
-                serve = onward
+            if onward >= 0:
+                if ports[onward].down == 1:
+                    lose_control(state, slot)
+                else:
+                    packet.place = came_by + 1
+                    append_control(state, onward, slot)
+                    serve = onward
             else:
                 row = packet.flow
                 state.flows[row].pending -= 1
@@ -153,8 +160,7 @@ def advance(state: State, params: Params, until: float) -> int:
         else:
             told = packet.flow
             give_back(state, slot)
-            if ports[ports[told].reverse].down == 0:
-                serve = stop_or_go(state, told, kind, now)
+            serve = stop_or_go(state, told, kind, now)
 
         if serve >= 0:
             port = ports[serve]
@@ -164,14 +170,9 @@ def advance(state: State, params: Params, until: float) -> int:
                 port.scheduled = 1
                 enter(state, params, serve, port.free_at)
                 continue
-            sending = port.control_head
-            quiet = False
-            if sending >= 0:
-                port.control_head = packets[sending].next
-                quiet = packets[sending].kind == ACK and is_plain(state, sending)
-            elif port.paused == 1:
+            if port.paused == 1:
                 continue
-            elif port.switch >= 0:
+            if port.switch >= 0:
                 sending = dequeue(state, params, serve, now)
             else:
                 sending = next_of_round(state, params, serve, now)
@@ -181,11 +182,8 @@ def advance(state: State, params: Params, until: float) -> int:
             clock.hops += 1
             port.sent_bytes += sent.wire
             port.free_at = now + sent.wire * port.s_per_byte
-            if quiet:
-                note(state, sending, port.free_at + port.delay)
-            else:
-                enter(state, params, sending, port.free_at + port.delay)
-            if port.control_head >= 0 or (port.head >= 0 and port.paused == 0):
+            enter(state, params, sending, port.free_at + port.delay)
+            if port.head >= 0:
                 port.scheduled = 1
                 enter(state, params, serve, port.free_at)
 
@@ -316,7 +314,7 @@ def fill(state: State, params: Params, row: int, free_at: float, now: float) -> 
 
 
 @inlined
-def receive(state: State, params: Params, slot: int, now: float) -> int:
+def receive(state: State, params: Params, slot: int, now: float) -> None:
     """A data packet has reached its host, which answers with an acknowledgement in the same slot."""
     packet, clock = state.packets[slot], state.clock[0]
     row = packet.flow
@@ -341,7 +339,7 @@ def receive(state: State, params: Params, slot: int, now: float) -> int:
             if flow.nacked == 1:
                 flow.pending -= 1
                 give_back(state, slot)
-                return -1
+                return
             flow.nacked = 1
             nack = 1
     packet.sample = -1
@@ -358,14 +356,13 @@ def receive(state: State, params: Params, slot: int, now: float) -> int:
             notice.place = flow.back
             notice.wire = CNP_WIRE_BYTES
             notice.sample = -1
-            append_control(state, answer_by, other)
+            send_control(state, params, answer_by, other, now)
     packet.kind = ACK
     packet.seq = flow.expected
     packet.nack = nack
     packet.place = flow.back
     packet.wire = params.ack_bytes
-    append_control(state, answer_by, slot)
-    return int(answer_by)
+    send_control(state, params, answer_by, slot, now)
 
 
 @inlined
@@ -395,32 +392,6 @@ def acknowledge(state: State, params: Params, slot: int, now: float) -> None:
         cnp(state, params, row, now)
     if nack == 1:
         go_back(state, params, row, seq, now)
-
-
-@inlined
-def is_plain(state: State, slot: int) -> bool:
-    """Whether an acknowledgement is on its last cable and brings no news but progress."""
-    packet = state.packets[slot]
-    return bool(
-        state.places[packet.place + 1] < 0
-        and packet.marked == 0
-        and packet.nack == 0
-        and packet.seq < state.flows[packet.flow].n_packets
-    )
-
-
-@inlined
-def note(state: State, slot: int, arrives: float) -> None:
-    """Take a plain acknowledgement as received when it is sent: nothing reads it before it would arrive."""
-    packet = state.packets[slot]
-    flow = state.flows[packet.flow]
-    flow.pending -= 1
-    if packet.seq > flow.acked:
-        flow.acked = packet.seq
-        flow.progress_at = arrives
-        if flow.next_seq < packet.seq:
-            flow.next_seq = packet.seq
-    give_back(state, slot)
 
 
 @inlined
@@ -554,13 +525,6 @@ def lose(state: State, params: Params, slot: int, index: int) -> None:
     give_back(state, slot)
 
 
-@inlined
-def lose_control(state: State, slot: int) -> None:
-    """An acknowledgement or CNP lost with its cable."""
-    state.flows[state.packets[slot].flow].pending -= 1
-    give_back(state, slot)
-
-
 @kernel
 def set_starts(state: State, rows: Counts) -> None:
     """Timers for those of these flows that wait for no other."""
@@ -572,6 +536,37 @@ def set_starts(state: State, rows: Counts) -> None:
             set_timer(state, row, START, flow.start)
 
 
+@inlined
+def clear_cable(state: State, params: Params, index: int) -> None:
+    """Lose what this port has sent and nobody has received yet."""
+    packets, buckets = state.packets, state.buckets
+    for bucket in range(buckets.size):
+        before = -1
+        slot = buckets[bucket]
+        while slot >= 0:
+            packet = packets[slot]
+            following = packet.next
+            kind = packet.kind
+            if kind == DATA or kind == ACK or kind == CNP:
+                on_cable = state.places[packet.place] == index
+            else:
+                on_cable = (kind == PAUSE or kind == RESUME) and state.ports[packet.flow].reverse == index
+            if not on_cable:
+                before = slot
+            else:
+                if before < 0:
+                    buckets[bucket] = following
+                else:
+                    packets[before].next = following
+                if kind == DATA:
+                    lose(state, params, slot, index)
+                elif kind == ACK or kind == CNP:
+                    lose_control(state, slot)
+                else:
+                    give_back(state, slot)
+            slot = following
+
+
 @kernel
 def fail(state: State, params: Params, index: int) -> None:
     """A cable's direction goes dead: what waits for it is lost, and so is what is on it."""
@@ -581,15 +576,7 @@ def fail(state: State, params: Params, index: int) -> None:
     if port.paused == 1:
         port.paused = 0
         port.paused_s += clock.now - port.paused_since
-    slot = port.control_head
-    port.control_head = -1
-    while slot >= 0:
-        following = state.packets[slot].next
-        if state.packets[slot].kind == ACK or state.packets[slot].kind == CNP:
-            lose_control(state, slot)
-        else:
-            give_back(state, slot)
-        slot = following
+    clear_cable(state, params, index)
     if port.switch < 0:
         return
     slot = port.head

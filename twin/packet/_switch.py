@@ -10,9 +10,8 @@ from __future__ import annotations
 from numba import uint64
 
 from twin.jit import compiler, inlined
-from twin.packet._calendar import take
-from twin.packet._sender import call
-from twin.packet.layout import PAUSE, RESUME
+from twin.packet._calendar import enter, give_back, take
+from twin.packet.layout import ACK, PAUSE, RESUME
 from twin.packet.state import Params, Record, State
 
 RESERVE_BYTES = 4096.0  # of each ingress, before it uses what is shared
@@ -126,20 +125,47 @@ def tell(state: State, params: Params, upstream: int, pause: bool, now: float) -
     packet.place = -1
     packet.wire = PFC_WIRE_BYTES
     packet.sample = -1
-    append_control(state, back, slot)
-    call(state, params, back, now)
+    send_control(state, params, back, slot, now)
 
 
 @inlined
-def append_control(state: State, index: int, slot: int) -> None:
-    """Queue a packet that goes before data."""
-    port = state.ports[index]
-    state.packets[slot].next = -1
-    if port.control_head < 0:
-        port.control_head = slot
-    else:
-        state.packets[port.control_tail].next = slot
-    port.control_tail = slot
+def send_control(state: State, params: Params, index: int, slot: int, now: float) -> None:
+    """Send an acknowledgement, CNP, pause or resume as soon as the port is free: before any data.
+
+    Nothing may overtake it, so when it leaves is known now, and it needs no queue.
+    """
+    port, packet = state.ports[index], state.packets[slot]
+    port.free_at = max(port.free_at, now) + packet.wire * port.s_per_byte
+    port.sent_bytes += packet.wire
+    state.clock[0].hops += 1
+    arrives = port.free_at + port.delay
+    if packet.kind != ACK:
+        enter(state, params, slot, arrives)
+        return
+    flow = state.flows[packet.flow]
+    if (
+        state.places[packet.place + 1] >= 0
+        or packet.marked == 1
+        or packet.nack == 1
+        or packet.seq == flow.n_packets
+    ):
+        enter(state, params, slot, arrives)
+        return
+    # On its last cable and with no news but progress, which nobody asks for before it arrives: an event less.
+    flow.pending -= 1
+    if packet.seq > flow.acked:
+        flow.acked = packet.seq
+        flow.progress_at = arrives
+        if flow.next_seq < packet.seq:
+            flow.next_seq = packet.seq
+    give_back(state, slot)
+
+
+@inlined
+def lose_control(state: State, slot: int) -> None:
+    """An acknowledgement or CNP lost with its cable."""
+    state.flows[state.packets[slot].flow].pending -= 1
+    give_back(state, slot)
 
 
 @inlined

@@ -160,17 +160,19 @@ class Fabric:
             )
         taken: list[Samples] = []
         while True:
-            why = _kernels.advance(self._state, self._params, until_s)
-            if why == layout.FINISHED:
+            if _kernels.advance(self._state, self._params, until_s) == layout.FINISHED:
                 break
-            if why == layout.MORE_PACKETS:
+            # One event may leave too little of several.
+            clock = self._state.clock[0]
+            if clock["free_packets"] < SPARE:
                 self._more_packets()
-            elif why == layout.MORE_TIMERS:
+            if clock["timers"] + clock["spare_timers"] > len(self._state.timer_at):
                 self._more_timers()
-            elif self._state.clock["sampled"][0] > 0:
-                taken.append(self._take_samples())
-            else:
-                self._more_samples()
+            if self._params.sampling_rate > 0 and clock["free_sample"] < 0:
+                if clock["sampled"] > 0:
+                    taken.append(self._take_samples())
+                else:
+                    self._more_samples()
         taken.append(self._take_samples())
         return Happenings(self._take_completions(), Samples.joined(taken))
 
@@ -253,6 +255,7 @@ class Fabric:
         clock = np.zeros(1, dtype=layout.CLOCK)
         clock["free_packet"], clock["free_packets"] = n_ports, _FIRST_POOL
         clock["free_sample"] = 0
+        clock["spare_timers"] = SPARE
         return State(
             clock=clock,
             packets=packets,
@@ -293,8 +296,11 @@ class Fabric:
             places=self._routes.places(),
             completed=completed,
         )
-        while self._state.clock["timers"][0] + len(rows) + SPARE > len(self._state.timer_at):
-            self._more_timers()
+        clock, table = self._state.clock[0], self._flows.rows[self._flows.live]
+        dependents = table["dependent_end"] - table["dependent_first"]
+        clock["spare_timers"] = SPARE + int(dependents.max(initial=0))
+        if clock["timers"] + len(rows) + clock["spare_timers"] > len(self._state.timer_at):
+            self._more_timers(len(rows))
         _kernels.set_starts(self._state, rows)
         return np.asarray(self._flows.rows["number"][rows], dtype=np.int64)
 
@@ -326,9 +332,10 @@ class Fabric:
         clock["free_packets"] += len(packets)
         self._state = self._state._replace(packets=grown)
 
-    def _more_timers(self) -> None:
+    def _more_timers(self, needed: int = 0) -> None:
+        more = needed + len(self._state.timer_at) + int(self._state.clock["spare_timers"][0])
         at, serial, what = (
-            np.concatenate([column, np.zeros_like(column)])
+            np.concatenate([column, np.zeros(more, dtype=column.dtype)])
             for column in (self._state.timer_at, self._state.timer_serial, self._state.timer_what)
         )
         self._state = self._state._replace(timer_at=at, timer_serial=serial, timer_what=what)

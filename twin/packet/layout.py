@@ -39,8 +39,6 @@ PORT = np.dtype(
         ("depth", BYTES),  # data waiting, without the packet being sent
         ("head", INDEX),  # data waiting: packets of a switch, ready flows of a NIC
         ("tail", INDEX),
-        ("control_head", INDEX),  # acknowledgements, CNPs, pauses: before any data
-        ("control_tail", INDEX),
         ("switch", INDEX),  # −1 for a NIC
         ("reverse", INDEX),  # the cable's other direction
         ("scheduled", FLAG),  # its "free again" event is in the calendar
@@ -158,6 +156,7 @@ CLOCK = np.dtype(
         ("ticks", COUNT),  # looks taken
         ("cursor", COUNT),  # bucket the calendar has reached
         ("timers", COUNT),  # in the heap
+        ("spare_timers", COUNT),  # more than one event ever sets
         ("serial", COUNT),  # of the timer set last: equal times keep their order
         ("free_packet", INDEX),
         ("free_packets", COUNT),

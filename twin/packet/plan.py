@@ -23,6 +23,7 @@ from twin.scenario import Scenario
 
 RESERVE_BYTES = 4096.0  # of each ingress, as _switch has it
 HEADROOM_PACKETS = 3  # one being sent at either end when the pause is due, and one half arrived
+CONTROL_WIRE_BYTES = 64  # of a pause, a resume, a CNP
 LEAST_SHARE = 0.1  # a buffer smaller than its own set-asides still shares this much of itself
 EVENTS_A_PACKET_TIME = 0.2  # a port's share of what happens while it sends one packet at full load
 
@@ -126,7 +127,7 @@ class FabricPlan:
         table["delay"] = delay
         table["switch"] = [-1 if port.port is None else index[port.node] for port in self.ports]
         table["reverse"] = self.reverse
-        for column in ("head", "tail", "control_head", "control_tail"):
+        for column in ("head", "tail"):
             table[column] = -1
         table["headroom"] = self._headroom(rate, delay)
         table["kmin"] = table["kmax"] = math.inf
@@ -153,7 +154,8 @@ class FabricPlan:
         """Buckets, buckets a second, and how many seconds ahead they reach."""
         packet = float(self.packet_wire_bytes)
         slowest = min(port.rate_bytes_per_s for port in self.ports)
-        reach = max(port.delay_s for port in self.ports) + packet / slowest
+        longest = max(packet, self.ack_wire_bytes, CONTROL_WIRE_BYTES)
+        reach = max(port.delay_s for port in self.ports) + longest / slowest
         happening = sum(port.rate_bytes_per_s / packet * EVENTS_A_PACKET_TIME for port in self.ports)
         buckets = 1 << max(8, math.ceil(math.log2(reach * happening + 4)))
         buckets = min(buckets, 1 << 20)
