@@ -62,7 +62,7 @@ from twin.packet.layout import (
 from twin.packet.state import Counts, Params, State
 
 CNP_WIRE_BYTES = 64
-_SAMPLING = -1  # the place whose draws choose the packets INT samples
+_SAMPLING = (1 << 31) - 1  # the place whose draws choose the packets INT samples
 
 
 @kernel
@@ -130,12 +130,8 @@ def advance(state: State, params: Params, until: float) -> int:
             came_by = packet.place
             onward = places[came_by + 1]
             if onward >= 0:
-                if ports[onward].down == 1:
-                    lose_control(state, slot)
-                else:
-                    packet.place = came_by + 1
-                    append_control(state, onward, slot)
-                    serve = onward
+                packet.place = came_by + 1
+                send_control(state, params, onward, slot, now)
             else:
                 acknowledge(state, params, slot, now)
         elif kind == WAKE:
@@ -146,12 +142,8 @@ def advance(state: State, params: Params, until: float) -> int:
             came_by = packet.place
             onward = places[came_by + 1]
             if onward >= 0:
-                if ports[onward].down == 1:
-                    lose_control(state, slot)
-                else:
-                    packet.place = came_by + 1
-                    append_control(state, onward, slot)
-                    serve = onward
+                packet.place = came_by + 1
+                send_control(state, params, onward, slot, now)
             else:
                 row = packet.flow
                 state.flows[row].pending -= 1
@@ -547,10 +539,10 @@ def clear_cable(state: State, params: Params, index: int) -> None:
             packet = packets[slot]
             following = packet.next
             kind = packet.kind
-            if kind == DATA or kind == ACK or kind == CNP:
+            if kind in (DATA, ACK, CNP):
                 on_cable = state.places[packet.place] == index
             else:
-                on_cable = (kind == PAUSE or kind == RESUME) and state.ports[packet.flow].reverse == index
+                on_cable = kind in (PAUSE, RESUME) and state.ports[packet.flow].reverse == index
             if not on_cable:
                 before = slot
             else:
@@ -560,10 +552,8 @@ def clear_cable(state: State, params: Params, index: int) -> None:
                     packets[before].next = following
                 if kind == DATA:
                     lose(state, params, slot, index)
-                elif kind == ACK or kind == CNP:
-                    lose_control(state, slot)
                 else:
-                    give_back(state, slot)
+                    lose_control(state, slot)
             slot = following
 
 

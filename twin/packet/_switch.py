@@ -11,7 +11,7 @@ from numba import uint64
 
 from twin.jit import compiler, inlined
 from twin.packet._calendar import enter, give_back, take
-from twin.packet.layout import ACK, PAUSE, RESUME
+from twin.packet.layout import ACK, CNP, PAUSE, RESUME
 from twin.packet.state import Params, Record, State
 
 RESERVE_BYTES = 4096.0  # of each ingress, before it uses what is shared
@@ -135,6 +135,9 @@ def send_control(state: State, params: Params, index: int, slot: int, now: float
     Nothing may overtake it, so when it leaves is known now, and it needs no queue.
     """
     port, packet = state.ports[index], state.packets[slot]
+    if port.down == 1:
+        lose_control(state, slot)
+        return
     port.free_at = max(port.free_at, now) + packet.wire * port.s_per_byte
     port.sent_bytes += packet.wire
     state.clock[0].hops += 1
@@ -163,8 +166,10 @@ def send_control(state: State, params: Params, index: int, slot: int, now: float
 
 @inlined
 def lose_control(state: State, slot: int) -> None:
-    """An acknowledgement or CNP lost with its cable."""
-    state.flows[state.packets[slot].flow].pending -= 1
+    """A packet that goes before data, lost with its cable."""
+    packet = state.packets[slot]
+    if packet.kind in (ACK, CNP):
+        state.flows[packet.flow].pending -= 1
     give_back(state, slot)
 
 

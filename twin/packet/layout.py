@@ -178,7 +178,8 @@ CLOCK = np.dtype(
 )
 
 FREE, DATA, ACK, CNP, PAUSE, RESUME, WAKE = range(7)  # kinds of packet and calendar event
-WAITING, READY, PACED, IDLE, DONE = range(5)  # a flow: not begun, in its NIC's round, held by its rate, all sent, acknowledged
+# A flow: not begun, in its NIC's round, held back by its rate, all sent, all acknowledged.
+WAITING, READY, PACED, IDLE, DONE = range(5)
 START, CUT, INCREASE, RETRANSMIT, LATE_WAKE = range(5)  # timers
 FINISHED, MORE_PACKETS, MORE_SAMPLES, MORE_TIMERS = range(4)  # why the kernel came back
 
