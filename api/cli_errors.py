@@ -36,6 +36,8 @@ def run_to_exit_code(app: typer.Typer, arguments: Sequence[str] | None) -> int:
         # Whoever read us has seen enough; a second complaint at interpreter exit would follow otherwise.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
+    except SystemExit:  # uvicorn's way out where it cannot listen; it has said why
+        return FAILED
     except Exception as error:
         return _told(error)
     return result if isinstance(result, int) else DONE

@@ -235,7 +235,7 @@ class PushSettings(Section):
     @field_validator("lab_url")
     @classmethod
     def _is_the_url_of_a_server(cls, text: str | None) -> str | None:
-        parts = urlsplit(text or "http://none")
+        parts = urlsplit("http://none" if text is None else text)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise ValueError("it is the http or https URL of a server, such as http://127.0.0.1:9000")
         if parts.username or parts.password:

@@ -70,7 +70,7 @@ class LabFabric:
         except httpx.HTTPError as error:
             raise UnreachableError(
                 where,
-                f"no connection ({str(error).lower() or type(error).__name__})",
+                f"no connection ({str(error) or type(error).__name__})",
                 "a lab answers on its control interface",
                 "start the lab there, or correct push.lab_url",
             ) from error

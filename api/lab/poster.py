@@ -25,6 +25,7 @@ ROOM_BODIES = 4
 TIMEOUT_S = 30.0
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
+STOP_S = 3.0
 
 _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 
@@ -110,8 +111,9 @@ class Poster:
         with self._changed:
             self._changed.notify_all()
         if self._thread.ident is not None:
-            self._thread.join()
-        self._client.close()
+            self._thread.join(STOP_S)  # a service that hangs is not waited for
+        if not self._thread.is_alive():
+            self._client.close()
 
     def _run(self) -> None:
         try:

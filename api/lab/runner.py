@@ -30,6 +30,7 @@ SLICE_WALL_S = 0.05
 FIRST_SLICE_S = 10e-6
 SHORTEST_SLICE_S = 1e-6
 LATELY_S = 1e-3
+STOP_S = 5.0
 
 T = TypeVar("T")
 
@@ -114,10 +115,10 @@ class Runner:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends after the slice in progress; whoever waits is told."""
+        """Ends after the slice in progress, if that is soon; whoever waits is told."""
         self.stop_soon()
         if self._thread.ident is not None:
-            self._thread.join()
+            self._thread.join(STOP_S)  # kernels that are still being compiled are not waited for
 
     def stop_soon(self) -> None:
         """Lets it end, without waiting; a signal handler may call this."""

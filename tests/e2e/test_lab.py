@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.e2e.process import PATIENCE_S, Served, free_port, lab_at, serving
+from tests.e2e.process import PATIENCE_S, REPOSITORY, Served, free_port, lab_at, serving
 
 pytestmark = pytest.mark.e2e
 
@@ -158,3 +164,49 @@ def test_a_lab_by_itself_keeps_a_service_fed_and_waits_for_one_that_is_away() ->
             assert ahead["reports"]["rejected"] == 0
         assert process.process.poll() is None
         assert process.stop() == 0
+
+
+def run_lab(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ECNTWIN_")}
+    return subprocess.run(
+        [sys.executable, "-m", "api", "lab", "--listen", f"127.0.0.1:{free_port()}", *FABRIC, *arguments],
+        cwd=REPOSITORY,
+        env=environment | settings,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def test_it_ends_when_its_time_is_over_and_says_what_was() -> None:
+    done = run_lab("--duration", "2ms", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["now_s"], document["ended"]) == (0.002, True)
+    assert document["reports"]["made"] > 0
+
+
+def test_a_token_is_needed_where_the_service_asks_for_one() -> None:
+    digest = sha256(b"open sesame").hexdigest()
+    tokens = json.dumps([{"name": "lab", "sha256": digest, "scopes": ["telemetry"]}])
+    with serving(ECNTWIN_SECURITY__TOKENS=tokens) as served:
+        arguments = ("--duration", "2ms", "--json", "--gzip", "--post-to", served.url)
+        refused = run_lab(*arguments)
+        assert refused.returncode == 1
+        assert "received 401 to POST /v1/telemetry/int" in refused.stderr
+        assert "Traceback" not in refused.stderr
+        taken = run_lab(*arguments, ECNTWIN_TOKEN="open sesame")
+        assert taken.returncode == 0, taken.stderr
+        reports = json.loads(taken.stdout)["reports"]
+        assert reports["accepted"] == reports["made"] > 0
+
+
+def test_a_port_in_use_is_not_waited_for() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = run_lab("--listen", f"127.0.0.1:{taken.getsockname()[1]}", "--step")
+    assert done.returncode == 1
+    assert "address already in use" in done.stderr
+    assert done.stdout == ""

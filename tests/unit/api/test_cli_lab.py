@@ -1,0 +1,53 @@
+"""``ecntwin lab``: options that mean nothing are one sentence and exit code 2, before anything starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from api.cli import app
+from api.cli_errors import run_to_exit_code
+from api.cli_lab import checked_url, listen_address
+from api.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--listen", "9000"], "HOST:PORT"),
+        (["--listen", "127.0.0.1:http"], "HOST:PORT"),
+        (["--listen", "127.0.0.1:70000"], "HOST:PORT"),
+        (["--watermark", "5,4,0.1"], "Kmin must be below Kmax"),
+        (["--watermark", "lots"], "KMIN,KMAX,PMAX"),
+        (["--traffic", "carrier-pigeons"], "carrier-pigeons"),
+        (["--duration", "0"], "--duration"),
+        (["--duration", "a while"], "--duration"),
+        (["--pace", "0"], "--pace"),
+        (["--pace", "1", "--step"], "drop one of them"),
+        (["--leaves", "0"], "n_leaves"),
+        (["--hosts", "1", "--leaves", "1", "--spines", "0"], "2 to"),
+        (["--buffer", "10"], "buffer_bytes"),
+        (["--dcqcn", "nobody"], "--dcqcn"),
+        (["--scenario", "nowhere.json"], "nowhere.json"),
+        (["--scenario", "a.json", "--topology", "b.json"], "give one of them"),
+        (["--post-to", "127.0.0.1:8080"], "--post-to"),
+        (["--sampling-rate", "2"], "sampling-rate"),
+        (["--seed", "-1"], "seed"),
+    ],
+)
+def test_a_mistake_is_a_sentence(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run_to_exit_code(app, ["lab", "--listen", "127.0.0.1:0", "--duration", "1ms", *arguments])
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, ""), err
+    assert says in err
+    assert err.count("\n") == 1
+
+
+def test_addresses() -> None:
+    assert listen_address("127.0.0.1:0") == ("127.0.0.1", 0)
+    assert listen_address("[::1]:9000") == ("::1", 9000)
+
+
+@pytest.mark.parametrize("text", ["http://lab:99999", "http://[::1", "lab:9000", "", "http://x/?y"])
+def test_a_service_has_a_url(text: str) -> None:
+    with pytest.raises(InputError):
+        checked_url(text)
