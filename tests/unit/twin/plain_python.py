@@ -1,13 +1,20 @@
-"""Lets the replay kernels run uncompiled: numba reads columns of a record as attributes, numpy does not."""
+"""Lets the replay and packet kernels run uncompiled: numba reads columns of a record as attributes, numpy does
+not.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from twin.packet import _kernels as packet
 from twin.replay import model
+
+PACKET_KERNELS = ("advance", "fail", "restore", "set_starts")
 
 
 def records_as_attributes(bundle: Any) -> Any:
@@ -20,8 +27,45 @@ def records_as_attributes(bundle: Any) -> Any:
     )
 
 
+class Rows:
+    """A table whose rows are plain objects from the first time they are asked for: far faster than records."""
+
+    def __init__(self, table: np.ndarray[Any, Any]) -> None:
+        self.table = table
+        self.size = table.size
+        self.made: dict[Any, SimpleNamespace] = {}
+
+    def __getitem__(self, at: Any) -> SimpleNamespace:
+        found = self.made.get(at)
+        if found is None:
+            values = self.table[at].tolist()
+            found = self.made[at] = SimpleNamespace(**dict(zip(self.table.dtype.names, values, strict=True)))
+        return found
+
+    def put_back(self) -> None:
+        for at, row in self.made.items():
+            self.table[at] = tuple(vars(row).values())
+
+
+def plain(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel of the packet engine that takes a state as the fabric keeps it."""
+
+    def run(state: Any, *rest: Any) -> Any:
+        tables = [
+            Rows(value) if isinstance(value, np.ndarray) and value.dtype.names else value for value in state
+        ]
+        with np.errstate(over="ignore"):  # the draws multiply unsigned words, and mean to
+            result = kernel(type(state)(*tables), *rest)
+        for table in tables:
+            if isinstance(table, Rows):
+                table.put_back()
+        return result
+
+    return run
+
+
 def run_uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hands the replay's kernel such views; only of use with ``NUMBA_DISABLE_JIT``."""
+    """Hands the kernels such views and rows; only of use with ``NUMBA_DISABLE_JIT``."""
     kernel: Any = model.replay
 
     def replay(tables: Any, params: Any, *rest: Any) -> Any:
@@ -32,3 +76,5 @@ def run_uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
     monkeypatch.setattr(model, "replay", replay)
+    for name in PACKET_KERNELS:
+        monkeypatch.setattr(packet, name, plain(getattr(packet, name)))

@@ -171,8 +171,6 @@ def check_silence(fabric: Fabric) -> None:
     assert not state.flows["pending"].any()
     for name in ("depth", "held", "headroom_held", "paused", "pausing", "scheduled"):
         assert not state.ports[name].any(), name
-    for name in ("control_head",):
-        assert np.all(state.ports[name] == -1)
     assert np.all(state.ports["head"] == -1)
     assert not state.switches["used"].any()
     assert not state.switches["waiting"].any()
