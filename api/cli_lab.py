@@ -50,7 +50,7 @@ class LabRun:
 
 
 def lab(options: LabOptions, run: LabRun, *, as_json: bool) -> None:
-    """Runs until the simulated time is over (exit 0), a signal (exit 0), or the service refuses (exit 1)."""
+    """Runs until the simulated time is over (exit 0), a signal (exit 0), or the service refuses (exit 2)."""
     host, port = listen_address(run.listen)
     if run.pace is not None and not run.pace > 0:
         raise InputError("--pace", str(run.pace), "simulated seconds a second are above 0", "raise it")
@@ -61,6 +61,13 @@ def lab(options: LabOptions, run: LabRun, *, as_json: bool) -> None:
     app = control_app(made, loopback=is_loopback(host))
     if not is_loopback(host):
         _log.warning("whoever reaches %s may set this lab: it knows no tokens", run.listen)
+    plan = made.plan
+    _log.info(
+        "%d hosts, %d switches, %s simulated; where its kernels are not compiled yet, a minute passes first",
+        len(plan.hosts),
+        len(plan.switches),
+        duration_text(made.runner.duration_s),
+    )
     server = _Server(app, made, host, port)
     made.runner.on_end(server.end)
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.e2e
 SETTINGS = {
     "ECNTWIN_SEARCH__CANDIDATES": "24",
     "ECNTWIN_SEARCH__NARROWED": "8",
+    "ECNTWIN_SEARCH__SECOND_OPINION": "false",
     "ECNTWIN_TELEMETRY__PERIOD_S": "0.001",
     "ECNTWIN_TELEMETRY__N_PERIODS": "4",
     "ECNTWIN_TUNING__ENABLED": "false",
@@ -193,7 +194,7 @@ def test_a_token_is_needed_where_the_service_asks_for_one() -> None:
     with serving(ECNTWIN_SECURITY__TOKENS=tokens) as served:
         arguments = ("--duration", "2ms", "--json", "--gzip", "--post-to", served.url)
         refused = run_lab(*arguments)
-        assert refused.returncode == 1
+        assert refused.returncode == 2
         assert "received 401 to POST /v1/telemetry/int" in refused.stderr
         assert "Traceback" not in refused.stderr
         taken = run_lab(*arguments, ECNTWIN_TOKEN="open sesame")
