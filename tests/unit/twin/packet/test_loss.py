@@ -1,0 +1,179 @@
+"""What is dropped is sent again: go-back-N, timeouts, cables that fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.unit.twin.packet.plans import (
+    NEVER,
+    check_books,
+    check_silence,
+    joined,
+    line,
+    port_between,
+    running,
+    star,
+    two_tiers,
+)
+from twin.packet.fabric import Fabric
+from twin.packet.settings import LOSSLESS_TIMEOUT_S, LOSSY_TIMEOUT_S, PacketSettings
+from twin.traffic.base import Traffic
+
+pytestmark = pytest.mark.kernels
+
+
+def overflowing(buffer_bytes: float = 20_000.0, *, timeout_s: float = 5e-5, n: int = 3) -> Fabric:
+    fabric = running(
+        star(n + 1, pfc=False, buffer_bytes=buffer_bytes), watermark=NEVER, retransmit_timeout_s=timeout_s
+    )
+    fabric.offer(Traffic.independent(range(1, n + 1), [0] * n, 60_000.0, 0.0))
+    return fabric
+
+
+@pytest.mark.parametrize("buffer_bytes", [1_048.0, 5_000.0, 20_000.0, 100_000.0])
+def test_all_is_delivered_in_order_whatever_the_buffer(buffer_bytes: float) -> None:
+    fabric = overflowing(buffer_bytes)
+    completions = [fabric.advance(k * 1e-5).completions for k in range(1, 400)]
+    completions.append(fabric.advance(0.1).completions)
+    over, measured = joined(completions), fabric.measured()
+    assert sorted(over["flow"].tolist()) == [0, 1, 2]
+    assert measured.delivered_bytes == 3 * 60_000
+    assert measured.dropped_packets.sum() > 0
+    assert measured.dropped_bytes == 1_000 * measured.dropped_packets.sum()
+    assert measured.dropped_wire_bytes.sum() == 1_048 * measured.dropped_packets.sum()
+    assert measured.retransmissions > 0
+    # What was sent more than once was dropped or came out of turn.
+    again = measured.injected_bytes - 3 * 60_000
+    assert again == measured.dropped_bytes + measured.discarded_bytes
+    assert measured.injected_packets == 180 + again / 1_000
+    check_silence(fabric)
+
+
+def test_a_receiver_asks_once_for_what_it_misses() -> None:
+    # A switch that loses one packet of a hundred: one request, one return, no timeout.
+    fabric = running(star(2, pfc=False), watermark=NEVER, retransmit_timeout_s=1.0)
+    fabric.offer(Traffic.independent([0], [1], [100_000.0], 0.0))
+    fabric.advance(3e-6)
+    nic = port_between(fabric.plan, "h0", "s")
+    before = fabric.measured()
+    assert before.dropped_bytes == 0
+    fabric.fail_link(nic)
+    fabric.restore_link(nic)
+    lost = fabric.measured().dropped_packets[nic]
+    assert 1 <= lost <= 14  # a microsecond of cable
+    [end_s] = fabric.advance(1e-3).completions.end_s
+    measured = fabric.measured()
+    assert measured.retransmissions == 1
+    assert measured.discarded_bytes > 0
+    assert measured.injected_bytes == 100_000 + 1_000 * lost + measured.discarded_bytes
+    assert end_s < 3e-5  # far sooner than a timeout
+
+
+def test_a_lost_tail_comes_again_after_the_timeout() -> None:
+    timeout_s = 1e-4
+    fabric = running(star(2), retransmit_timeout_s=timeout_s)
+    fabric.offer(Traffic.independent([0], [1], [1_000.0], 0.0))
+    fabric.advance(5e-7)
+    nic = port_between(fabric.plan, "h0", "s")
+    fabric.fail_link(nic)
+    fabric.restore_link(nic)
+    assert fabric.measured().dropped_packets[nic] == 1
+    [over] = [fabric.advance(1e-3).completions]
+    assert over.end_s[0] == pytest.approx(timeout_s + over.alone_s[0], rel=1e-6)
+    assert fabric.measured().retransmissions == 1
+    check_silence(fabric)
+
+
+def test_a_lost_last_acknowledgement_costs_a_timeout_but_no_second_delivery() -> None:
+    timeout_s = 1e-4
+    fabric = running(star(2), retransmit_timeout_s=timeout_s)
+    fabric.offer(Traffic.independent([0], [1], [1_000.0], 0.0))
+    fabric.advance(2.5e-6)
+    assert fabric.measured().delivered_bytes == 1_000
+    back = port_between(fabric.plan, "h1", "s")
+    fabric.fail_link(back)
+    fabric.restore_link(back)
+    [over] = [fabric.advance(1e-3).completions]
+    assert over.end_s[0] > timeout_s
+    measured = fabric.measured()
+    assert (measured.delivered_bytes, measured.discarded_bytes) == (1_000, 1_000)
+    check_silence(fabric)
+
+
+def test_timeouts_go_on_while_a_host_is_cut_off_and_all_ends_once_it_is_back() -> None:
+    fabric = running(star(3), retransmit_timeout_s=2e-5)
+    fabric.offer(Traffic.independent([0, 2], [1, 1], [30_000.0, 30_000.0], 0.0))
+    fabric.advance(2e-6)
+    to_h1 = port_between(fabric.plan, "s", "h1")
+    fabric.fail_link(to_h1)
+    check_books(fabric)
+    assert len(fabric.advance(1e-3).completions) == 0
+    check_books(fabric)
+    measured = fabric.measured()
+    assert measured.retransmissions > 20
+    assert measured.dropped_packets[to_h1] > 0
+    assert fabric.inside_bytes() == 0 or fabric.active_flows == 2
+    fabric.restore_link(to_h1)
+    over = fabric.advance(3e-3).completions
+    assert sorted(over.flow.tolist()) == [0, 1]
+    check_silence(fabric)
+
+
+def test_a_nic_that_is_cut_off_keeps_its_flows() -> None:
+    fabric = running(star(2), retransmit_timeout_s=1e-3)
+    nic = port_between(fabric.plan, "h0", "s")
+    fabric.offer(Traffic.independent([0, 0], [1, 1], [30_000.0, 500.0], 0.0))
+    fabric.advance(1e-6)
+    fabric.fail_link(nic)
+    fabric.advance(1e-4)
+    sent = fabric.measured().injected_packets
+    fabric.advance(2e-4)
+    assert fabric.measured().injected_packets == sent
+    fabric.restore_link(nic)
+    assert len(fabric.advance(5e-3).completions) == 2
+    check_silence(fabric)
+
+
+def test_a_switch_drops_what_has_no_way_on() -> None:
+    fabric = running(line(2), retransmit_timeout_s=1e-4)
+    right = port_between(fabric.plan, "s0", "s1")
+    fabric.offer(Traffic.independent([0], [2], [200_000.0], 0.0))
+    fabric.advance(5e-6)
+    fabric.fail_link(right)
+    fabric.advance(1e-5)
+    check_books(fabric)
+    assert fabric.measured().dropped_packets[right] > 10
+    assert fabric.depths_bytes([right])[0] == 0
+    fabric.restore_link(right)
+    assert len(fabric.advance(1e-2).completions) == 1
+    check_silence(fabric)
+
+
+def test_with_a_second_path_a_cable_costs_little() -> None:
+    fabric = running(two_tiers(2, 2, 2), retransmit_timeout_s=1e-3)
+    fabric.offer(Traffic.independent([0], [2], [100_000.0], 0.0))
+    fabric.advance(5e-6)
+    [path] = fabric._paths.values()
+    fabric.fail_link(path[1])
+    [over] = [fabric.advance(1e-2).completions]
+    assert over.slowdown[0] < 4
+    assert fabric.measured().retransmissions == 1
+    check_silence(fabric)
+
+
+def test_the_timeout_suits_the_fabric() -> None:
+    assert PacketSettings().retransmit_s(pfc=True) == LOSSLESS_TIMEOUT_S
+    assert PacketSettings().retransmit_s(pfc=False) == LOSSY_TIMEOUT_S
+    assert PacketSettings(retransmit_timeout_s=1e-3).retransmit_s(pfc=True) == 1e-3
+
+
+def test_a_pause_longer_than_the_timeout_only_repeats_what_arrives_anyway() -> None:
+    fabric = running(star(4, buffer_bytes=200_000.0), watermark=NEVER, retransmit_timeout_s=4e-6)
+    fabric.offer(Traffic.independent([1, 2, 3], [0] * 3, 150_000.0, 0.0))
+    over = fabric.advance(0.1).completions
+    measured = fabric.measured()
+    assert len(over) == 3
+    assert np.all(measured.dropped_packets == 0)
+    assert measured.injected_bytes == 450_000 + measured.discarded_bytes
+    check_silence(fabric)
