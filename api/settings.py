@@ -152,7 +152,7 @@ class FabricSettings(Section):
 
 
 class IncumbentSettings(Section):
-    """What the switches run now: one watermark for all, and the switches that differ."""
+    """What the switches run until an adapter has read it: one watermark for all, and those that differ."""
 
     default: WatermarkSettings = WatermarkSettings(kmin_bytes=400_000, kmax_bytes=1_600_000, pmax=0.2)
     switches: dict[str, WatermarkSettings] = Field(default_factory=dict)

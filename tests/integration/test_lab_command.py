@@ -1,0 +1,66 @@
+"""``ecntwin lab`` in this process, on a free port, until its millisecond is over."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from api.cli import app
+from api.cli_errors import run_to_exit_code
+
+SMALL = [
+    "lab",
+    "--leaves",
+    "1",
+    "--spines",
+    "0",
+    "--hosts",
+    "3",
+    "--duration",
+    "1ms",
+    "--traffic",
+    "incast:2",
+]
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was() -> Iterator[None]:
+    """The command sets signal handlers and logging for a process of its own."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handlers = [signal.getsignal(number) for number in numbers]
+    root = logging.getLogger()
+    logs, level = list(root.handlers), root.level
+    yield
+    root.handlers[:], root.level = logs, level
+    for number, handler in zip(numbers, handlers, strict=True):
+        signal.signal(number, handler)
+
+
+def test_it_runs_its_time_and_says_what_was_in_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    code = run_to_exit_code(app, [*SMALL, "--listen", "127.0.0.1:0", "--json"])
+    assert code == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["now_s"], document["ended"]) == (0.001, True)
+    assert document["flows_completed"] > 0
+
+
+def test_it_tells_people_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_to_exit_code(app, [*SMALL, "--listen", "localhost:0", "--sampling-rate", "0"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.startswith("1 ms of 1 ms simulated:")
+    assert "0 reports, 0 of them posted." in out
+    assert "Lately: mean queue" in out
+
+
+def test_a_port_in_use_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert run_to_exit_code(app, [*SMALL, "--listen", f"127.0.0.1:{port}", "--step"]) == 1
+    assert capsys.readouterr().out == ""
