@@ -27,6 +27,7 @@ from twin.watermark import Watermark
 _FIRST_POOL = 4096  # packets; it grows
 _SAMPLES = 8192  # INT stacks kept between two looks at what was sampled
 _MOST_HOPS = 16
+_SEEDS = 1 << 63
 
 
 class Fabric:
@@ -51,15 +52,18 @@ class Fabric:
             raise ParameterError(
                 "fabric sampling_rate", str(sampling_rate), "a share lies in [0, 1]", "give such as 0.015625"
             )
-        if seed < 0:
-            raise ParameterError("seed", repr(seed), "a seed is a whole number, 0 or more", "give such as 1")
+        if not 0 <= seed < _SEEDS:
+            raise ParameterError("seed", repr(seed), "a seed is a whole number from 0 to 2^63 − 1", "give such as 1")
         self.plan = plan
         self._seed = seed
         self._routes = Routes(plan)
         self._flows = FlowTable(plan)
         self._paths: dict[int, tuple[int, ...]] = {}
         self._params = plan.params(settings or PacketSettings(), seed=seed, sampling_rate=sampling_rate)
-        self._state = self._empty(plan.switch_ports if monitored is None else monitored)
+        chosen = plan.switch_ports if monitored is None else tuple(monitored)
+        for port in chosen:
+            self._check_port(port)
+        self._state = self._empty(chosen)
         self._watermarks = dict.fromkeys(plan.switch_ports, watermark)
         self.set_watermark(plan.switch_ports, watermark)
 
@@ -90,9 +94,10 @@ class Fabric:
 
     def set_watermark(self, ports: Iterable[int], watermark: Watermark) -> None:
         """Sets these switch ports from now on."""
-        table = self._state.ports
-        for port in ports:
+        table, chosen = self._state.ports, tuple(ports)
+        for port in chosen:
             self.watermark(port)
+        for port in chosen:
             self._watermarks[port] = watermark
             table[port]["kmin"] = watermark.kmin_bytes
             table[port]["kmax"] = watermark.kmax_bytes
@@ -178,6 +183,7 @@ class Fabric:
 
     def fail_link(self, port: int) -> None:
         """Cuts a cable, both directions: what is on it and waits for it is lost, flows move to other paths."""
+        self._check_port(port)
         both = {port, self.plan.reverse[port]}
         for direction in sorted(both):
             _kernels.fail(self._state, self._params, direction)
@@ -186,6 +192,7 @@ class Fabric:
 
     def restore_link(self, port: int) -> None:
         """Mends a cable: flows that had no path use it, others stay where they are until they end."""
+        self._check_port(port)
         both = {port, self.plan.reverse[port]}
         self._routes.restore(both)
         for direction in sorted(both):
@@ -243,6 +250,15 @@ class Fabric:
             cnps=int(clock["cnps"]),
             hops=int(clock["hops"]),
         )
+
+    def _check_port(self, port: int) -> None:
+        if not 0 <= port < len(self.plan.ports):
+            raise ScenarioError(
+                "fabric port",
+                str(port),
+                f"the fabric has {len(self.plan.ports)} ports, numbered from 0",
+                "name one of plan.ports",
+            )
 
     def _empty(self, monitored: Sequence[int]) -> State:
         plan = self.plan

@@ -57,6 +57,7 @@ class PacketEngine:
     def _predict(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
         fabric = self._fabric(scenario, watermark, seed)
         begin_s, end_s = scenario.window_s
+        end_s = min(end_s, scenario.duration_s)  # a rounding error may part them
         completion_s = np.full(len(scenario.flows), np.nan)
         opened = fabric.measured()
         for until_s in (begin_s, end_s, scenario.duration_s):

@@ -55,6 +55,21 @@ class FabricPlan:
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
                 raise ScenarioError(f"fabric {name}", str(value), "it must not be negative", "give 0 or more")
+        for index, port in enumerate(self.ports):
+            if not (math.isfinite(port.rate_bytes_per_s) and port.rate_bytes_per_s > 0):
+                raise ScenarioError(
+                    f"fabric port {index} rate",
+                    str(port.rate_bytes_per_s),
+                    "it must be above 0",
+                    "give it in bytes per second",
+                )
+            if not (math.isfinite(port.delay_s) and port.delay_s >= 0):
+                raise ScenarioError(
+                    f"fabric port {index} delay",
+                    str(port.delay_s),
+                    "it must not be negative",
+                    "give it in seconds",
+                )
         if self.buffer_bytes < self.packet_wire_bytes:
             raise ScenarioError(
                 "fabric buffer_bytes",
