@@ -53,12 +53,19 @@ def scenario_from_reports(name: str = "websearch-16") -> tuple[Scenario, str]:
 
 
 def run(
-    scenario: Scenario | None = None, dominant_class: str = "elephant", *, repeats: int = 3
+    scenario: Scenario | None = None,
+    dominant_class: str = "elephant",
+    *,
+    repeats: int = 3,
+    settings: SearchSettings | None = None,
 ) -> dict[str, Any]:
-    """One cold round, then ``repeats`` warm ones: seconds of each, the fastest's by stage, its answer."""
+    """One cold round, then ``repeats`` warm ones: seconds of each, the fastest's by stage, its answer.
+
+    By default without a second opinion, which is measured beside it.
+    """
     if scenario is None:
         scenario, dominant_class = scenario_from_reports()
-    settings = SearchSettings()
+    settings = settings or SearchSettings(second_engine=None)
     problem = TuningProblem(
         scenario=scenario, incumbent=INCUMBENT, base=INCUMBENT, dominant_class=dominant_class
     )
@@ -98,7 +105,15 @@ def run(
 
 def measure() -> Iterable[Figure]:
     """The round's figures for the table."""
+    reviewed = run(settings=SearchSettings())
     measured = run()
+    yield Figure(
+        "search, the same round with a second opinion of packets",
+        reviewed["best_warm_s"],
+        "s",
+        note=f"{reviewed['stages']['second opinion']['seconds']:.1f} s of it the packets'; "
+        f"cold {reviewed['cold_s']:.1f} s",
+    )
     yield Figure(
         "search, a round of 256 candidates on the websearch-16 reports",
         measured["best_warm_s"],
@@ -113,7 +128,7 @@ def measure() -> Iterable[Figure]:
 def main(arguments: list[str]) -> None:
     """Measures the scenario file given, or the reports' scenario."""
     scenario = load_scenario(Path(arguments[0])) if arguments else None
-    print(json.dumps(run(scenario), indent=2))
+    print(json.dumps([run(scenario), run(scenario, settings=SearchSettings())], indent=2))
 
 
 def _by_stage(begin: float, marks: list[tuple[float, Progress]]) -> dict[str, dict[str, float]]:
