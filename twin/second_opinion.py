@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,25 +24,29 @@ SCORES_DIFFER_BY = 0.05
 ALIKE_WITHIN = 0.2
 
 # Per figure, what is added before a ratio is taken, and by what share another seed of packets moves it.
-_NOISE: Mapping[str, tuple[float, float]] = {
-    "queue_mean_bytes": (QUEUE_OFFSET_BYTES, 0.06),
-    "queue_p99_bytes": (QUEUE_OFFSET_BYTES, 0.10),
-    "queue_peak_bytes": (QUEUE_OFFSET_BYTES, 0.10),
-    "goodput_bytes_per_s": (0.0, 0.004),
-    "marked_fraction": (0.01, 0.06),
-    "loss_bytes": (LEAST_LOSS_BYTES, 0.10),
-    "pfc_pause_s": (LEAST_PAUSE_S, 0.10),
-    **{f"{name} mean": (0.0, 0.06) for name in SIZE_CLASSES},
-    **{f"{name} p99": (0.0, 0.11) for name in SIZE_CLASSES},
-}
+_NOISE: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {
+        "queue_mean_bytes": (QUEUE_OFFSET_BYTES, 0.06),
+        "queue_p99_bytes": (QUEUE_OFFSET_BYTES, 0.10),
+        "queue_peak_bytes": (QUEUE_OFFSET_BYTES, 0.10),
+        "goodput_bytes_per_s": (0.0, 0.004),
+        "marked_fraction": (0.01, 0.06),
+        "loss_bytes": (LEAST_LOSS_BYTES, 0.10),
+        "pfc_pause_s": (LEAST_PAUSE_S, 0.10),
+        **{f"{name} mean": (0.0, 0.06) for name in SIZE_CLASSES},
+        **{f"{name} p99": (0.0, 0.11) for name in SIZE_CLASSES},
+    }
+)
 
-FIGURE_WORDS: Mapping[str, str] = {
-    "queue_mean": "mean queue",
-    "queue_p99": "p99 queue",
-    "mice_p99_slowdown": "p99 mice slowdown",
-    "elephant_slowdown": "elephant slowdown",
-    "goodput": "goodput",
-}
+FIGURE_WORDS: Mapping[str, str] = MappingProxyType(
+    {
+        "queue_mean": "mean queue",
+        "queue_p99": "p99 queue",
+        "mice_p99_slowdown": "p99 mice slowdown",
+        "elephant_slowdown": "elephant slowdown",
+        "goodput": "goodput",
+    }
+)
 
 
 def few(scores: Scores, weights: Weights, count: int, pick: int, incumbent: int | None) -> list[int]:

@@ -71,7 +71,8 @@ class RoundSoFar:
 def second_stage(so_far: RoundSoFar, first: Decision) -> Decision:
     """``first``, the decision of the first engine, reviewed by the second.
 
-    A candidate may win that ran under the second engine to its end. Where the second engine cannot run the
+    A candidate may win that ran under the second engine to its end; ``on_one_scale`` says what is decided on.
+    Where the second engine cannot run the
     incumbent, or at all, the first decision stands, with a note. What ``predict`` raises besides
     ``SearchError`` and ``ScenarioError`` ends the round.
     """

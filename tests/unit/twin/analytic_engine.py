@@ -129,6 +129,14 @@ class AlwaysDyingEngine(AnalyticEngine):
         return super().one(scenario, watermark, seed)
 
 
+class FatalEngine(AnalyticEngine):
+    """Kills its own process, whatever it is asked."""
+
+    def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("a process outlives SIGKILL")
+
+
 class SigningEngine(AnalyticEngine):
     """Leaves a file named by its process in the folder that is the scenario's name."""
 

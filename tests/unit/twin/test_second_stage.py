@@ -190,6 +190,12 @@ class TestWhereItCannot:
         assert "a kernel went wrong" in answer.notes[0]
         assert answer.watermark == reviewed(None).watermark
 
+    def test_workers_it_keeps_killing_are_a_note(self, pool: ProcessWorkers) -> None:
+        answer = reviewed("FatalEngine", workers=pool)
+        assert answer.second_opinion is None
+        assert "batches lost" in answer.notes[0]
+        assert answer.watermark == reviewed(None).watermark
+
     def test_an_engine_nobody_knows_is_refused(self) -> None:
         with pytest.raises(ParameterError, match="'magic'"):
             tune(problem(), settings(second_engine="magic"), seed=1, workers=InProcessWorkers())
