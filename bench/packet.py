@@ -1,0 +1,204 @@
+"""The packet engine: what a packet-hop costs, how that compares with the other simulator, how much memory a
+large fabric takes, and how close the answers come to the reference truths.
+
+``python -m bench.packet`` prints a table and writes ``bench/out/packet.json``. Times are of one thread alone,
+warm. The other simulator's time is what the truth files recorded (``simulator_wall_s``) on its own machine.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench import accuracy
+from bench.accuracy import Cell
+from bench.figure import Figure
+from telemetry.leaf_spine import leaf_spine
+from twin.dcqcn import PAPER
+from twin.packet.fabric import Fabric
+from twin.packet.model import PacketEngine
+from twin.packet.plan import FabricPlan
+from twin.result import Prediction
+from twin.scenario import Scenario
+from twin.traffic.pattern import Hosts
+from twin.traffic.poisson import Poisson
+from twin.traffic.sizes import SizeDistribution
+from twin.watermark import Watermark
+
+OUT = Path(__file__).resolve().parent / "out" / "packet.json"
+TIMED_ROWS = (0, 20, 40)  # watermarks of each problem's truth
+REPEATS = 3
+HOPS_GOAL, FASTER_GOAL = 5e6, 10.0
+LARGE_S, LARGE_WALL_GOAL_S, LARGE_MEMORY_GOAL_MB = 0.01, 120.0, 2000.0
+RATIO_GOAL, RANK_GOAL, NOISY_RANK_GOAL = 0.10, 0.97, 0.93
+TRUTH_PACKET_S = 83e-9  # what 1048 bytes take at the truths' 100 Gbit/s ports (PROVENANCE.md)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """One problem: seconds a watermark (the least of several, mean over watermarks), packet-hops, packets."""
+
+    problem: str
+    seconds: float
+    hops: float
+    packets: float
+    other_simulator_s: float
+
+
+def timed(name: str) -> Timing:
+    """A few watermarks of a problem, each run several times."""
+    document = json.loads((accuracy.REFERENCE / f"{name}.truth.json").read_text("utf-8"))
+    problem, rows = accuracy.scenario(name), [document["results"][row] for row in TIMED_ROWS]
+    seconds, hops, packets = [], [], []
+    for row in rows:
+        watermark = Watermark(row["kmin_bytes"], row["kmax_bytes"], row["pmax"])
+        runs = []
+        for _ in range(REPEATS):
+            fabric = Fabric(FabricPlan.of(problem), watermark=watermark, seed=1, monitored=problem.monitored)
+            begun = time.thread_time()
+            fabric.offer_routed(problem.flows)
+            fabric.advance(problem.duration_s)
+            runs.append(time.thread_time() - begun)
+        seconds.append(min(runs))
+        hops.append(fabric.measured().hops)
+        packets.append(fabric.measured().injected_packets)
+    theirs = [row["simulator_wall_s"] for row in document["results"]]
+    return Timing(
+        name, float(np.mean(seconds)), float(np.mean(hops)), float(np.mean(packets)), float(np.mean(theirs))
+    )
+
+
+def large(uplink_gbps: float) -> dict[str, float]:
+    """288 hosts, 12 leaves, 6 spines, websearch at 60 % of the NICs, in a process of its own."""
+    code = f"import json; from bench.packet import large_here; print(json.dumps(large_here({uplink_gbps})))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def large_here(uplink_gbps: float) -> dict[str, float]:
+    """See ``large``."""
+    plan = FabricPlan(ports=leaf_spine(12, 6, 24, uplink_gbps=uplink_gbps).ports, dcqcn=PAPER)
+    hosts = Hosts(
+        count=len(plan.hosts),
+        nic_bytes_per_s=12.5e9,
+        mtu_payload_bytes=plan.mtu_payload_bytes,
+        wire_overhead_bytes=plan.wire_overhead_bytes,
+    )
+    traffic = Poisson(sizes=SizeDistribution.named("websearch"), load=0.6).traffic(
+        hosts, duration_s=LARGE_S, seed=1
+    )
+    fabric = Fabric(plan, watermark=Watermark(400_000, 1_600_000, 0.2), seed=1, sampling_rate=1 / 256)
+    fabric.advance(1e-6)  # compiled and loaded
+    begun = time.perf_counter()
+    fabric.offer(traffic)
+    fabric.advance(LARGE_S)
+    wall_s = time.perf_counter() - begun
+    return {
+        "wall_s": wall_s,
+        "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
+        "hops_per_s": fabric.measured().hops / wall_s,
+        "flows": float(len(traffic)),
+    }
+
+
+def at_the_truths_rate(problem: Scenario) -> Scenario:
+    """The problem with ports as fast as the truth's were: 101.01 Gbit/s where the file says 100."""
+    faster = problem.packet_wire_bytes / 12.5e9 / TRUTH_PACKET_S
+    ports = tuple(replace(port, rate_bytes_per_s=port.rate_bytes_per_s * faster) for port in problem.ports)
+    return replace(problem, ports=ports)
+
+
+def cells(name: str, predictions: Sequence[Prediction]) -> list[Cell]:
+    """Every figure of a problem against its truth, with this engine's goals."""
+    found = []
+    for one in accuracy.cells(name, predictions):
+        goal = one.rank_goal
+        if goal is not None:
+            goal = NOISY_RANK_GOAL if one.figure in {*accuracy.NOISY.get(name, ()), "pause"} else RANK_GOAL
+        found.append(replace(one, ratio_goal=RATIO_GOAL, rank_goal=goal))
+    return found
+
+
+def run() -> dict[str, Any]:
+    """Everything measured, as one document."""
+    by = PacketEngine()
+    compared: dict[str, list[Cell]] = {"as given": [], "at the truths' rate": []}
+    for name in accuracy.PROBLEMS:
+        problem, watermarks = accuracy.scenario(name), [row.watermark for row in accuracy.truth(name)]
+        compared["as given"] += cells(name, by.predict(problem, watermarks, seed=1))
+        faster = at_the_truths_rate(problem)
+        compared["at the truths' rate"] += cells(name, by.predict(faster, watermarks, seed=1))
+    return {
+        "timings": [asdict(timed(name)) for name in accuracy.PROBLEMS],
+        "large": {f"{rate:g}G uplinks": large(rate) for rate in (400.0, 100.0)},
+        "cells": {how: [asdict(one) for one in found] for how, found in compared.items()},
+    }
+
+
+def measure() -> Iterable[Figure]:
+    """The figures of ``make bench``; writes the whole document beside them."""
+    found = run()
+    OUT.parent.mkdir(parents=True, exist_ok=True)
+    OUT.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    for one in (Timing(**row) for row in found["timings"]):
+        yield Figure(
+            f"packet, {one.problem}: packet-hops a second", one.hops / one.seconds / 1e6, "million/s",
+            goal=HOPS_GOAL / 1e6, better="higher",
+            note=f"one core, warm; {one.seconds / one.packets * 1e9:.0f} ns a packet and its acknowledgement",
+        )  # fmt: skip
+        yield Figure(
+            f"packet, {one.problem}: the other simulator's time ÷ ours",
+            one.other_simulator_s / one.seconds, "×", goal=FASTER_GOAL, better="higher",
+            note=f"{one.other_simulator_s:.2f} s recorded on its machine, {one.seconds:.3f} s here",
+        )  # fmt: skip
+    for uplinks, row in found["large"].items():
+        hops = f"{row['hops_per_s'] / 1e6:.1f} million hops/s, {row['flows']:.0f} flows"
+        yield Figure(
+            f"packet, 288 hosts, {uplinks}: 10 ms simulated", row["wall_s"], "s",
+            goal=LARGE_WALL_GOAL_S, note=hops,
+        )  # fmt: skip
+        yield Figure(
+            f"packet, 288 hosts, {uplinks}: memory", row["memory_mb"], "MB", goal=LARGE_MEMORY_GOAL_MB
+        )  # fmt: skip
+    for how, rows in found["cells"].items():
+        yield from _agreement(how, [Cell(**row) for row in rows])
+
+
+def _agreement(how: str, compared: Sequence[Cell]) -> Iterable[Figure]:
+    by_problem: Mapping[str, list[Cell]] = {
+        name: [one for one in compared if one.problem == name] for name in accuracy.PROBLEMS
+    }
+    for name, own in by_problem.items():
+        worst = max(own, key=lambda one: abs(one.ratio - 1.0))
+        yield Figure(
+            f"packet, {name}, {how}: worst median ratio to the truth", abs(worst.ratio - 1.0) * 100, "% off",
+            goal=RATIO_GOAL * 100,
+            note=f"{worst.figure}; " + ", ".join(f"{o.figure} {o.ratio:.3f}" for o in own),
+        )  # fmt: skip
+        ranked = [one for one in own if one.rank_goal is not None]
+        low = min(ranked, key=lambda one: one.rank - (one.rank_goal or 0.0))
+        yield Figure(
+            f"packet, {name}, {how}: order of the watermarks", low.rank, "rank", goal=low.rank_goal,
+            better="higher", note=f"{low.figure}; " + ", ".join(f"{o.figure} {o.rank:.3f}" for o in ranked),
+        )  # fmt: skip
+
+
+def main() -> None:
+    """Prints the figures."""
+    for figure in measure():
+        goal = "" if figure.goal is None else f"  goal {figure.goal:g}"
+        print(f"{figure.name:75s} {figure.value:8.2f} {figure.unit}{goal}  {figure.note}")
+
+
+if __name__ == "__main__":
+    main()
