@@ -8,7 +8,10 @@ from collections.abc import Sequence
 
 
 def completion_s(
-    packets: Sequence[int], hops: Sequence[tuple[float, float]], ack_bytes: int, back: Sequence[tuple[float, float]]
+    packets: Sequence[int],
+    hops: Sequence[tuple[float, float]],
+    ack_bytes: int,
+    back: Sequence[tuple[float, float]],
 ) -> float:
     """When the last acknowledgement is back, for packets of these wire bytes all there at 0.
 

@@ -1,4 +1,4 @@
-"""What holds of the packet-level fabric whatever the traffic, the settings, the cables cut and the slicing."""
+"""What holds of the packet-level fabric whatever the traffic, the settings, the cuts and the slicing."""
 
 from __future__ import annotations
 
@@ -152,6 +152,7 @@ def problems(draw: st.DrawFn, *, pfc: bool | None = None, cutting: bool = True) 
             "mark_at": draw(st.sampled_from(["enqueue", "dequeue"])),
             "pace_cnps_at": draw(st.sampled_from(["sender", "receiver"])),
             "retransmit_timeout_s": draw(st.sampled_from([50e-6, 400e-6])),
+            "queue_sample_s": 1e-6,
         },
         tuple(sorted(cuts, key=lambda cut: cut[0])),
         draw(st.integers(0, 2**31)),
@@ -205,9 +206,7 @@ def run(problem: Problem, fabric: Fabric, slices: Sequence[float] = (), *, check
 
 @settings(max_examples=60)
 @given(problems(), moments)
-def test_every_byte_is_delivered_inside_dropped_or_discarded(
-    problem: Problem, slices: list[float]
-) -> None:
+def test_every_byte_is_delivered_inside_dropped_or_discarded(problem: Problem, slices: list[float]) -> None:
     fabric = problem.fabric()
     outcome = run(problem, fabric, slices, checked=True)
     # Everything ends, pauses too, and nothing is left behind.
@@ -263,9 +262,7 @@ def test_growing_pools_change_nothing(problem: Problem, slices: list[float]) -> 
 
 @settings(max_examples=40)
 @given(problems(), st.sampled_from([2.0, 0.25, 1024.0]))
-def test_a_world_twice_as_fast_has_the_same_queues_in_half_the_time(
-    problem: Problem, factor: float
-) -> None:
+def test_a_world_twice_as_fast_has_the_same_queues_in_half_the_time(problem: Problem, factor: float) -> None:
     slow = run(problem, problem.fabric())
     dcqcn = problem.plan.dcqcn
     rates = ("ai_rate_bytes_per_s", "hai_rate_bytes_per_s", "min_rate_bytes_per_s")

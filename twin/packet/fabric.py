@@ -53,7 +53,9 @@ class Fabric:
                 "fabric sampling_rate", str(sampling_rate), "a share lies in [0, 1]", "give such as 0.015625"
             )
         if not 0 <= seed < _SEEDS:
-            raise ParameterError("seed", repr(seed), "a seed is a whole number from 0 to 2^63 − 1", "give such as 1")
+            raise ParameterError(
+                "seed", repr(seed), "a seed is a whole number from 0 to 2^63 − 1", "give such as 1"
+            )
         self.plan = plan
         self._seed = seed
         self._routes = Routes(plan)
@@ -89,7 +91,10 @@ class Fabric:
             return self._watermarks[port]
         except KeyError:
             raise ScenarioError(
-                "fabric port", str(port), "only switch ports have a watermark", "name one of plan.switch_ports"
+                "fabric port",
+                str(port),
+                "only switch ports have a watermark",
+                "name one of plan.switch_ports",
             ) from None
 
     def set_watermark(self, ports: Iterable[int], watermark: Watermark) -> None:
@@ -158,7 +163,7 @@ class Fabric:
         )
 
     def advance(self, until_s: float) -> Happenings:
-        """Runs the fabric up to ``until_s``; what ended on the way. Raises ``ParameterError`` for the past."""
+        """Runs up to ``until_s``; what ended on the way. Raises ``ParameterError`` for the past."""
         if not (math.isfinite(until_s) and until_s >= self.now_s):
             raise ParameterError(
                 "fabric until_s", str(until_s), f"time goes on from {self.now_s:g} s", "give a later time"
@@ -182,7 +187,7 @@ class Fabric:
         return Happenings(self._take_completions(), Samples.joined(taken))
 
     def fail_link(self, port: int) -> None:
-        """Cuts a cable, both directions: what is on it and waits for it is lost, flows move to other paths."""
+        """Cuts a cable, both directions: what is on it or waits for it is lost, flows take other paths."""
         self._check_port(port)
         both = {port, self.plan.reverse[port]}
         for direction in sorted(both):
@@ -328,9 +333,7 @@ class Fabric:
                 continue
             flow = table[row]
             src, dst, number = int(flow["src"]), int(flow["dst"]), int(flow["number"])
-            path = self._routes.path(
-                self.hosts[src], self.hosts[dst], flow_key(self._seed, src, dst, number)
-            )
+            path = self._routes.path(self.hosts[src], self.hosts[dst], flow_key(self._seed, src, dst, number))
             # A sender keeps its NIC: its clocks and its place in the round are there.
             if path is None or path[0] != flow["nic"]:
                 continue

@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 
 from twin.packet.layout import COARSE_BINS, COARSE_BYTES, FINE_BINS, FINE_BYTES
 
-BIN_LOWER_BYTES = np.concatenate(
-    [np.arange(FINE_BINS) * FINE_BYTES, np.arange(COARSE_BINS) * COARSE_BYTES]
-)
+BIN_LOWER_BYTES = np.concatenate([np.arange(FINE_BINS) * FINE_BYTES, np.arange(COARSE_BINS) * COARSE_BYTES])
 BIN_WIDTH_BYTES = np.concatenate([np.full(FINE_BINS, FINE_BYTES), np.full(COARSE_BINS, COARSE_BYTES)])
 
 

@@ -36,7 +36,7 @@ class PacketEngine:
     ) -> Trajectory:
         """Depths of the monitored queues every ``sample_s``."""
         fabric = self._fabric(scenario, watermark, seed)
-        time_s = np.arange(math.ceil(scenario.duration_s / sample_s - 1e-9)) * sample_s
+        time_s = np.arange(math.ceil(scenario.duration_s / sample_s - 1e-9), dtype=np.float64) * sample_s
         series = np.empty((len(scenario.monitored), len(time_s)))
         for k, at_s in enumerate(time_s.tolist()):
             fabric.advance(at_s)

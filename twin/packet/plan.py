@@ -50,7 +50,9 @@ class FabricPlan:
         for name in ("mtu_payload_bytes", "buffer_bytes"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
-                raise ScenarioError(f"fabric {name}", str(value), "it must be above 0", "give a positive number")
+                raise ScenarioError(
+                    f"fabric {name}", str(value), "it must be above 0", "give a positive number"
+                )
         for name in ("wire_overhead_bytes", "ack_wire_bytes"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0):
@@ -109,7 +111,7 @@ class FabricPlan:
 
     @cached_property
     def reverse(self) -> tuple[int, ...]:
-        """Per port: the other direction of its cable; the k-th from a to b pairs with the k-th from b to a."""
+        """Per port: the other direction of its cable; the k-th from a to b and the k-th from b to a."""
         between: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
         for index, port in enumerate(self.ports):
             between[port.node, port.peer].append(index)
@@ -149,7 +151,7 @@ class FabricPlan:
         return table
 
     def switch_table(self) -> Table:
-        """The switches at rest; ``shared`` is what is left when every ingress has its headroom and reserve."""
+        """The switches at rest; ``shared`` is what headroom and reserve of every ingress leave."""
         index = {name: number for number, name in enumerate(self.switches)}
         table = np.zeros(len(self.switches), dtype=layout.SWITCH)
         table["shared"] = self.buffer_bytes

@@ -56,7 +56,7 @@ class Routes:
     def path(self, src: str, dst: str, key: int) -> tuple[int, ...] | None:
         """Egress ports from host to host, its NIC first; None while no cable leads there.
 
-        ``key`` is the flow's; the node is mixed in, so that one key does not take the same turn at every tier.
+        ``key`` is the flow's; the node is mixed in, so that a key does not take one turn at every tier.
         """
         choices = self._choices.get(dst)
         if choices is None:
@@ -92,7 +92,12 @@ class Routes:
         propagation = sum(self._ports[port].delay_s for port in path)
         acknowledgement = self._plan.ack_wire_bytes * float(s_per_byte.sum())
         way = Way(
-            forward, back, path[0], slowest, float(s_per_byte.sum()) - slowest, 2 * propagation + acknowledgement
+            forward,
+            back,
+            path[0],
+            slowest,
+            float(s_per_byte.sum()) - slowest,
+            2 * propagation + acknowledgement,
         )
         self._ways[path] = way
         return way

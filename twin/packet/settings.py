@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from twin.errors import ParameterError
 
-# InfiniBand's local acknowledgement timeout is 4.096 µs × 2^n (InfiniBand Architecture Specification, volume 1,
-# section 9.7.6.1.3): n = 14 is what RoCE verbs programs usually ask for, n = 10 suits a fabric that drops.
+# InfiniBand's local acknowledgement timeout is 4.096 µs × 2^n (InfiniBand Architecture Specification, volume
+# 1, section 9.7.6.1.3): n = 14 is what RoCE verbs programs usually ask for, n = 10 suits a fabric that drops.
 LOSSLESS_TIMEOUT_S = 4.096e-6 * 2**14
 LOSSY_TIMEOUT_S = 4.096e-6 * 2**10
 
@@ -18,9 +18,9 @@ class PacketSettings:
     """Choices of hardware, not of operators.
 
     ``mark_at``: ``dequeue`` (the depth a packet leaves behind) or ``enqueue`` (the depth it finds).
-    ``pace_cnps_at``: ``sender`` (a CNP with every marked packet, one cut an interval) or ``receiver`` (one CNP
-    an interval, a cut each). ``retransmit_timeout_s`` None takes 67 ms with PFC and 4 ms without. Queues are
-    looked at every ``queue_sample_s``. Raises ``ParameterError``.
+    ``pace_cnps_at``: ``sender`` (a CNP with every marked packet, one cut an interval) or ``receiver`` (one
+    CNP an interval, a cut each). ``retransmit_timeout_s`` None takes 67 ms with PFC and 4 ms without.
+    Queues are looked at every ``queue_sample_s``. Raises ``ParameterError``.
     """
 
     mark_at: str = "dequeue"

@@ -1,6 +1,4 @@
-"""Lets the replay and packet kernels run uncompiled: numba reads columns of a record as attributes, numpy does
-not.
-"""
+"""Lets kernels run uncompiled: numba reads columns of a record as attributes, numpy does not."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ def records_as_attributes(bundle: Any) -> Any:
 
 
 class Rows:
-    """A table whose rows are plain objects from the first time they are asked for: far faster than records."""
+    """A table whose rows become plain objects when first asked for: far faster than records."""
 
     def __init__(self, table: np.ndarray[Any, Any]) -> None:
         self.table = table

@@ -17,7 +17,8 @@ def handed(state: State) -> Any:
     """A state as the kernels take it in this run; what they write is written to ``state``."""
     if not os.environ.get("NUMBA_DISABLE_JIT"):
         return state
-    return State(*(value.view(np.recarray) if value.dtype.names else value for value in state))
+    tables: list[Any] = [value.view(np.recarray) if value.dtype.names else value for value in state]
+    return State(*tables)
 
 
 class Hand:

@@ -37,7 +37,7 @@ def line(
     delay_us: float = 1.0,
     **kept: Any,
 ) -> FabricPlan:
-    """Switches s0 - s1 - …, hosts h{2k} and h{2k+1} on switch k; the last rate serves the rest of the line."""
+    """Switches s0 - s1 - …, two hosts each (h0 and h1 on s0, …); the last rate serves the rest."""
     hosts = tuple(Host(f"h{n}") for n in range(2 * n_switches))
     links = [
         Link(host.name, f"s{n // 2}", edge_gbps, delay_us, b_port=f"e{n}") for n, host in enumerate(hosts)
@@ -59,9 +59,7 @@ def plan(topology: Topology, *, dcqcn: DcqcnParams = CHURNING, **kept: Any) -> F
 
 def port_between(fabric: FabricPlan, node: str, peer: str) -> int:
     """The egress port of ``node`` towards ``peer``."""
-    [found] = [
-        index for index, port in enumerate(fabric.ports) if (port.node, port.peer) == (node, peer)
-    ]
+    [found] = [index for index, port in enumerate(fabric.ports) if (port.node, port.peer) == (node, peer)]
     return found
 
 
@@ -73,7 +71,8 @@ def running(
     sampling_rate: float = 0.0,
     **settings: Any,
 ) -> Fabric:
-    """A fabric whose settings are given by name."""
+    """A fabric whose settings are given by name, looked at seldom unless they say otherwise."""
+    settings.setdefault("queue_sample_s", 1e-5)
     return Fabric(
         fabric,
         watermark=watermark,
@@ -85,9 +84,7 @@ def running(
 
 def faster(port: EgressPort, factor: float) -> EgressPort:
     """The same port in a world where everything happens ``factor`` times as fast."""
-    return replace(
-        port, rate_bytes_per_s=port.rate_bytes_per_s * factor, delay_s=port.delay_s / factor
-    )
+    return replace(port, rate_bytes_per_s=port.rate_bytes_per_s * factor, delay_s=port.delay_s / factor)
 
 
 def joined(parts: Sequence[Completions]) -> dict[str, np.ndarray[Any, Any]]:
@@ -153,9 +150,9 @@ def check_books(fabric: Fabric) -> None:
     assert np.all((headroom >= 0) & (headroom <= state.ports["headroom"]))
     used = np.zeros(len(plan.switches))
     names = {name: number for number, name in enumerate(plan.switches)}
-    for index, port in enumerate(plan.ports):
-        if port.peer in names:
-            used[names[port.peer]] += max(held[index] - RESERVE_BYTES, 0.0)
+    for index, cable in enumerate(plan.ports):
+        if cable.peer in names:
+            used[names[cable.peer]] += max(held[index] - RESERVE_BYTES, 0.0)
     assert np.array_equal(state.switches["used"], used)
     assert np.all(used <= state.switches["shared"])
 

@@ -50,7 +50,7 @@ def test_timers_ring_in_order_and_equal_ones_in_the_order_they_were_set(
 def test_buckets_hold_events_in_order_and_equal_ones_as_they_came(shares: list[float]) -> None:
     fabric = running(star(2))
     state, params = handed(fabric._state), fabric._params
-    entered = []
+    entered: list[tuple[float, int, int]] = []
     for share in shares:
         slot = take(state)
         at = share * params.horizon_s

@@ -62,7 +62,9 @@ REFUSED: dict[str, tuple[Callable[[], object], type[TwinError], str]] = {
         ScenarioError,
         "fabric port 0 delay: received -1e-06; it must not be negative",
     ),
-    "marking where nobody marks": (lambda: PacketSettings(mark_at="NIC"), ParameterError, "dequeue or enqueue"),
+    "marking where nobody marks": (
+        lambda: PacketSettings(mark_at="NIC"), ParameterError, "dequeue or enqueue",
+    ),
     "CNPs paced by nobody": (
         lambda: PacketSettings(pace_cnps_at="switch"), ParameterError, "sender or receiver",
     ),
@@ -136,7 +138,7 @@ def test_no_flows_are_no_trouble() -> None:
     assert len(happened.completions) == 0
     assert len(happened.samples) == 0
     assert fabric.measured().hops == 0
-    assert fabric.measured().looks == 1_000
+    assert fabric.measured().looks == 100
     check_silence(fabric)
 
 
@@ -148,7 +150,7 @@ def test_flow_numbers_go_on_while_rows_are_used_again() -> None:
         numbers += fabric.offer(
             Traffic.independent([0, 1, 2], [1, 2, 0], [3_000.0, 1_000.0 + k, 500.0], at)
         ).tolist()
-        over.append(fabric.advance(at + 1e-2).completions)
+        over.append(fabric.advance(at + 2e-3).completions)
     assert numbers == list(range(60))
     assert sorted(joined(over)["flow"].tolist()) == numbers
     assert len(fabric._flows.rows) <= 8
@@ -159,15 +161,17 @@ def test_flow_numbers_go_on_while_rows_are_used_again() -> None:
 
 def test_rows_used_again_change_nothing() -> None:
     # The same flows in a table full of rows of flows that are over, and in a fresh one.
-    late = Traffic.independent([0, 1, 2, 1], [2, 2, 1, 0], [50e3, 60e3, 9e3, 1e3], [1.0, 1.0, 1.0, 1.000001])
-    used, fresh = running(star(3)), running(star(3))
+    late = Traffic.independent(
+        [0, 1, 2, 1], [2, 2, 1, 0], [50e3, 60e3, 9e3, 1e3], [1e-3, 1e-3, 1e-3, 1.001e-3]
+    )
+    used, fresh = (running(star(3), retransmit_timeout_s=2e-4) for _ in range(2))
     used.offer(Traffic.independent([0, 1] * 4, [1, 2] * 4, 20e3, 0.0))
-    used.advance(1.0)
-    fresh.advance(1.0)
+    used.advance(1e-3)
+    fresh.advance(1e-3)
     after = used.measured(), fresh.measured()
     for fabric in (used, fresh):
         fabric.offer(late)
-    there, here = (fabric.advance(1.01).completions for fabric in (used, fresh))
+    there, here = (fabric.advance(2e-3).completions for fabric in (used, fresh))
     for name in ("src", "dst", "payload_bytes", "start_s", "end_s", "alone_s"):
         assert np.array_equal(getattr(there, name), getattr(here, name)), name
     windows = [fabric.measured().since(before) for fabric, before in zip((used, fresh), after, strict=True)]
@@ -214,15 +218,13 @@ def test_a_flow_waits_for_the_last_delivery_and_its_gap() -> None:
     fabric.offer(waiting([50e3, 1e3, 1e3, 2e3], [[], [], [0, 1], [2]], [0.0, 0.0, 4e-6, 0.0]))
     happened = fabric.advance(1e-3)
     starts = dict(zip(happened.completions.flow.tolist(), happened.completions.start_s.tolist(), strict=True))
-    delivered = {
-        flow: happened.samples.delivered_s[happened.samples.flow == flow].max() for flow in range(4)
-    }
+    delivered = {flow: happened.samples.delivered_s[happened.samples.flow == flow].max() for flow in range(4)}
     assert starts[0] == starts[1] == 0.0
     assert starts[2] == delivered[0] + 4e-6
     assert starts[3] == delivered[2]
 
 
-@pytest.mark.parametrize("n", [20, 300, 2_000])
+@pytest.mark.parametrize("n", [20, 300])
 def test_any_number_may_wait_for_one(n: int) -> None:
     fabric = running(star(3), retransmit_timeout_s=1e-3)
     fabric.offer(waiting([1e3] * (n + 1), [[], *([[0]] * n)], [0.0] * (n + 1)))
@@ -314,7 +316,9 @@ def test_failing_and_mending_twice_is_the_same_as_once() -> None:
 
 
 def busy(seed: int) -> Fabric:
-    fabric = running(two_tiers(2, 2, 3), seed=seed, sampling_rate=0.2, watermark=Watermark(2_000, 40_000, 0.3))
+    fabric = running(
+        two_tiers(2, 2, 3), seed=seed, sampling_rate=0.2, watermark=Watermark(2_000, 40_000, 0.3)
+    )
     fabric.offer(Traffic.independent([0, 1, 2, 4, 5], [3, 3, 3, 3, 0], 100e3, 0.0))
     return fabric
 
@@ -326,7 +330,7 @@ def test_another_seed_differs_and_the_same_does_not() -> None:
 
 
 def test_a_metrics_window_opens_with_empty_depths() -> None:
-    fabric = running(star(3), watermark=NEVER)
+    fabric = running(star(3), watermark=NEVER, queue_sample_s=1e-6)
     fabric.offer(Traffic.independent([1, 2], [0, 0], 100e3, 0.0))
     fabric.advance(1e-5)
     port = port_between(fabric.plan, "s", "h0")
@@ -341,9 +345,7 @@ def test_a_metrics_window_opens_with_empty_depths() -> None:
 
 
 def test_depths_are_counted_as_they_are() -> None:
-    fabric = Fabric(
-        star(3), watermark=NEVER, seed=1, monitored=[port_between(star(3), "s", "h0")]
-    )
+    fabric = Fabric(star(3), watermark=NEVER, seed=1, monitored=[port_between(star(3), "s", "h0")])
     port = port_between(fabric.plan, "s", "h0")
     fabric.offer(Traffic.independent([1, 2], [0, 0], 60e3, 0.0))
     seen = []
@@ -362,7 +364,7 @@ def test_depths_are_counted_as_they_are() -> None:
 
 
 def test_deep_queues_are_counted_in_coarser_bins() -> None:
-    fabric = running(star(5), watermark=NEVER)
+    fabric = running(star(5), watermark=NEVER, queue_sample_s=1e-6)
     fabric.offer(Traffic.independent([1, 2, 3, 4], [0] * 4, 400e3, 0.0))
     fabric.advance(3.2e-5)
     measured = fabric.measured()

@@ -35,7 +35,7 @@ def overflowing(buffer_bytes: float = 20_000.0, *, timeout_s: float = 5e-5, n: i
 def test_all_is_delivered_in_order_whatever_the_buffer(buffer_bytes: float) -> None:
     fabric = overflowing(buffer_bytes)
     completions = [fabric.advance(k * 1e-5).completions for k in range(1, 400)]
-    completions.append(fabric.advance(0.1).completions)
+    completions.append(fabric.advance(5e-3).completions)
     over, measured = joined(completions), fabric.measured()
     assert sorted(over["flow"].tolist()) == [0, 1, 2]
     assert measured.delivered_bytes == 3 * 60_000
@@ -171,7 +171,7 @@ def test_the_timeout_suits_the_fabric() -> None:
 def test_a_pause_longer_than_the_timeout_only_repeats_what_arrives_anyway() -> None:
     fabric = running(star(4, buffer_bytes=200_000.0), watermark=NEVER, retransmit_timeout_s=4e-6)
     fabric.offer(Traffic.independent([1, 2, 3], [0] * 3, 150_000.0, 0.0))
-    over = fabric.advance(0.1).completions
+    over = fabric.advance(5e-3).completions
     measured = fabric.measured()
     assert len(over) == 3
     assert np.all(measured.dropped_packets == 0)

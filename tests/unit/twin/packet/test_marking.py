@@ -90,9 +90,7 @@ def test_marks_follow_the_depth_found_or_left_behind(mark_at: str) -> None:
 @pytest.mark.kernels
 def test_a_deeper_watermark_marks_some_of_the_same_packets() -> None:
     # The same luck under every watermark: what a lower probability marks, a higher one marks too.
-    few, many = (
-        incast(watermark=Watermark(0, 80_000, pmax)).advance(2e-5).samples for pmax in (0.2, 0.6)
-    )
+    few, many = (incast(watermark=Watermark(0, 80_000, pmax)).advance(2e-5).samples for pmax in (0.2, 0.6))
     n = min(len(few), len(many))
     assert np.array_equal(few.queue_bytes[:n], many.queue_bytes[:n])  # too early for a cut to matter
     assert few.marked[:n].sum() < many.marked[:n].sum()

@@ -24,9 +24,7 @@ LOW, HIGH = Watermark(2_000, 20_000, 0.5), Watermark(400_000, 800_000, 0.1)
 def crowded(**changed: object) -> Scenario:
     """Three into one, and one the other way, in half a millisecond."""
     sizes = [2e6, 90e3, 4e6, 20e3]
-    scenario = star(
-        [(1, 0), (2, 0), (3, 0), (0, 3)], n_hosts=4, payload_bytes=sizes, duration_s=5e-4
-    )
+    scenario = star([(1, 0), (2, 0), (3, 0), (0, 3)], n_hosts=4, payload_bytes=sizes, duration_s=5e-4)
     return replace(scenario, **changed)  # type: ignore[arg-type]
 
 

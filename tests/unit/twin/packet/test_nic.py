@@ -154,7 +154,7 @@ def exact_s(fabric: Fabric, size: int) -> float:
 def test_a_flow_alone_takes_what_its_packets_take(name: str, size: int) -> None:
     fabric = running(PLANS[name])
     fabric.offer(Traffic.independent([0], [len(fabric.hosts) - 1], [float(size)], 1e-6))
-    over = fabric.advance(1e-2).completions
+    over = fabric.advance(3e-4).completions
     taken_s = exact_s(fabric, size)
     assert over.start_s.tolist() == [1e-6]
     assert over.end_s[0] - 1e-6 == pytest.approx(taken_s, rel=1e-9)

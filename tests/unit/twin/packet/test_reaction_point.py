@@ -27,9 +27,7 @@ STEP_S = 2.0**-20  # sums of it are exact, so that clocks meet where they should
 LINE = 100 * GBPS
 
 
-def sender(
-    *, pace_cnps_at: str = "sender", sizes: tuple[float, ...] = (math.inf,), **changed: Any
-) -> Hand:
+def sender(*, pace_cnps_at: str = "sender", sizes: tuple[float, ...] = (math.inf,), **changed: Any) -> Hand:
     """One host's flows, begun at 0 and never served."""
     plan = star(2, dcqcn=replace(CHURNING, **changed))
     fabric = running(plan, pace_cnps_at=pace_cnps_at, retransmit_timeout_s=1e6)

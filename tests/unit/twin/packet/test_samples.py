@@ -73,7 +73,11 @@ def test_queue_bytes_are_what_waits_when_the_packet_leaves() -> None:
     checked = 0
     for port in np.unique(samples.port):
         here = samples.port == port
-        ingress_s, egress_s, queue = samples.ingress_s[here], samples.egress_s[here], samples.queue_bytes[here]
+        ingress_s, egress_s, queue = (
+            samples.ingress_s[here],
+            samples.egress_s[here],
+            samples.queue_bytes[here],
+        )
         for left, depth in zip(egress_s, queue, strict=True):
             certain = np.count_nonzero((ingress_s < left - 1e-12) & (egress_s > left + 1e-12))
             possible = np.count_nonzero((ingress_s < left + 1e-12) & (egress_s > left + 1e-12))
