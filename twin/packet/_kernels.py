@@ -279,9 +279,7 @@ def fill(state: State, params: Params, row: int, free_at: float, now: float) -> 
     flow.next_avail = now + wire * flow.pace
     clock.injected_packets += 1
     clock.injected_bytes += wire - params.overhead_bytes
-    if params.sampling_rate > 0.0 and (
-        draw(params.seed, flow.number, seq, _SAMPLING) < params.sampling_rate
-    ):
+    if params.sampling_rate > 0.0 and (draw(params.seed, flow.number, seq, _SAMPLING) < params.sampling_rate):
         packet.sample = clock.free_sample
         sample = state.samples[packet.sample]
         clock.free_sample = sample.next
