@@ -184,6 +184,11 @@ def control_app(lab: Lab, *, loopback: bool = True) -> FastAPI:
         """Simulated time, flows, reports, and what the queues did lately."""
         return lab.document()
 
+    @app.get("/figures")
+    async def get_figures() -> FiguresDocument:
+        """The whole run until now; flows that are still under way count at their age."""
+        return FiguresDocument.of(await asyncio.wrap_future(lab.runner.figures()))
+
     @app.get("/switches")
     async def get_switches() -> LabSwitchesDocument:
         """Every switch with the watermark of each egress queue."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twin.packet.happenings import Completions, Measured
 from twin.result import ELEPHANT_FROM_BYTES, MOUSE_BELOW_BYTES, Slowdown
@@ -15,8 +15,8 @@ from twin.result import ELEPHANT_FROM_BYTES, MOUSE_BELOW_BYTES, Slowdown
 class Figures:
     """From ``begin_s`` to ``end_s``. Queues are the monitored ports' pooled, classes go by payload bytes.
 
-    ``slowdown`` is of the flows that completed, classes without any left out; ``paused_s`` adds the pauses of
-    all ports.
+    ``slowdown`` is of the flows that completed, classes without any left out, and where asked for of those
+    still under way at their age; ``completions`` counts the former. ``paused_s`` adds the pauses of all ports.
     """
 
     begin_s: float
@@ -39,7 +39,8 @@ class Stretch:
 
     def __init__(self, begun: Measured) -> None:
         self._begun = begun
-        self._completions: list[Completions] = []
+        self._slowdowns: list[NDArray[np.float64]] = []
+        self._sizes: list[NDArray[np.float64]] = []
 
     @property
     def begin_s(self) -> float:
@@ -49,21 +50,26 @@ class Stretch:
     def add(self, completions: Completions) -> None:
         """Takes the flows that completed in a slice of it."""
         if len(completions):
-            self._completions.append(completions)
+            self._slowdowns.append(completions.slowdown)
+            self._sizes.append(completions.payload_bytes)
 
-    def figures(self, now: Measured) -> Figures:
-        """What happened until now."""
+    def figures(self, now: Measured, under_way: Completions | None = None) -> Figures:
+        """What happened until now; flows ``under_way`` count at their age, lest slow ones go unseen."""
         during = now.since(self._begun)
         lasted_s = now.now_s - self._begun.now_s
         sent, marked = int(during.sent_packets.sum()), int(during.marked_packets.sum())
-        slowdown = _slowdown(self._completions)
+        slowdowns, sizes = list(self._slowdowns), list(self._sizes)
+        completions = sum(map(len, sizes))
+        if under_way is not None:
+            slowdowns.append(under_way.slowdown)
+            sizes.append(under_way.payload_bytes)
         return Figures(
             begin_s=self._begun.now_s,
             end_s=now.now_s,
             queue_mean_bytes=during.queue_mean_bytes,
             queue_p99_bytes=during.queue_quantile_bytes(0.99),
-            slowdown=slowdown,
-            completions=slowdown["all"].n if slowdown else 0,
+            slowdown=_by_class(slowdowns, sizes),
+            completions=completions,
             goodput_bytes_per_s=during.delivered_bytes / lasted_s if lasted_s > 0 else 0.0,
             marked_fraction=marked / sent if sent else 0.0,
             cnps=during.cnps,
@@ -74,11 +80,10 @@ class Stretch:
         )
 
 
-def _slowdown(parts: Sequence[Completions]) -> dict[str, Slowdown]:
-    if not parts:
+def _by_class(slowdowns: list[NDArray[np.float64]], sizes: list[NDArray[np.float64]]) -> dict[str, Slowdown]:
+    if not slowdowns:
         return {}
-    slowdown = np.concatenate([part.slowdown for part in parts])
-    size = np.concatenate([part.payload_bytes for part in parts])
+    slowdown, size = np.concatenate(slowdowns), np.concatenate(sizes)
     members = {
         "all": slowdown,
         "mice": slowdown[size < MOUSE_BELOW_BYTES],

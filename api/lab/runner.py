@@ -91,6 +91,7 @@ class Runner:
         self._advance: _Advance | None = None
         self._slice_s = FIRST_SLICE_S
         self._stretch = Stretch(fabric.measured())
+        self._whole = Stretch(fabric.measured())
         self._thread = threading.Thread(target=self._run, name="ecntwin-fabric", daemon=True)
         self.duration_s = duration_s
         self.stepwise = stepwise
@@ -155,6 +156,10 @@ class Runner:
             self._publish(links_down=self.view.links_down - {port, reverse})
 
         return self._ask(act)
+
+    def figures(self) -> Future[Figures]:
+        """The whole run until now, flows still under way at their age."""
+        return self._ask(lambda: self._whole.figures(self._fabric.measured(), self._fabric.under_way()))
 
     def advance(self, until_s: float) -> Future[Figures]:
         """Runs until then; answers once the reports of that stretch have been posted too.
@@ -298,6 +303,7 @@ class Runner:
             if self._poster is not None:
                 self._poster.offer(body)
         self._stretch.add(happened.completions)
+        self._whole.add(happened.completions)
         self._publish(
             now_s=until_s,
             ended=until_s >= self.duration_s,

@@ -223,6 +223,23 @@ class Fabric:
         rows = self._flows.rows[self._flows.live]
         return rows["number"].copy(), rows["start"].copy()
 
+    def under_way(self) -> Completions:
+        """The flows that have begun, are not over and will be, as if they ended now."""
+        rows = self._flows.live
+        flows = self._flows.rows[rows]
+        begun = (flows["state"] != layout.WAITING) & (flows["start"] < self.now_s)
+        rows = rows[begun & np.isfinite(flows["payload"])]
+        flows = self._flows.rows[rows]
+        return Completions(
+            flow=flows["number"],
+            src=flows["src"],
+            dst=flows["dst"],
+            payload_bytes=flows["payload"],
+            start_s=flows["start"],
+            end_s=np.full(len(rows), self.now_s),
+            alone_s=self._flows.alone_s[rows],
+        )
+
     def forget_depths(self) -> None:
         """Starts the depth figures afresh (histogram, sums, peaks): a metrics window opens."""
         self._state.histogram[:] = 0

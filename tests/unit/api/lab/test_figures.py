@@ -57,3 +57,20 @@ def test_nothing_yet_is_noughts_and_nulls() -> None:
     assert (document.completions, document.goodput_gbps, document.queue_mean_bytes) == (0, 0.0, 0.0)
     assert document.slowdown["mice"].p99 is None
     assert np.isfinite(document.marked_fraction)
+
+
+def test_flows_under_way_count_at_their_age() -> None:
+    parts = parts_of()
+    fabric = fabric_of(parts)
+    fabric.offer(parts.feed.take())
+    stretch = Stretch(fabric.measured())
+    stretch.add(fabric.advance(0.003).completions)
+    under_way = fabric.under_way()
+    assert 0 < len(under_way) <= fabric.active_flows
+    assert np.all(under_way.start_s < under_way.end_s)
+    assert np.all(under_way.end_s == fabric.now_s)
+    alone, both = stretch.figures(fabric.measured()), stretch.figures(fabric.measured(), under_way)
+    assert both.completions == alone.completions
+    assert both.slowdown["all"].n == alone.completions + len(under_way)
+    total = alone.slowdown["all"].mean * alone.completions + under_way.slowdown.sum()
+    assert both.slowdown["all"].mean * both.slowdown["all"].n == pytest.approx(total)
