@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 
 from twin.engine import ENGINE_NAMES, engine
+from twin.packet.fabric import Fabric
+from twin.packet.plan import FabricPlan
 from twin.scenario import Scenario
 from twin.scenario_json import scenario_from_json
 from twin.watermark import Watermark
@@ -36,6 +38,13 @@ def tiny_scenario() -> Scenario:
     return scenario_from_json(document, directory=Path(), where="warm")
 
 
+def cut_a_cable(scenario: Scenario) -> None:
+    """What no prediction does but a running lab may."""
+    fabric = Fabric(FabricPlan.of(scenario), watermark=Watermark(5_000, 200_000, 0.1), seed=1)
+    fabric.fail_link(0)
+    fabric.restore_link(0)
+
+
 def main() -> int:
     """Compile, saying how long each engine took."""
     scenario = tiny_scenario()
@@ -44,6 +53,8 @@ def main() -> int:
         chosen = engine(name)
         chosen.predict(scenario, [Watermark(5_000, 200_000, 0.1)], seed=1)
         chosen.trajectory(scenario, Watermark(5_000, 200_000, 0.1), seed=1)
+        if name == "packet":
+            cut_a_cable(scenario)
         sys.stdout.write(f"{name}: kernels ready in {time.perf_counter() - began_s:.1f} s\n")
     return 0
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from numba import uint64
 
 from twin.jit import compiler, inlined
-from twin.packet.layout import MORE_PACKETS, MORE_TIMERS, WAKE
+from twin.packet.layout import LATE_WAKE, MORE_PACKETS, MORE_TIMERS, WAKE
 from twin.packet.state import Params, Record, State
 
 SPARE = 16  # packets, and timers but for those of the flows that wait for one: more than an event ever takes
@@ -67,7 +67,7 @@ def wake(state: State, params: Params, row: int, now: float) -> None:
     flow.wake_at = flow.next_avail
     flow.pending += 1
     if flow.next_avail - now > params.horizon_s:
-        set_timer(state, row, WAKE_TIMER, flow.next_avail)
+        set_timer(state, row * TIMER_BITS + LATE_WAKE, flow.next_avail)
         return
     slot = take(state)
     packet = state.packets[slot]
@@ -76,12 +76,9 @@ def wake(state: State, params: Params, row: int, now: float) -> None:
     enter(state, params, slot, flow.next_avail)
 
 
-WAKE_TIMER = 4  # layout.LATE_WAKE
-
-
 @compiler(_nrt=False)
-def set_timer(state: State, row: int, which: int, at: float) -> None:
-    """Add a timer of a flow; the caller counts it in the flow's ``pending``."""
+def set_timer(state: State, what: int, at: float) -> None:
+    """Add a timer of a flow (its row × ``TIMER_BITS`` + which); the caller counts it in ``pending``."""
     clock = state.clock[0]
     times, serials, whats = state.timer_at, state.timer_serial, state.timer_what
     place = clock.timers
@@ -97,7 +94,7 @@ def set_timer(state: State, row: int, which: int, at: float) -> None:
             break
         times[place], serials[place], whats[place] = times[parent], serials[parent], whats[parent]
         place = parent
-    times[place], serials[place], whats[place] = at, serial, row * TIMER_BITS + which
+    times[place], serials[place], whats[place] = at, serial, what
 
 
 @compiler(_nrt=False)

@@ -7,7 +7,7 @@ something to send, so each turn of the loop handles its event and then serves th
 
 from __future__ import annotations
 
-from numba import uint64
+from numba import int64, uint64
 
 from twin.jit import inlined, kernel
 from twin.packet._calendar import TIMER_BITS, enter, give_back, next_timer, set_timer, take, wake
@@ -135,7 +135,7 @@ def advance(state: State, params: Params, until: float) -> int:
             else:
                 acknowledge(state, params, slot, now)
         elif kind == WAKE:
-            row = packet.flow
+            row = int64(packet.flow)
             give_back(state, slot)
             serve = awake(state, params, row, now)
         elif kind == CNP:
@@ -145,7 +145,7 @@ def advance(state: State, params: Params, until: float) -> int:
                 packet.place = came_by + 1
                 send_control(state, params, onward, slot, now)
             else:
-                row = packet.flow
+                row = int64(packet.flow)
                 state.flows[row].pending -= 1
                 give_back(state, slot)
                 cnp(state, params, row, now)
@@ -242,7 +242,7 @@ def next_of_round(state: State, params: Params, index: int, now: float) -> int:
     """A NIC's next data packet, −1 where no flow may send: each ready flow sends one packet a round."""
     nic = state.ports[index]
     while nic.head >= 0:
-        row = nic.head
+        row = int64(nic.head)
         flow = state.flows[row]
         nic.head = flow.next_ready
         if flow.next_avail > now:  # it was slowed down while it waited its turn
@@ -307,7 +307,7 @@ def fill(state: State, params: Params, row: int, free_at: float, now: float) -> 
 def receive(state: State, params: Params, slot: int, now: float) -> None:
     """A data packet has reached its host, which answers with an acknowledgement in the same slot."""
     packet, clock = state.packets[slot], state.clock[0]
-    row = packet.flow
+    row = int64(packet.flow)
     flow = state.flows[row]
     payload = packet.wire - params.overhead_bytes
     nack = 0
@@ -359,7 +359,7 @@ def receive(state: State, params: Params, slot: int, now: float) -> None:
 def acknowledge(state: State, params: Params, slot: int, now: float) -> None:
     """An acknowledgement has reached the sender."""
     packet = state.packets[slot]
-    row = packet.flow
+    row = int64(packet.flow)
     flow = state.flows[row]
     flow.pending -= 1
     seq, marked, nack = packet.seq, packet.marked, packet.nack
@@ -413,12 +413,12 @@ def release_dependents(state: State, row: int, now: float) -> None:
     """The last byte has been delivered: flows that waited for it may start."""
     flow = state.flows[row]
     for k in range(flow.dependent_first, flow.dependent_end):
-        other = state.dependents[k]
+        other = int64(state.dependents[k])
         waiting = state.flows[other]
         waiting.waits -= 1
         if waiting.waits == 0:
             waiting.pending += 1
-            set_timer(state, other, START, max(waiting.start, now + waiting.gap))
+            set_timer(state, other * TIMER_BITS + START, max(waiting.start, now + waiting.gap))
 
 
 @inlined
@@ -523,7 +523,7 @@ def set_starts(state: State, rows: Counts) -> None:
         flow = state.flows[row]
         if flow.waits == 0:
             flow.pending += 1
-            set_timer(state, row, START, flow.start)
+            set_timer(state, row * TIMER_BITS + START, flow.start)
 
 
 @inlined

@@ -35,7 +35,7 @@ def test_timers_ring_in_order_and_equal_ones_in_the_order_they_were_set(
         assert what == row * TIMER_BITS + row % 5
 
     for row, at in enumerate(times):
-        set_timer(state, row, row % 5, at)
+        set_timer(state, row * TIMER_BITS + row % 5, at)
         waiting.append((at, row))
         assert state.timer_at[0] == min(waiting)[0]
         if row < len(takes) and takes[row]:
@@ -89,7 +89,7 @@ def test_little_left_is_said_in_time() -> None:
     assert state.clock[0]["free_packets"] > 8
     state.clock[0]["short"] = layout.FINISHED
     while state.clock[0]["short"] == layout.FINISHED:
-        set_timer(state, 0, 0, 1.0)
+        set_timer(state, 0, 1.0)
     assert state.clock[0]["short"] == layout.MORE_TIMERS
     assert state.timer_at.size - state.clock[0]["timers"] > 8
     # The fabric sees both, though one event can say only one.
