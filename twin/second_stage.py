@@ -127,9 +127,9 @@ class _Review:
         wanted = few(first.scores.fleet, settings.weights, settings.second_candidates, pick, so_far.incumbent)
         by_part = {part: [so_far.incumbent, *wanted] for part in range(so_far.n_parts)}
         if so_far.n_parts > 1:
-            for part, scores in enumerate(first.scores.parts):
+            for part, alone in enumerate(first.scores.parts):
                 own = best_among(
-                    scores, among=first.parts[part], incumbent=so_far.incumbent, near_tie=settings.near_tie
+                    alone, among=first.parts[part], incumbent=so_far.incumbent, near_tie=settings.near_tie
                 )
                 by_part[part] = list(dict.fromkeys([*by_part[part], own]))
         self._fleet = [so_far.incumbent, *wanted]

@@ -16,7 +16,7 @@ class Figures:
     """From ``begin_s`` to ``end_s``. Queues are the monitored ports' pooled, classes go by payload bytes.
 
     ``slowdown`` is of the flows that completed, classes without any left out, and where asked for of those
-    still under way at their age; ``completions`` counts the former. ``paused_s`` adds the pauses of all ports.
+    still under way at their age; ``completions`` counts the former. ``paused_s`` adds all ports' pauses.
     """
 
     begin_s: float
