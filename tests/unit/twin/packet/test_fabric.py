@@ -28,8 +28,6 @@ from twin.packet.settings import PacketSettings
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 
-pytestmark = pytest.mark.kernels
-
 
 def only(src: int, dst: int, size: float = 1_000.0, start_s: float = 0.0) -> Traffic:
     return Traffic.independent([src], [dst], [size], start_s)
@@ -213,6 +211,7 @@ def waiting(sizes: list[float], waits: list[list[int]], gaps: list[float]) -> Tr
     )
 
 
+@pytest.mark.kernels
 def test_a_flow_waits_for_the_last_delivery_and_its_gap() -> None:
     fabric = running(star(3), sampling_rate=1.0)
     fabric.offer(waiting([50e3, 1e3, 1e3, 2e3], [[], [], [0, 1], [2]], [0.0, 0.0, 4e-6, 0.0]))
@@ -323,6 +322,7 @@ def busy(seed: int) -> Fabric:
     return fabric
 
 
+@pytest.mark.kernels
 def test_another_seed_differs_and_the_same_does_not() -> None:
     one, again, other = (columns(busy(seed).advance(1e-3).samples) for seed in (1, 1, 2))
     assert all(one[name].tobytes() == again[name].tobytes() for name in one)
@@ -363,6 +363,7 @@ def test_depths_are_counted_as_they_are() -> None:
         assert abs(measured.queue_quantile_bytes(q) - exact) <= 64
 
 
+@pytest.mark.kernels
 def test_deep_queues_are_counted_in_coarser_bins() -> None:
     fabric = running(star(5), watermark=NEVER, queue_sample_s=1e-6)
     fabric.offer(Traffic.independent([1, 2, 3, 4], [0] * 4, 400e3, 0.0))

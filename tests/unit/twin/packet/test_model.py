@@ -16,8 +16,6 @@ from twin.result import SolveStatus
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 
-pytestmark = pytest.mark.kernels
-
 LOW, HIGH = Watermark(2_000, 20_000, 0.5), Watermark(400_000, 800_000, 0.1)
 
 

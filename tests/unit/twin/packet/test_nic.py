@@ -148,7 +148,6 @@ def exact_s(fabric: Fabric, size: int) -> float:
     return completion_s(packets, hops, plan.ack_wire_bytes, hops[::-1])
 
 
-@pytest.mark.kernels
 @pytest.mark.parametrize("name", PLANS)
 @pytest.mark.parametrize("size", [1, 60, 1_000, 1_001, 2_000, 123_456])
 def test_a_flow_alone_takes_what_its_packets_take(name: str, size: int) -> None:

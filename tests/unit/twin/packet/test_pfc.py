@@ -155,7 +155,7 @@ def test_a_buffer_below_its_own_set_asides_still_shares_a_tenth() -> None:
 
 
 def incast(senders: int, kilobytes: int, **kept: Any) -> Fabric:
-    fabric = running(star(senders + 1, **kept), watermark=NEVER, retransmit_timeout_s=1e-3)
+    fabric = running(star(senders + 1, **kept), watermark=NEVER, retransmit_timeout_s=3e-4)
     fabric.offer(
         Traffic.independent(range(1, senders + 1), [0] * senders, [kilobytes * 1_000.0] * senders, 0.0)
     )
@@ -184,7 +184,7 @@ def test_pauses_stop_the_senders_and_their_time_is_counted() -> None:
     assert set(np.flatnonzero(measured.pauses)) <= set(nics)
     assert not measured.dropped_packets.any()
     assert measured.retransmissions == 0
-    fabric.advance(5e-3)
+    fabric.advance(1e-3)
     check_silence(fabric)
 
 
@@ -222,6 +222,6 @@ def test_a_pause_on_a_cable_that_fails_and_returns_at_once_is_lost_with_it() -> 
     fabric.fail_link(nic)
     fabric.restore_link(nic)
     check_books(fabric)
-    over = fabric.advance(5e-3)
+    over = fabric.advance(1e-3)
     assert math.isfinite(over.completions.end_s.max())
     check_silence(fabric)

@@ -13,8 +13,6 @@ from twin.packet.happenings import Samples
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 
-pytestmark = pytest.mark.kernels
-
 PACKET, LINE = 1_048, 12.5e9
 
 
@@ -86,6 +84,7 @@ def test_queue_bytes_are_what_waits_when_the_packet_leaves() -> None:
     assert checked > 100
 
 
+@pytest.mark.kernels
 def test_a_mark_stays_from_the_hop_that_set_it() -> None:
     fabric = busy(1.0, watermark=Watermark(2_000, 40_000, 0.5))
     samples = fabric.advance(2e-3).samples
@@ -98,6 +97,7 @@ def test_a_mark_stays_from_the_hop_that_set_it() -> None:
     assert np.all(samples.marked[deep])
 
 
+@pytest.mark.kernels
 def test_packets_that_are_lost_or_repeated_are_reported_once() -> None:
     fabric = running(
         star(4, pfc=False, buffer_bytes=12_000.0),
@@ -106,7 +106,7 @@ def test_packets_that_are_lost_or_repeated_are_reported_once() -> None:
         retransmit_timeout_s=5e-5,
     )
     fabric.offer(Traffic.independent([1, 2, 3], [0] * 3, 30_000.0, 0.0))
-    parts = [fabric.advance(k * 1e-5).samples for k in range(1, 500)]
+    parts = [fabric.advance(k * 1e-5).samples for k in range(1, 300)]
     samples = Samples.joined(parts)
     assert fabric.measured().dropped_packets.sum() > 0
     assert len(samples) == 90
