@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from telemetry.topology import EgressPort
 from tests.unit.twin.packet.plans import (
     NEVER,
     check_books,
@@ -373,3 +374,20 @@ def test_deep_queues_are_counted_in_coarser_bins() -> None:
     assert deepest > 4_096 * 64
     # One of a hundred looks or so was at the deepest port while it was deepest.
     assert abs(measured.queue_quantile_bytes(1.0) - deepest) <= 2_048
+
+
+def test_a_path_crosses_a_switch() -> None:
+    a, b = (EgressPort(f"h{n}", None, f"h{1 - n}", 12.5e9, 1e-6) for n in (0, 1))
+    fabric = running(replace(star(2), ports=(*star(2).ports, a, b)))
+    with pytest.raises(ScenarioError, match="a flow crosses its NIC and at least one switch port"):
+        fabric.offer(only(0, 1))
+
+
+def test_flows_under_way_are_told_at_their_age() -> None:
+    fabric = running(star(3))
+    fabric.offer(Traffic.independent([0, 1, 2], [1, 2, 0], [1e6, math.inf, 1e6], [0.0, 0.0, 1.0]))
+    fabric.advance(1e-5)
+    found = fabric.under_way()
+    assert found.flow.tolist() == [0]
+    assert found.start_s.tolist() == [0.0]
+    assert found.end_s.tolist() == [1e-5]

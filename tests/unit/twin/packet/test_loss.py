@@ -177,3 +177,37 @@ def test_a_pause_longer_than_the_timeout_only_repeats_what_arrives_anyway() -> N
     assert np.all(measured.dropped_packets == 0)
     assert measured.injected_bytes == 450_000 + measured.discarded_bytes
     check_silence(fabric)
+
+
+@pytest.mark.parametrize("packets", [3, 60, 300])
+def test_acknowledgements_that_come_while_all_is_sent_again_end_the_flow(packets: int) -> None:
+    # The way there and back is longer than the timeout: nothing is lost, everything is repeated.
+    fabric = running(star(3, delay_us=10.0), retransmit_timeout_s=1.1e-5)
+    fabric.offer(Traffic.independent([0, 0, 2], [1, 1, 1], packets * 1_000.0, 0.0))
+    over = fabric.advance(1e-3).completions
+    measured = fabric.measured()
+    assert sorted(over.flow.tolist()) == [0, 1, 2]
+    assert measured.retransmissions > 2
+    assert measured.dropped_bytes == 0
+    assert measured.delivered_bytes == 3_000 * packets
+    assert measured.injected_bytes == measured.delivered_bytes + measured.discarded_bytes
+    check_silence(fabric)
+
+
+def test_a_switch_port_cut_off_lets_go_of_those_it_had_paused() -> None:
+    fabric = running(
+        line(2, rates_gbps=[25.0], buffer_bytes=250_000.0), watermark=NEVER, retransmit_timeout_s=2e-4
+    )
+    fabric.offer(Traffic.independent([0, 1], [2, 3], 200e3, 0.0))
+    nics = [port_between(fabric.plan, f"h{n}", "s0") for n in (0, 1)]
+    at = 0.0
+    while not fabric._state.ports["paused"][nics].any():
+        at += 5e-7
+        fabric.advance(at)
+    fabric.fail_link(port_between(fabric.plan, "s0", "s1"))
+    check_books(fabric)
+    fabric.advance(at + 3e-6)
+    assert not fabric._state.ports["paused"][nics].any()
+    fabric.restore_link(port_between(fabric.plan, "s0", "s1"))
+    assert len(fabric.advance(5e-3).completions) == 2
+    check_silence(fabric)

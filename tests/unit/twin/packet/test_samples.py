@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.unit.twin.packet.plans import NEVER, line, running, star, two_tiers
+from twin.packet import fabric as fabric_module
 from twin.packet.fabric import Fabric
 from twin.packet.happenings import Samples
 from twin.traffic.base import Traffic
@@ -133,3 +134,14 @@ def test_a_path_of_one_switch_and_of_four() -> None:
         fabric.offer(Traffic.independent([0], [len(fabric.hosts) - 1], 3_000.0, 0.0))
         samples = fabric.advance(1e-3).samples
         assert np.diff(samples.hop_offset).tolist() == [n_switches] * 3
+
+
+@pytest.mark.kernels
+def test_stacks_are_found_for_any_number_of_sampled_packets(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = busy(1.0, size=10e3).advance(1e-3).samples
+    monkeypatch.setattr(fabric_module, "_SAMPLES", 1)
+    fabric = busy(1.0, size=10e3)
+    few = fabric.advance(1e-3).samples
+    assert len(fabric._state.samples) > 1
+    for name in Samples.__slots__:
+        assert np.array_equal(getattr(whole, name), getattr(few, name)), name
