@@ -46,12 +46,34 @@ def serve(
 @app.command()
 def demo(
     seed: Seed = 1,
-    candidates: Annotated[int, typer.Option(min=2, help="Watermarks to try.")] = 256,
+    quick: Annotated[bool, typer.Option("--quick", help="A shorter run, in about 20 seconds.")] = False,
+    picture: Annotated[
+        Path | None,
+        typer.Option(help="SVG file to draw; ecntwin-demo.svg, none with --json.", show_default=False),
+    ] = None,
+    recording: Annotated[
+        bool, typer.Option("--recording", help="One round on the recording that comes along, in place of it.")
+    ] = False,
+    candidates: Annotated[int, typer.Option(min=2, help="Watermarks to try, with --recording.")] = 256,
+    as_json: Json = False,
 ) -> None:
-    """Turn the recording of a 16-host fabric into a recommended watermark, with why."""
+    """Close the loop on a lab under changing traffic, and compare it with settings that stay."""
+    if recording:
+        from api.cli_recording import recording as replayed
+        from api.errors import InputError
+
+        if as_json or quick or picture is not None:
+            raise InputError(
+                "--recording",
+                "it beside --json, --quick or --picture",
+                "those are options of the lab's demo",
+                "drop one; ecntwin tune --json gives a round as JSON",
+            )
+        replayed(seed=seed, candidates=candidates)
+        return
     from api.cli_demo import demo as run
 
-    run(seed=seed, candidates=candidates)
+    run(seed=seed, quick=quick, drawn=picture, as_json=as_json)
 
 
 @app.command()

@@ -1,75 +1,86 @@
-"""``ecntwin demo``: from INT reports to a recommended watermark, on the recording that comes along."""
+"""``ecntwin demo``: the whole loop on this machine, against settings that stay, on the same traffic."""
 
 from __future__ import annotations
 
-import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
 
-from rich.columns import Columns
-from rich.console import Console
-from rich.panel import Panel
+import typer
 
-from api.cli_output import console, shown_progress
-from api.cli_tables import candidates_table, comparison_table, flows_table, opinion_table, queues_table
-from api.example import NAME, example_folder
-from api.offline import Recording, read_fabric, read_recording, tune_recording, with_candidates
-from api.rounds import Ask
-from api.schemas.recommendation import RoundDocument
-from api.version import ecntwin_version
-from twin.search_problem import SearchSettings
-from twin.units import bytes_text, change_text, duration_text
-from twin.watermark import Watermark
-from twin.workers import make_workers
+from api.cli_output import console, print_json
+from api.demo.conduct import conduct
+from api.demo.outcome import Outcome
+from api.demo.picture import picture
+from api.demo.plan import FULL, QUICK
+from api.demo.screen import Shown, opening, queue_lines, result_table, verdict
+from api.errors import InputError
+from api.schemas.demo import DemoDocument
+from twin.units import duration_text
 
-INCUMBENT = Watermark(400_000, 1_600_000, 0.2)  # what the recording was made under
-QUEUES_SHOWN = 5
-CANDIDATES_SHOWN = 5
+PICTURE = Path("ecntwin-demo.svg")
+ENDED_BY_SIGNAL = 128
 
 
-def demo(*, seed: int, candidates: int) -> None:
-    """Decodes the recording, shows what it says, runs a round, and says what to do next."""
-    screen = console()
-    folder = example_folder()
-    topology, fabric = read_fabric(folder / "scenario.json", None)
-    recording = read_recording(folder / "reports.ndjson.gz", topology)
-    _show_state(screen, recording)
-    ask = Ask(fabric=fabric, search=SearchSettings(), base=None, seed=seed, version=ecntwin_version())
-    pool = make_workers(os.cpu_count() or 1)
+def demo(*, seed: int, quick: bool, drawn: Path | None, as_json: bool) -> None:
+    """Plays the demo, shows the table and draws the picture (with ``--json`` only where told to)."""
+    plan = QUICK if quick else FULL
+    screen = None if as_json else console()
+    file = drawn or (None if as_json else PICTURE)
+    if drawn is not None:
+        _check_writable(drawn)
+    if screen is not None:
+        screen.print(opening(plan, seed))
+    with _ended_by_signals(), Shown(plan, screen) as shown:
+        outcome = conduct(plan, seed, shown)
+    written = None if file is None else _draw(outcome, file, needed=drawn is not None)
+    if screen is None:
+        print_json(DemoDocument.of(outcome, None if written is None else str(written)))
+        return
+    screen.print(result_table(outcome))
+    screen.print("Mean queue over time")
+    for line in queue_lines(outcome):
+        screen.print(line)
+    screen.print(f"\n{verdict(outcome)}")
+    drawing = f" Picture: {written}." if written else ""
+    screen.print(
+        f"{duration_text(outcome.wall_s)} in all.{drawing}\n\n"
+        "Next: [bold]ecntwin demo --recording[/] for one round in detail, [bold]docs/lab.md[/] for a lab of "
+        "your own,\n[bold]ecntwin serve[/] for your fabric."
+    )
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """A request to terminate ends the block as an interrupt does: the processes in it are ended first."""
+
+    def ended(number: int, frame: FrameType | None) -> None:
+        raise typer.Exit(ENDED_BY_SIGNAL + number)
+
+    before = {number: signal.signal(number, ended) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
-        with shown_progress(quiet=False) as progress:
-            _, answer = tune_recording(
-                recording, with_candidates(ask, candidates), INCUMBENT, workers=pool, progress=progress
-            )
+        yield
     finally:
-        pool.close()
-    _show_answer(screen, answer)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
-def _show_state(screen: Console, recording: Recording) -> None:
-    duration = duration_text(recording.state.duration_s)
-    screen.print(
-        f"[bold]{NAME}[/]: {recording.accepted} INT reports, {duration} of a 16-host RoCEv2 fabric\n"
-    )
-    screen.print(
-        Columns([flows_table(recording.state), queues_table(recording.state, QUEUES_SHOWN)], padding=(0, 4))
-    )
-
-
-def _show_answer(screen: Console, answer: RoundDocument) -> None:
-    screen.print(candidates_table(answer, CANDIDATES_SHOWN))
-    screen.print(comparison_table(answer))
-    opinion = opinion_table(answer)
-    if opinion is not None:
-        screen.print(opinion)
-    screen.print(Panel(answer.why, title="Why", title_align="left", border_style="green"))
-    measured, residual = answer.measured.queue_mean_bytes, answer.measured.residual_ratio
-    predicted = answer.incumbent.queue_mean_bytes
-    if measured is not None and residual is not None and predicted is not None:
-        screen.print(
-            f"The twin against reality: mean queue of what runs now predicted {bytes_text(predicted)}, "
-            f"measured {bytes_text(measured)} ({change_text(residual)})."
+def _check_writable(file: Path) -> None:
+    if not file.parent.is_dir() or file.is_dir():
+        raise InputError(
+            "--picture", str(file), "it is a file in a folder that exists", "give such as demo.svg"
         )
-    screen.print(
-        f"{answer.candidate_count} candidates in {duration_text(answer.wall_s)}, seed {answer.seed}, "
-        f"version {answer.version}: the same seed gives the same answer.\n\n"
-        "Next: [bold]ecntwin serve[/], open http://127.0.0.1:8080, post reports to it; the page shows how."
-    )
+
+
+def _draw(outcome: Outcome, file: Path, *, needed: bool) -> Path | None:
+    """Writes the picture; where nobody asked for it and the folder is not ours to write to, none."""
+    try:
+        file.write_text(picture(outcome), "utf-8")
+    except OSError as error:
+        if not needed:
+            return None
+        said = (error.strerror or type(error).__name__).lower()
+        raise InputError("--picture", f"{file}: {said}", "the file can be written", "name another") from error
+    return file
