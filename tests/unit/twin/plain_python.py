@@ -64,7 +64,7 @@ def plain(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 def run_uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hands the kernels such views and rows; only of use with ``NUMBA_DISABLE_JIT``."""
-    kernel: Any = model.replay
+    kernel: Any = vars(model)["replay"]
 
     def replay(tables: Any, params: Any, *rest: Any) -> Any:
         return kernel(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.unit.twin.packet.by_hand import Hand
 from tests.unit.twin.packet.plans import (
     NEVER,
     check_books,
@@ -16,6 +17,7 @@ from tests.unit.twin.packet.plans import (
     star,
     two_tiers,
 )
+from twin.packet._sender import change_rate, go_back
 from twin.packet.fabric import Fabric
 from twin.packet.settings import LOSSLESS_TIMEOUT_S, LOSSY_TIMEOUT_S, PacketSettings
 from twin.traffic.base import Traffic
@@ -210,4 +212,36 @@ def test_a_switch_port_cut_off_lets_go_of_those_it_had_paused() -> None:
     assert not fabric._state.ports["paused"][nics].any()
     fabric.restore_link(port_between(fabric.plan, "s0", "s1"))
     assert len(fabric.advance(5e-3).completions) == 2
+    check_silence(fabric)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_flows_acknowledged_in_their_nic_s_round_leave_it(order: tuple[int, ...]) -> None:
+    fabric = running(star(4), retransmit_timeout_s=1e-4)
+    fabric.offer(Traffic.independent([0, 0, 0], [1, 2, 3], 1_000.0, 0.0))
+    fabric.advance(1e-6)
+    hand, nic = Hand(fabric), port_between(fabric.plan, "h0", "s")
+    fabric._state.ports["paused"][nic] = 1  # all is sent; a pause holds what is to be sent again
+    for row in order:
+        go_back(hand.state, hand.params, row, 0, fabric.now_s)
+    over = fabric.advance(2e-5).completions
+    assert over.flow.tolist() == [0, 1, 2]
+    assert fabric._state.ports["head"][nic] == -1
+    fabric._state.ports["paused"][nic] = 0
+    fabric.offer(Traffic.independent([0, 0], [1, 2], 5_000.0, 0.0))
+    assert len(fabric.advance(1e-3).completions) == 2
+    assert fabric.measured().discarded_bytes == 0
+    check_silence(fabric)
+
+
+def test_a_flow_held_by_its_rate_ends_when_all_is_acknowledged() -> None:
+    fabric = running(star(2), retransmit_timeout_s=1e-4)
+    fabric.offer(Traffic.independent([0], [1], 2_000.0, 0.0))
+    fabric.advance(1e-6)
+    hand = Hand(fabric)
+    change_rate(hand.state, hand.params, 0, 12.5e6, fabric.now_s)
+    go_back(hand.state, hand.params, 0, 0, fabric.now_s)
+    [over] = [fabric.advance(1e-3).completions]
+    assert over.slowdown[0] == pytest.approx(1.0)
+    assert fabric.measured().injected_packets == 2
     check_silence(fabric)
