@@ -15,7 +15,7 @@ from twin.dcqcn import GBPS
 from twin.result import Prediction, Slowdown, SolveStatus
 from twin.score import Scores, score, weights_named
 
-CLOSED_LOOP, VENDOR, PAPER_SETTING = "ecntwin", "vendor default", "DCQCN paper"
+CLOSED_LOOP, VENDOR, PAPER_SETTING = "closed loop", "vendor default", "DCQCN paper"
 WEIGHTS = "balanced"
 
 

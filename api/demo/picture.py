@@ -11,8 +11,8 @@ from api.demo.loop import Interval, Run
 from api.demo.outcome import CLOSED_LOOP, PAPER_SETTING, VENDOR, Outcome
 from twin.units import bytes_text, duration_text
 
-WIDTH, HEIGHT = 1040, 850
-_LEFT, _TOP, _PANEL_W, _PANEL_H, _GAP_X, _GAP_Y = 78, 120, 412, 180, 98, 60
+WIDTH, HEIGHT = 1040, 860
+_LEFT, _TOP, _PANEL_W, _PANEL_H, _GAP_X, _GAP_Y = 78, 146, 412, 180, 98, 64
 _COLOURS = {CLOSED_LOOP: "#c2410c", VENDOR: "#475569", PAPER_SETTING: "#0e7490"}
 _DASHES = {CLOSED_LOOP: "", VENDOR: "7 4", PAPER_SETTING: "2 3"}
 _FONT = "font-family='system-ui, sans-serif'"
@@ -89,7 +89,7 @@ def picture(outcome: Outcome) -> str:
 def _heading(outcome: Outcome) -> list[str]:
     plan = outcome.plan
     hosts = plan.fabric.leaves * plan.fabric.hosts
-    scores = [f"{value:.2f}" for value in outcome.scores.score.tolist()]
+    scores = [f"{value:.2f}".replace("-", "−") for value in outcome.scores.score.tolist()]
     parts = [
         _text(
             _LEFT,
@@ -110,7 +110,7 @@ def _heading(outcome: Outcome) -> list[str]:
         label = f"{run.name}: score {score}"
         parts.append(_line(x, 82, x + 28, 82, run.name))
         parts.append(_text(x + 35, 86, label))
-        x += 75 + 7.2 * len(label)
+        x += 70 + 7.5 * len(label)
     return parts
 
 

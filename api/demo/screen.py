@@ -146,7 +146,7 @@ def result_table(outcome: Outcome) -> Table:
         shown = (NONE if value is None else text(value) for value in (before, other, after))
         table.add_row(name, *shown, change)
     table.add_section()
-    closed, first, second = (f"{value:.2f}" for value in outcome.scores.score.tolist())
+    closed, first, second = (f"{value:.2f}".replace("-", "−") for value in outcome.scores.score.tolist())
     table.add_row("score", first, second, f"[bold]{closed}[/]", "")
     return table
 

@@ -1,0 +1,94 @@
+"""Figures, a lab and a service that answer from a script."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from api.demo.parties import Answer
+from api.schemas.lab import FiguresDocument
+from api.schemas.predictions import SlowdownDocument
+from twin.watermark import Watermark
+
+NOBODY = SlowdownDocument(n=0, mean=None, p99=None)
+
+
+def figures(
+    begin_s: float = 0.0,
+    end_s: float = 0.01,
+    *,
+    queue_bytes: float = 20_000.0,
+    elephants: float | None = 5.0,
+    mice: float | None = 8.0,
+    paused_s: float = 1e-3,
+) -> FiguresDocument:
+    def of(value: float | None) -> SlowdownDocument:
+        return NOBODY if value is None else SlowdownDocument(n=10, mean=value, p99=value)
+
+    slowdown = {"all": of(3.0), "mice": of(mice), "medium": NOBODY, "elephant": of(elephants)}
+    return FiguresDocument(
+        begin_s=begin_s,
+        end_s=end_s,
+        queue_mean_bytes=queue_bytes,
+        queue_p99_bytes=10 * queue_bytes,
+        slowdown=slowdown,
+        completions=20,
+        goodput_gbps=400.0,
+        marked_fraction=0.01,
+        cnps=5,
+        pauses=int(paused_s * 1e4),
+        paused_s=paused_s,
+        dropped_packets=0,
+        dropped_bytes=0.0,
+    )
+
+
+class ScriptedLab:
+    """Notes how far it was advanced."""
+
+    def __init__(self) -> None:
+        self.ends: list[float] = []
+
+    def advance(self, until_s: float) -> FiguresDocument:
+        begin_s = self.ends[-1] if self.ends else 0.0
+        self.ends.append(until_s)
+        return figures(begin_s, until_s)
+
+    def figures(self) -> FiguresDocument:
+        return figures(0.0, self.ends[-1])
+
+
+class ScriptedService:
+    """Gives its answers in turn, then nothing new; approves whatever it is asked to."""
+
+    def __init__(self, answers: Sequence[Answer], *, refuses: str = "") -> None:
+        self._answers = list(answers)
+        self._refuses = refuses
+        self.approved: list[str] = []
+
+    def tune(self) -> Answer:
+        return self._answers.pop(0) if self._answers else recommends(None)
+
+    def approve(self, recommendation: str) -> Answer:
+        self.approved.append(recommendation)
+        if self._refuses:
+            return Answer(None, self._refuses)
+        return Answer({"staged": _numbers(Watermark(*map(int, recommendation.split("-")), 0.5))})
+
+
+def recommends(mark: Watermark | None, *, holds: Sequence[str] = ()) -> Answer:
+    """A round's answer; None keeps the incumbent."""
+    return Answer(
+        {
+            "id": "" if mark is None else f"{mark.kmin_bytes}-{mark.kmax_bytes}",
+            "changes": mark is not None,
+            "staged": None if mark is None else _numbers(mark),
+            "holds": list(holds),
+            "why": "because",
+            "improvement": {"score_gain": 0.3},
+        }
+    )
+
+
+def _numbers(mark: Watermark) -> dict[str, Any]:
+    return {"kmin_bytes": mark.kmin_bytes, "kmax_bytes": mark.kmax_bytes, "pmax": mark.pmax}
