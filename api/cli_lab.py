@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import os
 import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
-from urllib.parse import urlsplit
 
 import typer
 import uvicorn
 from fastapi import FastAPI
 
+from api.addresses import server_url
 from api.cli_output import console, print_json
 from api.errors import InputError
 from api.lab.control import Lab, control_app
@@ -31,6 +33,7 @@ from twin.units import bytes_text, duration_text
 from twin.watermark import Watermark
 
 GRACE_S = 2
+LATEST_EPOCH_NS = 1 << 62  # the year 2116: the same again is left for simulated time
 
 _log = logging.getLogger("ecntwin.lab")
 
@@ -52,8 +55,20 @@ class LabRun:
 def lab(options: LabOptions, run: LabRun, *, as_json: bool) -> None:
     """Runs until the simulated time is over (exit 0), a signal (exit 0), or the service refuses (exit 2)."""
     host, port = listen_address(run.listen)
-    if run.pace is not None and not run.pace > 0:
-        raise InputError("--pace", str(run.pace), "simulated seconds a second are above 0", "raise it")
+    if run.pace is not None and not 0 < run.pace < math.inf:
+        raise InputError(
+            "--pace",
+            str(run.pace),
+            "simulated seconds a second are finite and above 0",
+            "give such as 0.01, or leave it out",
+        )
+    if run.epoch_ns is not None and run.epoch_ns > LATEST_EPOCH_NS:
+        raise InputError(
+            "--epoch-ns",
+            str(run.epoch_ns),
+            "it is nanoseconds since 1970, in 64 bits with the simulated time",
+            f"give at most {LATEST_EPOCH_NS}",
+        )
     if run.stepwise and run.pace is not None:
         raise InputError("--pace", "it beside --step", "a step takes as long as it takes", "drop one of them")
     configure_logging("info")
@@ -89,9 +104,8 @@ def made_lab(options: LabOptions, run: LabRun) -> Lab:
         epoch_ns = EPOCH_NS if run.stepwise else time.time_ns()
     poster = None
     if run.post_to is not None:
-        poster = Poster(
-            checked_url(run.post_to), token=os.environ.get(TOKEN_VARIABLE), compressed=run.compressed
-        )
+        token = checked_token(os.environ.get(TOKEN_VARIABLE))
+        poster = Poster(checked_url(run.post_to), token=token, compressed=run.compressed)
     runner = Runner(
         fabric,
         parts.plan.switch_ports,
@@ -118,15 +132,18 @@ def listen_address(text: str) -> tuple[str, int]:
 def checked_url(text: str) -> str:
     """The URL of a service; raises ``InputError``."""
     try:
-        parts = urlsplit(text)
-        _ = parts.port
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise InputError(
-            "--post-to", repr(text), "it is the http URL of a service", "give such as http://127.0.0.1:8080"
-        )
-    return text
+        return server_url(text)
+    except ValueError as error:
+        raise InputError("--post-to", repr(text), str(error), "give such as http://127.0.0.1:8080") from None
+
+
+def checked_token(text: str | None) -> str | None:
+    """A bearer token that a header can carry; raises ``InputError``, which does not show it."""
+    if text is None or (text.isascii() and text.isprintable()):
+        return text
+    raise InputError(
+        TOKEN_VARIABLE, "a token with other characters", "a token is printable ASCII", "give the token alone"
+    )
 
 
 class _Server(uvicorn.Server):
@@ -151,8 +168,11 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Whoever waits for an advance is told before connections are waited for."""
-        self._lab.runner.stop_soon()
+        """Whoever waits for an advance is told before connections are waited for.
+
+        By the event loop, not here: a signal may come while this very thread holds the runner's lock.
+        """
+        asyncio.get_running_loop().call_soon_threadsafe(self._lab.runner.stop_soon)
         super().handle_exit(sig, frame)
 
 

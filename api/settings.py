@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from api.addresses import server_url
 from telemetry.settings import NS_PER_S, WindowSettings
 from twin.dcqcn import DcqcnParams, preset
 from twin.guard import GuardSettings
@@ -235,13 +235,7 @@ class PushSettings(Section):
     @field_validator("lab_url")
     @classmethod
     def _is_the_url_of_a_server(cls, text: str | None) -> str | None:
-        parts = urlsplit("http://none" if text is None else text)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise ValueError("it is the http or https URL of a server, such as http://127.0.0.1:9000")
-        if parts.username or parts.password:
-            raise ValueError("it holds no user name or password")
-        _ = parts.port  # a port that is none is a ValueError
-        return text
+        return text if text is None else server_url(text)
 
     @model_validator(mode="after")
     def _the_lab_can_be_found(self) -> Self:

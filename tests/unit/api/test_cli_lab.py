@@ -6,7 +6,7 @@ import pytest
 
 from api.cli import app
 from api.cli_errors import run_to_exit_code
-from api.cli_lab import checked_url, listen_address
+from api.cli_lab import checked_token, checked_url, listen_address
 from api.errors import InputError
 
 
@@ -22,6 +22,8 @@ from api.errors import InputError
         (["--duration", "0"], "--duration"),
         (["--duration", "a while"], "--duration"),
         (["--pace", "0"], "--pace"),
+        (["--pace", "inf"], "--pace"),
+        (["--epoch-ns", "99999999999999999999999"], "--epoch-ns"),
         (["--pace", "1", "--step"], "drop one of them"),
         (["--leaves", "0"], "n_leaves"),
         (["--hosts", "1", "--leaves", "1", "--spines", "0"], "2 to"),
@@ -30,6 +32,7 @@ from api.errors import InputError
         (["--scenario", "nowhere.json"], "nowhere.json"),
         (["--scenario", "a.json", "--topology", "b.json"], "give one of them"),
         (["--post-to", "127.0.0.1:8080"], "--post-to"),
+        (["--post-to", "http://me:secret@127.0.0.1:8080"], "without a user name"),
         (["--sampling-rate", "2"], "sampling-rate"),
         (["--seed", "-1"], "seed"),
     ],
@@ -51,3 +54,12 @@ def test_addresses() -> None:
 def test_a_service_has_a_url(text: str) -> None:
     with pytest.raises(InputError):
         checked_url(text)
+
+
+def test_a_token_fits_a_header_and_is_never_shown() -> None:
+    assert checked_token("open-sesame") == "open-sesame"
+    assert checked_token(None) is None
+    for text in ("sésame", "open\nsesame"):
+        with pytest.raises(InputError) as caught:
+            checked_token(text)
+        assert text not in str(caught.value)
