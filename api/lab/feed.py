@@ -1,4 +1,4 @@
-"""Hands traffic to a fabric a little ahead of its time, so that a long run is not held in memory at once."""
+"""Hands traffic to a fabric a little ahead of its time: a fabric looks at each flow that it has taken in."""
 
 from __future__ import annotations
 

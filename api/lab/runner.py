@@ -29,6 +29,7 @@ from twin.watermark import Watermark
 SLICE_WALL_S = 0.05
 FIRST_SLICE_S = 10e-6
 SHORTEST_SLICE_S = 1e-6
+LONGEST_SLICE_S = 1e-3  # after a quiet time the next slice may be a full one: a caller waits for all of it
 LATELY_S = 1e-3
 STOP_S = 5.0
 
@@ -122,7 +123,7 @@ class Runner:
             self._thread.join(STOP_S)  # kernels that are still being compiled are not waited for
 
     def stop_soon(self) -> None:
-        """Lets it end, without waiting; a signal handler may call this."""
+        """Lets it end, without waiting."""
         self._stopping = True
         self._wake.set()
 
@@ -224,8 +225,10 @@ class Runner:
 
     def _run(self) -> None:
         try:
-            while not self._stopping:
-                self._wake.clear()
+            while True:
+                self._wake.clear()  # before looking, so that no wake-up is lost
+                if self._stopping:
+                    break
                 while self._commands:
                     command, _ = self._commands.popleft()
                     command()
@@ -294,14 +297,14 @@ class Runner:
         until_s = min(until_s, now_s + self._slice_s, self._feed.next_s)
         began_s = self._clock_s()
         happened = self._fabric.advance(until_s)
-        took_s = self._clock_s() - began_s
-        self._slice_s *= min(2.0, max(0.5, SLICE_WALL_S / max(took_s, 1e-6)))
-        self._slice_s = max(self._slice_s, SHORTEST_SLICE_S)
         made = 0
         for body in self._writer.bodies(happened.samples):
             made += body.reports
             if self._poster is not None:
                 self._poster.offer(body)
+        took_s = self._clock_s() - began_s
+        self._slice_s *= min(2.0, max(0.5, SLICE_WALL_S / max(took_s, 1e-6)))
+        self._slice_s = min(max(self._slice_s, SHORTEST_SLICE_S), LONGEST_SLICE_S)
         self._stretch.add(happened.completions)
         self._whole.add(happened.completions)
         self._publish(

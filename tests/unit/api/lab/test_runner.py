@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from typing import Any
 
@@ -13,9 +13,12 @@ import pytest
 from api.errors import ConflictError, UnavailableError, UnprocessableError
 from api.lab import runner as runner_module
 from api.lab.poster import Poster
+from api.lab.reports import Body
 from api.lab.runner import Runner
-from tests.unit.api.lab.labs import NEW, OLD, parts_of, running
+from tests.unit.api.lab.labs import NEW, OLD, Kept, parts_of, running
 from twin.errors import ScenarioError
+from twin.packet.fabric import Fabric
+from twin.packet.happenings import Happenings, Samples
 
 PATIENCE_S = 120.0
 
@@ -154,6 +157,42 @@ def test_the_pace_is_kept() -> None:
                 assert runner.view.now_s <= simulated_s + 1e-9
         runner._thread.join(PATIENCE_S)
         assert runner.view.ended
+
+
+def slices_of(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long each slice is, as they come."""
+    found: list[float] = []
+    advance = Fabric.advance
+
+    def noted(fabric: Fabric, until_s: float) -> Happenings:
+        found.append(until_s - fabric.now_s)
+        return advance(fabric, until_s)
+
+    monkeypatch.setattr(Fabric, "advance", noted)
+    return found
+
+
+def test_a_quiet_time_does_not_make_the_next_slice_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = slices_of(monkeypatch)
+    quiet = parts_of(traffic="ring-all-reduce:8KB:compute=8ms:iterations=2")
+    with running(quiet, clock_s=lambda: 0.0) as (runner, _):
+        result(runner.advance(0.02))
+    assert max(found) == pytest.approx(runner_module.LONGEST_SLICE_S)
+
+
+def test_slow_reports_make_slices_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = slices_of(monkeypatch)
+    now = [0.0]
+    bodies = Kept.bodies
+
+    def slow(writer: Kept, samples: Samples) -> Iterator[Body]:
+        now[0] += 1.0
+        return bodies(writer, samples)
+
+    monkeypatch.setattr(Kept, "bodies", slow)
+    with running(clock_s=lambda: now[0]) as (runner, _):
+        result(runner.advance(0.0001))
+    assert found[:3] == pytest.approx([10e-6, 5e-6, 2.5e-6])
 
 
 def test_reports_are_waited_for_and_changes_go_on_meanwhile() -> None:
