@@ -22,7 +22,8 @@ from twin.traffic.notation import read_traffic
 from twin.traffic.pattern import Hosts
 from twin.traffic.quantities import SECONDS, quantity
 
-DEFAULT_TRAFFIC = "websearch:0.5"
+# It fills two thirds of the default fabric's uplinks; websearch:0.5 offers them more than they carry.
+DEFAULT_TRAFFIC = "websearch:0.3"
 DEFAULT_DURATION_S = 10.0
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from api.errors import InputError
@@ -61,7 +63,25 @@ def test_other_traffic_may_run_on_a_scenario_s_fabric(reference: Path) -> None:
     path = reference / "websearch-16.scenario.json"
     parts = lab_parts(LabOptions(scenario=path, traffic="incast:8", duration_s=0.003))
     assert parts.duration_s == 0.003
-    assert len(set(parts.feed.take().dst.tolist())) >= 1
+    assert set(parts.feed.take().payload_bytes.tolist()) == {64_000.0}
+
+
+def test_the_default_lab_can_carry_its_traffic() -> None:
+    parts = lab_parts(LabOptions(duration_s=1.0))
+    number = {name: index for index, name in enumerate(parts.plan.hosts)}
+    leaf = np.empty(len(number), dtype=np.int64)
+    up_bytes_per_s = 0.0
+    for port in parts.plan.ports:
+        if port.port is None:
+            leaf[number[port.node]] = int(port.peer.removeprefix("leaf"))
+        elif port.peer.startswith("spine"):
+            up_bytes_per_s += port.rate_bytes_per_s
+    across_bytes = 0.0
+    while math.isfinite(parts.feed.next_s):
+        portion = parts.feed.take()
+        across_bytes += portion.payload_bytes[leaf[portion.src] != leaf[portion.dst]].sum()
+    wire_bytes = across_bytes * parts.plan.packet_wire_bytes / parts.plan.mtu_payload_bytes
+    assert 0.5 < wire_bytes / up_bytes_per_s < 0.8
 
 
 def test_the_same_seed_makes_the_same_flows() -> None:
