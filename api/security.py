@@ -14,6 +14,7 @@ from api.errors import ForbiddenError, SettingsError, UnauthorizedError
 from api.settings import Scope, SecuritySettings
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_WITHOUT_TOKENS = "call it as 127.0.0.1 or localhost, or configure a token"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +91,15 @@ def refuse_cross_site(request: Request) -> None:
         )
 
 
-def refuse_foreign_names(request: Request) -> None:
+def refuse_foreign_names(request: Request, *, remedy: str = _WITHOUT_TOKENS) -> None:
     """Stops a page whose own name a DNS server points at this machine (rebinding)."""
     name = request.url.hostname or ""
     if not is_loopback(name):
         raise ForbiddenError(
             "Host header",
             repr(name),
-            "without a configured token the service answers to loopback names only",
-            "call it as 127.0.0.1 or localhost, or configure a token",
+            "what only this machine may call answers to loopback names only",
+            remedy,
         )
 
 

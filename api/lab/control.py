@@ -158,7 +158,7 @@ def control_app(lab: Lab, *, loopback: bool = True) -> FastAPI:
     async def admitted(request: Request) -> None:
         refuse_cross_site(request)
         if loopback:
-            refuse_foreign_names(request)
+            refuse_foreign_names(request, remedy="call it as 127.0.0.1 or localhost")
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -122,6 +122,7 @@ async def test_pages_of_other_sites_may_not_act(here: RunningLab) -> None:
     assert crossing.status_code == 403
     rebound = await here.client.get("/status", headers={"Host": "evil.example"})
     assert rebound.status_code == 403
+    assert "token" not in rebound.json()["detail"]  # the lab knows none
 
 
 async def test_a_lab_that_runs_by_itself_is_not_told_to() -> None:
