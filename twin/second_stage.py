@@ -72,9 +72,8 @@ def second_stage(so_far: RoundSoFar, first: Decision) -> Decision:
     """``first``, the decision of the first engine, reviewed by the second.
 
     A candidate may win that ran under the second engine to its end; ``on_one_scale`` says what is decided on.
-    Where the second engine cannot run the
-    incumbent, or at all, the first decision stands, with a note. What ``predict`` raises besides
-    ``SearchError`` and ``ScenarioError`` ends the round.
+    Where the second engine cannot run the incumbent, or at all, the first decision stands, with a note. What
+    ``predict`` raises besides ``SearchError`` and ``ScenarioError`` ends the round.
     """
     settings = so_far.settings
     if settings.second_engine is None:
