@@ -229,16 +229,7 @@ class Fabric:
         flows = self._flows.rows[rows]
         begun = (flows["state"] != layout.WAITING) & (flows["start"] < self.now_s)
         rows = rows[begun & np.isfinite(flows["payload"])]
-        flows = self._flows.rows[rows]
-        return Completions(
-            flow=flows["number"],
-            src=flows["src"],
-            dst=flows["dst"],
-            payload_bytes=flows["payload"],
-            start_s=flows["start"],
-            end_s=np.full(len(rows), self.now_s),
-            alone_s=self._flows.alone_s[rows],
-        )
+        return self._flows.completions(rows, np.full(len(rows), self.now_s))
 
     def forget_depths(self) -> None:
         """Starts the depth figures afresh (histogram, sums, peaks): a metrics window opens."""
@@ -248,30 +239,7 @@ class Fabric:
 
     def measured(self) -> Measured:
         """Totals so far."""
-        clock, ports = self._state.clock[0], self._state.ports
-        under_way = np.where(ports["paused"] == 1, self.now_s - ports["paused_since"], 0.0)
-        return Measured(
-            now_s=self.now_s,
-            looks=int(clock["ticks"]),
-            queue_histogram=self._state.histogram.copy(),
-            depth_sum_bytes=ports["depth_sum"].copy(),
-            depth_peak_bytes=ports["peak"].copy(),
-            sent_bytes=ports["sent_bytes"].copy(),
-            sent_packets=ports["sent_packets"].copy(),
-            marked_packets=ports["marked_packets"].copy(),
-            dropped_packets=ports["dropped_packets"].copy(),
-            dropped_wire_bytes=ports["dropped_bytes"].copy(),
-            pauses=ports["pauses"].copy(),
-            paused_s=ports["paused_s"] + under_way,
-            injected_packets=int(clock["injected_packets"]),
-            injected_bytes=float(clock["injected_bytes"]),
-            delivered_bytes=float(clock["delivered_bytes"]),
-            dropped_bytes=float(clock["dropped_bytes"]),
-            discarded_bytes=float(clock["discarded_bytes"]),
-            retransmissions=int(clock["retransmissions"]),
-            cnps=int(clock["cnps"]),
-            hops=int(clock["hops"]),
-        )
+        return Measured.of(self._state)
 
     def _check_port(self, port: int) -> None:
         if not 0 <= port < len(self.plan.ports):
@@ -418,16 +386,7 @@ class Fabric:
         clock = self._state.clock
         rows = self._state.completed[: clock["completed"][0]].astype(np.int64)
         clock["completed"] = 0
-        over = self._flows.rows[rows]
-        return Completions(
-            flow=over["number"],
-            src=over["src"],
-            dst=over["dst"],
-            payload_bytes=over["payload"],
-            start_s=over["start"],
-            end_s=over["end"],
-            alone_s=self._flows.alone_s[rows],
-        )
+        return self._flows.completions(rows, self._flows.rows["end"][rows])
 
 
 def _chained(first: int, end: int, then: int) -> NDArray[np.int64]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.packet import layout
+from twin.packet.happenings import Completions
 from twin.packet.plan import FabricPlan
 from twin.packet.routes import Way
 from twin.packet.state import Counts, Indices, Table
@@ -21,7 +22,7 @@ PERSISTENT_PACKETS = 1 << 62
 
 @dataclass(frozen=True, kw_only=True)
 class NewFlows:
-    """Flows about to enter a fabric; columns, one row a flow. ``waits[k]`` counts what flow k waits for."""
+    """Flows about to enter a fabric; columns, one row a flow, as ``Traffic`` has them."""
 
     ways: Sequence[Way]
     src: NDArray[np.int32]
@@ -59,8 +60,8 @@ class FlowTable:
         fresh["n_packets"] = packets
         last = np.where(finite, payload - (packets - 1) * plan.mtu_payload_bytes, plan.mtu_payload_bytes)
         fresh["last_wire"] = np.maximum(np.rint(last), 1) + plan.wire_overhead_bytes
-        for name, values in (("forward", "forward"), ("back", "back"), ("nic", "nic")):
-            fresh[name] = [getattr(way, values) for way in new.ways]
+        for name in ("forward", "back", "nic"):
+            fresh[name] = [getattr(way, name) for way in new.ways]
         s_per_byte = ports["s_per_byte"][fresh["nic"]]
         fresh["line_rate"] = 1.0 / s_per_byte
         fresh["rate"] = fresh["target"] = np.minimum(new.rate_bytes_per_s, fresh["line_rate"])
@@ -91,6 +92,19 @@ class FlowTable:
     def live(self) -> Counts:
         """Rows of flows that are not over."""
         return np.flatnonzero(self.rows["state"][: self._used] != layout.DONE)
+
+    def completions(self, rows: Counts, end_s: NDArray[np.float64]) -> Completions:
+        """These rows as flows that ended at ``end_s``."""
+        flows = self.rows[rows]
+        return Completions(
+            flow=flows["number"],
+            src=flows["src"],
+            dst=flows["dst"],
+            payload_bytes=flows["payload"],
+            start_s=flows["start"],
+            end_s=end_s,
+            alone_s=self.alone_s[rows],
+        )
 
     def _room(self, count: int) -> Counts:
         """Rows for ``count`` more flows: those of flows that are over and forgotten first, then new ones."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.packet.layout import COARSE_BINS, COARSE_BYTES, FINE_BINS, FINE_BYTES
+from twin.packet.state import State
 
 BIN_LOWER_BYTES = np.concatenate([np.arange(FINE_BINS) * FINE_BYTES, np.arange(COARSE_BINS) * COARSE_BYTES])
 BIN_WIDTH_BYTES = np.concatenate([np.full(FINE_BINS, FINE_BYTES), np.full(COARSE_BINS, COARSE_BYTES)])
@@ -112,6 +113,35 @@ class Measured:
     retransmissions: int
     cnps: int
     hops: int
+
+    @classmethod
+    def of(cls, state: State) -> Measured:
+        """The totals of a fabric in this state."""
+        clock, ports = state.clock[0], state.ports
+        now_s = float(clock["now"])
+        under_way = np.where(ports["paused"] == 1, now_s - ports["paused_since"], 0.0)
+        return cls(
+            now_s=now_s,
+            looks=int(clock["ticks"]),
+            queue_histogram=state.histogram.copy(),
+            depth_sum_bytes=ports["depth_sum"].copy(),
+            depth_peak_bytes=ports["peak"].copy(),
+            sent_bytes=ports["sent_bytes"].copy(),
+            sent_packets=ports["sent_packets"].copy(),
+            marked_packets=ports["marked_packets"].copy(),
+            dropped_packets=ports["dropped_packets"].copy(),
+            dropped_wire_bytes=ports["dropped_bytes"].copy(),
+            pauses=ports["pauses"].copy(),
+            paused_s=ports["paused_s"] + under_way,
+            injected_packets=int(clock["injected_packets"]),
+            injected_bytes=float(clock["injected_bytes"]),
+            delivered_bytes=float(clock["delivered_bytes"]),
+            dropped_bytes=float(clock["dropped_bytes"]),
+            discarded_bytes=float(clock["discarded_bytes"]),
+            retransmissions=int(clock["retransmissions"]),
+            cnps=int(clock["cnps"]),
+            hops=int(clock["hops"]),
+        )
 
     def since(self, before: Measured) -> Measured:
         """What happened after ``before``; peaks stay those of the whole time."""
