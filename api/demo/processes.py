@@ -10,6 +10,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -109,11 +110,16 @@ class Child:
 
 
 class Children:
-    """Starts children in ``folder``; all of them have ended when the block is left."""
+    """Starts children in ``folder``; all of them have ended when the block is left.
+
+    A thread of its own starts and ends them: an interrupt, which only the main thread hears, comes between
+    neither a child and the list of them nor their ends.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._children: list[Child] = []
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-demo-children")
 
     def __enter__(self) -> Self:
         return self
@@ -125,12 +131,19 @@ class Children:
 
     def start(self, name: str, *arguments: str, module: str = "api") -> Child:
         """Starts ``ecntwin``, or another module, with these arguments."""
-        child = Child(name, module, arguments, self._folder)
-        self._children.append(child)
-        return child
+
+        def begin() -> Child:
+            self._children.append(Child(name, module, arguments, self._folder))
+            return self._children[-1]
+
+        return self._thread.submit(begin).result()
 
     def end(self) -> None:
         """Ends them all, together."""
+        self._thread.submit(self._end).result()
+        self._thread.shutdown()
+
+    def _end(self) -> None:
         for child in self._children:
             child.ask_to_end()
         for child in self._children:

@@ -227,9 +227,9 @@ def test_it_does_not_start_on_a_mistake(arguments: tuple[str, ...], says: str) -
     assert says in done.stderr
 
 
-def test_the_demo_ends_in_a_recommendation() -> None:
+def test_the_recording_ends_in_a_recommendation() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "api.cli", "demo", "--candidates", "16"],
+        [sys.executable, "-m", "api.cli", "demo", "--recording", "--candidates", "16"],
         cwd=REPOSITORY,
         env=os.environ | {"COLUMNS": "110"},
         capture_output=True,

@@ -1,0 +1,130 @@
+"""The demo as a person runs it: real processes, a result, and nothing left behind however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from uuid import uuid4
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.e2e.process import PATIENCE_S, REPOSITORY
+
+pytestmark = pytest.mark.e2e
+
+MARKER = "DEMO_UNDER_TEST"
+COMMAND = (sys.executable, "-m", "api", "demo", "--quick", "--json")
+
+
+@pytest.fixture
+def environment() -> dict[str, str]:
+    """One by which all processes of a demo are known; settings of a service are none of its business."""
+    return {**os.environ, MARKER: uuid4().hex, "ECNTWIN_SERVER__PORT": "1", "PYTHONPATH": str(REPOSITORY)}
+
+
+def alive(environment: Mapping[str, str]) -> set[int]:
+    """Process ids of whatever the demo started and still runs (Linux)."""
+    marker, found = f"{MARKER}={environment[MARKER]}".encode(), set()
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if marker in entry.read_bytes():
+                found.add(int(entry.parent.name))
+        except OSError:
+            continue  # it ended meanwhile
+    return found
+
+
+def test_the_quick_demo_compares_three_runs(environment: dict[str, str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "--seed", "2", "--picture", "drawn.svg"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert alive(environment) == set()
+    found = json.loads(done.stdout)
+    assert [run["name"] for run in found["runs"]] == ["closed loop", "vendor default", "DCQCN paper"]
+    loop, vendor, paper = found["runs"]
+    n = round(found["duration_s"] / found["interval_s"])
+    for run in found["runs"]:
+        assert len(run["intervals"]) == n
+        assert run["figures"]["end_s"] == pytest.approx(found["duration_s"])
+        assert run["figures"]["slowdown"]["mice"]["n"] > 100
+        assert run["figures"]["queue_p99_bytes"] > run["figures"]["queue_mean_bytes"] > 0
+        assert run["score"] is not None
+    # The same flows under the same setting: the first interval, before any round, is the vendor default's.
+    assert loop["intervals"][0] == vendor["intervals"][0]
+    assert paper["intervals"][0]["figures"] != vendor["intervals"][0]["figures"]
+    assert len(found["rounds"]) == n - 1
+    assert {one["outcome"] for one in found["rounds"]} <= {"pushed", "kept", "held"}
+    assert "pushed" in {one["outcome"] for one in found["rounds"]}
+    for before, after in zip(found["rounds"], loop["intervals"][1:], strict=True):
+        assert after["watermark"] == before["watermark"]
+    assert found["lead"] == pytest.approx(loop["score"] - max(vendor["score"], paper["score"]))
+    assert ElementTree.parse(tmp_path / "drawn.svg").getroot().tag.endswith("svg")
+    assert [file.name for file in tmp_path.iterdir()] == ["drawn.svg"]
+
+
+def has_workers(processes: set[int]) -> bool:
+    """Whether one of them is a worker of the service's rounds."""
+    for pid in processes:
+        try:
+            if b"loky" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def has_all_started(processes: set[int]) -> bool:
+    """Itself, a service, three labs."""
+    return len(processes) >= 5
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "ripe"),
+    [(signal.SIGTERM, 143, has_all_started), (signal.SIGINT, 130, has_workers)],
+    ids=["terminated while starting", "interrupted in a round"],
+)
+def test_an_interrupt_leaves_no_process_behind(
+    number: signal.Signals,
+    code: int,
+    ripe: Callable[[set[int]], bool],
+    environment: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    process = subprocess.Popen(
+        COMMAND, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + PATIENCE_S
+    while not ripe(alive(environment)):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, out, err) == (code, b"", b"")
+    assert alive(environment) == set()
+
+
+def test_a_picture_that_cannot_be_written_is_said_before_anything_starts(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*COMMAND, "--picture", str(tmp_path / "nowhere" / "drawn.svg")],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--picture" in done.stderr
+    assert done.stderr.count("\n") == 1
