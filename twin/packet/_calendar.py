@@ -14,7 +14,7 @@ from twin.packet.layout import LATE_WAKE, MORE_PACKETS, MORE_TIMERS, WAKE
 from twin.packet.state import Params, Record, State
 
 SPARE = 16  # packets, and timers but for those of the flows that wait for one: more than an event ever takes
-TIMER_BITS = 8  # a timer is its flow's row × this + which
+TIMER_KINDS = 8  # room for START to LATE_WAKE: a timer is its flow's row × this + which
 
 
 @inlined
@@ -67,7 +67,7 @@ def wake(state: State, params: Params, row: int, now: float) -> None:
     flow.wake_at = flow.next_avail
     flow.pending += 1
     if flow.next_avail - now > params.horizon_s:
-        set_timer(state, row * TIMER_BITS + LATE_WAKE, flow.next_avail)
+        set_timer(state, row * TIMER_KINDS + LATE_WAKE, flow.next_avail)
         return
     slot = take(state)
     packet = state.packets[slot]
@@ -78,7 +78,7 @@ def wake(state: State, params: Params, row: int, now: float) -> None:
 
 @compiler(_nrt=False)
 def set_timer(state: State, what: int, at: float) -> None:
-    """Add a timer of a flow (its row × ``TIMER_BITS`` + which); the caller counts it in ``pending``."""
+    """Add a timer of a flow (its row × ``TIMER_KINDS`` + which); the caller counts it in ``pending``."""
     clock = state.clock[0]
     times, serials, whats = state.timer_at, state.timer_serial, state.timer_what
     place = clock.timers
@@ -99,7 +99,7 @@ def set_timer(state: State, what: int, at: float) -> None:
 
 @compiler(_nrt=False)
 def next_timer(state: State) -> int:
-    """Take the earliest timer off the heap: its flow's row × ``TIMER_BITS`` + which."""
+    """Take the earliest timer off the heap: its flow's row × ``TIMER_KINDS`` + which."""
     clock: Record = state.clock[0]
     times, serials, whats = state.timer_at, state.timer_serial, state.timer_what
     first = whats[0]

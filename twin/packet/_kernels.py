@@ -10,7 +10,7 @@ from __future__ import annotations
 from numba import int64, uint64
 
 from twin.jit import inlined, kernel
-from twin.packet._calendar import TIMER_BITS, enter, give_back, next_timer, set_timer, take, wake
+from twin.packet._calendar import TIMER_KINDS, enter, give_back, next_timer, set_timer, take, wake
 from twin.packet._sender import (
     call,
     cnp,
@@ -40,6 +40,7 @@ from twin.packet.layout import (
     CNP,
     COARSE_BINS,
     COARSE_BYTES,
+    CONTROL_WIRE_BYTES,
     CUT,
     DATA,
     DONE,
@@ -61,7 +62,6 @@ from twin.packet.layout import (
 )
 from twin.packet.state import Counts, Params, State
 
-CNP_WIRE_BYTES = 64
 _SAMPLING = (1 << 31) - 1  # the place whose draws choose the packets INT samples
 
 
@@ -344,7 +344,7 @@ def receive(state: State, params: Params, slot: int, now: float) -> None:
             notice.kind = CNP
             notice.flow = row
             notice.place = flow.back
-            notice.wire = CNP_WIRE_BYTES
+            notice.wire = CONTROL_WIRE_BYTES
             notice.sample = -1
             send_control(state, params, answer_by, other, now)
     packet.kind = ACK
@@ -370,14 +370,13 @@ def acknowledge(state: State, params: Params, slot: int, now: float) -> None:
         if flow.next_seq < seq:  # it had gone back further than needed
             flow.next_seq = seq
         if seq == flow.n_packets and flow.state != DONE:
-            if flow.state == IDLE:
-                flow.state = DONE
-                flow.end = now
-                clock = state.clock[0]
-                state.completed[clock.completed] = row
-                clock.completed += 1
-            else:
-                finish_early(state, row, now)
+            if flow.state != IDLE:
+                leave_round(state, row)
+            flow.state = DONE
+            flow.end = now
+            clock = state.clock[0]
+            state.completed[clock.completed] = row
+            clock.completed += 1
     if marked == 1:
         cnp(state, params, row, now)
     if nack == 1:
@@ -385,8 +384,8 @@ def acknowledge(state: State, params: Params, slot: int, now: float) -> None:
 
 
 @inlined
-def finish_early(state: State, row: int, now: float) -> None:
-    """All is acknowledged while a resend was still queued: take the flow out of its NIC's round."""
+def leave_round(state: State, row: int) -> None:
+    """Take a flow out of its NIC's round, if it is there: all is acknowledged while a resend was queued."""
     flow = state.flows[row]
     nic = state.ports[flow.nic]
     before = -1
@@ -401,11 +400,6 @@ def finish_early(state: State, row: int, now: float) -> None:
             state.flows[before].next_ready = flow.next_ready
         if nic.tail == row:
             nic.tail = before
-    flow.state = DONE
-    flow.end = now
-    clock = state.clock[0]
-    state.completed[clock.completed] = row
-    clock.completed += 1
 
 
 @inlined
@@ -418,7 +412,7 @@ def release_dependents(state: State, row: int, now: float) -> None:
         waiting.waits -= 1
         if waiting.waits == 0:
             waiting.pending += 1
-            set_timer(state, other * TIMER_BITS + START, max(waiting.start, now + waiting.gap))
+            set_timer(state, other * TIMER_KINDS + START, max(waiting.start, now + waiting.gap))
 
 
 @inlined
@@ -454,7 +448,7 @@ def stop_or_go(state: State, index: int, kind: int, now: float) -> int:
 @inlined
 def ring(state: State, params: Params, what: int, now: float) -> None:
     """A timer of a flow."""
-    row, which = what // TIMER_BITS, what % TIMER_BITS
+    row, which = what // TIMER_KINDS, what % TIMER_KINDS
     flow = state.flows[row]
     flow.pending -= 1
     if which == CUT:
@@ -523,7 +517,7 @@ def set_starts(state: State, rows: Counts) -> None:
         flow = state.flows[row]
         if flow.waits == 0:
             flow.pending += 1
-            set_timer(state, row * TIMER_BITS + START, flow.start)
+            set_timer(state, row * TIMER_KINDS + START, flow.start)
 
 
 @inlined

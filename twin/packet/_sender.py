@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from twin.jit import compiler, inlined
-from twin.packet._calendar import TIMER_BITS, enter, set_timer, wake
+from twin.packet._calendar import TIMER_KINDS, enter, set_timer, wake
 from twin.packet.layout import CUT, DONE, IDLE, INCREASE, PACED, READY, RETRANSMIT
 from twin.packet.state import Params, Record, State
 
@@ -58,7 +58,7 @@ def resume(state: State, params: Params, row: int, now: float) -> None:
     if flow.retransmit_due == 0:
         flow.retransmit_due = 1
         flow.pending += 1
-        set_timer(state, row * TIMER_BITS + RETRANSMIT, now + params.retransmit_s)
+        set_timer(state, row * TIMER_KINDS + RETRANSMIT, now + params.retransmit_s)
 
 
 @compiler(_nrt=False)
@@ -116,7 +116,7 @@ def start_increase(state: State, params: Params, row: int, now: float) -> None:
     if flow.increase_due == 0:
         flow.increase_due = 1
         flow.pending += 1
-        set_timer(state, row * TIMER_BITS + INCREASE, flow.increase_at)
+        set_timer(state, row * TIMER_KINDS + INCREASE, flow.increase_at)
 
 
 @inlined
@@ -163,7 +163,7 @@ def cnp(state: State, params: Params, row: int, now: float) -> None:
             flow.cut_at += missed * params.cnp_interval
         flow.cut_due = 1
         flow.pending += 1
-        set_timer(state, row * TIMER_BITS + CUT, flow.cut_at)
+        set_timer(state, row * TIMER_KINDS + CUT, flow.cut_at)
 
 
 @compiler(_nrt=False)
@@ -207,7 +207,7 @@ def increase_tick(state: State, params: Params, row: int, now: float) -> None:
         flow.increase_at = now + params.increase_timer
     flow.increase_due = 1
     flow.pending += 1
-    set_timer(state, row * TIMER_BITS + INCREASE, flow.increase_at)
+    set_timer(state, row * TIMER_KINDS + INCREASE, flow.increase_at)
 
 
 @compiler(_nrt=False)
@@ -233,4 +233,4 @@ def retransmit_tick(state: State, params: Params, row: int, now: float) -> None:
     if flow.retransmit_due == 0 and (flow.state != IDLE or flow.acked < flow.next_seq):
         flow.retransmit_due = 1
         flow.pending += 1
-        set_timer(state, row * TIMER_BITS + RETRANSMIT, max(due, now + 0.5 * params.retransmit_s))
+        set_timer(state, row * TIMER_KINDS + RETRANSMIT, max(due, now + 0.5 * params.retransmit_s))

@@ -11,13 +11,11 @@ from numba import uint64
 
 from twin.jit import compiler, inlined
 from twin.packet._calendar import enter, give_back, take
-from twin.packet.layout import ACK, CNP, PAUSE, RESUME
+from twin.packet.layout import ACK, CNP, CONTROL_WIRE_BYTES, PAUSE, RESERVE_BYTES, RESUME
 from twin.packet.state import Params, Record, State
 
-RESERVE_BYTES = 4096.0  # of each ingress, before it uses what is shared
 RESUME_BYTES = 3072.0
 SHARE = 0.125  # of the free shared buffer that one ingress may use
-PFC_WIRE_BYTES = 64
 
 _ODD_1, _ODD_2, _ODD_3 = 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53, 0x9FB21C651E98DF25
 _TO_UNIT = 2.0**-53
@@ -123,7 +121,7 @@ def tell(state: State, params: Params, upstream: int, pause: bool, now: float) -
     packet.kind = PAUSE if pause else RESUME
     packet.flow = upstream
     packet.place = -1
-    packet.wire = PFC_WIRE_BYTES
+    packet.wire = CONTROL_WIRE_BYTES
     packet.sample = -1
     send_control(state, params, back, slot, now)
 

@@ -183,5 +183,8 @@ WAITING, READY, PACED, IDLE, DONE = range(5)
 START, CUT, INCREASE, RETRANSMIT, LATE_WAKE = range(5)  # timers
 FINISHED, MORE_PACKETS, MORE_SAMPLES, MORE_TIMERS = range(4)  # why the kernel came back
 
+RESERVE_BYTES = 4096.0  # of each ingress, before it uses what is shared
+CONTROL_WIRE_BYTES = 64  # a pause, a resume, a CNP
+
 FINE_BYTES, FINE_BINS = 64.0, 4096  # depth histogram: 64-byte bins up to 256 KiB, ...
 COARSE_BYTES, COARSE_BINS = 2048.0, 32768  # ... then 2 KiB bins up to 64 MiB

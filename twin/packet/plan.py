@@ -17,13 +17,12 @@ from telemetry.topology import EgressPort
 from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError
 from twin.packet import layout
+from twin.packet.layout import CONTROL_WIRE_BYTES, RESERVE_BYTES
 from twin.packet.settings import PacketSettings
 from twin.packet.state import Params, Table
 from twin.scenario import Scenario
 
-RESERVE_BYTES = 4096.0  # of each ingress, as _switch has it
 HEADROOM_PACKETS = 3  # one being sent at either end when the pause is due, and one half arrived
-CONTROL_WIRE_BYTES = 64  # of a pause, a resume, a CNP
 LEAST_SHARE = 0.1  # a buffer smaller than its own set-asides still shares this much of itself
 EVENTS_A_PACKET_TIME = 0.2  # a port's share of what happens while it sends one packet at full load
 

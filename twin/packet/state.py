@@ -29,7 +29,7 @@ class State(NamedTuple):
     buckets: Indices  # first packet of each calendar bucket, −1 for none
     timer_at: Floats  # a binary heap, earliest first, ...
     timer_serial: Counts  # ... equal times in the order they were set
-    timer_what: Counts  # flow row × 8 + which timer
+    timer_what: Counts  # flow row × TIMER_KINDS + which timer
     completed: Indices  # flow rows, as they complete
     sampled: Indices  # sample rows, as their packets arrive
     monitored: Indices

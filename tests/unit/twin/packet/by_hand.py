@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from twin.packet import _kernels, layout
-from twin.packet._calendar import TIMER_BITS, next_timer
+from twin.packet._calendar import TIMER_KINDS, next_timer
 from twin.packet.fabric import Fabric
 from twin.packet.state import State
 
@@ -36,7 +36,7 @@ class Hand:
 
     @property
     def next_kind(self) -> int:
-        return int(self.state.timer_what[0]) % TIMER_BITS
+        return int(self.state.timer_what[0]) % TIMER_KINDS
 
     def ring(self) -> tuple[float, int]:
         """Takes the earliest timer and lets it ring; when, and which."""

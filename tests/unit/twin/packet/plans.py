@@ -12,9 +12,9 @@ from telemetry.leaf_spine import leaf_spine
 from telemetry.topology import GBPS, EgressPort, Host, Link, Topology
 from twin.dcqcn import PAPER, DcqcnParams
 from twin.packet import layout
-from twin.packet._switch import RESERVE_BYTES
 from twin.packet.fabric import Fabric
 from twin.packet.happenings import Completions, Samples
+from twin.packet.layout import RESERVE_BYTES
 from twin.packet.plan import FabricPlan
 from twin.packet.settings import PacketSettings
 from twin.watermark import Watermark

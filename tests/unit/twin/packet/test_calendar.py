@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.twin.packet.by_hand import handed
 from tests.unit.twin.packet.plans import running, star
 from twin.packet import layout
-from twin.packet._calendar import TIMER_BITS, enter, give_back, next_timer, set_timer, take
+from twin.packet._calendar import TIMER_KINDS, enter, give_back, next_timer, set_timer, take
 
 pytestmark = pytest.mark.kernels
 
@@ -32,10 +32,10 @@ def test_timers_ring_in_order_and_equal_ones_in_the_order_they_were_set(
         what = next_timer(state)
         waiting.sort()
         _, row = waiting.pop(0)
-        assert what == row * TIMER_BITS + row % 5
+        assert what == row * TIMER_KINDS + row % 5
 
     for row, at in enumerate(times):
-        set_timer(state, row * TIMER_BITS + row % 5, at)
+        set_timer(state, row * TIMER_KINDS + row % 5, at)
         waiting.append((at, row))
         assert state.timer_at[0] == min(waiting)[0]
         if row < len(takes) and takes[row]:
