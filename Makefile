@@ -10,7 +10,7 @@ installs := pyproject.toml constraints.txt scripts/setup
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: .venv/.stamp-run ## turn 28 ms of INT reports of a 16-host fabric into a recommended ECN watermark, with why
+demo: .venv/.stamp-run ## close the loop on a packet-level fabric: a table and a picture against settings that stay
 	@scripts/demo
 
 test: .venv/.stamp-dev ## every test, with branch coverage (a few minutes on two cores)

@@ -123,9 +123,9 @@ def _pause(value: float) -> str:
 FIGURES: Sequence[_Figure] = (
     ("mean queue", lambda one: one.queue_mean_bytes, bytes_text),
     ("99 % queue", lambda one: one.queue_p99_bytes, bytes_text),
-    ("mice, 99 % slowdown", lambda one: one.slowdown["mice"].p99, _ratio),
-    ("elephants, mean slowdown", lambda one: one.slowdown["elephant"].mean, _ratio),
-    ("PFC pause, all ports", lambda one: one.paused_s, _pause),
+    ("mice slowdown, 99 %", lambda one: one.slowdown["mice"].p99, _ratio),
+    ("elephant slowdown", lambda one: one.slowdown["elephant"].mean, _ratio),
+    ("PFC pause", lambda one: one.paused_s, _pause),
     ("PFC pauses", lambda one: float(one.pauses), lambda value: f"{value:g}"),
     ("goodput", lambda one: one.goodput_gbps, lambda value: f"{value:.4g} Gbit/s"),
 )
@@ -135,10 +135,13 @@ def result_table(outcome: Outcome) -> Table:
     """The figures of the whole run: before (the vendor default), the paper's setting, and the closed loop."""
     loop, vendor, paper = outcome.runs
     table = Table(
-        title="The whole run, measured in the lab", title_justify="left", title_style="bold", box=SIMPLE_HEAD
+        title="The whole run, measured in the labs; change from the vendor default",
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
     )
     table.add_column("")
-    for name in (VENDOR, PAPER_SETTING, CLOSED_LOOP, "against default"):
+    for name in (VENDOR, PAPER_SETTING, CLOSED_LOOP, "change"):
         table.add_column(name, justify="right")
     for name, figure, text in FIGURES:
         before, other, after = (figure(run.whole) for run in (vendor, paper, loop))
