@@ -1,4 +1,4 @@
-"""Slowdown by size class from completion times; shared by every engine whose flows end."""
+"""Slowdown by size class; shared by every engine whose flows end, and the lab."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ def slowdown_by_class(scenario: Scenario, completion_s: NDArray[np.float64]) -> 
     finite = np.isfinite(size)
     age_s = scenario.duration_s - scenario.flows.start_s
     taken_s = np.where(np.isnan(completion_s), age_s, completion_s)[finite]
-    slowdown = taken_s / scenario.alone_s[finite]
-    size = size[finite]
+    return by_class(taken_s / scenario.alone_s[finite], size[finite])
+
+
+def by_class(slowdown: NDArray[np.float64], size: NDArray[np.float64]) -> dict[str, Slowdown]:
+    """The same of flows whose slowdown is known, ``size`` their payload bytes."""
     members = {
         "all": slowdown,
         "mice": slowdown[size < MOUSE_BELOW_BYTES],

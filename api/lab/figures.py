@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.packet.happenings import Completions, Measured
-from twin.result import ELEPHANT_FROM_BYTES, MOUSE_BELOW_BYTES, Slowdown
+from twin.result import Slowdown
+from twin.slowdown import by_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Stretch:
             end_s=now.now_s,
             queue_mean_bytes=during.queue_mean_bytes,
             queue_p99_bytes=during.queue_quantile_bytes(0.99),
-            slowdown=_by_class(slowdowns, sizes),
+            slowdown=by_class(np.concatenate(slowdowns), np.concatenate(sizes)) if slowdowns else {},
             completions=completions,
             goodput_bytes_per_s=during.delivered_bytes / lasted_s if lasted_s > 0 else 0.0,
             marked_fraction=marked / sent if sent else 0.0,
@@ -78,20 +79,3 @@ class Stretch:
             dropped_packets=int(during.dropped_packets.sum()),
             dropped_bytes=float(during.dropped_wire_bytes.sum()),
         )
-
-
-def _by_class(slowdowns: list[NDArray[np.float64]], sizes: list[NDArray[np.float64]]) -> dict[str, Slowdown]:
-    if not slowdowns:
-        return {}
-    slowdown, size = np.concatenate(slowdowns), np.concatenate(sizes)
-    members = {
-        "all": slowdown,
-        "mice": slowdown[size < MOUSE_BELOW_BYTES],
-        "medium": slowdown[(size >= MOUSE_BELOW_BYTES) & (size < ELEPHANT_FROM_BYTES)],
-        "elephant": slowdown[size >= ELEPHANT_FROM_BYTES],
-    }
-    return {
-        name: Slowdown(values.size, float(values.mean()), float(np.percentile(values, 99)))
-        for name, values in members.items()
-        if values.size
-    }

@@ -13,7 +13,7 @@ import pytest
 
 from bench import accuracy
 from bench.accuracy import FIGURES, PAUSING, PROBLEMS, Cell
-from tests.accuracy.conftest import Predicted
+from tests.accuracy.conftest import Predicted, picks
 from twin.replay.model import ReplayEngine
 from twin.score import WEIGHT_PRESETS
 
@@ -104,20 +104,9 @@ NOT_REACHED = {
         "0.009 below the best"
     ),
 }
-PICKS = [
-    pytest.param(
-        problem,
-        preset,
-        marks=[pytest.mark.xfail(strict=True, reason=NOT_REACHED[problem, preset])]
-        if (problem, preset) in NOT_REACHED
-        else [],
-    )
-    for problem in PROBLEMS
-    for preset in WEIGHT_PRESETS
-]
 
 
-@pytest.mark.parametrize(("problem", "preset"), PICKS)
+@pytest.mark.parametrize(("problem", "preset"), picks(NOT_REACHED))
 def test_the_watermark_picked_is_close_to_the_best(predicted: Predicted, problem: str, preset: str) -> None:
     weights = WEIGHT_PRESETS[preset]
     row = accuracy.picked(problem, ReplayEngine(), predicted(problem), weights)

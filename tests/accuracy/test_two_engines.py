@@ -10,7 +10,7 @@ import pytest
 
 from bench import accuracy
 from bench.accuracy import PROBLEMS, TWO_ENGINE_PICK_GOAL
-from tests.accuracy.conftest import Predicted
+from tests.accuracy.conftest import Predicted, picks
 from twin.engine import engine
 from twin.replay.model import ReplayEngine
 from twin.score import WEIGHT_PRESETS
@@ -27,20 +27,9 @@ NOT_REACHED = {
         "less than a thousandth of the goodput, and the best of the four asked about loses 0.039"
     ),
 }
-PICKS = [
-    pytest.param(
-        problem,
-        preset,
-        marks=[pytest.mark.xfail(strict=True, reason=NOT_REACHED[problem, preset])]
-        if (problem, preset) in NOT_REACHED
-        else [],
-    )
-    for problem in PROBLEMS
-    for preset in WEIGHT_PRESETS
-]
 
 
-@pytest.mark.parametrize(("problem", "preset"), PICKS)
+@pytest.mark.parametrize(("problem", "preset"), picks(NOT_REACHED))
 def test_the_watermark_picked_by_two_engines_is_close_to_the_best(
     predicted: Predicted, problem: str, preset: str
 ) -> None:
