@@ -112,7 +112,9 @@ def may_resume(state: State, upstream: int, index: int) -> bool:
 
 @compiler(_nrt=False)
 def tell(state: State, params: Params, upstream: int, pause: bool, now: float) -> None:
-    """Send the far end of ``upstream`` a pause or resume frame; it waits for the packet being sent only."""
+    """Send the far end of ``upstream`` a pause or resume frame; it waits for no data but the packet being
+    sent.
+    """
     ports = state.ports
     ports[upstream].pausing = 1 if pause else 0
     back = ports[upstream].reverse

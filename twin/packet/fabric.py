@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.errors import ParameterError, ScenarioError
-from twin.packet import _kernels, layout
+from twin.packet import _cable, _kernels, layout
 from twin.packet._calendar import SPARE
 from twin.packet.flow_table import FlowTable, NewFlows
 from twin.packet.happenings import Completions, Happenings, Measured, Samples
@@ -191,7 +191,7 @@ class Fabric:
         self._check_port(port)
         both = {port, self.plan.reverse[port]}
         for direction in sorted(both):
-            _kernels.fail(self._state, self._params, direction)
+            _cable.fail(self._state, self._params, direction)
         self._routes.fail(both)
         self._move_flows()
 
@@ -201,7 +201,7 @@ class Fabric:
         both = {port, self.plan.reverse[port]}
         self._routes.restore(both)
         for direction in sorted(both):
-            _kernels.restore(self._state, self._params, direction)
+            _cable.restore(self._state, self._params, direction)
         self._move_flows()
 
     def depths_bytes(self, ports: Sequence[int]) -> NDArray[np.float64]:

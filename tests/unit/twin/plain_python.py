@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twin.packet import _kernels as packet
+from twin.packet import _cable, _kernels
 from twin.replay import model
 
-PACKET_KERNELS = ("advance", "fail", "restore", "set_starts")
+PACKET_KERNELS = ((_kernels, "advance"), (_kernels, "set_starts"), (_cable, "fail"), (_cable, "restore"))
 
 
 def records_as_attributes(bundle: Any) -> Any:
@@ -74,5 +74,5 @@ def run_uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
     monkeypatch.setattr(model, "replay", replay)
-    for name in PACKET_KERNELS:
-        monkeypatch.setattr(packet, name, plain(getattr(packet, name)))
+    for module, name in PACKET_KERNELS:
+        monkeypatch.setattr(module, name, plain(getattr(module, name)))
