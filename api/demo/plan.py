@@ -44,6 +44,7 @@ class DemoPlan:
     candidates: int
     narrowed: int
     second_opinion: bool
+    too_short_to_judge: bool = False
     sampling_rate: float = 1 / 64
     lowest: Watermark = PAPER
     highest: Watermark = VENDOR_DEFAULT
@@ -151,4 +152,5 @@ QUICK = DemoPlan(
     candidates=24,
     narrowed=8,
     second_opinion=False,
+    too_short_to_judge=True,
 )

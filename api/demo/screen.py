@@ -160,11 +160,17 @@ def verdict(outcome: Outcome) -> str:
     pushed = sum(one.outcome == "pushed" for one in rounds)
     places = list(zip(outcome.scores.score.tolist()[1:], outcome.runs[1:], strict=True))
     better = max(places, key=lambda place: place[0])[1].name
+    short = ""
+    if outcome.plan.too_short_to_judge:
+        n = len(outcome.plan.ends_s)
+        short = (
+            f" A run this short shows how it works, not how well: 1 interval of {n} is over before any round."
+        )
     compared = "above" if outcome.lead > 0 else "below"
     return (
         f"{pushed} of {len(rounds)} rounds changed the watermark; over the whole run the closed loop scores "
         f"{abs(outcome.lead):.2f} {compared} the better static setting, the {better}'s. Score: "
-        "throughput less queue less pause, each from 0 to 1 over the three runs."
+        f"throughput less queue less pause, each from 0 to 1 over the three runs.{short}"
     )
 
 
