@@ -138,8 +138,10 @@ class Service:
         await self.tuning.stop(self.settings.server.shutdown_grace_s)
         for task in self._tasks:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        # One that had already died must not keep the threads below from ending.
+        for ended in await asyncio.gather(*self._tasks, return_exceptions=True):
+            if isinstance(ended, Exception):
+                _log.error("a task of the service had failed", exc_info=ended)
         self.fleet.close()
         await asyncio.to_thread(self.sensing.close)
 
@@ -178,7 +180,7 @@ class Service:
             raise ConflictError(
                 f"recommendation {recommendation_id!r}",
                 "an approval of one that is held back",
-                " ".join(entry.holds),
+                " ".join(entry.holds).removesuffix("."),
                 "wait for a round without holds",
             )
         try:

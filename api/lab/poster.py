@@ -162,7 +162,9 @@ class Poster:
                 f"service at {self._url}",
                 f"{answer.status_code} to POST {PATH}: {' '.join(answer.text[:300].split()) or 'no text'}",
                 "it takes INT reports from whoever holds the scope telemetry",
-                "correct --post-to, or the token",
+                "raise server.max_body_bytes of the service"
+                if answer.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE
+                else "correct --post-to, or the token",
             )
         if self.counts.waits_for is not None:
             _log.warning("reports are taken again")

@@ -109,23 +109,23 @@ def test_a_service_that_is_away_is_tried_again_and_nothing_is_lost(
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "remedy"),
     [
-        httpx.Response(401, json={"detail": "this service asks for a bearer token"}),
-        httpx.Response(403),
-        httpx.Response(404, text="nobody"),
-        httpx.Response(413),
-        httpx.Response(200, text="a page of something else"),
-        httpx.Response(302, headers={"Location": "/login"}),
+        (httpx.Response(401, json={"detail": "this service asks for a bearer token"}), "or the token"),
+        (httpx.Response(403), "or the token"),
+        (httpx.Response(404, text="nobody"), "correct --post-to"),
+        (httpx.Response(413), "raise server.max_body_bytes of the service"),
+        (httpx.Response(200, text="a page of something else"), "correct --post-to"),
+        (httpx.Response(302, headers={"Location": "/login"}), "correct --post-to"),
     ],
 )
-def test_a_service_that_refuses_for_good_ends_it_in_a_sentence(answer: httpx.Response) -> None:
+def test_a_service_that_refuses_for_good_ends_it_in_a_sentence(answer: httpx.Response, remedy: str) -> None:
     with posting(Service(answer)) as poster:
         poster.offer(Body(b"a\n", 1))
         wait(poster, lambda: poster.failure is not None)
     assert isinstance(poster.failure, PostError)
     assert str(answer.status_code) in str(poster.failure)
-    assert "correct --post-to, or the token" in str(poster.failure)
+    assert remedy in str(poster.failure)
 
 
 def test_there_is_room_for_a_few_bodies() -> None:
