@@ -130,10 +130,13 @@ class SampleStore:
         period = self._periods.get(period_number)
         return np.zeros(len(fingerprints), np.bool_) if period is None else period.seen.contains(fingerprints)
 
-    def newest_ns(self, period_number: int) -> int | None:
-        """The newest timestamp in a period; None where it holds nothing."""
-        period = self._periods.get(period_number)
-        return None if period is None or not period.rows else period.newest_ns
+    def newest_ns(self, last: int) -> int | None:
+        """The newest timestamp in the newest period up to ``last`` that holds anything; None where none does.
+
+        The last period itself may be empty: its reports found no room, or were thinned out.
+        """
+        held = [number for number, period in self._periods.items() if period.rows and number <= last]
+        return self._periods[max(held)].newest_ns if held else None
 
     def pop(self, period_number: int) -> list[Samples]:
         """Remove a period and hand out what it held."""

@@ -104,7 +104,12 @@ def test_an_interrupt_leaves_no_process_behind(
     tmp_path: Path,
 ) -> None:
     process = subprocess.Popen(
-        COMMAND, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        # A shell's background job, such as these tests may be, hands an ignored SIGINT on to its children.
+        ["env", "--default-signal=INT", *COMMAND],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     deadline = time.monotonic() + PATIENCE_S
     while not ripe(alive(environment)):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from math import nan
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from telemetry.report import HopSite, ReportBatch
@@ -140,6 +141,11 @@ def test_merging_flows_loses_no_byte_of_a_queue_or_a_class_total(rows: list[Row]
         assert one.n_samples == other.n_samples
 
 
+@example(
+    # The newest period's only report finds no room: the window ends where the one before does.
+    [((0, 0, 64, 1.0, [(0, nan, -1, -1)]), 1), ((0, 0, 64, 1.0, [(0, nan, -1, -1)] * 3), 0)],
+    1,
+)
 @given(
     st.lists(st.tuples(ROWS, st.integers(0, 400)), min_size=1, max_size=80),
     st.integers(1, 30),
