@@ -17,7 +17,6 @@ from api.demo.outcome import CLOSED_LOOP, PAPER_SETTING, VENDOR, Outcome, outcom
 from api.demo.parties import LabAt, ServiceAt
 from api.demo.plan import PAPER, VENDOR_DEFAULT, DemoPlan
 from api.demo.processes import Child, Children
-from telemetry.leaf_spine import leaf_spine
 from twin.watermark import Watermark
 
 LOOPBACK = "127.0.0.1"
@@ -76,17 +75,8 @@ def conduct(plan: DemoPlan, seed: int, watcher: Watcher) -> Outcome:
 def _service_and_lab(children: Children, plan: DemoPlan, seed: int, folder: Path) -> tuple[Child, Child]:
     """The two that must know each other's address before either listens."""
     service_port, lab_port = _free_ports(2)
-    numbers = plan.fabric
-    fabric = leaf_spine(
-        numbers.leaves,
-        numbers.spines,
-        numbers.hosts,
-        rate_gbps=numbers.rate_gbps,
-        uplink_gbps=numbers.uplink_gbps,
-        delay_us=numbers.delay_us,
-    )
     topology, config = folder / "topology.json", folder / "config.yaml"
-    topology.write_text(json.dumps(fabric.to_json()), "utf-8")
+    topology.write_text(json.dumps(plan.fabric.topology().to_json()), "utf-8")
     settings = plan.service_settings(
         seed=seed,
         topology=str(topology),

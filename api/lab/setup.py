@@ -38,6 +38,17 @@ class LeafSpine:
     uplink_gbps: float | None = None
     delay_us: float = 1.0
 
+    def topology(self) -> Topology:
+        """The fabric of these numbers; raises ``TopologyError``."""
+        return leaf_spine(
+            self.leaves,
+            self.spines,
+            self.hosts,
+            rate_gbps=self.rate_gbps,
+            uplink_gbps=self.uplink_gbps,
+            delay_us=self.delay_us,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabOptions:
@@ -106,15 +117,7 @@ def _fabric(options: LabOptions) -> tuple[Topology, FabricFacts]:
     if file is not None:
         topology, facts = read_fabric(file, dcqcn)
     else:
-        numbers = options.leaf_spine
-        topology = leaf_spine(
-            numbers.leaves,
-            numbers.spines,
-            numbers.hosts,
-            rate_gbps=numbers.rate_gbps,
-            uplink_gbps=numbers.uplink_gbps,
-            delay_us=numbers.delay_us,
-        )
+        topology = options.leaf_spine.topology()
         facts = FabricFacts(dcqcn=dcqcn or PRESETS["paper"])
     if options.buffer_bytes is not None:
         facts = replace(facts, buffer_bytes=options.buffer_bytes)
