@@ -1,35 +1,51 @@
 """What a switch adapter answers and the values it trades in; may import nothing of twin but the watermark.
 
-A change goes stage → apply → verify, and back by rollback. Staging computes and checks, and touches nothing.
+A change goes stage → apply → verify → confirm, and back by rollback. Staging computes and checks, and touches
+nothing. Everything a later step needs is in the ``StagedChange``: it may run in another process, after a crash,
+on an adapter made anew, and again when nobody knows whether it already ran.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
+from switches.units import WatermarkUnits
 from twin.watermark import Watermark
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What an adapter can do. ``writes`` False: it records and never touches a device."""
+    """What an adapter can do.
+
+    ``writes`` False: it records and never touches a device. ``per`` is what a watermark belongs to on the
+    platform; ``units`` how it is written there. ``atomic``: all three values change at one moment. ``dead_man``:
+    an applied change that is not confirmed undoes itself. ``undo`` and ``read_back`` say in a phrase how a
+    change is taken back, and what a reading is read from.
+    """
 
     kind: str
     writes: bool
-    kmin_step_bytes: int = 1
-    kmax_step_bytes: int = 1
-    pmax_step: float = 0.0
+    per: Literal["switch", "profile", "port", "queue"] = "queue"
+    units: WatermarkUnits = field(default_factory=WatermarkUnits)
+    atomic: bool = True
+    dead_man: bool = False
+    undo: str = "the old values are written again"
+    read_back: str = "what runs"
 
 
 @dataclass(frozen=True, slots=True)
 class QueueWatermark:
-    """What one egress queue runs."""
+    """What one egress queue runs; ``watermark`` None: it does not mark (ECN is off).
+
+    ``port`` names the port, or what the platform keeps one watermark for (a profile, a traffic class).
+    """
 
     port: str
     queue: int
-    watermark: Watermark
+    watermark: Watermark | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,30 +61,94 @@ class Reading:
     read_ns: int
     queues: tuple[QueueWatermark, ...] = ()
 
+    @classmethod
+    def of(cls, switch: str, queues: Iterable[QueueWatermark], read_ns: int) -> Reading:
+        """The reading of these queues."""
+        found = tuple(queues)
+        marks = {queue.watermark for queue in found}
+        return cls(switch, marks.pop() if len(marks) == 1 else None, read_ns, found)
+
     @property
     def usual(self) -> Watermark | None:
         """What all of it runs, else what most of its queues run (the lowest, where two are as common)."""
-        if self.watermark is not None or not self.queues:
+        counted = Counter(queue.watermark for queue in self.queues if queue.watermark is not None)
+        if self.watermark is not None or not counted:
             return self.watermark
-        counted = Counter(queue.watermark for queue in self.queues)
         return min(counted, key=lambda mark: (-counted[mark], mark))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StagedChange:
-    """A checked change not yet made, with a unified diff: from ``before`` (None: unknown, or queues that
-    differ) to ``after``.
+    """A checked change not yet made.
+
+    ``id`` is the caller's name for it, unique among all changes; what a change needs on the device (a session, a
+    checkpoint) is named after it. ``asked`` is what was wanted and ``after`` what the device will hold, rounded
+    to its units; ``notes`` say why where they differ. ``before`` is what each queue it is about ran, and
+    ``diff`` shows a person the change. ``undo`` is the platform's own record of what ran, as JSON values and
+    without any secret: with it another process can roll back.
     """
 
-    number: int
+    id: str
     switch: str
-    before: Watermark | None
+    asked: Watermark
     after: Watermark
+    before: tuple[QueueWatermark, ...]
     diff: str
+    notes: tuple[str, ...] = ()
+    undo: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ran(self) -> Watermark | None:
+        """What all of its queues ran before: None where they differed or did not mark."""
+        marks = {queue.watermark for queue in self.before}
+        return marks.pop() if len(marks) == 1 else None
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything would differ."""
+        return any(queue.watermark != self.after for queue in self.before)
+
+    def made_in(self, reading: Reading, *, within_bytes: int = 0) -> bool:
+        """Whether each of its queues runs ``after``, thresholds to within so many bytes."""
+        running = _by_queue(reading)
+        return all(
+            _alike(running.get((queue.port, queue.queue)), self.after, within_bytes) for queue in self.before
+        )
+
+    def undone_in(self, reading: Reading, *, within_bytes: int = 0) -> bool:
+        """Whether each of its queues runs what it did before, thresholds to within so many bytes."""
+        running = _by_queue(reading)
+        return all(
+            (queue.port, queue.queue) in running
+            and _alike(running[queue.port, queue.queue], queue.watermark, within_bytes)
+            for queue in self.before
+        )
+
+    def explains(self, reading: Reading, *, within_bytes: int = 0) -> bool:
+        """Whether each of its queues runs values from before and after only: nobody else has set them.
+
+        A change made in part leaves such a mix. A queue that did not mark before may have any of ``after``.
+        """
+        running = _by_queue(reading)
+        for queue in self.before:
+            if (queue.port, queue.queue) not in running:
+                return False
+            now = running[queue.port, queue.queue]
+            if now is None or _alike(now, queue.watermark, within_bytes):
+                if now is None and queue.watermark is not None:
+                    return False
+                continue
+            known = [mark for mark in (queue.watermark, self.after) if mark is not None]
+            for name, slack in (("kmin_bytes", within_bytes), ("kmax_bytes", within_bytes), ("pmax", 1e-9)):
+                if all(abs(getattr(now, name) - getattr(mark, name)) > slack for mark in known):
+                    return False
+        return True
 
 
 class SwitchAdapter(Protocol):
-    """One switch. Methods block (the service calls them from a thread) and raise ``SwitchError`` only."""
+    """One switch. Methods block (the service calls them from threads, one at a time for a switch) and raise
+    ``SwitchError`` only: ``UnreachableError`` where trying again may help, within the device's ``timeout_s``.
+    """
 
     switch: str
 
@@ -77,21 +157,52 @@ class SwitchAdapter(Protocol):
         ...
 
     def read(self) -> Reading:
-        """What the switch runs now."""
+        """What the switch runs now: what the hardware does, not what it was asked, where it can tell."""
         ...
 
-    def stage(self, watermark: Watermark) -> StagedChange:
-        """Checks the change against the capabilities and the running value, and writes its diff."""
+    def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
+        """Checks the change against the platform and what runs, rounds it, and writes its diff."""
         ...
 
     def apply(self, change: StagedChange) -> None:
-        """Makes a staged change. Raises ``StageError`` for one that is not the latest this adapter staged."""
+        """Makes a staged change, under the platform's dead-man where it has one.
+
+        Does nothing where it is made already. Raises ``ConcurrentEditError``, and sets nothing, where the switch
+        runs what neither this change nor the state before it explains.
+        """
         ...
 
     def verify(self, change: StagedChange) -> Reading:
-        """Reads back what was applied. Raises ``ReadBackError`` where it differs from ``change.after``."""
+        """Reads back what was applied; raises ``ReadBackError`` where a queue does not run ``change.after``."""
+        ...
+
+    def confirm(self, change: StagedChange) -> None:
+        """Ends the dead-man's wait: the change stays. Does nothing where there is none, or it ended before."""
         ...
 
     def rollback(self, change: StagedChange) -> None:
-        """Returns to what ran before the change, queue by queue where they differed."""
+        """Returns to what ran before the change, queue by queue, and reads that back.
+
+        Does nothing where that runs already: the change was never made, or the device undid it itself. Raises
+        ``ConcurrentEditError``, and sets nothing, where somebody else has set these queues since, and
+        ``ReadBackError`` where the old values do not take.
+        """
         ...
+
+    def close(self) -> None:
+        """Lets go of connections; the next call opens them anew."""
+        ...
+
+
+def _by_queue(reading: Reading) -> dict[tuple[str, int], Watermark | None]:
+    return {(queue.port, queue.queue): queue.watermark for queue in reading.queues}
+
+
+def _alike(now: Watermark | None, wanted: Watermark | None, within_bytes: int) -> bool:
+    if now is None or wanted is None:
+        return now is wanted
+    return (
+        abs(now.kmin_bytes - wanted.kmin_bytes) <= within_bytes
+        and abs(now.kmax_bytes - wanted.kmax_bytes) <= within_bytes
+        and abs(now.pmax - wanted.pmax) < 1e-9
+    )

@@ -1,15 +1,21 @@
-"""The adapter that touches no device: it records what it would have set; must not open a connection."""
+"""The adapter that changes no device: it records what it would have set; must not open a connection itself.
+
+Over the adapter of a real switch it reads and stages as that does, so the diff is the device's own. Without one
+it stands for a switch that runs what the settings say.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from switches.base import Capabilities, Reading, StagedChange
+from switches.base import Capabilities, QueueWatermark, Reading, StagedChange, SwitchAdapter
+from switches.device import Device
 from switches.diff import watermark_diff
-from switches.errors import ReadBackError, StageError
 from twin.watermark import Watermark
+
+WHOLE = "all ports"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +29,26 @@ class DryRunRecord:
 
 
 class DryRunAdapter:
-    """Stands in for one switch. ``read`` keeps answering what it was said to run: nothing was written.
+    """Stands in for one switch. ``read`` keeps answering what the switch runs: nothing was written.
 
-    ``clock_ns`` gives wall-clock nanoseconds since 1970; the newest ``keep`` records are kept, oldest first.
+    ``clock_ns`` gives wall-clock nanoseconds since 1970; ``over`` is the switch's real adapter; the newest
+    ``keep`` records are kept, oldest first.
     """
 
     def __init__(
-        self, switch: str, running: Watermark | None, *, clock_ns: Callable[[], int], keep: int = 100
+        self,
+        device: Device,
+        *,
+        clock_ns: Callable[[], int],
+        over: SwitchAdapter | None = None,
+        keep: int = 100,
     ) -> None:
-        self.switch = switch
-        self._running = running
+        self.switch = device.name
+        self._running = device.running
+        self._queue = device.queues[0]
         self._clock_ns = clock_ns
+        self._over = over
         self._records: deque[DryRunRecord] = deque(maxlen=keep)
-        self._staged: StagedChange | None = None
-        self._count = 0
 
     @property
     def records(self) -> tuple[DryRunRecord, ...]:
@@ -44,46 +56,46 @@ class DryRunAdapter:
         return tuple(self._records)
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(kind="dry-run", writes=False)
+        if self._over is None:
+            return Capabilities(
+                kind="dry-run", writes=False, per="switch", undo="nothing was set", read_back="the settings"
+            )
+        return replace(self._over.capabilities(), writes=False)
 
     def read(self) -> Reading:
+        if self._over is not None:
+            return self._over.read()
         return Reading(self.switch, self._running, self._clock_ns())
 
-    def stage(self, watermark: Watermark) -> StagedChange:
-        self._count += 1
-        diff = watermark_diff(self.switch, self._running, watermark)
-        self._staged = StagedChange(self._count, self.switch, self._running, watermark, diff)
-        return self._staged
+    def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
+        if self._over is not None:
+            return self._over.stage(watermark, change_id)
+        before = (QueueWatermark(WHOLE, self._queue, self._running),)
+        diff = watermark_diff(self.switch, before, watermark)
+        return StagedChange(
+            id=change_id, switch=self.switch, asked=watermark, after=watermark, before=before, diff=diff
+        )
 
     def apply(self, change: StagedChange) -> None:
-        self._check(change)
         self._records.append(DryRunRecord("set", change.after, self._clock_ns(), change.diff))
 
     def verify(self, change: StagedChange) -> Reading:
-        last = self._records[-1] if self._records else None
-        recorded = last.watermark if last else None
-        if recorded != change.after:
-            raise ReadBackError(
-                f"switch {self.switch!r} (dry-run)",
-                str(recorded) if recorded else "no record",
-                f"after applying, the record must hold {change.after}",
-                "apply the staged change first",
-            )
-        return Reading(self.switch, recorded, self._clock_ns())
+        queues = (QueueWatermark(queue.port, queue.queue, change.after) for queue in change.before)
+        return Reading.of(self.switch, queues, self._clock_ns())
+
+    def confirm(self, change: StagedChange) -> None:
+        """Nothing waits: nothing was set."""
 
     def rollback(self, change: StagedChange) -> None:
-        self._check(change)
-        self._records.append(DryRunRecord("undo", change.before, self._clock_ns(), _reverse(change)))
+        self._records.append(DryRunRecord("undo", change.ran, self._clock_ns(), _reverse(change)))
 
-    def _check(self, change: StagedChange) -> None:
-        if change != self._staged:
-            raise StageError(
-                f"switch {self.switch!r} (dry-run)",
-                f"staged change {change.number}",
-                "only the change staged last can be applied or undone",
-                "stage it again",
-            )
+    def close(self) -> None:
+        if self._over is not None:
+            self._over.close()
 
 
 def _reverse(change: StagedChange) -> str:
-    return "" if change.before is None else watermark_diff(change.switch, change.after, change.before)
+    if change.ran is None:
+        return ""
+    now = [QueueWatermark(queue.port, queue.queue, change.after) for queue in change.before]
+    return watermark_diff(change.switch, now, change.ran)

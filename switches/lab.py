@@ -6,7 +6,7 @@ The lab is a fabric in another process: it may be slow, away, or a new one that 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import quote
 
@@ -14,13 +14,13 @@ import httpx
 import msgspec
 
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
-from switches.diff import queues_diff, watermark_diff
-from switches.errors import ReadBackError, StageError, SwitchError, UnreachableError
+from switches.concurrent_edit import check_nobody_else, left_alone
+from switches.device import Device
+from switches.diff import watermark_diff
+from switches.errors import InventoryError, ReadBackError, RefusedError
+from switches.http_session import HttpSession
 from twin.errors import WatermarkError
 from twin.watermark import Watermark
-
-TIMEOUT_S = 2.0
-_LONGEST_DETAIL = 300
 
 
 class _Queue(msgspec.Struct, frozen=True):
@@ -35,152 +35,106 @@ class _Switch(msgspec.Struct, frozen=True):
     queues: list[_Queue]
 
 
-class LabFabric:
-    """Makes the adapters of one lab, which share its client. ``url`` is the lab's control interface."""
+class LabAdapter:
+    """One switch of a lab, whose control interface is at the device's ``address``.
+
+    ``clock_ns`` gives wall-clock nanoseconds since 1970.
+    """
 
     def __init__(
-        self, url: str, *, timeout_s: float = TIMEOUT_S, transport: httpx.BaseTransport | None = None
+        self, device: Device, *, clock_ns: Callable[[], int], transport: httpx.BaseTransport | None = None
     ) -> None:
-        self.url = url.rstrip("/")
-        self.timeout_s = timeout_s
-        # No connection outlives its call: the next lab on that port is another process.
-        limits = httpx.Limits(max_keepalive_connections=0)
-        self._client = httpx.Client(
-            base_url=self.url, timeout=timeout_s, limits=limits, transport=transport, trust_env=False
-        )
-
-    def __call__(self, switch: str, running: Watermark | None, *, clock_ns: Callable[[], int]) -> LabAdapter:
-        """The adapter of one switch; what the settings say it runs is not asked: the lab knows."""
-        return LabAdapter(switch, self, clock_ns=clock_ns)
-
-    def call(self, switch: str, method: str, path: str, body: Mapping[str, Any] | None = None) -> bytes:
-        """One call about ``switch``; raises ``UnreachableError``, or ``SwitchError`` for an answer that is an
-        error.
-        """
-        where = f"switch {switch!r} (lab at {self.url})"
-        try:
-            answer = self._client.request(method, path, json=body)
-        except httpx.TimeoutException as error:
-            raise UnreachableError(
-                where,
-                f"no answer within {self.timeout_s:g} s",
-                "a lab answers on its control interface",
-                "look whether it still runs, and wait until it does",
-            ) from error
-        except httpx.HTTPError as error:
-            raise UnreachableError(
-                where,
-                f"no connection ({str(error) or type(error).__name__})",
-                "a lab answers on its control interface",
-                "start the lab there, or correct push.lab_url",
-            ) from error
-        if answer.is_success:
-            return answer.content
-        raise SwitchError(
-            where,
-            f"{answer.status_code} to {method} {path}: {_detail(answer)}",
-            "the lab must know the switch and take the call",
-            "look whether another lab, or something else, listens there",
-        )
-
-
-class LabAdapter:
-    """One switch of a lab. ``clock_ns`` gives wall-clock nanoseconds since 1970."""
-
-    def __init__(self, switch: str, lab: LabFabric, *, clock_ns: Callable[[], int]) -> None:
-        self.switch = switch
-        self._lab = lab
+        if not device.address.startswith("http://"):
+            raise InventoryError(
+                device.where, "no URL", "a lab is found by its URL", "give push.lab_url, or the address"
+            )
+        self.switch = device.name
+        self._device = device
         self._clock_ns = clock_ns
-        self._path = f"/switches/{quote(switch, safe='')}"
-        self._staged: tuple[StagedChange, tuple[QueueWatermark, ...]] | None = None
-        self._count = 0
+        self._path = f"/switches/{quote(device.name, safe='')}"
+        # No connection outlives its call: the next lab on that port is another process.
+        self._session = HttpSession(device, device.address, keep_alive=False, transport=transport)
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(kind="lab", writes=True)
+        return Capabilities(kind="lab", writes=True, read_back="the simulated fabric")
 
     def read(self) -> Reading:
-        answer = self._lab.call(self.switch, "GET", self._path)
+        answer = self._session.call("GET", self._path)
         try:
-            found = msgspec.json.decode(answer, type=_Switch)
-            queues = tuple(
+            found = msgspec.json.decode(answer.content, type=_Switch)
+            queues = [
                 QueueWatermark(one.port, one.queue, Watermark(one.kmin_bytes, one.kmax_bytes, one.pmax))
                 for one in found.queues
-            )
+                if self._device.wants(one.port)
+            ]
         except (ValueError, WatermarkError) as error:  # msgspec's own are ValueErrors
-            raise SwitchError(
-                f"switch {self.switch!r} (lab at {self._lab.url})",
+            raise RefusedError(
+                self._device.where,
                 f"an answer that cannot be read ({error})",
                 "a lab answers with the watermark of each queue",
                 "look whether something else listens there",
             ) from error
-        marks = {queue.watermark for queue in queues}
-        return Reading(self.switch, marks.pop() if len(marks) == 1 else None, self._clock_ns(), queues)
+        return Reading.of(self.switch, queues, self._clock_ns())
 
-    def stage(self, watermark: Watermark) -> StagedChange:
+    def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
         running = self.read()
-        differ = running.watermark is None
-        diff = (
-            queues_diff(self.switch, running.queues, watermark)
-            if differ
-            else watermark_diff(self.switch, running.watermark, watermark)
+        return StagedChange(
+            id=change_id,
+            switch=self.switch,
+            asked=watermark,
+            after=watermark,
+            before=running.queues,
+            diff=watermark_diff(self.switch, running.queues, watermark),
         )
-        self._count += 1
-        change = StagedChange(self._count, self.switch, running.watermark, watermark, diff)
-        self._staged = (change, running.queues)
-        return change
 
     def apply(self, change: StagedChange) -> None:
-        self._before(change)
-        self._set(change.after)
+        now = self.read()
+        if change.made_in(now):
+            return
+        check_nobody_else(change, now, self._device.where)
+        self._set(change.after, change.before)
 
     def verify(self, change: StagedChange) -> Reading:
         found = self.read()
-        if found.watermark != change.after:
+        if not change.made_in(found):
             raise ReadBackError(
-                f"switch {self.switch!r} (lab at {self._lab.url})",
+                self._device.where,
                 str(found.watermark) if found.watermark else "queues that differ",
                 f"after applying, every queue must run {change.after}",
                 "look whether somebody else sets this lab too",
             )
         return found
 
-    def rollback(self, change: StagedChange) -> None:
-        ports_by_mark: defaultdict[Watermark, list[str]] = defaultdict(list)
-        for queue in self._before(change):
-            ports_by_mark[queue.watermark].append(queue.port)
-        for watermark, ports in ports_by_mark.items():
-            self._set(watermark, None if len(ports_by_mark) == 1 else ports)
+    def confirm(self, change: StagedChange) -> None:
+        """A lab keeps what it is told."""
 
-    def _set(self, watermark: Watermark, ports: list[str] | None = None) -> None:
+    def rollback(self, change: StagedChange) -> None:
+        now = self.read()
+        if change.undone_in(now):
+            return
+        left_alone(change, now, self._device.where)
+        by_mark: defaultdict[Watermark, list[QueueWatermark]] = defaultdict(list)
+        for queue in change.before:
+            if queue.watermark is not None:  # every queue of a lab marks
+                by_mark[queue.watermark].append(queue)
+        for watermark, queues in by_mark.items():
+            self._set(watermark, queues)
+        if not change.undone_in(self.read()):
+            raise ReadBackError(
+                self._device.where,
+                "something else",
+                "after rolling back, every queue must run what it did before",
+                "look whether somebody else sets this lab too",
+            )
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _set(self, watermark: Watermark, queues: Iterable[QueueWatermark]) -> None:
         body: dict[str, Any] = {
             "kmin_bytes": watermark.kmin_bytes,
             "kmax_bytes": watermark.kmax_bytes,
             "pmax": watermark.pmax,
+            "ports": [queue.port for queue in queues],
         }
-        self._lab.call(
-            self.switch,
-            "PUT",
-            f"{self._path}/watermark",
-            body if ports is None else body | {"ports": ports},
-        )
-
-    def _before(self, change: StagedChange) -> tuple[QueueWatermark, ...]:
-        """What ran when this change was staged."""
-        if self._staged is None or change != self._staged[0]:
-            raise StageError(
-                f"switch {self.switch!r} (lab)",
-                f"staged change {change.number}",
-                "only the change staged last can be applied or undone",
-                "stage it again",
-            )
-        return self._staged[1]
-
-
-def _detail(answer: httpx.Response) -> str:
-    """What an error answer says, shortened."""
-    try:
-        said = answer.json().get("detail")
-    except (ValueError, AttributeError):
-        said = None
-    text = " ".join(str(said or answer.reason_phrase or "nothing more").split())
-    return text if len(text) <= _LONGEST_DETAIL else text[:_LONGEST_DETAIL] + "…"
+        self._session.call("PUT", f"{self._path}/watermark", json=body)

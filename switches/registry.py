@@ -1,52 +1,57 @@
-"""Adapter kinds by name: the built-in ones, and entry points ``ecntwin.switches`` of installed packages."""
+"""Adapter kinds by name: the built-in ones, and entry points ``ecntwin.switches`` of installed packages.
+
+A built-in adapter is imported when the first switch of its kind is made: a fabric of one platform does not load
+the client libraries of the others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
-from typing import Protocol
+from functools import partial
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Protocol
 
 from switches.base import SwitchAdapter
-from switches.dryrun import DryRunAdapter
+from switches.device import Device
 from switches.errors import UnknownAdapterError
-from switches.lab import LabFabric
-from twin.watermark import Watermark
 
 ENTRY_POINT_GROUP = "ecntwin.switches"
+DRY_RUN = "dry-run"
 LAB = "lab"
+
+_BUILT_IN = {
+    DRY_RUN: "switches.dryrun:DryRunAdapter",
+    LAB: "switches.lab:LabAdapter",
+}
 
 
 class AdapterFactory(Protocol):
-    """Makes the adapter of one switch; ``running`` is what the operator says it runs."""
+    """Makes the adapter of one switch, without asking it; raises ``InventoryError`` for one it cannot use."""
 
-    def __call__(
-        self, switch: str, running: Watermark | None, *, clock_ns: Callable[[], int]
-    ) -> SwitchAdapter: ...
+    def __call__(self, device: Device, *, clock_ns: Callable[[], int]) -> SwitchAdapter: ...
 
 
 class AdapterRegistry:
-    """Factories by kind. Each instance has its own table, so one registry never changes another.
+    """Factories by kind. Each instance has its own table, so one registry never changes another."""
 
-    ``lab_url`` is where the adapters of kind ``lab`` find theirs; without it that kind cannot be made.
-    """
-
-    def __init__(self, *, lab_url: str | None = None) -> None:
-        self._factories: dict[str, AdapterFactory] = {"dry-run": DryRunAdapter}
-        if lab_url is not None:
-            self._factories[LAB] = LabFabric(lab_url)
+    def __init__(self) -> None:
+        self._factories: dict[str, AdapterFactory] = {
+            kind: partial(_made, target) for kind, target in _BUILT_IN.items()
+        }
 
     @classmethod
-    def with_installed(cls, *, lab_url: str | None = None) -> AdapterRegistry:
+    def with_installed(cls) -> AdapterRegistry:
         """The built-in kinds and those of installed packages."""
-        registry = cls(lab_url=lab_url)
+        registry = cls()
         for entry in entry_points(group=ENTRY_POINT_GROUP):
-            registry.register(entry.name, entry.load())
+            registry.register(entry.name, partial(_loaded, entry))
         return registry
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """Every known kind, sorted."""
-        return tuple(sorted({*self._factories, LAB}))
+        return tuple(sorted(self._factories))
 
     def register(self, kind: str, factory: AdapterFactory) -> None:
         """Adds or replaces a kind."""
@@ -54,13 +59,25 @@ class AdapterRegistry:
 
     def factory(self, kind: str) -> AdapterFactory:
         """The factory of that kind; raises ``UnknownAdapterError`` naming the known ones."""
-        if kind == LAB and kind not in self._factories:
-            raise UnknownAdapterError(
-                "switch adapter", "'lab' without a URL", "a lab is found by its URL", "give push.lab_url"
-            )
         try:
             return self._factories[kind]
         except KeyError:
             raise UnknownAdapterError(
                 "switch adapter", repr(kind), f"known kinds are {', '.join(self.kinds)}", "name one of them"
             ) from None
+
+    def make(self, device: Device, *, clock_ns: Callable[[], int]) -> SwitchAdapter:
+        """The adapter of one switch."""
+        return self.factory(device.platform)(device, clock_ns=clock_ns)
+
+
+def _made(target: str, device: Device, *, clock_ns: Callable[[], int]) -> SwitchAdapter:
+    module, _, name = target.partition(":")
+    adapter: SwitchAdapter = getattr(import_module(module), name)(device, clock_ns=clock_ns)
+    return adapter
+
+
+def _loaded(entry: EntryPoint, device: Device, *, clock_ns: Callable[[], int]) -> SwitchAdapter:
+    factory: Any = entry.load()
+    adapter: SwitchAdapter = factory(device, clock_ns=clock_ns)
+    return adapter

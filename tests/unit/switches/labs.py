@@ -8,7 +8,8 @@ from urllib.parse import unquote
 
 import httpx
 
-from switches.lab import LabAdapter, LabFabric
+from switches.device import Device
+from switches.lab import LabAdapter
 from twin.watermark import Watermark
 
 OLD = Watermark(400_000, 1_600_000, 0.2)
@@ -16,20 +17,23 @@ NEW = Watermark(50_000, 200_000, 0.05)
 
 
 class Lab(httpx.BaseTransport):
-    """Watermarks by switch and port. ``away``: what a call meets; ``deaf``: it takes sets, and forgets."""
+    """Watermarks by switch and port; ``seen`` are all that were ever set.
+
+    ``away``: what a call meets; ``deaf``: it takes sets, and forgets; ``dying``: it sets, and never answers.
+    """
 
     def __init__(self, **switches: tuple[str, ...]) -> None:
         names = switches or {"leaf1": ("Ethernet0", "Ethernet1")}
         self.ports = {name: dict.fromkeys(ports, OLD) for name, ports in names.items()}
         self.away: Exception | None = None
         self.deaf = False
+        self.dying = False
+        self.seen: list[Watermark] = []
         self.calls: list[str] = []
 
     def adapter(self, switch: str = "leaf1") -> LabAdapter:
-        return self.fabric()(switch, None, clock_ns=lambda: 7)
-
-    def fabric(self) -> LabFabric:
-        return LabFabric("http://127.0.0.1:9000", transport=self)
+        device = Device(name=switch, platform="lab", address="http://127.0.0.1:9000", timeout_s=2.0)
+        return LabAdapter(device, clock_ns=lambda: 7, transport=self)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         self.calls.append(f"{request.method} {request.url.path}")
@@ -43,6 +47,9 @@ class Lab(httpx.BaseTransport):
             asked: dict[str, Any] = json.loads(request.content)
             ports = asked.pop("ports", running)
             running.update(dict.fromkeys(ports, Watermark(**asked)))
+            self.seen.append(Watermark(**asked))
+            if self.dying:
+                raise httpx.ReadError("gone")
         queues = [
             {
                 "port": port,

@@ -1,0 +1,119 @@
+"""One switch as the inventory describes it: where it is, how to get in, which queues, what units.
+
+Values only: what they mean to a platform is its adapter's business. Must not open anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from switches.credentials import Secret
+from switches.errors import InventoryError
+from twin.watermark import Watermark
+
+LOSSLESS_QUEUE = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """How a switch's certificate is checked: against ``ca_file``, or the system's authorities; or not at all.
+
+    ``enabled`` None takes what the platform usually does.
+    """
+
+    enabled: bool | None = None
+    verify: bool = True
+    ca_file: Path | None = None
+    server_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitProfile:
+    """What the switch's documentation says of its buffer; None: the platform's own, or not needed.
+
+    ``thresholds`` names the unit that thresholds are written in, where the platform knows several.
+    """
+
+    thresholds: str | None = None
+    cell_bytes: int | None = None
+    buffer_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """One switch.
+
+    ``platform`` names its adapter, ``address`` its host or URL. The watermark is for egress queues (traffic
+    classes) ``queues`` of the ports that match one of the patterns ``ports`` (none: all of them). Calls answer
+    within ``timeout_s``; what was applied shows in hardware within ``settle_s``. ``options`` are the platform's
+    own, checked by its adapter. ``running`` is what the settings say it runs, for a dry run.
+    """
+
+    name: str
+    platform: str
+    address: str = ""
+    port: int | None = None
+    queues: tuple[int, ...] = (LOSSLESS_QUEUE,)
+    ports: tuple[str, ...] = ()
+    username: Secret | None = None
+    password: Secret | None = None
+    token: Secret | None = None
+    tls: Tls = field(default_factory=Tls)
+    units: UnitProfile = field(default_factory=UnitProfile)
+    timeout_s: float = 5.0
+    settle_s: float = 20.0
+    options: Mapping[str, Any] = field(default_factory=dict)
+    running: Watermark | None = None
+
+    @property
+    def where(self) -> str:
+        """The switch in error messages."""
+        at = f" at {self.address}" if self.address else ""
+        return f"switch {self.name!r} ({self.platform}{at})"
+
+    def wants(self, port: str) -> bool:
+        """Whether the watermark is for that port too."""
+        return not self.ports or any(fnmatchcase(port, pattern) for pattern in self.ports)
+
+    def credential(self, name: str) -> str | None:
+        """The text of ``username``, ``password`` or ``token``; None where none is named.
+
+        Raises ``CredentialsError``.
+        """
+        secret: Secret | None = getattr(self, name)
+        return None if secret is None else secret.reveal(f"{self.where} {name}")
+
+    def secrets(self) -> Iterable[str]:
+        """The texts that must not be repeated in a message, as far as they can be read."""
+        for secret in (self.password, self.token):
+            if secret is not None:
+                try:
+                    yield secret.reveal(self.where)
+                except InventoryError:
+                    continue
+
+
+OptionsT = TypeVar("OptionsT")
+
+
+def options_of(device: Device, kind: type[OptionsT]) -> OptionsT:
+    """The device's options as ``kind``, a frozen ``msgspec.Struct`` with ``forbid_unknown_fields``.
+
+    Raises ``InventoryError`` naming the option.
+    """
+    try:
+        return msgspec.convert(device.options, kind, strict=True)
+    except msgspec.ValidationError as error:
+        known = ", ".join(field.encode_name for field in msgspec.structs.fields(kind))  # type: ignore[arg-type]
+        raise InventoryError(
+            f"{device.where} options",
+            str(error),
+            f"options of {device.platform} are {known or 'none'}",
+            "correct or drop it",
+        ) from error

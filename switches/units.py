@@ -1,0 +1,150 @@
+"""How platforms write a watermark, and back to bytes; the only place where units convert.
+
+A value that a platform cannot hold is rounded toward safety: thresholds down and the marking probability up, so
+that senders are told earlier, never later. Must import nothing but the watermark and the errors.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from switches.errors import CapabilityError, InventoryError
+from twin.watermark import Watermark
+
+HIGHEST_INT32 = 2**31 - 1
+_TINY = 1e-9  # 0.07 × 100 is 7.000000000000001
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatermarkUnits:
+    """Thresholds are whole numbers of ``unit_bytes`` from ``lowest`` to ``highest``; Pmax is a whole number of
+    1 ÷ ``pmax_steps``. ``name`` is what a person calls the unit.
+    """
+
+    name: str = "bytes"
+    unit_bytes: Fraction = Fraction(1)
+    lowest: int = 0
+    highest: int = HIGHEST_INT32
+    pmax_steps: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceWatermark:
+    """A watermark as a platform writes it: thresholds in its unit, Pmax in its steps."""
+
+    kmin: int
+    kmax: int
+    pmax: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """What a device can hold of a watermark: as it writes it, in bytes, and a sentence for each difference."""
+
+    device: DeviceWatermark
+    watermark: Watermark
+    notes: tuple[str, ...]
+
+
+def to_device(watermark: Watermark, units: WatermarkUnits) -> Rounded:
+    """The nearest safe values the platform can write.
+
+    Thresholds go down to a whole unit and to the platform's highest; below its lowest they can only go up. Kmin
+    stays below Kmax by a unit at least. Raises ``CapabilityError`` where no such pair exists.
+    """
+    kmin = _whole(watermark.kmin_bytes, units)
+    kmax = _whole(watermark.kmax_bytes, units)
+    kmax = max(kmax, units.lowest + 1)
+    kmin = min(kmin, kmax - 1)
+    if not units.lowest <= kmin < kmax <= units.highest:
+        raise CapabilityError(
+            "watermark",
+            str(watermark),
+            f"the switch holds thresholds of {units.lowest} to {units.highest} {units.name}",
+            "choose a watermark between them",
+        )
+    pmax = min(max(math.ceil(watermark.pmax * units.pmax_steps - _TINY), 1), units.pmax_steps)
+    device = DeviceWatermark(kmin, kmax, pmax)
+    held = from_device(device, units)
+    return Rounded(device, held, _notes(watermark, held, units))
+
+
+def from_device(device: DeviceWatermark, units: WatermarkUnits) -> Watermark:
+    """In bytes what a device holds; ``to_device`` of it gives the same device values.
+
+    A device may hold Kmin = Kmax, a step; it is told as Kmin one byte below. Raises ``CapabilityError`` where
+    the values are no marking curve (Kmin above Kmax, Pmax 0 or above 1).
+    """
+    kmin = math.ceil(device.kmin * units.unit_bytes)  # up: a unit's multiple may lie between two bytes
+    kmax = math.ceil(device.kmax * units.unit_bytes)
+    if device.kmin > device.kmax or not 0 < device.pmax <= units.pmax_steps or kmax < 1:
+        raise CapabilityError(
+            "watermark on the switch",
+            f"thresholds {device.kmin} and {device.kmax} {units.name}, Pmax {device.pmax}/{units.pmax_steps}",
+            "Kmin is at most Kmax, and Pmax above 0 and at most 1",
+            "set one by hand once; it is changed from here after that",
+        )
+    return Watermark(min(kmin, kmax - 1), kmax, device.pmax / units.pmax_steps)
+
+
+def bytes_units(*, lowest: int = 0, highest: int = HIGHEST_INT32, pmax_steps: int = 100) -> WatermarkUnits:
+    """Thresholds in bytes."""
+    return WatermarkUnits(lowest=lowest, highest=highest, pmax_steps=pmax_steps)
+
+
+def cell_units(
+    where: str,
+    cell_bytes: int | None,
+    *,
+    name: str = "cells",
+    lowest: int = 1,
+    highest: int = HIGHEST_INT32,
+    pmax_steps: int = 100,
+) -> WatermarkUnits:
+    """Thresholds in cells or segments of a buffer, whose size the inventory gives; raises ``InventoryError``."""
+    if cell_bytes is None or cell_bytes < 1:
+        raise InventoryError(
+            f"{where} cell_bytes",
+            "none" if cell_bytes is None else str(cell_bytes),
+            f"thresholds in {name} need the size of one",
+            "give cell_bytes, such as 208",
+        )
+    return WatermarkUnits(
+        name=name, unit_bytes=Fraction(cell_bytes), lowest=lowest, highest=highest, pmax_steps=pmax_steps
+    )
+
+
+def percent_units(where: str, buffer_bytes: int | None) -> WatermarkUnits:
+    """Thresholds in percent of the queue's buffer, whose size the inventory gives; raises ``InventoryError``."""
+    if buffer_bytes is None or buffer_bytes < 1:
+        raise InventoryError(
+            f"{where} buffer_bytes",
+            "none" if buffer_bytes is None else str(buffer_bytes),
+            "thresholds in percent need the size of the queue's buffer",
+            "give buffer_bytes, as the switch shows it",
+        )
+    return WatermarkUnits(name="percent", unit_bytes=Fraction(buffer_bytes, 100), lowest=0, highest=100)
+
+
+def _whole(value_bytes: int, units: WatermarkUnits) -> int:
+    return min(max(math.floor(value_bytes / units.unit_bytes), units.lowest), units.highest)
+
+
+def _notes(asked: Watermark, held: Watermark, units: WatermarkUnits) -> tuple[str, ...]:
+    said = []
+    for name, before, after in (
+        ("Kmin", asked.kmin_bytes, held.kmin_bytes),
+        ("Kmax", asked.kmax_bytes, held.kmax_bytes),
+    ):
+        if before != after:
+            said.append(f"{name} {before} B is held as {after} B: the switch keeps {_kept(units)}.")
+    if abs(asked.pmax - held.pmax) > _TINY:
+        said.append(f"Pmax {asked.pmax:g} is held as {held.pmax:g}: steps of {1 / units.pmax_steps:g}.")
+    return tuple(said)
+
+
+def _kept(units: WatermarkUnits) -> str:
+    whole = "whole bytes" if units.unit_bytes == 1 else f"whole {units.name} of {float(units.unit_bytes):g} B"
+    return f"{whole}, {units.lowest} to {units.highest}"

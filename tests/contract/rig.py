@@ -1,0 +1,78 @@
+"""What the contract suite asks of a counterpart: a switch of one platform on loopback, and ways to disturb it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, ClassVar
+
+from switches.base import SwitchAdapter
+from twin.watermark import Watermark
+
+Hardware = dict[tuple[str, int], Watermark | None]
+
+
+class Rig(ABC):
+    """One switch, at least two egress queues of which are set, running ``first`` after ``reset``.
+
+    Credentials, where the platform has any, are read from the environment of the test.
+    """
+
+    kind: ClassVar[str]
+    first: ClassVar[Watermark] = Watermark(400_000, 1_600_000, 0.2)
+
+    def __init__(self, folder: Path) -> None:
+        """Starts the counterpart; ``folder`` is its own. Calls ``pytest.skip`` where it is not installed."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends it."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Every queue runs ``first``, nothing is pending, no fault is on, and the history is empty."""
+
+    @abstractmethod
+    def adapter(self, **device: Any) -> SwitchAdapter:
+        """A new adapter, as another process would make it; ``device`` changes fields of its ``Device``."""
+
+    @abstractmethod
+    def hardware(self) -> Hardware:
+        """What each queue of the change runs, asked of the counterpart and not of the adapter."""
+
+    @abstractmethod
+    def history(self) -> list[tuple[int, int]]:
+        """Every (Kmin, Kmax) that hardware has run since ``reset``, in its own unit, moment by moment."""
+
+    @abstractmethod
+    def bystanders(self) -> object:
+        """All that is not WRED/ECN of the queues asked for: it never changes. Comparable."""
+
+    @abstractmethod
+    def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
+        """Somebody else sets every queue, or only the first of them."""
+
+    @abstractmethod
+    def silent(self) -> AbstractContextManager[None]:
+        """While inside, it answers nothing (or takes no connection)."""
+
+    @abstractmethod
+    def losing_replies(self) -> AbstractContextManager[None]:
+        """While inside, it makes the changes asked for and ends the connection before saying so."""
+
+    @abstractmethod
+    def ignoring(self) -> AbstractContextManager[None]:
+        """While inside, it accepts changes, and hardware keeps what it had."""
+
+    def applying_half(self) -> AbstractContextManager[None] | None:
+        """While inside, a change is made in part only; None where the platform makes it whole or not at all."""
+        return None
+
+    def refused(self) -> SwitchAdapter | None:
+        """An adapter with credentials that are not the switch's; None where there are none to refuse."""
+        return None
+
+    def expire(self) -> None:
+        """Lets the time of a pending dead-man pass. Only where the adapter says it has one."""
+        raise NotImplementedError
