@@ -14,6 +14,7 @@ from twin.watermark import Watermark
 
 ROUND_OUTCOMES = ("recommended", "kept", "failed", "skipped")
 REJECT_REASONS = ("malformed", "late", "skewed", "unknown_place", "no_room")
+SAMPLE_REJECT_REASONS = ("malformed", "late", "no_room")
 _ROUND_BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 
 
@@ -31,6 +32,15 @@ class Metrics:
         self.bodies = Counter(
             "ecntwin_report_bodies_refused",
             "Posted bodies that held no INT reports at all.",
+            registry=registry,
+        )
+        self.samples_accepted = Counter(
+            "ecntwin_counter_samples_accepted", "Counter samples of switches taken.", registry=registry
+        )
+        self.samples_rejected = Counter(
+            "ecntwin_counter_samples_rejected",
+            "Counter samples left out, by reason.",
+            ["reason"],
             registry=registry,
         )
         self.flows = Gauge("ecntwin_flows", "Flows in the window, by class.", ["class"], registry=registry)
@@ -112,6 +122,8 @@ class Metrics:
         )
         for reason in REJECT_REASONS:
             self.rejected.labels(reason)
+        for reason in SAMPLE_REJECT_REASONS:
+            self.samples_rejected.labels(reason)
         for outcome in ROUND_OUTCOMES:
             self.rounds.labels(outcome)
         for flow_class in FlowClass:

@@ -18,6 +18,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from api.clearance import Clearance
+from api.counting import Counting
 from api.errors import ConflictError, SettingsError, UnprocessableError
 from api.events import Broadcaster
 from api.fleet import Fleet
@@ -34,6 +35,7 @@ from api.version import ecntwin_version
 from api.whatif import ONE_BY_ONE, what_if
 from switches.errors import SwitchError
 from switches.registry import AdapterRegistry
+from telemetry.counters import CounterSettings
 from telemetry.errors import TopologyError, WindowError
 from telemetry.topology import Topology, topology_from_json
 from twin.guard import GuardSettings
@@ -82,14 +84,16 @@ class Service:
         declared = load_topology(settings.fabric.topology)
         if declared is not None:
             self.fleet.saw(declared.switches)
+        limits = SensingLimits(
+            settings.server.max_decoded_bytes,
+            settings.server.max_errors_listed,
+            settings.tuning.stale_after_s,
+        )
+        self.counting = Counting(CounterSettings(), limits, metrics=self.metrics, clock_s=clocks.monotonic_s)
         self.sensing = Sensing(
             settings.telemetry.window(),
             declared,
-            SensingLimits(
-                settings.server.max_decoded_bytes,
-                settings.server.max_errors_listed,
-                settings.tuning.stale_after_s,
-            ),
+            limits,
             metrics=self.metrics,
             events=self.events,
             clock_s=clocks.monotonic_s,
@@ -144,6 +148,7 @@ class Service:
                 _log.error("a task of the service had failed", exc_info=ended)
         self.fleet.close()
         await asyncio.to_thread(self.sensing.close)
+        await asyncio.to_thread(self.counting.close)
 
     def unready(self) -> list[str]:
         """Why no recommendation could be made now, in sentences; empty where one could."""

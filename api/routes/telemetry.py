@@ -1,4 +1,4 @@
-"""``/v1/telemetry``: reports in. Bodies go to the decoder as they came; must not know a report's fields."""
+"""``/v1/telemetry``: reports and counters in. Bodies go to the decoders as they came; must not know fields."""
 
 from __future__ import annotations
 
@@ -28,26 +28,41 @@ ENCODINGS = frozenset({"", "gzip", "identity", "x-gzip"})
 _BODY = {"schema": {"type": "array", "items": {"type": "object"}}}
 
 
-@router.post(
-    "/int",
-    status_code=202,
-    openapi_extra={
-        "requestBody": {
-            "content": {"application/json": _BODY, "application/x-ndjson": {"schema": {"type": "string"}}}
-        }
-    },
-)
+_BODY_DOCUMENTED = {
+    "requestBody": {
+        "content": {"application/json": _BODY, "application/x-ndjson": {"schema": {"type": "string"}}}
+    }
+}
+
+
+@router.post("/int", status_code=202, openapi_extra=_BODY_DOCUMENTED)
 async def post_int_reports(request: Request, service: ServiceDep, caller: PostsTelemetry) -> IngestDocument:
     """INT reports as a JSON array, one object, or NDJSON; gzip allowed.
 
     Good reports in a bad batch are kept.
     """
+    encoding = _encoding(request, "INT reports")
+    return await service.sensing.ingest(await request.body(), encoding)
+
+
+@router.post("/counters", status_code=202, openapi_extra=_BODY_DOCUMENTED)
+async def post_counters(request: Request, service: ServiceDep, caller: PostsTelemetry) -> IngestDocument:
+    """Counters of ports and queues as a JSON array, one object, or NDJSON; gzip allowed.
+
+    Good samples in a bad batch are kept.
+    """
+    encoding = _encoding(request, "counter samples")
+    return await service.counting.ingest(await request.body(), encoding)
+
+
+def _encoding(request: Request, what: str) -> str | None:
+    """The body's encoding; raises ``UnsupportedMediaError`` for a type or an encoding not understood."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media not in JSON_TYPES:
         raise UnsupportedMediaError(
             "Content-Type",
             repr(media),
-            "INT reports come as application/json or application/x-ndjson",
+            f"{what} come as application/json or application/x-ndjson",
             "convert them",
         )
     encoding = request.headers.get("content-encoding", "").strip().lower()
@@ -55,4 +70,4 @@ async def post_int_reports(request: Request, service: ServiceDep, caller: PostsT
         raise UnsupportedMediaError(
             "Content-Encoding", repr(encoding), "gzip and identity are understood", "send one of them"
         )
-    return await service.sensing.ingest(await request.body(), encoding or None)
+    return encoding or None

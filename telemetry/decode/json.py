@@ -1,9 +1,8 @@
 """INT reports in JSON (one object, an array, NDJSON; gzip of each) to a ``ReportBatch``, bad reports left
 out.
 
-Imports only msgspec, numpy, ``telemetry.report``, ``telemetry.state``, ``telemetry.errors`` and its neighbour
-``body``. The body is decoded in one call where every report is sound; only a body with a bad report is taken
-apart.
+Imports only msgspec, numpy, ``telemetry.report``, ``telemetry.state`` and its neighbours ``body``,
+``problem`` and ``records``.
 """
 
 from __future__ import annotations
@@ -11,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from types import MappingProxyType
 from typing import Annotated
 
 import msgspec
 import numpy as np
 from msgspec import Meta, Raw, Struct
 
-from telemetry.decode.body import Piece, array_pieces, line_pieces, unpacked
-from telemetry.decode.problem import broken_json, explained
-from telemetry.errors import DecodeError, ReportError
+from telemetry.decode.body import unpacked
+from telemetry.decode.problem import Wording, broken_json, explained
+from telemetry.decode.records import UNREADABLE, Records
 from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite, ReportBatch, ReportProblem
 from telemetry.state import FlowKey
 
@@ -27,8 +27,34 @@ DEFAULT_MAX_BODY_BYTES = 64 << 20
 MAX_HOPS = 64
 MAX_NAME_LENGTH = 256
 
-# msgspec's own errors are ValueErrors; so is the one it lets through for text that is not UTF-8.
-_UNREADABLE = (ValueError, RecursionError)
+WORDING = Wording(
+    noun="report",
+    plural="INT reports",
+    whole="a report is a JSON object with ts_ns, flow, packet_bytes, sampling_rate and hops",
+    absent="send null for a hop value the device does not give",
+    rules=MappingProxyType(
+        {
+            "ts_ns": "ts_ns is a whole number of nanoseconds, 0 or more",
+            "flow": "flow is an object with src, dst, sport, dport, protocol",
+            "src": "src is an address as a non-empty string",
+            "dst": "dst is an address as a non-empty string",
+            "sport": "sport is a whole number from 0 to 65535",
+            "dport": "dport is a whole number from 0 to 65535",
+            "protocol": "protocol is a whole number from 0 to 255",
+            "packet_bytes": "packet_bytes is a whole number of bytes above 0",
+            "sampling_rate": "sampling_rate is above 0 and at most 1",
+            "hops": "hops is an array of 1 to 64 hop objects in path order",
+            "switch": "switch is a name (1 to 256 characters) or null",
+            "ingress_port": "ingress_port is a name (1 to 256 characters) or null",
+            "egress_port": "egress_port is a name (1 to 256 characters) or null",
+            "queue": "queue is a whole number, 0 or more, or null",
+            "queue_bytes": "queue_bytes is a number of bytes, 0 or more, or null",
+            "ingress_ts_ns": "ingress_ts_ns is a whole number of nanoseconds, 0 or more, or null",
+            "egress_ts_ns": "egress_ts_ns is a whole number of nanoseconds, 0 or more, or null",
+            "ecn_marked": "ecn_marked is true, false or null",
+        }
+    ),
+)
 
 _Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 _Nanoseconds = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -82,85 +108,9 @@ def decode(
     empty, not JSON objects, over ``max_body_bytes``, or a damaged gzip stream.
     """
     text = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
-    reports, positions, problems = _reports(text)
-    batch, flow_problems = _columns(reports, positions)
-    return Decoded(batch, tuple(sorted([*problems, *flow_problems])))
-
-
-def _reports(text: bytes) -> tuple[list[_Report], list[int] | None, list[ReportProblem]]:
-    """The sound reports, their positions (None: 0, 1, 2, ...), and the problems of the rest."""
-    first = text[:4096].lstrip()[:1] or text.lstrip()[:1]
-    if first == b"[":
-        try:
-            return msgspec.json.decode(text, type=list[_Report]), None, []
-        except _UNREADABLE:
-            return _salvaged_array(text)
-    if first == b"{":
-        try:
-            return msgspec.json.Decoder(_Report).decode_lines(text), None, []
-        except _UNREADABLE:
-            return _each(_object_pieces(text))
-    pieces = line_pieces(text)
-    if not any(piece.text.startswith(b"{") for piece in pieces):
-        received = "nothing" if not pieces else repr(text.lstrip()[:40].decode("utf-8", "replace"))
-        raise DecodeError(
-            "body",
-            received,
-            "INT reports are a JSON object, an array of objects, or one object a line",
-            "see the INT report format",
-        )
-    return _each(pieces)
-
-
-def _object_pieces(text: bytes) -> list[Piece]:
-    # A lone object may be spread over lines; only when it is not one object are the lines the reports.
-    try:
-        msgspec.json.decode(text, type=Raw)
-    except _UNREADABLE:
-        return line_pieces(text)
-    return [Piece(text, "")]
-
-
-def _salvaged_array(text: bytes) -> tuple[list[_Report], list[int], list[ReportProblem]]:
-    try:
-        raws = msgspec.json.decode(text, type=list[Raw])
-    except _UNREADABLE:
-        found = array_pieces(text)
-        reports, positions, problems = _each(found.pieces)
-        if found.break_place is not None:
-            if not reports and not any(piece.text.startswith(b"{") for piece in found.pieces):
-                raise DecodeError(
-                    f"body {found.break_place}",
-                    found.break_received,
-                    "a JSON array is [object, object, ...]",
-                    "send whole JSON; nothing before the break was a report",
-                ) from None
-            error = ReportError(
-                f"body {found.break_place}",
-                found.break_received,
-                "a JSON array is [object, object, ...]",
-                "send whole JSON; reports before the break are kept, the rest is lost",
-            )
-            problems.append(ReportProblem(len(found.pieces), str(error)))
-        return reports, positions, problems
-    return _each([Piece(bytes(raw), "") for raw in raws])
-
-
-def _each(pieces: Sequence[Piece]) -> tuple[list[_Report], list[int], list[ReportProblem]]:
-    decoder = msgspec.json.Decoder(_Report)
-    reports: list[_Report] = []
-    positions: list[int] = []
-    problems: list[ReportProblem] = []
-    for position, piece in enumerate(pieces):
-        at = f"report {position}" + (f" ({piece.place})" if piece.place else "")
-        try:
-            reports.append(decoder.decode(piece.text))
-            positions.append(position)
-        except msgspec.ValidationError as error:
-            problems.append(ReportProblem(position, str(explained(at, piece.text, str(error), field=""))))
-        except _UNREADABLE as error:
-            problems.append(ReportProblem(position, str(broken_json(at, piece.text, str(error)))))
-    return reports, positions, problems
+    found = Records.read(text, _Report, WORDING)
+    batch, flow_problems = _columns(found.sound, found.positions)
+    return Decoded(batch, tuple(sorted([*found.problems, *flow_problems])))
 
 
 def _flows(
@@ -176,7 +126,7 @@ def _flows(
     for spelling, raw in enumerate(spellings):
         try:
             flow = decoder.decode(raw)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             reasons[spelling] = (raw, error)
             number_of.append(-1)
             continue
@@ -190,9 +140,9 @@ def _flows(
                 raw, reason = reasons[spelling]
                 at = f"report {position} flow"
                 if isinstance(reason, msgspec.ValidationError):
-                    said = explained(at, raw, str(reason), field="flow")
+                    said = explained(at, raw, str(reason), field="flow", wording=WORDING)
                 else:
-                    said = broken_json(at, raw, str(reason))
+                    said = broken_json(at, raw, str(reason), WORDING)
                 problems.append(ReportProblem(position, str(said)))
     return [number_of[spelling] for spelling in spelled], tuple(numbers), problems
 

@@ -1,10 +1,10 @@
-"""Why a report was left out, in the sender's words: field, value, rule, remedy; imports no decoder."""
+"""Why a record was left out, in the sender's words: field, value, rule, remedy; imports no decoder."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
+from dataclasses import dataclass
 
 import msgspec
 
@@ -16,35 +16,25 @@ _MISSING = re.compile(r"missing required field `(?P<field>[^`]+)`")
 _NOT_A_NUMBER = re.compile(rb"[:\[,]\s*(-?(?:NaN|Infinity|nan|inf))\b")
 _SHOWN_LENGTH = 60
 
-_RULES: Mapping[str, str] = MappingProxyType(
-    {
-        "ts_ns": "ts_ns is a whole number of nanoseconds, 0 or more",
-        "flow": "flow is an object with src, dst, sport, dport, protocol",
-        "src": "src is an address as a non-empty string",
-        "dst": "dst is an address as a non-empty string",
-        "sport": "sport is a whole number from 0 to 65535",
-        "dport": "dport is a whole number from 0 to 65535",
-        "protocol": "protocol is a whole number from 0 to 255",
-        "packet_bytes": "packet_bytes is a whole number of bytes above 0",
-        "sampling_rate": "sampling_rate is above 0 and at most 1",
-        "hops": "hops is an array of 1 to 64 hop objects in path order",
-        "switch": "switch is a name (1 to 256 characters) or null",
-        "ingress_port": "ingress_port is a name (1 to 256 characters) or null",
-        "egress_port": "egress_port is a name (1 to 256 characters) or null",
-        "queue": "queue is a whole number, 0 or more, or null",
-        "queue_bytes": "queue_bytes is a number of bytes, 0 or more, or null",
-        "ingress_ts_ns": "ingress_ts_ns is a whole number of nanoseconds, 0 or more, or null",
-        "egress_ts_ns": "egress_ts_ns is a whole number of nanoseconds, 0 or more, or null",
-        "ecn_marked": "ecn_marked is true, false or null",
-    }
-)
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What a format's sentences are made of: a record's ``noun``, ``plural`` with its kind, what a ``whole``
+    one is, what to send for a value that is ``absent``, and the rule of each field.
+    """
+
+    noun: str
+    plural: str
+    whole: str
+    absent: str
+    rules: Mapping[str, str]
 
 
-def explained(at: str, text: bytes, message: str, *, field: str) -> ReportError:
-    """The sentence for a report that is JSON but breaks a rule.
+def explained(at: str, text: bytes, message: str, *, field: str, wording: Wording) -> ReportError:
+    """The sentence for a record that is JSON but breaks a rule.
 
     ``message`` is msgspec's, which names the place inside ``text``; ``field`` is what ``text`` is as a whole
-    (``""`` for a report).
+    (``""`` for a record).
     """
     place = _PLACE.search(message)
     path = place["path"] if place else ""
@@ -57,29 +47,27 @@ def explained(at: str, text: bytes, message: str, *, field: str) -> ReportError:
         received = "a number too large to hold"
     else:
         received = _shown(_value_at(text, path))
-    rule = _RULES.get(
-        field, "a report is a JSON object with ts_ns, flow, packet_bytes, sampling_rate and hops"
-    )
-    return ReportError(where, received, rule, "correct the exporter; this report was left out")
+    rule = wording.rules.get(field, wording.whole)
+    return ReportError(where, received, rule, f"correct the exporter; this {wording.noun} was left out")
 
 
-def broken_json(at: str, text: bytes, message: str) -> ReportError:
-    """The sentence for a report whose JSON does not parse."""
+def broken_json(at: str, text: bytes, message: str, wording: Wording) -> ReportError:
+    """The sentence for a record whose JSON does not parse."""
     strange = _NOT_A_NUMBER.search(text)
     if strange:
         return ReportError(
             at,
             strange[1].decode(),
             "JSON numbers are finite",
-            "send null for a hop value the device does not give; this report was left out",
+            f"{wording.absent}; this {wording.noun} was left out",
         )
     if not text:
-        return ReportError(at, "nothing", "a report is a JSON object", "remove the stray comma")
+        return ReportError(at, "nothing", f"a {wording.noun} is a JSON object", "remove the stray comma")
     reason = message.removeprefix("JSON is malformed: ")
     return ReportError(
         at,
         f"{_shown_text(text.decode('utf-8', 'replace'))} ({reason})",
-        "a report is one whole JSON object in UTF-8",
+        f"a {wording.noun} is one whole JSON object in UTF-8",
         "send it again, unbroken",
     )
 

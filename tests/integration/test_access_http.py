@@ -14,6 +14,7 @@ pytestmark = pytest.mark.anyio
 SCOPES = ("telemetry", "read", "operate", "admin")
 CALLS = {
     ("POST", "/v1/telemetry/int"): "telemetry",
+    ("POST", "/v1/telemetry/counters"): "telemetry",
     ("GET", "/v1/topology"): "read",
     ("PUT", "/v1/topology"): "admin",
     ("GET", "/v1/state"): "read",

@@ -24,6 +24,8 @@ COUNTS = {
     "ecntwin_reports_accepted",
     "ecntwin_reports_rejected",
     "ecntwin_report_bodies_refused",
+    "ecntwin_counter_samples_accepted",
+    "ecntwin_counter_samples_rejected",
     "ecntwin_rounds",
     "ecntwin_pushes",
 }

@@ -1,0 +1,91 @@
+"""Counters of switches in, how much they grew out; must not know who asks or why.
+
+Decoding and the window run in one thread of their own, one body after the other, as reports do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+from api.metrics import Metrics
+from api.schemas.telemetry import IngestDocument, ReportErrorDocument
+from api.sensing import SensingLimits
+from telemetry.counter_window import CounterWindow
+from telemetry.counters import CounterIncrease, CounterSettings
+from telemetry.decode.counters_json import decode_counters
+from telemetry.report import ReportProblem
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Counting:
+    """Owns the counters' window. ``clock_s`` is monotonic seconds."""
+
+    def __init__(
+        self,
+        settings: CounterSettings,
+        limits: SensingLimits,
+        *,
+        metrics: Metrics,
+        clock_s: Callable[[], float],
+    ) -> None:
+        self._limits = limits
+        self._window = CounterWindow(settings)
+        self._metrics = metrics
+        self._clock_s = clock_s
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-counters")
+        self._last_accepted_s: float | None = None
+
+    def age_s(self) -> float | None:
+        """Seconds since a sample was last accepted; None before the first."""
+        return None if self._last_accepted_s is None else self._clock_s() - self._last_accepted_s
+
+    async def ingest(self, body: bytes, content_encoding: str | None) -> IngestDocument:
+        """Takes one body in. Raises ``DecodeError`` where it holds no samples at all."""
+        accepted, problems, reasons = await self._run(self._take, body, content_encoding)
+        self._metrics.samples_accepted.inc(accepted)
+        for reason, number in reasons.items():
+            if number:
+                self._metrics.samples_rejected.labels(reason).inc(number)
+        if accepted:
+            self._last_accepted_s = self._clock_s()
+        listed = problems[: self._limits.max_errors_listed]
+        return IngestDocument(
+            accepted=accepted,
+            rejected=reasons.total(),
+            errors=[ReportErrorDocument(index=item.index, detail=item.detail) for item in listed],
+            error_count=len(problems),
+        )
+
+    async def increase(
+        self, switches: Collection[str] | None, since_ns: int, until_ns: int
+    ) -> CounterIncrease:
+        """How much the counters of these switches (None: of all) grew between two times of their clocks."""
+        return await self._run(self._window.increase, switches, since_ns, until_ns)
+
+    async def newest_ns(self, switches: Collection[str] | None = None) -> int | None:
+        """The newest reading of these switches by their clocks; None without one."""
+        return await self._run(self._window.newest_ns, switches)
+
+    def close(self) -> None:
+        """Ends the thread once what it has begun is done."""
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _take(
+        self, body: bytes, content_encoding: str | None
+    ) -> tuple[int, list[ReportProblem], Counter[str]]:
+        """In the window's thread: how many were accepted, every problem by index, counts by reason."""
+        decoded = decode_counters(
+            body, content_encoding=content_encoding, max_body_bytes=self._limits.max_decoded_bytes
+        )
+        added = self._window.add(decoded.samples, decoded.positions)
+        reasons = Counter(malformed=len(decoded.errors), late=len(added.late), no_room=len(added.no_room))
+        return added.accepted, sorted([*decoded.errors, *added.late, *added.no_room]), reasons
+
+    async def _run(self, function: Callable[P, T], *arguments: P.args, **_named: P.kwargs) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)

@@ -1,0 +1,113 @@
+"""A body's JSON records (one object, an array, NDJSON), each sound or named; knows no field of them.
+
+Imports only msgspec, ``telemetry.errors``, ``telemetry.report`` and its neighbours ``body`` and ``problem``.
+The body is decoded in one call where every record is sound; only a body with a bad one is taken apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from telemetry.decode.body import Piece, array_pieces, line_pieces
+from telemetry.decode.problem import Wording, broken_json, explained
+from telemetry.errors import DecodeError, ReportError
+from telemetry.report import ReportProblem
+
+UNREADABLE = (ValueError, RecursionError)
+"""msgspec's own errors are ValueErrors; so is the one it lets through for text that is not UTF-8."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Records(Generic[T]):
+    """The sound records of a body, their positions in it (None: 0, 1, 2, ...), and the problems of the
+    rest.
+    """
+
+    sound: list[T]
+    positions: list[int] | None
+    problems: list[ReportProblem]
+
+    @classmethod
+    def read(cls, text: bytes, record: type[T], wording: Wording) -> Records[T]:
+        """Records of the msgspec type ``record``; raises ``DecodeError`` where the body holds none at all."""
+        first = text[:4096].lstrip()[:1] or text.lstrip()[:1]
+        if first == b"[":
+            try:
+                return cls(msgspec.json.decode(text, type=list[record]), None, [])  # type: ignore[valid-type]
+            except UNREADABLE:
+                return _salvaged_array(text, record, wording)
+        if first == b"{":
+            try:
+                return cls(msgspec.json.Decoder(record).decode_lines(text), None, [])
+            except UNREADABLE:
+                return _each(_object_pieces(text), record, wording)
+        pieces = line_pieces(text)
+        if not any(piece.text.startswith(b"{") for piece in pieces):
+            received = "nothing" if not pieces else repr(text.lstrip()[:40].decode("utf-8", "replace"))
+            raise DecodeError(
+                "body",
+                received,
+                f"{wording.plural} are a JSON object, an array of objects, or one object a line",
+                f"see the format of {wording.plural}",
+            )
+        return _each(pieces, record, wording)
+
+
+def _object_pieces(text: bytes) -> list[Piece]:
+    # A lone object may be spread over lines; only when it is not one object are the lines the records.
+    try:
+        msgspec.json.decode(text, type=Raw)
+    except UNREADABLE:
+        return line_pieces(text)
+    return [Piece(text, "")]
+
+
+def _salvaged_array(text: bytes, record: type[T], wording: Wording) -> Records[T]:
+    try:
+        raws = msgspec.json.decode(text, type=list[Raw])
+    except UNREADABLE:
+        found = array_pieces(text)
+        records = _each(found.pieces, record, wording)
+        if found.break_place is not None:
+            if not records.sound and not any(piece.text.startswith(b"{") for piece in found.pieces):
+                raise DecodeError(
+                    f"body {found.break_place}",
+                    found.break_received,
+                    "a JSON array is [object, object, ...]",
+                    f"send whole JSON; nothing before the break was a {wording.noun}",
+                ) from None
+            error = ReportError(
+                f"body {found.break_place}",
+                found.break_received,
+                "a JSON array is [object, object, ...]",
+                f"send whole JSON; {wording.noun}s before the break are kept, the rest is lost",
+            )
+            records.problems.append(ReportProblem(len(found.pieces), str(error)))
+        return records
+    return _each([Piece(bytes(raw), "") for raw in raws], record, wording)
+
+
+def _each(pieces: Sequence[Piece], record: type[T], wording: Wording) -> Records[T]:
+    decoder = msgspec.json.Decoder(record)
+    sound: list[T] = []
+    positions: list[int] = []
+    problems: list[ReportProblem] = []
+    for position, piece in enumerate(pieces):
+        at = f"{wording.noun} {position}" + (f" ({piece.place})" if piece.place else "")
+        try:
+            sound.append(decoder.decode(piece.text))
+            positions.append(position)
+        except msgspec.ValidationError as error:
+            said = explained(at, piece.text, str(error), field="", wording=wording)
+            problems.append(ReportProblem(position, str(said)))
+        except UNREADABLE as error:
+            said = broken_json(at, piece.text, str(error), wording)
+            problems.append(ReportProblem(position, str(said)))
+    return Records(sound, positions, problems)
