@@ -1,0 +1,115 @@
+"""Counters of many ports: what is refused, what is let go, and what a time's growth is made of."""
+
+from __future__ import annotations
+
+import pytest
+
+from telemetry.counter_window import CounterWindow
+from telemetry.counters import Counters, CounterSample, CounterSettings, SeriesKey
+
+S = 1_000_000_000
+
+
+def sample(
+    ts_ns: int, switch: str = "leaf1", port: str = "Ethernet0", queue: int | None = 3, **counts: int
+) -> CounterSample:
+    return CounterSample(SeriesKey(switch, port, queue), ts_ns, Counters(**(counts or {"tx_bytes": ts_ns})))
+
+
+def holding(*samples: CounterSample) -> CounterWindow:
+    window = CounterWindow()
+    assert window.add(samples).accepted == len(samples)
+    return window
+
+
+def test_increases_add_up_over_the_switches_asked_for() -> None:
+    window = holding(
+        *(
+            sample(at * S, switch, f"Ethernet{port}", pfc_rx_frames=at * weight, dropped_packets=0)
+            for switch, weight in (("leaf1", 1), ("leaf2", 10))
+            for port in range(2)
+            for at in (1, 2, 3)
+        )
+    )
+    found = window.increase(["leaf1"], 1 * S, 3 * S)
+    assert (found.counters.pfc_rx_frames, found.counters.dropped_packets) == (4, 0)
+    assert found.counters.tx_bytes is None
+    assert (found.covered_s, found.series, found.newest_ns, found.silent) == (2.0, 2, 3 * S, ())
+    assert window.increase(None, 1 * S, 3 * S).counters.pfc_rx_frames == 44
+    assert window.increase(["leaf1", "leaf2"], 2 * S, 3 * S).counters.pfc_rx_frames == 22
+    assert window.increase([], 1 * S, 3 * S).series == 0
+
+
+def test_a_switch_that_says_nothing_is_named_and_covers_nothing() -> None:
+    window = holding(sample(1 * S), sample(3 * S), sample(1 * S, "leaf2"))
+    found = window.increase(["leaf1", "leaf2", "leaf3"], 0, 3 * S)
+    assert (found.silent, found.covered_s, found.series) == (("leaf2", "leaf3"), 0.0, 1)
+    assert found.counters.tx_bytes == 2 * S
+    nobody = window.increase(["leaf3"], 0, 3 * S)
+    assert (nobody.counters, nobody.newest_ns) == (Counters(), None)
+
+
+def test_what_is_covered_is_inside_what_was_asked_for_and_of_the_worst_switch() -> None:
+    window = holding(
+        *(sample(at * S) for at in (0, 10, 20)),
+        *(sample(at * S, port="Ethernet1") for at in (0, 4)),
+        *(sample(at * S, "leaf2") for at in (0, 10)),
+    )
+    assert window.increase(["leaf1"], 5 * S, 25 * S).covered_s == 15.0
+    assert window.increase(None, 5 * S, 25 * S).covered_s == 5.0
+
+
+def test_a_port_s_own_count_stands_in_only_where_its_queues_give_none() -> None:
+    window = holding(
+        *(sample(at, queue=None, dropped_packets=100 * at, tx_bytes=1_000 * at) for at in (1, 2)),
+        *(sample(at, queue=3, dropped_packets=3 * at) for at in (1, 2)),
+        *(sample(at, queue=4, dropped_packets=4 * at) for at in (1, 2)),
+        *(sample(at, port="Ethernet1", queue=None, dropped_packets=50 * at) for at in (1, 2)),
+    )
+    found = window.increase(None, 1, 2).counters
+    assert (found.dropped_packets, found.tx_bytes) == (3 + 4 + 50, 1_000)
+
+
+def test_a_queue_with_one_reading_does_not_hide_the_port() -> None:
+    window = holding(*(sample(at, queue=None) for at in (1, 2)), sample(2, queue=3))
+    assert window.increase(None, 1, 2).counters.tx_bytes == 1
+
+
+def test_late_samples_are_named_by_their_place_in_the_body() -> None:
+    window = holding(sample(5))
+    added = window.add([sample(6), sample(6), sample(4), sample(7)], positions=[0, 2, 3, 9])
+    assert added.accepted == 2
+    assert [problem.index for problem in added.late] == [2, 3]
+    assert "sample 3 ts_ns: received 4; samples of leaf1 Ethernet0 queue 3" in added.late[1].detail
+
+
+def test_a_clock_set_back_is_believed_once_enough_agree() -> None:
+    window = CounterWindow(CounterSettings(horizon_ns=100))
+    window.add([sample(10_000, tx_bytes=5), sample(10_010, tx_bytes=9)])
+    assert [window.add([sample(at, tx_bytes=at)]).accepted for at in (20, 30, 40, 50)] == [0, 0, 1, 1]
+    assert window.newest_ns() == 50
+    assert window.increase(None, 0, 10**6).counters.tx_bytes == 10
+
+
+@pytest.mark.parametrize("times", [(9_950, 9_960, 9_970, 9_980), (20, 30, 10_020, 40, 50), (20, 20, 20, 20)])
+def test_bodies_sent_again_are_no_clock_set_back(times: tuple[int, ...]) -> None:
+    window = CounterWindow(CounterSettings(horizon_ns=100))
+    window.add([sample(10_000), sample(10_010)])
+    for at in times:
+        assert window.add([sample(at)]).accepted == (at == 10_020)
+    assert (window.newest_ns() or 0) >= 10_010
+
+
+def test_memory_is_bounded_and_the_ended_make_room() -> None:
+    window = CounterWindow(CounterSettings(max_series=2, horizon_ns=100))
+    assert window.add([sample(10, "a"), sample(10, "b")]).accepted == 2
+    full = window.add([sample(11, "c"), sample(11, "a")], positions=[4, 5])
+    assert (full.accepted, [problem.index for problem in full.no_room]) == (1, [4])
+    assert "counters of 2 ports and queues are kept" in full.no_room[0].detail
+    assert window.add([sample(111, "c")]).accepted == 1
+    assert (len(window), window.switches) == (2, ("a", "c"))
+
+
+def test_the_newest_reading() -> None:
+    window = holding(sample(5), sample(9, "leaf2"))
+    assert (window.newest_ns(), window.newest_ns(["leaf1"]), window.newest_ns(["leaf3"])) == (9, 5, None)
