@@ -20,6 +20,7 @@ from api.addresses import server_url
 from api.cli_output import console, print_json
 from api.errors import InputError
 from api.lab.control import Lab, control_app
+from api.lab.counters import CounterWriter
 from api.lab.poster import Poster
 from api.lab.reports import EPOCH_NS, ReportWriter
 from api.lab.runner import Runner
@@ -112,6 +113,7 @@ def made_lab(options: LabOptions, run: LabRun) -> Lab:
         parts.feed,
         writer=ReportWriter(parts.plan, parts.addresses, sampling_rate=run.sampling_rate, epoch_ns=epoch_ns),
         poster=poster,
+        counters=CounterWriter(parts.plan, epoch_ns=epoch_ns),
         duration_s=parts.duration_s,
         stepwise=run.stepwise,
         pace=run.pace,

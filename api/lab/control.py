@@ -20,6 +20,7 @@ from api.lab.reports import DATA_QUEUE
 from api.lab.runner import Runner
 from api.schemas.lab import (
     AdvanceInput,
+    CountersDocument,
     FiguresDocument,
     LabDocument,
     LabSwitchDocument,
@@ -106,6 +107,7 @@ class Lab:
                 retries=counts.retries,
                 waits_for=counts.waits_for,
             ),
+            counters=CountersDocument(accepted=counts.samples_accepted, rejected=counts.samples_rejected),
             lately=None if view.lately is None else FiguresDocument.of(view.lately),
             links_down=[f"{port.node}/{port.port}" for port in down if port.port is not None],
             seed=self.seed,

@@ -1,7 +1,9 @@
-"""Posts bodies of reports to a service, one after the other, in a thread of its own; must not know a fabric.
+"""Posts reports and counters to a service, one body after the other, in a thread of its own; must not know a
+fabric.
 
 A service that is away is tried again, with growing pauses, for as long as it takes: nothing is dropped, and
-who offers bodies waits for room. One that refuses for good ends the posting.
+who offers bodies waits for room. One that refuses for good ends the posting; only counters may be unknown to
+it, as older ones take reports alone.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ import httpx
 import msgspec
 
 from api.errors import ApiError
+from api.lab.counters import COUNTERS_PATH
 from api.lab.reports import Body
 
-PATH = "/v1/telemetry/int"
 ROOM_BODIES = 4
 TIMEOUT_S = 30.0
 FIRST_PAUSE_S = 0.05
@@ -33,16 +35,20 @@ _log = logging.getLogger("ecntwin.lab")
 
 
 class PostError(ApiError):
-    """The service refuses the reports for good."""
+    """The service refuses what is posted for good."""
 
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """Counts so far. ``waits_for`` says why the reports cannot be posted right now, if they cannot."""
+    """Counts so far, of reports and of counter samples. ``waits_for`` says why they cannot be posted right
+    now, if they cannot.
+    """
 
     posted: int = 0
     accepted: int = 0
     rejected: int = 0
+    samples_accepted: int = 0
+    samples_rejected: int = 0
     retries: int = 0
     waits_for: str | None = None
 
@@ -78,6 +84,7 @@ class Poster:
         self._changed = threading.Condition()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ecntwin-poster", daemon=True)
+        self._takes_counters = True
         self.counts = Posted()
         self.failure: Exception | None = None
 
@@ -132,47 +139,64 @@ class Poster:
 
     def _post(self, body: Body) -> bool:
         """Posts it, however long that takes; False where it was stopped before."""
+        if body.path == COUNTERS_PATH and not self._takes_counters:
+            return True
         content = gzip.compress(body.content, 1) if self._compressed else body.content
         pause_s = self._first_pause_s
         while not self._stopping.is_set():
-            reason = self._tried(content, body.reports)
+            reason = self._tried(content, body)
             if reason is None:
                 return True
             if self.counts.waits_for is None:
-                _log.warning("reports wait: %s", reason)
+                _log.warning("reports and counters wait: %s", reason)
             self.counts = replace(self.counts, retries=self.counts.retries + 1, waits_for=reason)
             self._stopping.wait(pause_s)
             pause_s = min(2.0 * pause_s, LONGEST_PAUSE_S)
         return False
 
-    def _tried(self, content: bytes, reports: int) -> str | None:
-        """Why it should be tried again; None once it was taken."""
+    def _tried(self, content: bytes, body: Body) -> str | None:
+        """Why it should be tried again; None once it was taken, or counters are not known there."""
         try:
-            answer = self._client.post(self._url + PATH, content=content)
+            answer = self._client.post(self._url + body.path, content=content)
         except httpx.HTTPError as error:
             return f"the service at {self._url} does not answer ({str(error) or type(error).__name__})"
         if answer.is_server_error or answer.status_code in _PASSING:
             return f"the service at {self._url} answers {answer.status_code}"
+        if body.path == COUNTERS_PATH and answer.status_code == httpx.codes.NOT_FOUND:
+            _log.warning("the service at %s knows no counters: only reports are posted", self._url)
+            self._takes_counters = False
+            return None
         try:
             taken = msgspec.json.decode(answer.content, type=_Answer) if answer.is_success else None
         except ValueError:
             taken = None
         if taken is None:
+            said = " ".join(answer.text[:300].split()) or "no text"
             raise PostError(
                 f"service at {self._url}",
-                f"{answer.status_code} to POST {PATH}: {' '.join(answer.text[:300].split()) or 'no text'}",
-                "it takes INT reports from whoever holds the scope telemetry",
+                f"{answer.status_code} to POST {body.path}: {said}",
+                "it takes reports and counters from whoever holds the scope telemetry",
                 "raise server.max_body_bytes of the service"
                 if answer.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE
                 else "correct --post-to, or the token",
             )
         if self.counts.waits_for is not None:
-            _log.warning("reports are taken again")
-        self.counts = replace(
-            self.counts,
-            posted=self.counts.posted + reports,
-            accepted=self.counts.accepted + taken.accepted,
-            rejected=self.counts.rejected + taken.rejected,
-            waits_for=None,
-        )
+            _log.warning("reports and counters are taken again")
+            self._takes_counters = True  # what was away may have come back as a newer one
+        self.counts = self._counted(body, taken)
         return None
+
+    def _counted(self, body: Body, taken: _Answer) -> Posted:
+        counts = replace(self.counts, waits_for=None)
+        if body.path == COUNTERS_PATH:
+            return replace(
+                counts,
+                samples_accepted=counts.samples_accepted + taken.accepted,
+                samples_rejected=counts.samples_rejected + taken.rejected,
+            )
+        return replace(
+            counts,
+            posted=counts.posted + body.records,
+            accepted=counts.accepted + taken.accepted,
+            rejected=counts.rejected + taken.rejected,
+        )

@@ -16,6 +16,7 @@ from twin.packet.plan import FabricPlan
 EPOCH_NS = 1_767_225_600_000_000_000  # 2026-01-01: what simulated time 0 is reported as
 DATA_QUEUE = 3
 REPORTS_A_BODY = 5_000
+REPORTS_PATH = "/v1/telemetry/int"
 
 _ROCE_PORT = 4791  # UDP destination port of RoCEv2 (InfiniBand Architecture Specification, annex A17)
 _UDP = 17
@@ -52,10 +53,11 @@ class _Report(Struct, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """NDJSON of ``reports`` reports."""
+    """NDJSON of ``records`` reports, or of whatever else ``path`` of a service takes."""
 
     content: bytes
-    reports: int
+    records: int
+    path: str = REPORTS_PATH
 
 
 class ReportWriter:

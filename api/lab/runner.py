@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from api.errors import ConflictError, UnavailableError, UnprocessableError
+from api.lab.counters import CounterWriter
 from api.lab.feed import Feed
 from api.lab.figures import Figures, Stretch
 from api.lab.poster import Poster
@@ -71,6 +72,7 @@ class Runner:
         *,
         writer: ReportWriter,
         poster: Poster | None,
+        counters: CounterWriter | None = None,
         duration_s: float,
         stepwise: bool = False,
         pace: float | None = None,
@@ -80,6 +82,8 @@ class Runner:
         self._feed = feed
         self._writer = writer
         self._poster = poster
+        self._counters = counters
+        self._periods_counted = 0
         self._pace = pace
         self._told_of_the_end: Callable[[], None] = lambda: None
         self._clock_s = clock_s
@@ -225,6 +229,7 @@ class Runner:
 
     def _run(self) -> None:
         try:
+            self._count(self._fabric.now_s)
             while True:
                 self._wake.clear()  # before looking, so that no wake-up is lost
                 if self._stopping:
@@ -294,14 +299,17 @@ class Runner:
         now_s = self.view.now_s
         if self._feed.next_s <= now_s:
             self._offer(self._feed.take())
-        until_s = min(until_s, now_s + self._slice_s, self._feed.next_s)
+        until_s = min(until_s, now_s + self._slice_s, self._feed.next_s, self._next_count_s)
         began_s = self._clock_s()
         happened = self._fabric.advance(until_s)
         made = 0
         for body in self._writer.bodies(happened.samples):
-            made += body.reports
+            made += body.records
             if self._poster is not None:
                 self._poster.offer(body)
+        ends_s = self.duration_s if self._advance is None else self._advance.until_s
+        if until_s >= min(self._next_count_s, ends_s):
+            self._count(until_s)
         took_s = self._clock_s() - began_s
         self._slice_s *= min(2.0, max(0.5, SLICE_WALL_S / max(took_s, 1e-6)))
         self._slice_s = min(max(self._slice_s, SHORTEST_SLICE_S), LONGEST_SLICE_S)
@@ -318,6 +326,21 @@ class Runner:
             measured = self._fabric.measured()
             self._publish(lately=self._stretch.figures(measured))
             self._stretch = Stretch(measured)
+
+    @property
+    def _next_count_s(self) -> float:
+        """When the ports' counters are due: after each period of simulated time, wherever slices end."""
+        if self._counters is None or self._poster is None:
+            return math.inf
+        return self._periods_counted * self._counters.period_s
+
+    def _count(self, now_s: float) -> None:
+        """Offers the ports' counters: each period, at the end, and to begin with."""
+        if self._counters is None or self._poster is None:
+            return
+        self._poster.offer(self._counters.body(self._fabric.measured()))
+        if now_s >= self._next_count_s:
+            self._periods_counted += 1
 
     def _offer(self, portion: Traffic) -> None:
         """Offers flows; while cables are cut, those that no path is left for are lost."""

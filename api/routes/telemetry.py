@@ -1,4 +1,4 @@
-"""``/v1/telemetry``: reports and counters in. Bodies go to the decoders as they came; must not know fields."""
+"""``/v1/telemetry``: reports and counters in. Bodies go to the decoders unread; must not know a field."""
 
 from __future__ import annotations
 

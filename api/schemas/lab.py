@@ -81,6 +81,13 @@ class ReportsDocument(Document):
     waits_for: str | None
 
 
+class CountersDocument(Document):
+    """What became of the ports' counters."""
+
+    accepted: int
+    rejected: int
+
+
 class LabDocument(Document):
     """The lab now. ``lately`` is the newest whole stretch: a millisecond, or an advance."""
 
@@ -91,6 +98,7 @@ class LabDocument(Document):
     flows_offered: int
     flows_completed: int
     reports: ReportsDocument
+    counters: CountersDocument
     lately: FiguresDocument | None
     links_down: list[str]
     seed: int

@@ -186,7 +186,7 @@ def test_a_token_is_needed_where_the_service_asks_for_one() -> None:
         arguments = ("--duration", "2ms", "--json", "--gzip", "--post-to", served.url)
         refused = run_lab(*arguments)
         assert refused.returncode == 2
-        assert "received 401 to POST /v1/telemetry/int" in refused.stderr
+        assert "received 401 to POST /v1/telemetry/" in refused.stderr
         assert "Traceback" not in refused.stderr
         taken = run_lab(*arguments, ECNTWIN_TOKEN="open sesame")
         assert taken.returncode == 0, taken.stderr

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from api.lab.control import Lab, control_app
+from api.lab.counters import CounterWriter
 from api.lab.poster import Poster
 from api.lab.reports import ReportWriter
 from api.lab.runner import Runner
@@ -66,6 +67,7 @@ async def running_lab(
         parts.feed,
         writer=ReportWriter(parts.plan, parts.addresses, sampling_rate=RATE),
         poster=poster,
+        counters=CounterWriter(parts.plan),
         duration_s=parts.duration_s,
         stepwise=stepwise,
     )

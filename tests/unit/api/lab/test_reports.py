@@ -62,9 +62,9 @@ def test_the_service_s_window_takes_all_of_it() -> None:
 def test_a_body_holds_so_many_reports_and_no_more() -> None:
     samples = sampled()
     bodies = list(writer(reports_a_body=100).bodies(samples))
-    assert [body.reports for body in bodies[:-1]] == [100] * (len(bodies) - 1)
-    assert sum(body.reports for body in bodies) == len(samples)
-    assert all(body.content.count(b"\n") == body.reports for body in bodies)
+    assert [body.records for body in bodies[:-1]] == [100] * (len(bodies) - 1)
+    assert sum(body.records for body in bodies) == len(samples)
+    assert all(body.content.count(b"\n") == body.records for body in bodies)
     whole = b"".join(body.content for body in writer().bodies(samples))
     assert b"".join(body.content for body in bodies) == whole
 
