@@ -1,8 +1,12 @@
-"""URLs of servers, as settings and options give them; must import nothing of this package."""
+"""URLs of servers and databases, as settings and options give them; must import nothing of this package."""
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
+
+_DATABASE = re.compile(r"[a-z][a-z0-9_]*(\+[a-z0-9_]+)?://\S*")
+_PASSWORD = re.compile(r"(?<=://)([^:/@]*):.*@|(?<=password=)([^&]*)")
 
 
 def server_url(text: str) -> str:
@@ -21,3 +25,15 @@ def server_url(text: str) -> str:
     if parts.username or parts.password:
         raise ValueError(f"{rule}, without a user name or password")
     return text
+
+
+def database_url(text: str) -> str:
+    """``text``, if it has the form of a database's URL; raises ``ValueError``, which does not repeat it."""
+    if not _DATABASE.fullmatch(text):
+        raise ValueError("it is the URL of a database, such as sqlite:///ecntwin.db")
+    return text
+
+
+def without_password(url: str) -> str:
+    """A database's URL as it may be shown."""
+    return _PASSWORD.sub(lambda found: "***" if found[1] is None else f"{found[1]}:***@", url)

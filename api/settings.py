@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from api.addresses import server_url
+from api.addresses import database_url, server_url
+from api.validation import HiddenValueError
 from telemetry.settings import NS_PER_S, WindowSettings
 from twin.dcqcn import DcqcnParams, preset
 from twin.guard import GuardSettings
@@ -224,12 +225,16 @@ class TuningSettings(Section):
 class PushSettings(Section):
     """How an approved recommendation reaches the switches; ``dry-run`` only records.
 
-    ``lab`` sets the switches of a running lab, whose control interface is at ``lab_url``. What switches run
-    is read anew every ``read_every_s``, so that one that was away, or was set by others, is seen.
+    ``inventory`` is the file that says where the fabric's switches are. They are read, and diffs for
+    them shown, but nothing is written until ``enabled`` is true; a lab is always written. ``lab`` sets the
+    switches of a running lab, whose control interface is at ``lab_url``. What switches run is read anew every
+    ``read_every_s`` seconds, so that one that was away, or was set by others, is seen.
     """
 
     adapter: str = "dry-run"
     lab_url: str | None = None
+    inventory: Path | None = None
+    enabled: bool = False
     read_every_s: float = Field(default=10.0, gt=0)
 
     @field_validator("lab_url")
@@ -242,6 +247,51 @@ class PushSettings(Section):
         if self.adapter == "lab" and self.lab_url is None:
             raise ValueError("the adapter lab needs lab_url, such as http://127.0.0.1:9000")
         return self
+
+
+class RolloutSettings(Section):
+    """How a watermark goes from one switch to all, and what stops it and takes it back.
+
+    ``auto`` approves by itself what nothing holds back. The switches named in ``canary`` go first (none: the
+    first leaf by name), then the others in batches of ``batch_size``, ``at_once`` of them at a time. The canary
+    is watched for ``soak_s`` seconds and each batch for ``batch_soak_s``, measured every ``measure_every_s``.
+
+    Taken back on: ports paused by PFC for more than ``pause_share_limit`` of the time (0 to 1) beyond what
+    they were before; more than ``drops_limit`` packets dropped; a queue beyond ``queue_limit`` times the larger
+    of what it was and what was predicted; throughput below ``throughput_limit`` (0 to 1) of what it was; no
+    telemetry for ``silence_s`` seconds; a switch that does not answer for ``patience_s`` seconds.
+    """
+
+    auto: bool = False
+    canary: tuple[str, ...] = ()
+    batch_size: int = Field(default=8, ge=1)
+    at_once: int = Field(default=16, ge=1, le=256)
+    soak_s: float = Field(default=60.0, ge=0)
+    batch_soak_s: float = Field(default=0.0, ge=0)
+    measure_every_s: float = Field(default=5.0, gt=0)
+    silence_s: float = Field(default=15.0, gt=0)
+    patience_s: float = Field(default=60.0, ge=0)
+    pause_share_limit: float = Field(default=0.01, ge=0, le=1)
+    drops_limit: int = Field(default=0, ge=0)
+    queue_limit: float = Field(default=2.0, ge=1)
+    throughput_limit: float = Field(default=0.5, ge=0, le=1)
+
+
+class StorageSettings(Section):
+    """Where the journal of rollouts is kept, as the URL of a database: ``sqlite:///ecntwin.db`` is a file.
+
+    A relative file lies beside the settings file. None keeps it in memory: it ends with the service.
+    """
+
+    url: str | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _is_the_url_of_a_database(cls, text: str | None) -> str | None:
+        try:
+            return text if text is None else database_url(text)
+        except ValueError as error:
+            raise HiddenValueError(str(error)) from None  # it may hold a password
 
 
 class TokenSettings(Section):
@@ -292,8 +342,19 @@ class Settings(BaseSettings):
     search: SearchSection = SearchSection()
     tuning: TuningSettings = TuningSettings()
     push: PushSettings = PushSettings()
+    rollout: RolloutSettings = RolloutSettings()
+    storage: StorageSettings = StorageSettings()
     security: SecuritySettings = SecuritySettings()
     log: LogSettings = LogSettings()
+
+    @model_validator(mode="after")
+    def _what_is_written_can_be_undone(self) -> Self:
+        if self.push.enabled and self.storage.url is None:
+            raise ValueError(
+                "push.enabled needs storage.url: a service that ends in the middle of a rollout finds in its "
+                "journal which switches it has touched and what they ran; such as sqlite:///ecntwin.db"
+            )
+        return self
 
     @classmethod
     def settings_customise_sources(

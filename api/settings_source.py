@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 from pydantic_settings import SettingsError as SourceError
 
 from api.errors import SettingsError
 from api.settings import ENV_DELIMITER, ENV_PREFIX, Settings
 from api.validation import mistake
+from api.yaml_file import read_yaml
 
 CONFIG_VARIABLE = f"{ENV_PREFIX}CONFIG"  # names the file itself, so it is not a setting
 TOKEN_VARIABLE = f"{ENV_PREFIX}TOKEN"  # what commands that call a service send
+_SQLITE = "sqlite:///"
 
 
 def load_settings(path: Path | None = None, *, environment: Mapping[str, str] | None = None) -> Settings:
@@ -26,7 +27,7 @@ def load_settings(path: Path | None = None, *, environment: Mapping[str, str] | 
     ``environment`` (default: the process's) is only checked for unknown names; values are the process's.
     """
     _check_environment(os.environ if environment is None else environment)
-    document = {} if path is None else _resolve(_read(path), path.parent)
+    document = {} if path is None else _resolve(read_yaml(path, "settings"), path.parent)
     source = "settings" if path is None else f"settings {path.name}"
     try:
         return Settings(**document)
@@ -79,54 +80,25 @@ def _check_environment(environment: Mapping[str, str]) -> None:
             )
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SettingsError(
-            f"settings {path}",
-            error.strerror or type(error).__name__,
-            "the file must be readable",
-            "correct the path",
-        ) from error
-    except UnicodeDecodeError as error:
-        raise SettingsError(
-            f"settings {path}", "bytes", "the file must be UTF-8 text", "save it so"
-        ) from error
-    try:
-        document = yaml.load(text, Loader=_UniqueKeys)
-    except yaml.YAMLError as error:
-        said = " ".join(str(error).split())
-        raise SettingsError(
-            f"settings {path.name}", said, "the file must be YAML", "correct the line"
-        ) from error
-    if document is None:
-        return {}
-    if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
-        raise SettingsError(
-            f"settings {path.name}",
-            type(document).__name__,
-            "the file holds sections by name",
-            "see the example",
-        )
+def _resolve(document: dict[str, Any], folder: Path) -> dict[str, Any]:
+    for section, key, beside in (
+        ("fabric", "topology", _file_beside),
+        ("push", "inventory", _file_beside),
+        ("storage", "url", _database_beside),
+    ):
+        content = document.get(section)
+        if isinstance(content, dict) and isinstance(content.get(key), str):
+            document = document | {section: content | {key: beside(content[key], folder)}}
     return document
 
 
-class _UniqueKeys(yaml.SafeLoader):
-    """YAML lets a later key silently replace an earlier one; here that is a mistake."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
-                    raise yaml.MarkedYAMLError(None, None, f"key {key.value!r} twice", key.start_mark)
-                seen.add(key.value)
-        return super().construct_mapping(node, deep)
+def _file_beside(name: str, folder: Path) -> str:
+    return str(folder / name)
 
 
-def _resolve(document: dict[str, Any], folder: Path) -> dict[str, Any]:
-    fabric = document.get("fabric")
-    if not isinstance(fabric, dict) or not isinstance(fabric.get("topology"), str):
-        return document
-    return document | {"fabric": fabric | {"topology": str(folder / fabric["topology"])}}
+def _database_beside(url: str, folder: Path) -> str:
+    """A relative file of SQLite's begins after three slashes; an absolute one has the fourth."""
+    name = url.removeprefix(_SQLITE)
+    if name == url or not name or name.startswith(("/", ":memory:", "file:")):
+        return url
+    return _SQLITE + str(folder.absolute() / name)

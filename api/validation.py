@@ -11,6 +11,15 @@ from pydantic import BaseModel
 _LONGEST_VALUE = 120
 
 
+class HiddenValueError(ValueError):
+    """A rule broken by a value that no message may repeat: it is, or may hold, a secret."""
+
+    def __init__(self, rule: str, remedy: str = "correct the value") -> None:
+        self.rule = rule
+        self.remedy = remedy
+        super().__init__(rule)
+
+
 class Mistake(NamedTuple):
     """One mistake in a document."""
 
@@ -30,6 +39,8 @@ def mistake(error: Mapping[str, Any], *, model: type[BaseModel] | None = None, p
         return Mistake(
             f"{where}: {cause.where}" if where else cause.where, cause.received, cause.rule, cause.remedy
         )
+    if isinstance(cause, HiddenValueError):
+        return Mistake(where, "a value that is not shown", cause.rule, cause.remedy)
     if kind == "extra_forbidden":
         known = sorted(_fields(model, location[:-1])) if model else []
         near = get_close_matches(str(location[-1]), known, n=1)
