@@ -1,8 +1,8 @@
 """What a switch adapter answers and the values it trades in; may import nothing of twin but the watermark.
 
 A change goes stage → apply → verify → confirm, and back by rollback. Staging computes and checks, and touches
-nothing. Everything a later step needs is in the ``StagedChange``: it may run in another process, after a crash,
-on an adapter made anew, and again when nobody knows whether it already ran.
+nothing. Everything a later step needs is in the ``StagedChange``: it may run in another process, after a
+crash, on an adapter made anew, and again when nobody knows whether it already ran.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Capabilities:
     """What an adapter can do.
 
     ``writes`` False: it records and never touches a device. ``per`` is what a watermark belongs to on the
-    platform; ``units`` how it is written there. ``atomic``: all three values change at one moment. ``dead_man``:
-    an applied change that is not confirmed undoes itself. ``undo`` and ``read_back`` say in a phrase how a
-    change is taken back, and what a reading is read from.
+    platform; ``units`` how it is written there. ``atomic``: all three values change at one moment.
+    ``dead_man``: an applied change that is not confirmed undoes itself. ``undo`` and ``read_back`` say in a
+    phrase how a change is taken back, and what a reading is read from.
     """
 
     kind: str
@@ -81,11 +81,11 @@ class Reading:
 class StagedChange:
     """A checked change not yet made.
 
-    ``id`` is the caller's name for it, unique among all changes; what a change needs on the device (a session, a
-    checkpoint) is named after it. ``asked`` is what was wanted and ``after`` what the device will hold, rounded
-    to its units; ``notes`` say why where they differ. ``before`` is what each queue it is about ran, and
-    ``diff`` shows a person the change. ``undo`` is the platform's own record of what ran, as JSON values and
-    without any secret: with it another process can roll back.
+    ``id`` is the caller's name for it, unique among all changes; what a change needs on the device (a
+    session, a checkpoint) is named after it. ``asked`` is what was wanted and ``after`` what the device will
+    hold, rounded to its units; ``notes`` say why where they differ. ``before`` is what each queue it is about
+    ran, and ``diff`` shows a person the change. ``undo`` is the platform's own record of what ran, as JSON
+    values and without any secret: with it another process can roll back.
     """
 
     id: str
@@ -167,17 +167,17 @@ class SwitchAdapter(Protocol):
     def apply(self, change: StagedChange) -> None:
         """Makes a staged change, under the platform's dead-man where it has one.
 
-        Does nothing where it is made already. Raises ``ConcurrentEditError``, and sets nothing, where the switch
-        runs what neither this change nor the state before it explains.
+        Does nothing where it is made already. Raises ``ConcurrentEditError``, and sets nothing, where the
+        switch runs what neither this change nor the state before it explains.
         """
         ...
 
     def verify(self, change: StagedChange) -> Reading:
-        """Reads back what was applied; raises ``ReadBackError`` where a queue does not run ``change.after``."""
+        """Reads back what was applied; raises ``ReadBackError`` where it is not ``change.after``."""
         ...
 
     def confirm(self, change: StagedChange) -> None:
-        """Ends the dead-man's wait: the change stays. Does nothing where there is none, or it ended before."""
+        """Ends the dead-man's wait: the change stays. Does nothing where there is none to end."""
         ...
 
     def rollback(self, change: StagedChange) -> None:

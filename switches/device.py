@@ -50,9 +50,9 @@ class Device:
     """One switch.
 
     ``platform`` names its adapter, ``address`` its host or URL. The watermark is for egress queues (traffic
-    classes) ``queues`` of the ports that match one of the patterns ``ports`` (none: all of them). Calls answer
-    within ``timeout_s``; what was applied shows in hardware within ``settle_s``. ``options`` are the platform's
-    own, checked by its adapter. ``running`` is what the settings say it runs, for a dry run.
+    classes) ``queues`` of the ports that match one of the patterns ``ports`` (none: all of them). Calls
+    answer within ``timeout_s``; what was applied shows in hardware within ``settle_s``. ``options`` are the
+    platform's own, checked by its adapter. ``running`` is what the settings say it runs, for a dry run.
     """
 
     name: str
@@ -110,7 +110,8 @@ def options_of(device: Device, kind: type[OptionsT]) -> OptionsT:
     try:
         return msgspec.convert(device.options, kind, strict=True)
     except msgspec.ValidationError as error:
-        known = ", ".join(field.encode_name for field in msgspec.structs.fields(kind))  # type: ignore[arg-type]
+        fields = msgspec.structs.fields(kind)  # type: ignore[arg-type] # it is a Struct
+        known = ", ".join(field.encode_name for field in fields)
         raise InventoryError(
             f"{device.where} options",
             str(error),

@@ -17,7 +17,8 @@ def watermark_diff(
 ) -> str:
     """From what its queues run to ``after``, which all of them will; empty where nothing changes.
 
-    Queues that run the same are one group; groups are named where there are several. Notes follow as comments.
+    Queues that run the same are one group; groups are named where there are several. Notes follow as
+    comments.
     """
     groups: defaultdict[Watermark | None, list[QueueWatermark]] = defaultdict(list)
     for queue in before:

@@ -1,7 +1,7 @@
 """The adapter that changes no device: it records what it would have set; must not open a connection itself.
 
-Over the adapter of a real switch it reads and stages as that does, so the diff is the device's own. Without one
-it stands for a switch that runs what the settings say.
+Over the adapter of a real switch it reads and stages as that does, so the diff is the device's own. Without
+one it stands for a switch that runs what the settings say.
 """
 
 from __future__ import annotations

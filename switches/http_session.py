@@ -16,7 +16,7 @@ _AWAY = frozenset({502, 503, 504})
 
 
 class HttpSession:
-    """Calls to ``base_url`` within the device's ``timeout_s``; ``transport`` replaces the network in tests."""
+    """Calls to ``base_url`` within the device's ``timeout_s``; ``transport`` replaces the network."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """Adapter kinds by name: the built-in ones, and entry points ``ecntwin.switches`` of installed packages.
 
-A built-in adapter is imported when the first switch of its kind is made: a fabric of one platform does not load
-the client libraries of the others.
+A built-in adapter is imported when the first switch of its kind is made: a fabric of one platform does not
+load the client libraries of the others.
 """
 
 from __future__ import annotations

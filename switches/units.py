@@ -1,7 +1,7 @@
 """How platforms write a watermark, and back to bytes; the only place where units convert.
 
-A value that a platform cannot hold is rounded toward safety: thresholds down and the marking probability up, so
-that senders are told earlier, never later. Must import nothing but the watermark and the errors.
+A value that a platform cannot hold is rounded toward safety: thresholds down and the marking probability up,
+so that senders are told earlier, never later. Must import nothing but the watermark and the errors.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _TINY = 1e-9  # 0.07 × 100 is 7.000000000000001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkUnits:
-    """Thresholds are whole numbers of ``unit_bytes`` from ``lowest`` to ``highest``; Pmax is a whole number of
-    1 ÷ ``pmax_steps``. ``name`` is what a person calls the unit.
+    """Thresholds are whole numbers of ``unit_bytes`` from ``lowest`` to ``highest``; Pmax is a whole number
+    of 1 ÷ ``pmax_steps``. ``name`` is what a person calls the unit.
     """
 
     name: str = "bytes"
@@ -41,7 +41,7 @@ class DeviceWatermark:
 
 @dataclass(frozen=True, slots=True)
 class Rounded:
-    """What a device can hold of a watermark: as it writes it, in bytes, and a sentence for each difference."""
+    """What a device can hold of a watermark: as it writes it, in bytes, and what differs, in sentences."""
 
     device: DeviceWatermark
     watermark: Watermark
@@ -51,8 +51,8 @@ class Rounded:
 def to_device(watermark: Watermark, units: WatermarkUnits) -> Rounded:
     """The nearest safe values the platform can write.
 
-    Thresholds go down to a whole unit and to the platform's highest; below its lowest they can only go up. Kmin
-    stays below Kmax by a unit at least. Raises ``CapabilityError`` where no such pair exists.
+    Thresholds go down to a whole unit and to the platform's highest; below its lowest they can only go up.
+    Kmin stays below Kmax by a unit at least. Raises ``CapabilityError`` where no such pair exists.
     """
     kmin = _whole(watermark.kmin_bytes, units)
     kmax = _whole(watermark.kmax_bytes, units)
@@ -103,7 +103,7 @@ def cell_units(
     highest: int = HIGHEST_INT32,
     pmax_steps: int = 100,
 ) -> WatermarkUnits:
-    """Thresholds in cells or segments of a buffer, whose size the inventory gives; raises ``InventoryError``."""
+    """Thresholds in cells or segments, whose size the inventory gives; raises ``InventoryError``."""
     if cell_bytes is None or cell_bytes < 1:
         raise InventoryError(
             f"{where} cell_bytes",
@@ -117,7 +117,7 @@ def cell_units(
 
 
 def percent_units(where: str, buffer_bytes: int | None) -> WatermarkUnits:
-    """Thresholds in percent of the queue's buffer, whose size the inventory gives; raises ``InventoryError``."""
+    """Thresholds in percent of the queue's buffer, which the inventory gives; raises ``InventoryError``."""
     if buffer_bytes is None or buffer_bytes < 1:
         raise InventoryError(
             f"{where} buffer_bytes",

@@ -1,4 +1,6 @@
-"""What the contract suite asks of a counterpart: a switch of one platform on loopback, and ways to disturb it."""
+"""What the contract suite asks of a counterpart: a switch of one platform on loopback, and ways to disturb
+it.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +24,7 @@ class Rig(ABC):
     kind: ClassVar[str]
     first: ClassVar[Watermark] = Watermark(400_000, 1_600_000, 0.2)
 
+    @abstractmethod
     def __init__(self, folder: Path) -> None:
         """Starts the counterpart; ``folder`` is its own. Calls ``pytest.skip`` where it is not installed."""
 
@@ -66,7 +69,7 @@ class Rig(ABC):
         """While inside, it accepts changes, and hardware keeps what it had."""
 
     def applying_half(self) -> AbstractContextManager[None] | None:
-        """While inside, a change is made in part only; None where the platform makes it whole or not at all."""
+        """While inside, a change is made in part only; None where it is made whole or not at all."""
         return None
 
     def refused(self) -> SwitchAdapter | None:

@@ -1,0 +1,322 @@
+"""The rollout machine: (state, event) → state, and state → what to do next. No clock, no I/O.
+
+What is to be done follows from the state alone, so after a crash the replayed journal says it again; every
+action may therefore be done twice, and adapters are made for that. A state never forgets a switch that was,
+or may have been, set: the machine ends ``done`` with every switch set, or ``rolled_back`` with every touched
+one restored or, where somebody else has set it since, left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from switches.base import StagedChange
+from switches.rollout.events import (
+    Applied,
+    Applying,
+    Approved,
+    Confirmed,
+    Event,
+    Failed,
+    Frozen,
+    LeftAlone,
+    Measured,
+    Proposed,
+    Resumed,
+    RollbackAsked,
+    Staged,
+    Thawed,
+    Undone,
+    Verified,
+    WentSilent,
+)
+from switches.rollout.guards import breaches
+from switches.rollout.state import Phase, Progress, RolloutState, SwitchProgress
+from twin.watermark import Watermark
+
+FIRST_RETRY_S = 0.5
+LONGEST_RETRY_S = 15.0
+_SETTING = (Phase.CANARY, Phase.FLEET)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Work out a switch's change."""
+
+    switch: str
+    target: Watermark
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Set a switch; ``Applying`` is journaled first."""
+
+    switch: str
+    change: StagedChange
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """Read a switch back."""
+
+    switch: str
+    change: StagedChange
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """Let a switch keep its change."""
+
+    switch: str
+    change: StagedChange
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """Return a switch to what it ran before."""
+
+    switch: str
+    change: StagedChange
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Look at telemetry of these switches from ``since_s`` on, and say what it sees."""
+
+    switches: tuple[str, ...]
+    since_s: float
+
+
+SwitchAction = Stage | Apply | Verify | Confirm | Undo
+Action = SwitchAction | Watch
+
+
+def begin(event: Proposed) -> RolloutState:
+    """The state of a rollout just planned."""
+    plan = event.plan
+    return RolloutState(
+        plan=plan,
+        phase=Phase.PROPOSED,
+        since_s=event.at_s,
+        proposed_s=event.at_s,
+        switches={name: SwitchProgress() for name in plan.switches},
+        phases=((event.at_s, Phase.PROPOSED),),
+    )
+
+
+def replay(events: Iterable[Event]) -> RolloutState | None:
+    """The state after all of these; None where they do not begin with ``Proposed``."""
+    state: RolloutState | None = None
+    for event in events:
+        if state is not None:
+            state = advance(state, event)
+        elif isinstance(event, Proposed):
+            state = begin(event)
+    return state
+
+
+def advance(state: RolloutState, event: Event) -> RolloutState:
+    """The next state. An event that means nothing to the phase changes nothing."""
+    return _settle(_take(state, event), event.at_s)
+
+
+def wanted(state: RolloutState, now_s: float) -> tuple[Action, ...]:
+    """What to do now, in this order; a step that failed is among it once its time has come."""
+    if state.phase is Phase.ROLLING_BACK:
+        return tuple(
+            Undo(name, change)
+            for name in reversed(state.touched)
+            if (change := _due(state, name, now_s)) is not None and state.switches[name].progress.touched
+        )
+    if state.phase is Phase.APPROVED:
+        return tuple(
+            Stage(name, state.plan.targets[name])
+            for name, one in state.switches.items()
+            if one.progress is Progress.WAITING and one.retry_at_s <= now_s and not state.frozen
+        )
+    if state.phase in _SETTING:
+        return (*_steps(state, now_s), *_watch(state))
+    return _watch(state) if state.phase is Phase.SOAK else ()
+
+
+def next_due_s(state: RolloutState) -> float | None:
+    """When a step that failed is to be tried again, the earliest; None where none waits."""
+    waiting = [one.retry_at_s for one in state.switches.values() if one.failing_since_s is not None]
+    return min(waiting, default=None) if not state.phase.ended else None
+
+
+def _steps(state: RolloutState, now_s: float) -> Iterable[SwitchAction]:
+    for name in state.current:
+        change = _due(state, name, now_s)
+        if change is None:
+            continue
+        match state.switches[name].progress:
+            case Progress.STAGED | Progress.APPLYING if not state.frozen:
+                yield Apply(name, change)
+            case Progress.APPLIED:
+                yield Verify(name, change)
+            case Progress.VERIFIED:
+                yield Confirm(name, change)
+
+
+def _due(state: RolloutState, name: str, now_s: float) -> StagedChange | None:
+    one = state.switches[name]
+    return one.change if one.retry_at_s <= now_s else None
+
+
+def _watch(state: RolloutState) -> tuple[Watch, ...]:
+    return (Watch(state.touched, state.soak_from_s or state.since_s),) if _watched(state) else ()
+
+
+def _watched(state: RolloutState) -> bool:
+    """Whether telemetry judges now: while a stage soaks, and while one that will is set after another has."""
+    if state.phase is not Phase.SOAK and state.phase not in _SETTING:
+        return False
+    return state.soak_from_s is not None and state.plan.soak_s(state.stage) > 0
+
+
+def _take(state: RolloutState, event: Event) -> RolloutState:
+    match event:
+        case Approved(by=by) if state.phase is Phase.PROPOSED:
+            return _enter(replace(state, approved_by=by), Phase.APPROVED, event.at_s)
+        case Staged(switch=name, change=change) if _is(state, name, Progress.WAITING):
+            return _with(state, name, SwitchProgress(Progress.STAGED, change))
+        case Applying(switch=name) if _has_change(state, name) and not _is(state, name, Progress.SET):
+            touched = state.touched if name in state.touched else (*state.touched, name)
+            return _step(replace(state, touched=touched), name, Progress.APPLYING)
+        case Applied(switch=name) if name in state.touched and not _is(state, name, Progress.SET):
+            return _step(state, name, Progress.APPLIED)
+        case Verified(switch=name, runs=runs) if _is(state, name, Progress.APPLIED):
+            return _step(state, name, Progress.VERIFIED, runs)
+        case Confirmed(switch=name) if _is(state, name, Progress.VERIFIED):
+            return _step(state, name, Progress.SET, state.switches[name].runs)
+        case Undone(switch=name) if state.phase is Phase.ROLLING_BACK and name in state.touched:
+            return _step(state, name, Progress.RESTORED)
+        case LeftAlone(switch=name, sentence=said) if (
+            state.phase is Phase.ROLLING_BACK and name in state.touched
+        ):
+            return _step(state, name, Progress.LEFT_ALONE, detail=said)
+        case Failed(switch=name) if name in state.switches and not state.phase.ended:
+            return _failed(state, event)
+        case Measured() if _watched(state):
+            return _measured(state, event)
+        case WentSilent(sentence=said) if _watched(state):
+            return _turn_back(state, said, event.at_s)
+        case RollbackAsked(by=by):
+            return _turn_back(state, f"{by} asked for it", event.at_s)
+        case Frozen():
+            return replace(state, frozen=True)
+        case Thawed():
+            return replace(state, frozen=False)
+        case Resumed():
+            return _resumed(state, event.at_s)
+    return state
+
+
+def _settle(state: RolloutState, at_s: float) -> RolloutState:
+    """Follows what the switches' progress implies for the rollout."""
+    everyone = state.switches.values()
+    if state.phase is Phase.APPROVED and all(one.progress is Progress.STAGED for one in everyone):
+        return _enter(state, Phase.CANARY, at_s)
+    if state.phase in _SETTING and all(
+        state.switches[name].progress is Progress.SET for name in state.current
+    ):
+        if state.plan.soak_s(state.stage) > 0:
+            return replace(_enter(state, Phase.SOAK, at_s), soak_from_s=at_s, measured=None)
+        return _next_stage(state, at_s)
+    if state.phase is Phase.ROLLING_BACK and not any(
+        state.switches[name].progress.touched for name in state.touched
+    ):
+        return _enter(state, Phase.ROLLED_BACK, at_s)
+    if state.phase is Phase.ROLLED_BACK and any(
+        state.switches[name].progress.touched for name in state.touched
+    ):
+        return _enter(state, Phase.ROLLING_BACK, at_s)  # a step that was under way has ended after all
+    return state
+
+
+def _next_stage(state: RolloutState, at_s: float) -> RolloutState:
+    if state.stage + 1 == len(state.plan.stages):
+        return _enter(state, Phase.DONE, at_s)
+    return _settle(_enter(replace(state, stage=state.stage + 1), Phase.FLEET, at_s), at_s)
+
+
+def _failed(state: RolloutState, event: Failed) -> RolloutState:
+    """Tries again what may pass, within the patience; anything else turns back. An undo is never given up."""
+    one = state.switches[event.switch]
+    turning_back = state.phase is Phase.ROLLING_BACK
+    if (event.step == "undo") != turning_back:
+        return state  # of a step that no longer matters
+    since_s = event.at_s if one.failing_since_s is None else one.failing_since_s
+    wait_s = min(FIRST_RETRY_S * 2.0 ** min(one.attempts, 10), LONGEST_RETRY_S)
+    failing = replace(
+        one,
+        failing_since_s=since_s,
+        attempts=one.attempts + 1,
+        retry_at_s=event.at_s + wait_s,
+        detail=event.sentence,
+    )
+    state = _with(state, event.switch, failing)
+    patient = event.passing and event.at_s - since_s < state.plan.limits.patience_s
+    if turning_back or patient:
+        return state
+    return _turn_back(state, f"{event.step} failed: {event.sentence}", event.at_s)
+
+
+def _measured(state: RolloutState, event: Measured) -> RolloutState:
+    seen, plan = event.figures, state.plan
+    state = replace(state, measured=seen)
+    worse = list(breaches(seen, plan.before, plan.predicted, plan.limits))
+    if worse:
+        return _turn_back(state, "a guard is breached: " + "; ".join(worse), event.at_s)
+    soaked = event.at_s - (state.soak_from_s or state.since_s) >= plan.soak_s(state.stage)
+    if state.phase is Phase.SOAK and soaked and seen.queue_mean_bytes is not None:
+        return _next_stage(state, event.at_s)
+    return state
+
+
+def _turn_back(state: RolloutState, why: str, at_s: float) -> RolloutState:
+    if state.phase in (Phase.ROLLING_BACK, Phase.ROLLED_BACK):
+        return state
+    fresh = {
+        name: replace(one, failing_since_s=None, attempts=0, retry_at_s=0.0)
+        for name, one in state.switches.items()
+    }
+    return _enter(replace(state, switches=fresh, why=why), Phase.ROLLING_BACK, at_s)
+
+
+def _resumed(state: RolloutState, at_s: float) -> RolloutState:
+    """Patience and soak begin anew; what was applied and not confirmed may have been undone by the device."""
+    switches = {}
+    for name, one in state.switches.items():
+        unsure = one.progress in (Progress.APPLIED, Progress.VERIFIED)
+        progress = Progress.APPLYING if unsure else one.progress
+        switches[name] = replace(
+            one, progress=progress, failing_since_s=None, attempts=0, retry_at_s=0.0, detail=""
+        )
+    soak = None if state.soak_from_s is None else at_s
+    return replace(state, switches=switches, soak_from_s=soak)
+
+
+def _enter(state: RolloutState, phase: Phase, at_s: float) -> RolloutState:
+    return replace(state, phase=phase, since_s=at_s, phases=(*state.phases, (at_s, phase)))
+
+
+def _is(state: RolloutState, name: str, progress: Progress) -> bool:
+    return name in state.switches and state.switches[name].progress is progress
+
+
+def _has_change(state: RolloutState, name: str) -> bool:
+    return name in state.switches and state.switches[name].change is not None
+
+
+def _step(
+    state: RolloutState, name: str, progress: Progress, runs: Watermark | None = None, detail: str = ""
+) -> RolloutState:
+    change = state.switches[name].change
+    return _with(state, name, SwitchProgress(progress, change, runs, detail=detail))
+
+
+def _with(state: RolloutState, name: str, one: SwitchProgress) -> RolloutState:
+    return replace(state, switches={**state.switches, name: one})

@@ -1,0 +1,93 @@
+"""What a rollout sets out to do: which switches, in which stages, to what, and what must not happen
+meanwhile.
+
+Values only, and JSON-able by msgspec as they are: a plan is the first thing that is journaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from switches.errors import SwitchError
+from twin.watermark import Watermark
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """What telemetry saw of the switches of a rollout over a stretch of time; None: not reported, never 0.
+
+    ``queue_mean_bytes`` is the mean of the egress queues, ``throughput_bytes_per_s`` what they sent in all;
+    ``pause_share`` the share of port time spent paused by PFC; the last two are a second, over all ports.
+    """
+
+    queue_mean_bytes: float | None = None
+    throughput_bytes_per_s: float | None = None
+    pause_share: float | None = None
+    pfc_frames_per_s: float | None = None
+    drops_per_s: float | None = None
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """When a rollout waits, goes on, and turns back. Times in seconds.
+
+    ``soak_s`` watches the canary, ``batch_soak_s`` every later stage; 0 does not watch. A switch that cannot
+    be reached is tried again for ``patience_s``. The figures of a soak breach a guard where the share of time
+    paused grew by more than ``pause_share``, drops by more than ``drops_per_s`` (and half of what they were),
+    the queue beyond ``queue_factor`` times the larger of before and predicted, or throughput fell below
+    ``throughput_share`` of before.
+    """
+
+    soak_s: float = 60.0
+    batch_soak_s: float = 0.0
+    patience_s: float = 60.0
+    pause_share: float = 0.01
+    drops_per_s: float = 0.0
+    queue_factor: float = 2.0
+    throughput_share: float = 0.5
+
+
+class RolloutPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """``stages`` are names of switches, the canary first; ``targets`` what each of them shall run.
+
+    ``before`` is what telemetry saw before, ``predicted`` what the twin expects after. ``writes`` False: a
+    dry run, whose stages need no watching.
+    """
+
+    id: str
+    recommendation: str
+    targets: Mapping[str, Watermark]
+    stages: tuple[tuple[str, ...], ...]
+    limits: Limits
+    before: Figures = Figures()
+    predicted: Figures = Figures()
+    writes: bool = True
+
+    @property
+    def switches(self) -> tuple[str, ...]:
+        """Every switch of it, in the order they are set."""
+        return tuple(name for stage in self.stages for name in stage)
+
+    def soak_s(self, stage: int) -> float:
+        """How long a stage is watched."""
+        if not self.writes:
+            return 0.0
+        return self.limits.soak_s if stage == 0 else self.limits.batch_soak_s
+
+
+def stages_of(
+    switches: Iterable[str], *, canary: Sequence[str] = (), leaves: Sequence[str] = (), batch_size: int
+) -> tuple[tuple[str, ...], ...]:
+    """The canary, then the others by name in batches.
+
+    The canary are the named switches; where none is named or none of them is among ``switches``, the first of
+    ``leaves`` that is, else the first switch. Raises ``SwitchError`` for no switch at all.
+    """
+    others = sorted(set(switches))
+    if not others:
+        raise SwitchError("rollout", "no switch", "a rollout sets one at least", "declare the topology")
+    first = [name for name in canary if name in others] or [name for name in leaves if name in others][:1]
+    first = first or others[:1]
+    rest = [name for name in others if name not in first]
+    batches = [tuple(rest[start : start + batch_size]) for start in range(0, len(rest), batch_size)]
+    return (tuple(dict.fromkeys(first)), *batches)

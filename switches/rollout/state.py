@@ -1,0 +1,90 @@
+"""Where a rollout is: its phase, and how far each switch has come. Frozen values without behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from switches.base import StagedChange
+from switches.rollout.plan import Figures, RolloutPlan
+from twin.watermark import Watermark
+
+
+class Phase(Enum):
+    """proposed → approved → canary → soak → fleet (→ soak) → done, or rolling back → rolled back."""
+
+    PROPOSED = "proposed"
+    APPROVED = "approved"
+    CANARY = "canary"
+    SOAK = "soak"
+    FLEET = "fleet"
+    DONE = "done"
+    ROLLING_BACK = "rolling_back"
+    ROLLED_BACK = "rolled_back"
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more happens by itself."""
+        return self in (Phase.DONE, Phase.ROLLED_BACK)
+
+
+class Progress(Enum):
+    """How far one switch has come."""
+
+    WAITING = "waiting"
+    STAGED = "staged"
+    APPLYING = "applying"
+    APPLIED = "applied"
+    VERIFIED = "verified"
+    SET = "set"
+    RESTORED = "restored"
+    LEFT_ALONE = "left_alone"
+
+    @property
+    def touched(self) -> bool:
+        """Whether the switch runs, or may run, the change."""
+        return self in (Progress.APPLYING, Progress.APPLIED, Progress.VERIFIED, Progress.SET)
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchProgress:
+    """One switch. ``failing_since_s`` and ``attempts`` count the failures in a row of the step under way,
+    which is tried again at ``retry_at_s``; ``detail`` is what was said last.
+    """
+
+    progress: Progress = Progress.WAITING
+    change: StagedChange | None = None
+    runs: Watermark | None = None
+    failing_since_s: float | None = None
+    attempts: int = 0
+    retry_at_s: float = 0.0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutState:
+    """``stage`` counts the plan's stages; ``touched`` are switches in the order they were first set.
+
+    ``since_s`` is when the phase began, ``soak_from_s`` when what telemetry sees began to be judged; ``why``
+    says why it turned back.
+    """
+
+    plan: RolloutPlan
+    phase: Phase
+    since_s: float
+    proposed_s: float
+    switches: Mapping[str, SwitchProgress]
+    stage: int = 0
+    touched: tuple[str, ...] = ()
+    approved_by: str | None = None
+    frozen: bool = False
+    soak_from_s: float | None = None
+    measured: Figures | None = None
+    why: str | None = None
+    phases: tuple[tuple[float, Phase], ...] = field(default=())
+
+    @property
+    def current(self) -> tuple[str, ...]:
+        """The switches of the stage under way."""
+        return self.plan.stages[self.stage]

@@ -1,0 +1,306 @@
+"""The rollout machine under any order of events, any failure, any crash: it ends, and forgets no switch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from switches.base import QueueWatermark, StagedChange
+from switches.rollout.events import (
+    Applied,
+    Applying,
+    Approved,
+    Confirmed,
+    Event,
+    Failed,
+    Frozen,
+    LeftAlone,
+    Measured,
+    Proposed,
+    Resumed,
+    RollbackAsked,
+    Staged,
+    Step,
+    Thawed,
+    Undone,
+    Verified,
+    WentSilent,
+    decode,
+    encode,
+)
+from switches.rollout.machine import (
+    Action,
+    Apply,
+    Confirm,
+    Stage,
+    Undo,
+    Verify,
+    Watch,
+    advance,
+    begin,
+    next_due_s,
+    replay,
+    wanted,
+)
+from switches.rollout.plan import Figures, Limits, RolloutPlan, stages_of
+from switches.rollout.state import Phase, Progress, RolloutState
+from twin.watermark import Watermark
+
+OLD, NEW, FOREIGN = (
+    Watermark(400_000, 1_600_000, 0.2),
+    Watermark(50_000, 200_000, 0.05),
+    Watermark(7_000, 8_000, 0.5),
+)
+NAMES = ("a", "b", "c", "d", "e")
+GOOD = Figures(queue_mean_bytes=1_000.0, throughput_bytes_per_s=1e9, pause_share=0.0, drops_per_s=0.0)
+BAD = Figures(queue_mean_bytes=1_000.0, pause_share=0.5)
+
+
+def change(name: str) -> StagedChange:
+    before = (QueueWatermark("Ethernet0", 3, OLD),)
+    return StagedChange(id=f"r-{name}", switch=name, asked=NEW, after=NEW, before=before, diff="-old\n+new")
+
+
+def plan(*, batch_size: int = 2, soak_s: float = 10.0, batch_soak_s: float = 0.0) -> RolloutPlan:
+    return RolloutPlan(
+        id="r",
+        recommendation="x",
+        targets=dict.fromkeys(NAMES, NEW),
+        stages=stages_of(NAMES, batch_size=batch_size),
+        limits=Limits(soak_s=soak_s, batch_soak_s=batch_soak_s, patience_s=30.0),
+        before=GOOD,
+    )
+
+
+@dataclass
+class World:
+    """Switches that misbehave as drawn, a journal, and a shell that may die between any two of its acts."""
+
+    draw: Any
+    runs: dict[str, Watermark] = field(default_factory=lambda: dict.fromkeys(NAMES, OLD))
+    touched: set[str] = field(default_factory=set)
+    journal: list[bytes] = field(default_factory=list)
+    now_s: float = 1_000.0
+    mischief: int = 12  # how often something may still go wrong: after that the world is kind
+    state: RolloutState | None = None
+
+    def mean(self, *choices: str) -> str:
+        """What befalls an act: mostly nothing."""
+        if self.mischief == 0:
+            return "ok"
+        drawn: str = self.draw(st.sampled_from(("ok", "ok", "ok", *choices)))
+        self.mischief -= drawn != "ok"
+        return drawn
+
+    def tell(self, event: Event) -> None:
+        self.journal.append(encode(event))
+        self.state = begin(event) if isinstance(event, Proposed) else advance(self.running, event)
+
+    @property
+    def running(self) -> RolloutState:
+        assert self.state is not None
+        return self.state
+
+    def crash(self) -> None:
+        """All that is left is the journal."""
+        again = replay(decode(line) for line in self.journal)
+        assert again == self.running
+        self.tell(Resumed(at_s=self.now_s))
+
+    def fail(self, name: str, step: Step, kind: str) -> None:
+        self.tell(
+            Failed(
+                at_s=self.now_s,
+                switch=name,
+                step=step,
+                reason=kind,
+                sentence=f"{name}: {kind}",
+                passing=kind in ("away", "lost"),
+            )
+        )
+
+    def act(self, action: Action) -> None:
+        self.now_s += 0.1
+        match action:
+            case Stage(switch=name):
+                match self.mean("away", "refused", "crash"):
+                    case "ok":
+                        self.tell(Staged(at_s=self.now_s, switch=name, change=change(name)))
+                    case "crash":
+                        self.crash()
+                    case other:
+                        self.fail(name, "stage", other)
+            case Apply(switch=name):
+                self.tell(Applying(at_s=self.now_s, switch=name))
+                self.apply(name)
+            case Verify(switch=name):
+                match self.mean("away", "mismatch", "crash", "foreign"):
+                    case "foreign":
+                        self.runs[name] = FOREIGN
+                        self.fail(name, "verify", "mismatch")
+                    case "ok" if self.runs[name] == NEW:
+                        self.tell(Verified(at_s=self.now_s, switch=name, runs=NEW))
+                    case "crash":
+                        self.crash()
+                    case "away":
+                        self.fail(name, "verify", "away")
+                    case _:
+                        self.fail(name, "verify", "mismatch")
+            case Confirm(switch=name):
+                match self.mean("away", "crash", "expired"):
+                    case "ok":
+                        self.tell(Confirmed(at_s=self.now_s, switch=name))
+                    case "crash":
+                        self.crash()
+                    case "expired":
+                        self.runs[name] = OLD
+                        self.fail(name, "confirm", "expired")
+                    case other:
+                        self.fail(name, "confirm", other)
+            case Undo(switch=name):
+                self.undo(name)
+            case Watch():
+                self.now_s += 5.0
+                match self.mean("silent", "breach", "crash", "asked", "frozen"):
+                    case "silent":
+                        self.tell(WentSilent(at_s=self.now_s, sentence="no report for 15 s"))
+                    case "crash":
+                        self.crash()
+                    case "asked":
+                        self.tell(RollbackAsked(at_s=self.now_s, by="op"))
+                    case "frozen":
+                        self.tell(Frozen(at_s=self.now_s, by="op"))
+                    case told:
+                        self.tell(Measured(at_s=self.now_s, figures=BAD if told == "breach" else GOOD))
+
+    def apply(self, name: str) -> None:
+        fate = self.mean("away", "lost", "refused", "crash", "crash after", "foreign")
+        if fate == "foreign":
+            self.runs[name] = FOREIGN
+        if self.runs[name] == FOREIGN:
+            self.fail(name, "apply", "concurrent_edit")
+            return
+        if fate in ("ok", "lost", "crash after"):
+            self.runs[name] = NEW
+            self.touched.add(name)
+        if fate == "ok":
+            self.tell(Applied(at_s=self.now_s, switch=name))
+        elif fate.startswith("crash"):
+            self.crash()
+        else:
+            self.fail(name, "apply", fate)
+
+    def undo(self, name: str) -> None:
+        fate = self.mean("away", "lost", "mismatch", "crash", "crash after", "foreign")
+        if fate == "foreign":
+            self.runs[name] = FOREIGN
+        if self.runs[name] == FOREIGN:
+            self.tell(LeftAlone(at_s=self.now_s, switch=name, sentence="somebody else set it"))
+            return
+        if fate in ("ok", "lost", "crash after"):
+            self.runs[name] = OLD
+        if fate == "ok":
+            self.tell(Undone(at_s=self.now_s, switch=name))
+        elif fate.startswith("crash"):
+            self.crash()
+        else:
+            self.fail(name, "undo", fate)
+
+    def run(self) -> None:
+        for _ in range(400):
+            if self.running.phase.ended:
+                return
+            actions = wanted(self.running, self.now_s)
+            if actions:
+                self.act(self.draw(st.sampled_from(actions)))
+            elif self.running.frozen:
+                self.tell(Thawed(at_s=self.now_s, by="op"))
+            else:
+                due_s = next_due_s(self.running)
+                assert due_s is not None, "nothing to do, and nothing to wait for"
+                self.now_s = max(due_s, self.now_s)
+        raise AssertionError(f"it does not end: {self.running.phase}")
+
+
+@given(st.data(), st.integers(1, 4), st.sampled_from([0.0, 10.0]), st.sampled_from([0.0, 5.0]))
+def test_it_ends_with_every_switch_new_or_every_touched_one_old(
+    data: st.DataObject, batch_size: int, soak_s: float, batch_soak_s: float
+) -> None:
+    world = World(data.draw)
+    proposed = plan(batch_size=batch_size, soak_s=soak_s, batch_soak_s=batch_soak_s)
+    world.tell(Proposed(at_s=world.now_s, plan=proposed))
+    world.tell(Approved(at_s=world.now_s, by="op"))
+    world.run()
+    end = world.running
+    if end.phase is Phase.DONE:
+        # Whoever sets a switch after it was confirmed is drift, and not the rollout's.
+        assert all(one.progress is Progress.SET for one in end.switches.values())
+        assert set(world.runs.values()) <= {NEW}
+    else:
+        assert end.why
+        assert set(world.runs.values()) <= {OLD, FOREIGN}
+        alone = {name for name, one in end.switches.items() if one.progress is Progress.LEFT_ALONE}
+        assert all(world.runs[name] == FOREIGN for name in alone)
+    if end.phase is Phase.DONE and data.draw(st.booleans()):
+        world.tell(RollbackAsked(at_s=world.now_s, by="op"))
+        world.run()
+        assert world.running.phase is Phase.ROLLED_BACK
+        assert set(world.runs.values()) <= {OLD, FOREIGN}
+
+
+def any_event() -> st.SearchStrategy[Event]:
+    at_s, name = st.floats(0, 1e4), st.sampled_from((*NAMES, "stranger"))
+    steps = st.sampled_from(["stage", "apply", "verify", "confirm", "undo"])
+    words = st.just("because")
+    figures = st.sampled_from([GOOD, BAD, Figures()])
+    return st.one_of(
+        st.builds(Approved, at_s=at_s, by=words),
+        st.builds(lambda at, who: Staged(at_s=at, switch=who, change=change(who)), at_s, name),
+        *(st.builds(kind, at_s=at_s, switch=name) for kind in (Applying, Applied, Confirmed, Undone)),
+        st.builds(Verified, at_s=at_s, switch=name, runs=st.just(NEW)),
+        st.builds(
+            Failed, at_s=at_s, switch=name, step=steps, reason=words, sentence=words, passing=st.booleans()
+        ),
+        st.builds(LeftAlone, at_s=at_s, switch=name, sentence=words),
+        st.builds(Measured, at_s=at_s, figures=figures),
+        st.builds(WentSilent, at_s=at_s, sentence=words),
+        *(st.builds(kind, at_s=at_s, by=words) for kind in (RollbackAsked, Frozen, Thawed)),
+        st.builds(Resumed, at_s=at_s),
+    )
+
+
+@given(st.lists(any_event(), max_size=60))
+def test_no_order_of_events_loses_a_switch_that_was_touched(events: list[Event]) -> None:
+    state = begin(Proposed(at_s=0.0, plan=plan()))
+    may_be_set: set[str] = set()
+    for event in events:
+        before = state
+        state = advance(state, event)
+        match event:
+            case Applying(switch=name) if name in state.touched and name not in before.touched:
+                may_be_set.add(name)
+            case Undone(switch=name) | LeftAlone(switch=name) if before.phase is Phase.ROLLING_BACK:
+                may_be_set.discard(name)
+            case Applying(switch=name) | Applied(switch=name) if state.switches.get(name) != (
+                before.switches.get(name)
+            ):
+                may_be_set.add(name)
+        if state.phase is Phase.DONE:
+            assert all(one.progress is Progress.SET for one in state.switches.values())
+        if state.phase is Phase.ROLLED_BACK:
+            assert not may_be_set
+        undoing = {action.switch for action in wanted(state, 1e9) if isinstance(action, Undo)}
+        if state.phase is Phase.ROLLING_BACK:
+            assert undoing == may_be_set
+
+
+@given(st.lists(any_event(), max_size=30))
+def test_the_journal_tells_the_state_again(events: list[Event]) -> None:
+    first = Proposed(at_s=0.0, plan=plan())
+    state = begin(first)
+    for event in events:
+        state = advance(state, event)
+    assert replay(decode(encode(event)) for event in (first, *events)) == state
