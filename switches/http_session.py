@@ -3,20 +3,67 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import msgspec
 
 from switches.device import Device
-from switches.errors import AccessError, InventoryError, RefusedError, UnreachableError
+from switches.errors import AccessError, InventoryError, RefusedError, SwitchError, UnreachableError
 
 _LONGEST_DETAIL = 300
+_MOST_BYTES = 16 * 2**20
 _AWAY = frozenset({502, 503, 504})
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a switch answered: its HTTP status and its body."""
+
+    status: int
+    content: bytes
+    content_type: str = ""
+
+    def json(self) -> Any:
+        """The body as JSON; raises ``ValueError``."""
+        return msgspec.json.decode(self.content)
+
+
+class NotFoundError(RefusedError):
+    """The switch answers, and has nothing of that name."""
+
+
+class DeviceAuth(httpx.Auth):
+    """The device's own credentials, read anew for each call: its token as a bearer, else user and password.
+
+    A device without any is called without.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        token = self._device.credential("token")
+        if token is not None:
+            request.headers["Authorization"] = f"Bearer {token}"
+            yield request
+            return
+        username = self._device.credential("username")
+        if username is None:
+            yield request
+            return
+        password = self._device.credential("password") or ""
+        yield from httpx.BasicAuth(username.encode(), password.encode()).auth_flow(request)
+
+
 class HttpSession:
-    """Calls to ``base_url`` within the device's ``timeout_s``; ``transport`` replaces the network."""
+    """Calls to ``base_url``, each over within the device's ``timeout_s``, its answer included.
+
+    ``transport`` replaces the network in tests, ``monotonic_s`` the clock that bounds an answer.
+    """
 
     def __init__(
         self,
@@ -27,6 +74,7 @@ class HttpSession:
         headers: Mapping[str, str] | None = None,
         keep_alive: bool = True,
         transport: httpx.BaseTransport | None = None,
+        monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._device = device
         self._base_url = base_url.rstrip("/")
@@ -34,6 +82,7 @@ class HttpSession:
         self._headers = dict(headers or {})
         self._limits = httpx.Limits(max_keepalive_connections=2 if keep_alive else 0)
         self._transport = transport
+        self._monotonic_s = monotonic_s
         self._client: httpx.Client | None = None
 
     def call(
@@ -45,23 +94,21 @@ class HttpSession:
         content: bytes | None = None,
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> httpx.Response:
-        """One answer that is a success.
+        forbidden: str = "correct them, or the account's rights",
+    ) -> Answer:
+        """One answer that is a success; ``forbidden`` is the remedy where the switch answers 403.
 
-        Raises ``UnreachableError`` (no answer, or a gateway's), ``AccessError`` (401, 403), ``RefusedError``
-        (any other error answer, with what it said).
+        Raises ``UnreachableError`` (no answer, or a gateway's), ``AccessError`` (401, 403), ``NotFoundError``
+        (404) and ``RefusedError`` (any other error answer, with what it said).
         """
         where = self._device.where
         try:
-            answer = self._open().request(
-                method, path, json=json, content=content, params=params, headers=headers
-            )
+            answer = self._ask(method, path, json, content, params, headers)
         except httpx.TimeoutException as error:
-            raise UnreachableError(
-                where,
-                f"no answer to {method} {path} within {self._device.timeout_s:g} s",
-                "a switch answers in time",
-                "look whether it is up, and whether its management network is",
+            raise self._late(method, path) from error
+        except httpx.InvalidURL as error:
+            raise InventoryError(
+                where, f"no URL ({error})", "an address is a host or a URL", "correct the address"
             ) from error
         except httpx.HTTPError as error:
             raise UnreachableError(
@@ -70,22 +117,75 @@ class HttpSession:
                 "a switch takes connections at the address of the inventory",
                 "look whether it is up, or correct the address",
             ) from error
-        if answer.is_success:
+        if 200 <= answer.status < 300:
             return answer
-        said = f"{answer.status_code} to {method} {path}: {self._detail(answer)}"
-        if answer.status_code in (401, 403):
-            raise AccessError(
-                where, said, "the credentials are the switch's", "correct them, or the account's rights"
-            )
-        if answer.status_code in _AWAY:
+        said = f"{answer.status} to {method} {path}: {self.told(answer)}"
+        if answer.status in (401, 403):
+            remedy = forbidden if answer.status == 403 else "correct them, or the account's rights"
+            raise AccessError(where, said, "the credentials are the switch's", remedy)
+        if answer.status in _AWAY:
             raise UnreachableError(where, said, "a switch's interface is up", "wait, or look at the switch")
-        raise RefusedError(where, said, "the switch takes the call", "look at the switch, and its version")
+        refused = NotFoundError if answer.status == 404 else RefusedError
+        raise refused(where, said, "the switch takes the call", "look at the switch, and its version")
+
+    def told(self, answer: Answer) -> str:
+        """What an answer says, shortened, without secrets."""
+        return self.shown(_said(answer)) or "nothing more"
+
+    def shown(self, text: str) -> str:
+        """A text of the switch as it may stand in a message: one line, shortened, without secrets."""
+        text = " ".join(text.split())
+        for secret in self._device.secrets():
+            text = text.replace(secret, "***")
+        return text if len(text) <= _LONGEST_DETAIL else text[:_LONGEST_DETAIL] + "…"
 
     def close(self) -> None:
         """Ends its connections."""
         if self._client is not None:
             self._client.close()
             self._client = None
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        json: Any,
+        content: bytes | None,
+        params: Mapping[str, str] | None,
+        headers: Mapping[str, str] | None,
+    ) -> Answer:
+        until_s = self._monotonic_s() + self._device.timeout_s
+        name = self._device.tls.server_name
+        body = bytearray()
+        with self._open().stream(
+            method,
+            path,
+            json=json,
+            content=content,
+            params=params,
+            headers=headers,
+            extensions={"sni_hostname": name} if name else None,
+        ) as answer:
+            for chunk in answer.iter_bytes():
+                body += chunk
+                if len(body) > _MOST_BYTES:
+                    raise RefusedError(
+                        self._device.where,
+                        f"more than {_MOST_BYTES} bytes to {method} {path}",
+                        "a switch's answer fits",
+                        "look whether something else listens there",
+                    )
+                if self._monotonic_s() > until_s:
+                    raise self._late(method, path)
+            return Answer(answer.status_code, bytes(body), answer.headers.get("content-type", ""))
+
+    def _late(self, method: str, path: str) -> SwitchError:
+        return UnreachableError(
+            self._device.where,
+            f"no answer to {method} {path} within {self._device.timeout_s:g} s",
+            "a switch answers in time",
+            "look whether it is up, and whether its management network is",
+        )
 
     def _open(self) -> httpx.Client:
         if self._client is None:
@@ -117,19 +217,44 @@ class HttpSession:
             context.verify_mode = ssl.CERT_NONE
         return context
 
-    def _detail(self, answer: httpx.Response) -> str:
-        """What an error answer says, shortened, without secrets."""
-        text = " ".join(_said(answer).split()) or answer.reason_phrase or "nothing more"
-        for secret in self._device.secrets():
-            text = text.replace(secret, "***")
-        return text if len(text) <= _LONGEST_DETAIL else text[:_LONGEST_DETAIL] + "…"
+
+def base_url_of(device: Device, *, port: int | None = None, path: str = "") -> str:
+    """The URL of a switch's interface: the address as given where it is a URL, else from its parts.
+
+    ``port`` is the platform's usual one. TLS is on unless the inventory turns it off. Raises
+    ``InventoryError`` where there is no address.
+    """
+    if not device.address:
+        raise InventoryError(
+            device.where, "no address", "a switch is found by its host or URL", "give its address"
+        )
+    if device.address.startswith(("http://", "https://")):
+        return device.address.rstrip("/") + path
+    scheme = "http" if device.tls.enabled is False else "https"
+    number = device.port or port
+    host = f"[{device.address}]" if device.address.count(":") > 1 else device.address
+    return f"{scheme}://{host}{f':{number}' if number else ''}{path}"
 
 
-def _said(answer: httpx.Response) -> str:
+def needs_password(device: Device) -> None:
+    """Raises ``InventoryError`` where a platform that knows users only has none to name."""
+    if device.username is None or device.password is None:
+        missing = "username" if device.username is None else "password"
+        raise InventoryError(
+            f"{device.where} {missing}",
+            "none",
+            "this platform takes a user's name and password",
+            f"name the {missing}'s environment variable or file",
+        )
+
+
+def _said(answer: Answer) -> str:
     try:
         document = answer.json()
     except ValueError:
-        return answer.text if answer.headers.get("content-type", "").startswith("text/plain") else ""
+        if answer.content_type.startswith("text/plain"):
+            return answer.content.decode("utf-8", "replace")
+        return ""
     if isinstance(document, Mapping):
         for key in ("detail", "message", "title", "error"):
             found = document.get(key)

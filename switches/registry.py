@@ -23,6 +23,7 @@ LAB = "lab"
 _BUILT_IN = {
     DRY_RUN: "switches.dryrun:DryRunAdapter",
     LAB: "switches.lab:LabAdapter",
+    "webhook": "switches.webhook:WebhookAdapter",
 }
 
 

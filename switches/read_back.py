@@ -1,0 +1,73 @@
+"""Reading a change back until it shows, or its time is over; must not know any platform."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from switches.base import Reading, StagedChange
+from switches.device import Device
+from switches.errors import ReadBackError
+
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How time passes while a switch settles; tests bring their own."""
+
+    monotonic_s: Callable[[], float] = time.monotonic
+    sleep_s: Callable[[float], None] = time.sleep
+
+    def until(self, within_s: float) -> Iterator[None]:
+        """Once at least, then again and again, in growing pauses, until the time is over."""
+        end_s = self.monotonic_s() + within_s
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            yield
+            left_s = end_s - self.monotonic_s()
+            if left_s <= 0:
+                return
+            self.sleep_s(min(pause_s, left_s))
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+
+def made(
+    change: StagedChange, read: Callable[[], Reading], device: Device, waiting: Waiting | None = None
+) -> Reading:
+    """The reading in which every queue runs ``change.after``; raises ``ReadBackError`` where none comes.
+
+    With ``waiting`` it reads again until the device's ``settle_s`` is over.
+    """
+    for _ in _rounds(device, waiting):
+        found = read()
+        if change.made_in(found):
+            return found
+    raise ReadBackError(
+        device.where,
+        str(found.watermark) if found.watermark is not None else "queues that differ, or do not mark",
+        f"after applying, every queue must run {change.after}",
+        "look whether somebody else sets this switch too, and what its own log says",
+    )
+
+
+def undone(
+    change: StagedChange, read: Callable[[], Reading], device: Device, waiting: Waiting | None = None
+) -> None:
+    """Raises ``ReadBackError`` where a queue does not run what it did before, as ``made`` waits for it."""
+    for _ in _rounds(device, waiting):
+        found = read()
+        if change.undone_in(found):
+            return
+    raise ReadBackError(
+        device.where,
+        str(found.watermark) if found.watermark is not None else "queues that differ, or do not mark",
+        "after rolling back, every queue must run what it did before",
+        "look at the switch's own log, and set the old values by hand",
+    )
+
+
+def _rounds(device: Device, waiting: Waiting | None) -> Iterator[None]:
+    return iter((None,)) if waiting is None else waiting.until(device.settle_s)

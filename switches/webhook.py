@@ -1,0 +1,192 @@
+"""The adapter to anything that answers our own small HTTP contract; must not know what is behind it.
+
+The contract is in docs/switches/webhook.md: two calls, which a script of the operator's serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from switches import read_back
+from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
+from switches.concurrent_edit import check_nobody_else, left_alone
+from switches.device import Device, options_of
+from switches.diff import watermark_diff
+from switches.errors import CapabilityError, InventoryError, RefusedError
+from switches.http_session import DeviceAuth, HttpSession, base_url_of
+from switches.read_back import Waiting
+from switches.units import WatermarkUnits, bytes_units, cell_units, percent_units, to_device
+from twin.errors import WatermarkError
+from twin.watermark import Watermark
+
+
+class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``pmax_steps``: what is behind it holds Pmax in whole steps of 1 ÷ so many."""
+
+    pmax_steps: int = 100
+
+
+class _Queue(msgspec.Struct, frozen=True):
+    port: str
+    queue: int
+    ecn: bool = True
+    kmin_bytes: int | None = None
+    kmax_bytes: int | None = None
+    pmax: float | None = None
+
+
+class _Switch(msgspec.Struct, frozen=True):
+    queues: list[_Queue]
+
+
+class WebhookAdapter:
+    """One switch that somebody else's server sets, at the device's ``address``.
+
+    ``clock_ns`` gives wall-clock nanoseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        *,
+        clock_ns: Callable[[], int],
+        transport: httpx.BaseTransport | None = None,
+        waiting: Waiting | None = None,
+    ) -> None:
+        options = options_of(device, _Options)
+        self.switch = device.name
+        self._device = device
+        self._clock_ns = clock_ns
+        self._waiting = waiting or Waiting()
+        self._units = _units(device, options.pmax_steps)
+        self._path = f"/switches/{quote(device.name, safe='')}"
+        self._session = HttpSession(
+            device, base_url_of(device), auth=DeviceAuth(device), keep_alive=False, transport=transport
+        )
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            kind="webhook",
+            writes=True,
+            units=self._units,
+            atomic=False,
+            read_back="what the server says the switch runs",
+        )
+
+    def read(self) -> Reading:
+        answer = self._session.call("GET", self._path)
+        try:
+            found = msgspec.json.decode(answer.content, type=_Switch).queues
+        except ValueError as error:  # msgspec's own are ValueErrors
+            raise self._unreadable(str(error)) from error
+        wanted = [one for one in found if one.queue in self._device.queues and self._device.wants(one.port)]
+        if len({(one.port, one.queue) for one in wanted}) < len(wanted):
+            raise self._unreadable("a queue is there twice")
+        return Reading.of(self.switch, [self._running(one) for one in wanted], self._clock_ns())
+
+    def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
+        running = self.read()
+        if not running.queues:
+            raise CapabilityError(
+                self._device.where,
+                "no such queue",
+                f"the server names queues {list(self._device.queues)} of the ports asked for",
+                "correct queues and ports of the inventory, or the server",
+            )
+        rounded = to_device(watermark, self._units)
+        return StagedChange(
+            id=change_id,
+            switch=self.switch,
+            asked=watermark,
+            after=rounded.watermark,
+            before=running.queues,
+            diff=watermark_diff(self.switch, running.queues, rounded.watermark, rounded.notes),
+            notes=rounded.notes,
+        )
+
+    def apply(self, change: StagedChange) -> None:
+        now = self.read()
+        if change.made_in(now):
+            return
+        check_nobody_else(change, now, self._device.where)
+        self._set(change.id, (QueueWatermark(one.port, one.queue, change.after) for one in change.before))
+
+    def verify(self, change: StagedChange) -> Reading:
+        return read_back.made(change, self.read, self._device, self._waiting)
+
+    def confirm(self, change: StagedChange) -> None:
+        """The contract knows no timer: what is set stays."""
+
+    def rollback(self, change: StagedChange) -> None:
+        now = self.read()
+        if change.undone_in(now):
+            return
+        left_alone(change, now, self._device.where)
+        self._set(f"{change.id}/undo", change.before)
+        read_back.undone(change, self.read, self._device, self._waiting)
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _running(self, one: _Queue) -> QueueWatermark:
+        if not one.ecn:
+            return QueueWatermark(one.port, one.queue, None)
+        if one.kmin_bytes is None or one.kmax_bytes is None or one.pmax is None:
+            raise self._unreadable(f"{one.port} queue {one.queue} marks, and lacks a value")
+        try:
+            return QueueWatermark(one.port, one.queue, Watermark(one.kmin_bytes, one.kmax_bytes, one.pmax))
+        except WatermarkError as error:
+            raise CapabilityError(
+                f"{self._device.where} {one.port} queue {one.queue}",
+                str(error),
+                "what runs is a marking curve, or ecn is false",
+                "set one by hand once; it is changed from here after that",
+            ) from error
+
+    def _set(self, change_id: str, queues: Iterable[QueueWatermark]) -> None:
+        body = {"change_id": change_id, "queues": [_asked(queue) for queue in queues]}
+        self._session.call("PUT", f"{self._path}/watermark", json=body)
+
+    def _unreadable(self, said: str) -> RefusedError:
+        return RefusedError(
+            self._device.where,
+            f"an answer that cannot be read ({said})",
+            "a server answers with the watermark of each queue, as docs/switches/webhook.md says",
+            "correct the server, or look whether something else listens there",
+        )
+
+
+def _asked(queue: QueueWatermark) -> dict[str, Any]:
+    if queue.watermark is None:
+        return {"port": queue.port, "queue": queue.queue, "ecn": False}
+    return {
+        "port": queue.port,
+        "queue": queue.queue,
+        "ecn": True,
+        "kmin_bytes": queue.watermark.kmin_bytes,
+        "kmax_bytes": queue.watermark.kmax_bytes,
+        "pmax": queue.watermark.pmax,
+    }
+
+
+def _units(device: Device, pmax_steps: int) -> WatermarkUnits:
+    """What is behind the server may hold less than bytes: the inventory says so."""
+    match device.units.thresholds or "bytes":
+        case "bytes":
+            return bytes_units(pmax_steps=pmax_steps)
+        case "cells":
+            return cell_units(device.where, device.units.cell_bytes, lowest=0, pmax_steps=pmax_steps)
+        case "percent":
+            return percent_units(device.where, device.units.buffer_bytes)
+        case other:
+            raise InventoryError(
+                f"{device.where} units.thresholds",
+                repr(other),
+                "thresholds behind a webhook are in bytes, cells or percent",
+                "name one of them",
+            )

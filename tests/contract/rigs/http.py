@@ -1,0 +1,71 @@
+"""What the rigs of the HTTP platforms have in common; it has no rig of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import pytest
+
+from switches.base import SwitchAdapter
+from switches.credentials import Secret
+from switches.device import Device
+from tests.contract.rig import Rig
+from tests.counterparts.http_switch import PASSWORD, USER, HttpSwitch
+
+CREDENTIALS = {
+    "username": Secret(env="ECNTWIN_TEST_USER"),
+    "password": Secret(env="ECNTWIN_TEST_PASSWORD"),
+}
+
+
+class HttpRig(Rig):
+    """A rig whose switch is an HTTP server that keeps a list of what it did not expect."""
+
+    switch: HttpSwitch
+
+    def start(self) -> None:
+        self._made: list[SwitchAdapter] = []
+        self._environment = pytest.MonkeyPatch()
+        self._environment.setenv("ECNTWIN_TEST_USER", USER)
+        self._environment.setenv("ECNTWIN_TEST_PASSWORD", PASSWORD)
+        self._environment.setenv("ECNTWIN_TEST_WRONG", "wrong-password")
+
+    def close(self) -> None:
+        self.let_go()
+        self._environment.undo()
+        self.switch.close()
+
+    def let_go(self) -> None:
+        """Ends the adapters' connections, and holds the test to what the switch expected."""
+        while self._made:
+            self._made.pop().close()
+        assert self.switch.unexpected == []
+
+    def kept(self, adapter: SwitchAdapter) -> SwitchAdapter:
+        self._made.append(adapter)
+        return adapter
+
+    def device(self, device: dict[str, Any], **usual: Any) -> Device:
+        return Device(platform=self.kind, **({"settle_s": 2.0} | CREDENTIALS | usual | device))
+
+    def refused(self) -> SwitchAdapter | None:
+        return self.adapter(password=Secret(env="ECNTWIN_TEST_WRONG"))
+
+    def silent(self) -> AbstractContextManager[None]:
+        return self.switch.silent()
+
+    def losing_replies(self) -> AbstractContextManager[None]:
+        return self.switch.losing_replies()
+
+    def ignoring(self) -> AbstractContextManager[None]:
+        return self.fault("ignoring")
+
+    @contextmanager
+    def fault(self, name: str) -> Iterator[None]:
+        setattr(self.switch, name, True)
+        try:
+            yield
+        finally:
+            setattr(self.switch, name, False)

@@ -1,0 +1,64 @@
+"""A server of the webhook contract on loopback, behind a bearer token."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from switches.base import SwitchAdapter
+from switches.credentials import Secret
+from switches.webhook import WebhookAdapter
+from tests.contract.rig import Hardware
+from tests.contract.rigs.http import HttpRig
+from tests.counterparts.webhook_switch import NAME, OUTSIDE, TOKEN, WebhookSwitch
+from twin.watermark import Watermark
+
+
+class WebhookRig(HttpRig):
+    kind = "webhook"
+    switch: WebhookSwitch
+
+    def __init__(self, folder: Path) -> None:
+        self.start()
+        self._environment.setenv("ECNTWIN_TEST_TOKEN", TOKEN)
+        self.switch = WebhookSwitch(self.first)
+
+    def reset(self) -> None:
+        self.let_go()
+        self.switch.reset(self.first)
+
+    def adapter(self, **device: Any) -> SwitchAdapter:
+        described = self.device(
+            device,
+            name=NAME,
+            address=self.switch.url,
+            ports=("eth*",),
+            username=None,
+            password=None,
+            token=Secret(env="ECNTWIN_TEST_TOKEN"),
+        )
+        return self.kept(WebhookAdapter(described, clock_ns=lambda: 7))
+
+    def refused(self) -> SwitchAdapter | None:
+        return self.adapter(token=Secret(env="ECNTWIN_TEST_WRONG"))
+
+    def hardware(self) -> Hardware:
+        assert self.switch.unexpected == []
+        return self.switch.set_queues
+
+    def history(self) -> list[tuple[int, int]]:
+        return self.switch.history
+
+    def bystanders(self) -> object:
+        return {key: self.switch.queues[key] for key in OUTSIDE}
+
+    def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
+        for key in list(self.switch.set_queues)[: 1 if only_first else None]:
+            self.switch.queues[key] = watermark
+
+    def applying_half(self) -> AbstractContextManager[None] | None:
+        return self.fault("halving")
+
+
+RIGS = (WebhookRig,)
