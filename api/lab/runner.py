@@ -229,7 +229,6 @@ class Runner:
 
     def _run(self) -> None:
         try:
-            self._count(self._fabric.now_s)
             while True:
                 self._wake.clear()  # before looking, so that no wake-up is lost
                 if self._stopping:
@@ -297,6 +296,8 @@ class Runner:
     def _slice(self, until_s: float) -> None:
         """One slice towards ``until_s``, about as long as a caller may be kept waiting."""
         now_s = self.view.now_s
+        if self._next_count_s <= now_s:  # to begin with
+            self._count(now_s)
         if self._feed.next_s <= now_s:
             self._offer(self._feed.take())
         until_s = min(until_s, now_s + self._slice_s, self._feed.next_s, self._next_count_s)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from api.lab.reports import EPOCH_NS
 from switches.lab import LabFabric
 from switches.registry import AdapterRegistry
 from tests.integration.lab import URL, Bridge, RunningLab, running_lab
@@ -88,6 +89,23 @@ async def test_reports_arrive_and_name_the_lab_s_switches(loop: Loop) -> None:
     assert status["made"] == status["posted"] == status["accepted"] > 0
     assert loop.service.metric("ecntwin_reports_accepted_total") == status["made"]
     assert [one["name"] for one in await loop.switches()] == ["leaf1", "leaf2", "spine1", "spine2"]
+
+
+async def test_counters_arrive_with_the_reports_and_add_up_to_the_figures(loop: Loop) -> None:
+    counting = loop.service.service.counting
+    status = (await loop.lab.client.get("/status")).json()
+    assert status["counters"]["rejected"] == 0
+    accepted = loop.service.metric("ecntwin_counter_samples_accepted_total")
+    assert status["counters"]["accepted"] == accepted > 0
+    assert await counting.newest_ns(["leaf1"]) == EPOCH_NS + 6_000_000
+    figures = await loop.lab.advance(0.0085)
+    found = await counting.increase(None, EPOCH_NS + 6_000_000, EPOCH_NS + 8_500_000)
+    assert (found.silent, found.covered_s) == ((), 0.0025)
+    assert found.counters.dropped_packets == figures["dropped_packets"]
+    assert found.counters.pfc_tx_frames == figures["pauses"]
+    assert found.counters.tx_packets > 0
+    marked = found.counters.ecn_marked_packets / found.counters.tx_packets
+    assert marked == pytest.approx(figures["marked_fraction"])
 
 
 async def test_what_is_approved_runs_and_the_next_round_starts_from_it(loop: Loop) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
+from api.lab.counters import COUNTERS_PATH
 from api.lab.poster import Poster, PostError
 from api.lab.reports import Body
 
@@ -126,6 +127,59 @@ def test_a_service_that_refuses_for_good_ends_it_in_a_sentence(answer: httpx.Res
     assert isinstance(poster.failure, PostError)
     assert str(answer.status_code) in str(poster.failure)
     assert remedy in str(poster.failure)
+
+
+def counters(content: bytes) -> Body:
+    return Body(content, 1, COUNTERS_PATH)
+
+
+def test_counters_go_where_counters_are_taken_and_count_apart() -> None:
+    service = Service()
+    with posting(service) as poster:
+        poster.offer(counters(b"a\n"))
+        poster.offer(Body(b"b\n", 3))
+        wait(poster, lambda: poster.idle)
+    assert [request.url.path for request in service.requests] == [
+        "/v1/telemetry/counters",
+        "/v1/telemetry/int",
+    ]
+    counts = poster.counts
+    assert (counts.posted, counts.accepted, counts.rejected) == (3, 2, 1)
+    assert (counts.samples_accepted, counts.samples_rejected) == (2, 1)
+
+
+def test_a_service_that_knows_no_counters_is_asked_once_and_again_when_it_comes_back() -> None:
+    service = Service(httpx.Response(404), TAKEN, TAKEN, httpx.Response(503))
+    with posting(service) as poster:
+        for content in (b"old 1\n", b"old 2\n"):
+            poster.offer(counters(content))
+            poster.offer(Body(b"report\n", 3))
+        wait(poster, lambda: poster.idle)
+        assert len(service.requests) == 3
+        poster.offer(Body(b"report\n", 3))  # while it is away
+        poster.offer(counters(b"new\n"))
+        wait(poster, lambda: poster.idle)
+    assert service.taken == [b"report\n", b"report\n", b"report\n", b"new\n"]
+    assert poster.failure is None
+
+
+def test_counters_wait_for_a_service_that_is_away() -> None:
+    service = Service(httpx.ConnectError("refused"), httpx.Response(503))
+    with posting(service) as poster:
+        poster.offer(counters(b"a\n"))
+        wait(poster, lambda: poster.idle)
+    assert service.taken == [b"a\n"]
+    assert poster.counts.retries == 2
+
+
+@pytest.mark.parametrize(
+    "answer", [httpx.Response(401), httpx.Response(403), httpx.Response(200, text="page")]
+)
+def test_counters_refused_for_good_end_it(answer: httpx.Response) -> None:
+    with posting(Service(answer)) as poster:
+        poster.offer(counters(b"a\n"))
+        wait(poster, lambda: poster.failure is not None)
+    assert "to POST /v1/telemetry/counters" in str(poster.failure)
 
 
 def test_there_is_room_for_a_few_bodies() -> None:

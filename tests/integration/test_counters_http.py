@@ -1,0 +1,120 @@
+"""Counters over HTTP: the good kept, the bad told by index, and how much they grew."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.integration.service import EPOCH_NS, Running, Wanted, manual, running
+
+pytestmark = pytest.mark.anyio
+
+PATH = "/v1/telemetry/counters"
+S = 1_000_000_000
+
+
+def sample(at_s: int, **changes: Any) -> dict[str, Any]:
+    return {
+        "switch": "leaf1",
+        "port": "Ethernet0",
+        "queue": 3,
+        "ts_ns": EPOCH_NS + at_s * S,
+        "pfc_rx_frames": 10 * at_s,
+        "dropped_packets": str(at_s),
+    } | changes
+
+
+BATCH = [sample(at) for at in range(5)]
+ARRAY = json.dumps(BATCH).encode()
+NDJSON = "\n".join(map(json.dumps, BATCH)).encode()
+
+
+@pytest.fixture
+async def here() -> AsyncIterator[Running]:
+    async with running() as started:
+        yield started
+
+
+async def post(here: Running, samples: list[dict[str, Any]]) -> dict[str, Any]:
+    answer = await here.client.post(PATH, json=samples)
+    assert answer.status_code == 202, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+@pytest.mark.parametrize(
+    ("body", "headers"),
+    [
+        (ARRAY, {"Content-Type": "application/json"}),
+        (NDJSON, {"Content-Type": "application/x-ndjson"}),
+        (gzip.compress(NDJSON, mtime=0), {"Content-Encoding": "gzip"}),
+        (gzip.compress(ARRAY, mtime=0), {"Content-Type": "application/gzip"}),
+    ],
+)
+async def test_every_shape_of_body_is_taken(here: Running, body: bytes, headers: dict[str, str]) -> None:
+    assert here.service.counting.age_s() is None
+    answer = await here.client.post(PATH, content=body, headers=headers)
+    assert answer.status_code == 202
+    assert answer.json() == {"accepted": 5, "rejected": 0, "errors": [], "error_count": 0}
+    assert here.metric("ecntwin_counter_samples_accepted_total") == 5
+    assert here.metric("ecntwin_reports_accepted_total") == 0
+    here.hand.now_s += 7.0
+    assert here.service.counting.age_s() == 7.0
+
+
+async def test_what_was_posted_is_what_a_guard_reads(here: Running) -> None:
+    counting = here.service.counting
+    assert await counting.newest_ns() is None
+    assert (await here.client.post(PATH, json=sample(0))).json()["accepted"] == 1
+    await post(here, BATCH[1:])
+    assert await counting.newest_ns(["leaf1"]) == EPOCH_NS + 4 * S
+    found = await counting.increase(["leaf1"], EPOCH_NS + S, EPOCH_NS + 4 * S)
+    assert (found.counters.pfc_rx_frames, found.counters.dropped_packets) == (30, 3)
+    assert found.counters.pfc_pause_ns is None
+    assert (found.covered_s, found.silent) == (3.0, ())
+
+
+async def test_bad_and_late_samples_are_told_by_index_and_by_reason(here: Running) -> None:
+    document = await post(
+        here, [sample(3), sample(4, dropped_packets=-1), sample(2), sample(5), sample(6, port=None)]
+    )
+    assert (document["accepted"], document["rejected"], document["error_count"]) == (2, 3, 3)
+    assert [error["index"] for error in document["errors"]] == [1, 2, 4]
+    assert "dropped_packets: received -1" in document["errors"][0]["detail"]
+    assert here.metric("ecntwin_counter_samples_rejected_total", reason="malformed") == 2
+    assert here.metric("ecntwin_counter_samples_rejected_total", reason="late") == 1
+    assert here.metric("ecntwin_counter_samples_rejected_total", reason="no_room") == 0
+
+
+async def test_the_list_of_errors_is_bounded_and_counted() -> None:
+    async with running(Wanted(settings=manual(server={"max_errors_listed": 2}))) as here:
+        document = await post(here, [sample(0, queue=-1)] * 5 + [sample(1)])
+        assert (document["accepted"], document["rejected"], len(document["errors"])) == (1, 5, 2)
+
+
+@pytest.mark.parametrize("body", [b"", b"hello", b"[1, 2", b"\x1f\x8bbroken"])
+async def test_a_body_without_samples_is_a_400(here: Running, body: bytes) -> None:
+    answer = await here.client.post(PATH, content=body)
+    assert answer.status_code == 400
+    assert {"where", "received", "rule", "remedy"} <= answer.json().keys()
+    assert (await post(here, [sample(0)]))["accepted"] == 1
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Content-Type": "application/octet-stream"}, {"Content-Encoding": "br"}]
+)
+async def test_other_types_and_encodings_are_a_415(here: Running, headers: dict[str, str]) -> None:
+    answer = await here.client.post(PATH, content=NDJSON, headers=headers)
+    assert answer.status_code == 415
+    assert next(iter(headers)) in answer.json()["where"]
+
+
+async def test_a_bomb_is_a_413() -> None:
+    small = manual(server={"max_body_bytes": 5_000, "max_decoded_bytes": 20_000})
+    async with running(Wanted(settings=small)) as here:
+        answer = await here.client.post(PATH, content=gzip.compress(b" " * 1_000_000))
+        assert answer.status_code == 413, answer.text
