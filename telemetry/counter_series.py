@@ -99,8 +99,8 @@ class CounterSeries:
         by_field: list[int | None] = []
         first, last = end, begin
         for column in range(_FIELDS):
-            given = self._rows[: end + 1, column] != _MISSING
-            found = _ends(given, begin)
+            given = self._last[column] is not None  # at any time
+            found = _ends(self._rows[: end + 1, column], begin) if given else None
             if found is None:
                 by_field.append(None)
                 continue
@@ -129,11 +129,11 @@ class CounterSeries:
         self._times, self._rows, self._count = times, rows, len(keep)
 
 
-def _ends(given: NDArray[np.bool_], begin: int) -> tuple[int, int] | None:
+def _ends(grown: NDArray[np.int64], begin: int) -> tuple[int, int] | None:
     """The rows a field's growth is counted between, of those that give it; None where they are not two."""
-    if given[begin] and given[-1]:
-        return begin, len(given) - 1
-    rows = np.flatnonzero(given)
+    if grown[begin] != _MISSING and grown[-1] != _MISSING:
+        return begin, len(grown) - 1
+    rows = np.flatnonzero(grown != _MISSING)
     if not len(rows):
         return None
     first = rows[max(int(np.searchsorted(rows, begin, side="right")) - 1, 0)]
