@@ -230,6 +230,24 @@ def check_config(
 
 
 @app.command()
+def switches(
+    config: Config = None,
+    inventory: Annotated[
+        Path | None, typer.Option(help="Inventory file; push.inventory of the settings.", show_default=False)
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(min=0.1, max=600.0, help="Seconds a switch has to answer.", show_default=False),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Ask every switch of the inventory what it runs; nothing is written."""
+    from api.cli_switches import switches as run
+
+    run(config, inventory, timeout_s=timeout, as_json=as_json)
+
+
+@app.command()
 def bench(
     modules: Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)] = None,
 ) -> None:

@@ -1,31 +1,83 @@
-"""``ecntwin check-config``: validates the settings and shows every one of them, defaults included."""
+"""``ecntwin check-config``: checks the settings and the inventory, and shows every setting."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
+import typer
 import yaml
 
-from api.cli_output import print_json, print_line
+from api.addresses import without_password
+from api.cli_errors import BAD_INPUT
+from api.cli_inventory_tables import platforms_text, problem_lines
+from api.cli_output import console, print_json, print_line
+from api.inventory import load_inventory
+from api.inventory_adapters import check_inventory
+from api.schemas.inventory import InventoryCheckDocument
 from api.security import check_host
 from api.service import load_topology
+from api.settings import Settings
 from api.settings_source import load_settings
 from switches.registry import AdapterRegistry
 
 
 def check_config(config: Path | None, *, as_json: bool) -> None:
-    """Everything ``serve`` would check before it listens. Token hashes are shown shortened."""
+    """Everything ``serve`` would check before it listens; no switch is asked. No secret is shown.
+
+    Exits 2 where the inventory has problems, after it has told each of them.
+    """
     settings = load_settings(config)
     check_host(settings.server.host, settings.security)
     load_topology(settings.fabric.topology)
-    AdapterRegistry.with_installed(lab_url=settings.push.lab_url).factory(settings.push.adapter)
+    registry = AdapterRegistry.with_installed()
+    registry.factory(settings.push.adapter)
+    inventory = _inventory(settings, registry)
+    document = _shown(settings)
+    if as_json:
+        print_json(document | ({} if inventory is None else {"inventory": inventory.model_dump()}))
+    else:
+        valid = inventory is None or not inventory.problems
+        name = config or "no settings file: defaults and environment"
+        print_line(f"# {name}; {'valid' if valid else 'the inventory has problems, see the end'}")
+        print_line(yaml.safe_dump(document, sort_keys=False, allow_unicode=True).rstrip())
+        if inventory is not None:
+            _show(inventory)
+    if inventory is not None and inventory.problems:
+        raise typer.Exit(BAD_INPUT)
+
+
+def _inventory(settings: Settings, registry: AdapterRegistry) -> InventoryCheckDocument | None:
+    path = settings.push.inventory
+    if path is None:
+        return None
+    devices = load_inventory(path)
+    problems = [str(one) for one in check_inventory(devices, registry, clock_ns=time.time_ns)]
+    strangers = [name for name in settings.rollout.canary if name not in devices]
+    if strangers and settings.push.enabled:
+        problems.append(
+            f"settings rollout.canary: received {', '.join(strangers)}; "
+            "a canary is a switch of the inventory; correct the name"
+        )
+    return InventoryCheckDocument.of(path, devices, problems)
+
+
+def _shown(settings: Settings) -> dict[str, Any]:
+    """Every setting; tokens' hashes shortened, and no password."""
     document: dict[str, Any] = settings.model_dump(mode="json")
     for token in document["security"]["tokens"]:
         token["sha256"] = f"{token['sha256'][:8]}…"
         token["scopes"] = sorted(token["scopes"])
-    if as_json:
-        print_json(document)
-        return
-    print_line(f"# {config or 'no settings file: defaults and environment'}; valid")
-    print_line(yaml.safe_dump(document, sort_keys=False, allow_unicode=True).rstrip())
+    if settings.storage.url is not None:
+        document["storage"]["url"] = without_password(settings.storage.url)
+    return document
+
+
+def _show(inventory: InventoryCheckDocument) -> None:
+    screen = console()
+    screen.print()
+    sentence = "every switch can be used; none was asked" if not inventory.problems else ""
+    screen.print(f"[bold]{platforms_text(inventory)}[/bold]", sentence, soft_wrap=True)
+    for line in problem_lines(inventory.problems):
+        screen.print(line, soft_wrap=True)

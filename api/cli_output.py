@@ -15,6 +15,8 @@ from rich.progress import Progress as Bars
 
 from twin.search import Progress
 
+_WIDE = 200
+
 
 def print_json(document: BaseModel | dict[str, Any]) -> None:
     """One JSON document, indented, and a newline; NaN becomes null."""
@@ -28,9 +30,15 @@ def print_line(text: str) -> None:
     sys.stdout.write(text + "\n")
 
 
-def console() -> Console:
-    """Standard output for people; without colours or control codes where it is no terminal."""
-    return Console(highlight=False)
+def console(*, wide: bool = False) -> Console:
+    """Standard output for people; without colours or control codes where it is no terminal.
+
+    ``wide``: what is no terminal takes lines of any sensible length, and so tables that need not be cut.
+    """
+    screen = Console(highlight=False)
+    if wide and not screen.is_terminal:
+        screen.width = _WIDE
+    return screen
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from api.schemas.predictions import PredictionDocument
+from api.schemas.predictions import PredictionDocument, WatermarkDocument
 from api.schemas.recommendation import CandidateDocument, RoundDocument
 from api.schemas.whatif import WhatIfDocument
 from telemetry.state import FlowClass, NetworkState
@@ -44,7 +44,7 @@ def _gbps(value: float) -> str:
     return f"{value:.4g} Gbit/s"
 
 
-def watermark_text(mark: Watermark | PredictionDocument) -> str:
+def watermark_text(mark: Watermark | WatermarkDocument) -> str:
     """``Kmin 20 KB, Kmax 200 KB, Pmax 5 %``."""
     kmin, kmax = bytes_text(mark.kmin_bytes), bytes_text(mark.kmax_bytes)
     return f"Kmin {kmin}, Kmax {kmax}, Pmax {percent_text(mark.pmax)}"
@@ -52,7 +52,7 @@ def watermark_text(mark: Watermark | PredictionDocument) -> str:
 
 def flows_table(state: NetworkState) -> Table:
     """Flows and bytes by class."""
-    table = _table("Flows in the window", "class", "flows", "bytes", "share")
+    table = headed_table("Flows in the window", "class", "flows", "bytes", "share")
     total = sum(state.bytes_by_class.values()) or 1.0
     for flow_class in reversed(FlowClass):
         volume = state.bytes_by_class.get(flow_class, 0.0)
@@ -67,7 +67,7 @@ def flows_table(state: NetworkState) -> Table:
 
 def queues_table(state: NetworkState, limit: int) -> Table:
     """The deepest queues."""
-    table = _table("Deepest queues", "queue", "mean", "99 %", "marked", "load")
+    table = headed_table("Deepest queues", "queue", "mean", "99 %", "marked", "load")
     for queue in sorted(state.queues, key=lambda item: -item.depth_mean_bytes)[:limit]:
         load = None
         if queue.capacity_bytes_per_s:
@@ -85,7 +85,7 @@ def queues_table(state: NetworkState, limit: int) -> Table:
 def comparison_table(document: RoundDocument) -> Table:
     """The incumbent and the recommended watermark side by side."""
     now, best = document.incumbent, document.recommendation
-    table = _table("Predicted by the twin", "", "now", "recommended", "change")
+    table = headed_table("Predicted by the twin", "", "now", "recommended", "change")
     for name, written in (("kmin_bytes", bytes_text), ("kmax_bytes", bytes_text), ("pmax", percent_text)):
         before, after = getattr(now, name), getattr(best, name)
         label = name.removesuffix("_bytes").capitalize()
@@ -118,7 +118,7 @@ def comparison_table(document: RoundDocument) -> Table:
 
 def candidates_table(document: RoundDocument, limit: int) -> Table:
     """The best candidates and the incumbent."""
-    table = _table(
+    table = headed_table(
         f"Best of {document.candidate_count} candidates",
         *("", "Kmin", "Kmax", "Pmax", "mean queue", "mice 99 %", "elephants", "score", "origin"),
     )
@@ -148,7 +148,7 @@ def opinion_table(document: RoundDocument) -> Table | None:
     if opinion is None:
         return None
     first, second = document.engine, opinion.engine
-    table = _table(
+    table = headed_table(
         f"Second opinion: {first} / {second} over {duration_text(opinion.window_s)}",
         *("", "Kmin", "Kmax", "Pmax", "mean queue", "99 % queue", "mice 99 %", "elephants", "score"),
     )
@@ -173,7 +173,7 @@ def opinion_table(document: RoundDocument) -> Table | None:
 def whatif_table(document: WhatIfDocument) -> Table:
     """Every watermark given, in order."""
     seconds = duration_text(document.wall_s)
-    table = _table(
+    table = headed_table(
         f"{document.scenario}: engine {document.engine}, seed {document.seed}, {seconds}",
         *("Kmin", "Kmax", "Pmax", "mean queue", "mice 99 %", "elephants", "score", "goodput", "status"),
     )
@@ -208,7 +208,8 @@ def _change(before: float | None, after: float | None, better: int) -> Text:
     return Text(change_text(relative), style="" if better == _NEITHER else "green" if good else "red")
 
 
-def _table(title: str, *columns: str) -> Table:
+def headed_table(title: str | None, *columns: str, left: int = 1) -> Table:
+    """An empty table in the look of all: the first ``left`` columns hold words, the others figures."""
     table = Table(
         title=title,
         title_justify="left",
@@ -218,5 +219,5 @@ def _table(title: str, *columns: str) -> Table:
         pad_edge=False,
     )
     for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number == 0 else "right")
+        table.add_column(column, justify="left" if number < left else "right")
     return table

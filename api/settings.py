@@ -253,13 +253,14 @@ class RolloutSettings(Section):
     """How a watermark goes from one switch to all, and what stops it and takes it back.
 
     ``auto`` approves by itself what nothing holds back. The switches named in ``canary`` go first (none: the
-    first leaf by name), then the others in batches of ``batch_size``, ``at_once`` of them at a time. The canary
-    is watched for ``soak_s`` seconds and each batch for ``batch_soak_s``, measured every ``measure_every_s``.
+    first leaf by name), then the others in batches of ``batch_size``, ``at_once`` of them at a time. The
+    canary is watched for ``soak_s`` seconds and each batch for ``batch_soak_s``, measured every
+    ``measure_every_s``.
 
     Taken back on: ports paused by PFC for more than ``pause_share_limit`` of the time (0 to 1) beyond what
-    they were before; more than ``drops_limit`` packets dropped; a queue beyond ``queue_limit`` times the larger
-    of what it was and what was predicted; throughput below ``throughput_limit`` (0 to 1) of what it was; no
-    telemetry for ``silence_s`` seconds; a switch that does not answer for ``patience_s`` seconds.
+    they were before; more than ``drops_limit`` packets dropped; a queue beyond ``queue_limit`` times the
+    larger of what it was and what was predicted; throughput below ``throughput_limit`` (0 to 1) of what it
+    was; no telemetry for ``silence_s`` seconds; a switch that does not answer for ``patience_s`` seconds.
     """
 
     auto: bool = False

@@ -13,7 +13,7 @@ from pydantic_settings import SettingsError as SourceError
 
 from api.errors import SettingsError
 from api.settings import ENV_DELIMITER, ENV_PREFIX, Settings
-from api.validation import mistake
+from api.validation import Mistake, mistake
 from api.yaml_file import read_yaml
 
 CONFIG_VARIABLE = f"{ENV_PREFIX}CONFIG"  # names the file itself, so it is not a setting
@@ -57,8 +57,11 @@ def override(settings: Settings, *, host: str | None = None, port: int | None = 
 def settings_error(error: ValidationError, source: str) -> SettingsError:
     """The first mistake in four parts, with the number of the others."""
     found = error.errors(include_url=False)
-    first = mistake(found[0], model=Settings, prefix=source)
-    others = len(found) - 1
+    return counted(mistake(found[0], model=Settings, prefix=source), len(found) - 1)
+
+
+def counted(first: Mistake, others: int) -> SettingsError:
+    """One mistake, and how many follow it."""
     more = f" ({others} more mistake{'s' if others > 1 else ''} after this one)" if others else ""
     return SettingsError(first.where, first.received, first.rule, first.remedy + more)
 

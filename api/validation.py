@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -29,8 +30,20 @@ class Mistake(NamedTuple):
     remedy: str
 
 
-def mistake(error: Mapping[str, Any], *, model: type[BaseModel] | None = None, prefix: str = "") -> Mistake:
-    """One entry of ``ValidationError.errors()``; ``model`` lets an unknown key name its known neighbours."""
+HIDDEN = "a value that is not shown"
+
+
+def mistake(
+    error: Mapping[str, Any],
+    *,
+    model: type[BaseModel] | None = None,
+    prefix: str = "",
+    hidden: bool = False,
+) -> Mistake:
+    """One entry of ``ValidationError.errors()``; ``model`` lets an unknown key name its known neighbours.
+
+    ``hidden``: the value may be a secret.
+    """
     location = tuple(error["loc"])
     where = " ".join(part for part in (prefix, dotted(location)) if part)
     kind = str(error["type"])
@@ -40,18 +53,17 @@ def mistake(error: Mapping[str, Any], *, model: type[BaseModel] | None = None, p
             f"{where}: {cause.where}" if where else cause.where, cause.received, cause.rule, cause.remedy
         )
     if isinstance(cause, HiddenValueError):
-        return Mistake(where, "a value that is not shown", cause.rule, cause.remedy)
+        return Mistake(where, HIDDEN, cause.rule, cause.remedy)
+    received = HIDDEN if hidden else shown(error.get("input"))
     if kind == "extra_forbidden":
         known = sorted(_fields(model, location[:-1])) if model else []
         near = get_close_matches(str(location[-1]), known, n=1)
         rule = f"known keys here are {', '.join(known)}" if known else "the key is not known here"
-        return Mistake(
-            where, shown(error.get("input")), rule, f"did you mean {near[0]}?" if near else "remove it"
-        )
+        return Mistake(where, received, rule, f"did you mean {near[0]}?" if near else "remove it")
     if kind == "missing":
         return Mistake(where, "nothing", "this key is needed", "add it")
-    message = str(error["msg"]).removeprefix("Value error, ")
-    return Mistake(where, shown(error.get("input")), message[:1].lower() + message[1:], "correct the value")
+    message = str(error["msg"]).removeprefix("Value error, ").replace("valid tuple", "valid list")
+    return Mistake(where, received, message[:1].lower() + message[1:], "correct the value")
 
 
 def dotted(location: Iterable[str | int]) -> str:
@@ -73,12 +85,18 @@ def shown(value: object) -> str:
 
 
 def _fields(model: type[BaseModel], location: Iterable[str | int]) -> Iterable[str]:
+    """The keys known at a place in a document: under a key, in an optional part, in a mapping by any name."""
+    annotation: Any = model
     for part in location:
-        if isinstance(part, int):
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            field = annotation.model_fields.get(str(part))
+            annotation = field.annotation if field else None
+        elif get_origin(annotation) is dict:
+            annotation = get_args(annotation)[1]
+        else:
             return ()
-        field = model.model_fields.get(part)
-        annotation = field.annotation if field else None
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return ()
-        model = annotation
-    return model.model_fields
+        kinds = [kind for kind in get_args(annotation) if kind is not NoneType]
+        if get_origin(annotation) in (Union, UnionType) and len(kinds) == 1:
+            annotation = kinds[0]
+    known = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    return annotation.model_fields if known else ()

@@ -14,9 +14,8 @@ import yaml
 
 from api.errors import SettingsError
 
-_QUOTED = re.compile(
-    r""" ('[^'<][^']+'|"[^"<][^"]+")"""
-)  # what PyYAML repeats of the file, but not its token names
+# What PyYAML's messages repeat of the file; its names of tokens, such as '<block end>', may stay.
+_QUOTED = re.compile(r""" ('[^'<][^']+'|"[^"<][^"]+")""")
 
 
 class DuplicateKeyError(yaml.MarkedYAMLError):
