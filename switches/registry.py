@@ -23,6 +23,9 @@ LAB = "lab"
 _BUILT_IN = {
     DRY_RUN: "switches.dryrun:DryRunAdapter",
     LAB: "switches.lab:LabAdapter",
+    "sonic": "switches.sonic.adapter:SonicAdapter",
+    "openconfig": "switches.openconfig:OpenConfigAdapter",
+    "nvue": "switches.nvue:NvueAdapter",
     "webhook": "switches.webhook:WebhookAdapter",
 }
 

@@ -1,6 +1,6 @@
 """A switch's HTTP server on loopback: one platform's stand-in answers, this one listens, counts and disturbs.
 
-Whatever a platform does not expect is recorded in ``unexpected``: a test that leaves anything there has failed.
+Whatever a platform does not expect is recorded in ``unexpected``: a test that leaves anything there failed.
 """
 
 from __future__ import annotations

@@ -1,0 +1,200 @@
+"""The adapter to Cumulus Linux, over NVUE's REST API; must not know how a revision gets applied.
+
+A congestion-control profile holds one watermark for each traffic class, which is the egress queue. What NVUE
+documents, and what here follows from its command tree only, is told apart in docs/switches/nvue.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import msgspec
+
+from switches import read_back
+from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
+from switches.concurrent_edit import check_nobody_else, left_alone
+from switches.device import Device, options_of
+from switches.diff import watermark_diff
+from switches.errors import CapabilityError, InventoryError
+from switches.http_session import needs_password
+from switches.nvue_session import NvueSession
+from switches.read_back import Waiting
+from switches.units import DeviceWatermark, bytes_units, from_device, to_device
+from twin.watermark import Watermark
+
+_EVERY_PORT = "default-global"
+_LEAVES = ("min-threshold", "max-threshold", "probability", "ecn")
+_OFF_TO_ON = {"disable": "enable", "disabled": "enabled", "off": "on"}  # the words differ between releases
+
+
+class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``profile`` holds the watermark; ``save``: what is confirmed also becomes the startup configuration."""
+
+    profile: str = _EVERY_PORT
+    save: bool = False
+
+
+class _Class(msgspec.Struct, frozen=True, rename="kebab"):
+    ecn: str | None = None
+    min_threshold: int | None = None
+    max_threshold: int | None = None
+    probability: int | None = None
+
+
+class NvueAdapter:
+    """One Cumulus switch; ``clock_ns`` gives wall-clock nanoseconds since 1970."""
+
+    def __init__(
+        self,
+        device: Device,
+        *,
+        clock_ns: Callable[[], int],
+        transport: httpx.BaseTransport | None = None,
+        waiting: Waiting | None = None,
+    ) -> None:
+        options = options_of(device, _Options)
+        needs_password(device)
+        if device.ports and options.profile == _EVERY_PORT:
+            raise InventoryError(
+                f"{device.where} ports",
+                ", ".join(device.ports),
+                f"profile {_EVERY_PORT} is that of every port",
+                "drop ports, or name in options.profile the one that these ports use",
+            )
+        self.switch = device.name
+        self._device = device
+        self._clock_ns = clock_ns
+        self._waiting = waiting or Waiting()
+        self._profile = options.profile
+        self._save = options.save
+        self._units = bytes_units()
+        self._path = f"/qos/congestion-control/{quote(options.profile, safe='')}/traffic-class"
+        self._session = NvueSession(device, waiting=self._waiting, transport=transport)
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            kind="nvue",
+            writes=True,
+            per="profile",
+            units=self._units,
+            undo="the old values in a new revision",
+            read_back="the operational state, else the applied configuration",
+        )
+
+    def read(self) -> Reading:
+        found = self._classes("operational") or self._classes("applied")
+        if found is None:
+            if self._profile != _EVERY_PORT:
+                raise CapabilityError(
+                    f"{self._device.where} options.profile",
+                    self._profile,
+                    "a congestion-control profile is there before its watermark is set",
+                    "correct the name, or create it and bind the ports to it",
+                )
+            found = {}
+        queues = [self._running(queue, found.get(str(queue))) for queue in self._device.queues]
+        return Reading.of(self.switch, queues, self._clock_ns())
+
+    def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
+        running = self.read()
+        configured = self._classes("applied", filled=False) or {}
+        rounded = to_device(watermark, self._units)
+        return StagedChange(
+            id=change_id,
+            switch=self.switch,
+            asked=watermark,
+            after=rounded.watermark,
+            before=running.queues,
+            diff=watermark_diff(self.switch, running.queues, rounded.watermark, rounded.notes),
+            notes=rounded.notes,
+            undo={"classes": {str(queue): configured.get(str(queue)) for queue in self._device.queues}},
+        )
+
+    def apply(self, change: StagedChange) -> None:
+        self._session.wait_until_quiet()
+        now = self.read()
+        if change.made_in(now):
+            return
+        check_nobody_else(change, now, self._device.where)
+        asked = to_device(change.after, self._units).device
+        words = self._classes("applied") or {}
+        classes = {
+            str(queue.queue): {
+                "min-threshold": asked.kmin,
+                "max-threshold": asked.kmax,
+                "probability": asked.pmax,
+                "ecn": _on(words.get(str(queue.queue))),
+            }
+            for queue in change.before
+        }
+        self._session.apply(self._path, classes)
+
+    def verify(self, change: StagedChange) -> Reading:
+        return read_back.made(change, self.read, self._device, self._waiting)
+
+    def confirm(self, change: StagedChange) -> None:
+        if self._save:
+            self._session.save()
+
+    def rollback(self, change: StagedChange) -> None:
+        self._session.wait_until_quiet()
+        now = self.read()
+        if change.undone_in(now) and not self._intended(change):
+            return
+        left_alone(change, now, self._device.where)
+        before: Mapping[str, Mapping[str, Any] | None] = change.undo["classes"]
+        classes = {
+            name: None if values is None else {leaf: values.get(leaf) for leaf in _LEAVES}
+            for name, values in before.items()
+        }
+        self._session.apply(self._path, classes)
+        read_back.undone(change, self.read, self._device, self._waiting)
+        if self._save:
+            self._session.save()
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _intended(self, change: StagedChange) -> bool:
+        """Whether the change is configured still, though hardware may never have taken it."""
+        configured = self._classes("applied", filled=False) or {}
+        asked = to_device(change.after, self._units).device
+        wanted = {"min-threshold": asked.kmin, "max-threshold": asked.kmax, "probability": asked.pmax}
+        return any(
+            (now := configured.get(name) or {}) != (before or {})
+            and all(now.get(leaf) == value for leaf, value in wanted.items())
+            for name, before in change.undo["classes"].items()
+        )
+
+    def _classes(self, revision: str, *, filled: bool = True) -> dict[str, dict[str, Any]] | None:
+        """What a revision has for each traffic class; None where it has nothing of the profile."""
+        return self._session.show(self._path, revision, filled=filled) or None
+
+    def _running(self, queue: int, shown: Mapping[str, Any] | None) -> QueueWatermark:
+        where = f"{self._device.where} profile {self._profile} traffic class {queue}"
+        try:
+            found = msgspec.convert(shown or {}, _Class)
+        except msgspec.ValidationError as error:
+            raise CapabilityError(
+                where, str(error), "thresholds are whole bytes", "look at the switch's version"
+            ) from error
+        if found.ecn is None or found.ecn in _OFF_TO_ON or found.probability == 0:
+            return QueueWatermark(self._profile, queue, None)
+        if found.min_threshold is None or found.max_threshold is None or found.probability is None:
+            raise CapabilityError(
+                where,
+                f"ECN {found.ecn}, and not all of its values",
+                "a traffic class that marks has both thresholds and a probability",
+                "set them by hand once; they are changed from here after that",
+            )
+        device = DeviceWatermark(found.min_threshold, found.max_threshold, found.probability)
+        return QueueWatermark(self._profile, queue, from_device(device, self._units))
+
+
+def _on(shown: Mapping[str, Any] | None) -> str:
+    """The word by which this release turns ECN on."""
+    word = (shown or {}).get("ecn")
+    return _OFF_TO_ON.get(word, word) if isinstance(word, str) else "enable"
