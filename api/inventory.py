@@ -18,12 +18,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from api.errors import SettingsError
 from api.settings_source import counted
-from api.validation import HiddenValueError, mistake
+from api.validation import HIDDEN, HiddenValueError, Mistake, dotted, mistake
 from api.yaml_file import read_yaml
 from switches.credentials import Secret
 from switches.device import Device, Tls, UnitProfile
 
 SECRETS = ("username", "password", "token")
+_SECRETS_RULE = (
+    "an inventory names the one place of a secret, and never holds it",
+    "write {env: NAME} of an environment variable, or {file: PATH} of a mounted file",
+)
 
 
 class Part(BaseModel):
@@ -41,7 +45,7 @@ class SecretKeys(Part):
     @model_validator(mode="after")
     def _is_in_one_place(self) -> Self:
         if (self.env is None) == (self.file is None):
-            raise HiddenValueError("a secret is in one place", "give either env, a variable's name, or file")
+            raise HiddenValueError(*_SECRETS_RULE)
         return self
 
 
@@ -65,10 +69,7 @@ class UnitKeys(Part):
 def _named(given: object) -> object:
     if given is None or isinstance(given, Mapping):
         return given
-    raise HiddenValueError(
-        "an inventory names where a secret is, and never holds it",
-        "write {env: NAME} of an environment variable, or {file: PATH} of a mounted file",
-    )
+    raise HiddenValueError(*_SECRETS_RULE)
 
 
 def _place(given: object) -> object:
@@ -252,7 +253,13 @@ def did_you_mean(name: str, known: Mapping[str, Any] | tuple[str, ...], otherwis
 
 def _refused(error: ValidationError, source: str) -> SettingsError:
     found = error.errors(include_url=False)
-    first = found[0]
-    hidden = first["type"] == "extra_forbidden" or any(part in SECRETS for part in first["loc"])
-    told = mistake(first, model=InventoryKeys, prefix=source, hidden=hidden)
+    first = min(found, key=lambda one: one["type"] == "missing")  # a key misspelt is missing, too
+    place: tuple[str | int, ...] = first["loc"]
+    for depth, part in enumerate(place):
+        if part in SECRETS:  # what stands there is a secret, be it a value or, by mistake, a key
+            told = Mistake(f"{source} {dotted(place[: depth + 1])}", HIDDEN, *_SECRETS_RULE)
+            break
+    else:
+        hidden = first["type"] == "extra_forbidden"
+        told = mistake(first, model=InventoryKeys, prefix=source, hidden=hidden)
     return counted(told, len(found) - 1)
