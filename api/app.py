@@ -15,6 +15,7 @@ from api.routes import (
     health,
     page,
     recommendations,
+    rollouts,
     state,
     switches,
     telemetry,
@@ -61,7 +62,7 @@ def create_app(
             search=search,
         )
         app.state.service = service
-        service.start()
+        await service.start()
         try:
             yield
         finally:
@@ -76,7 +77,18 @@ def create_app(
     )
     app.state.settings = settings
     problems.install(app)
-    for routes in (telemetry, topology, state, recommendations, whatif, switches, events, health, page):
+    for routes in (
+        telemetry,
+        topology,
+        state,
+        recommendations,
+        rollouts,
+        whatif,
+        switches,
+        events,
+        health,
+        page,
+    ):
         app.include_router(routes.router)
     app.mount("/assets", page.assets(), name="assets")
     app.add_middleware(BodyLimit, limit_bytes=settings.server.max_body_bytes)

@@ -68,9 +68,9 @@ class Clearance:
             return NOTHING_STAGED
         return Cleared(staged, tuple(hold.sentence for hold in holds))
 
-    def watermark_changed(self) -> None:
-        """A push wrote to a device; the next waits until it has had time to show."""
-        self._tell(WatermarkChanged(self._clock_s()))
+    def watermark_changed(self, *, age_s: float = 0.0) -> None:
+        """A device was set, so long ago; the next change waits until that has had time to show."""
+        self._tell(WatermarkChanged(self._clock_s() - age_s))
 
     def _tell(self, event: TelemetryArrived | QueuePredicted | QueueMeasured | WatermarkChanged) -> None:
         self._state, _ = advance(self._state, event, self._settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import time
 from pathlib import Path
 from types import FrameType
 
@@ -12,11 +13,15 @@ import uvicorn
 from fastapi import FastAPI
 
 from api.app import create_app
+from api.inventory import load_inventory
+from api.inventory_adapters import check_inventory
 from api.logs import configure_logging
+from api.rollouts.journal import Journal
 from api.security import check_host
 from api.service import load_topology
 from api.settings import Settings
 from api.settings_source import load_settings, override
+from switches.errors import InventoryError
 from switches.registry import AdapterRegistry
 
 _log = logging.getLogger("ecntwin.serve")
@@ -27,7 +32,8 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
     settings = override(load_settings(config), host=host, port=port)
     check_host(settings.server.host, settings.security)
     load_topology(settings.fabric.topology)
-    AdapterRegistry.with_installed(lab_url=settings.push.lab_url).factory(settings.push.adapter)
+    _check_switches(settings)
+    Journal(settings.storage.url).close()
     configure_logging(settings.log.level)
     if not settings.security.tokens:
         _log.warning("no token is configured: anyone on this machine may call, and only this machine")
@@ -36,6 +42,19 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
         signal.signal(number, _done)
     app = create_app(settings)
     _Server(app, settings).run()
+
+
+def _check_switches(settings: Settings) -> None:
+    """Raises ``InventoryError`` for what is wrong with it: the first mistake, and how many there are."""
+    registry = AdapterRegistry.with_installed()
+    registry.factory(settings.push.adapter)
+    if settings.push.inventory is None:
+        return
+    problems = check_inventory(load_inventory(settings.push.inventory), registry, clock_ns=time.time_ns)
+    if problems:
+        first, others = problems[0], len(problems) - 1
+        more = f" ({others} more: ecntwin check-config lists them)" if others else ""
+        raise InventoryError(first.where, first.received, first.rule, first.remedy + more)
 
 
 class _Server(uvicorn.Server):

@@ -1,48 +1,53 @@
-"""The switches the service may set: an adapter each, what they run, pushes; must not know how to search."""
+"""The switches the service may set: an adapter each, what they run, steps; must not know how to search."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from api.readings import Known, Readings
 from api.schemas.switches import SwitchDocument
 from api.settings import IncumbentSettings
-from switches.base import SwitchAdapter
+from switches.base import Reading, SwitchAdapter
 from switches.dryrun import DryRunAdapter
-from switches.errors import SwitchError, UnknownSwitchError
-from switches.push import Pushed, push
-from switches.registry import AdapterFactory
+from switches.errors import UnknownSwitchError
 from twin.watermark import Watermark
 
 PATIENCE_S = 3.0
 
+T = TypeVar("T")
+
 
 class Fleet:
-    """Adapters by switch name, made when a switch is first seen.
+    """Adapters by switch name, made by ``make(switch, as configured)`` when a switch is first seen.
 
     What a switch was last read to run is what it runs; what the settings say stands in for it until then.
     ``told(switch, before, after)`` hears of every reading. A request waits ``patience_s`` for switches at
-    most. Use from one event loop only; ``incumbent`` and ``running`` from any thread.
+    most; ``at_once`` steps run at a time. Use from one event loop only; ``incumbent`` and ``running`` from
+    any thread.
     """
 
     def __init__(
         self,
         incumbent: IncumbentSettings,
-        factory: AdapterFactory,
+        make: Callable[[str, Watermark], SwitchAdapter],
         *,
-        clock_ns: Callable[[], int],
+        names: Iterable[str] = (),
         told: Callable[[str, Known, Known], None] = lambda switch, before, after: None,
         patience_s: float = PATIENCE_S,
+        at_once: int = 16,
     ) -> None:
         self._incumbent = incumbent
-        self._factory = factory
-        self._clock_ns = clock_ns
+        self._make = make
         self._patience_s = patience_s
         self._adapters: dict[str, SwitchAdapter] = {}
         self._set_to: dict[str, Watermark] = {}
         self._readings = Readings(told)
-        self.saw(incumbent.switches)
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="ecntwin-rollout")
+        self.saw([*incumbent.switches, *names])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -53,7 +58,7 @@ class Fleet:
         """Makes adapters for switches not seen before."""
         for name in switches:
             if name not in self._adapters:
-                self._adapters[name] = self._factory(name, self.configured(name), clock_ns=self._clock_ns)
+                self._adapters[name] = self._make(name, self.configured(name))
 
     def configured(self, switch: str) -> Watermark:
         """What the settings say that switch runs."""
@@ -68,6 +73,29 @@ class Fleet:
         """Whether it was last read to run something else than was last set on it here."""
         reading, wanted = self._readings.known(switch).reading, self._set_to.get(switch)
         return reading is not None and wanted is not None and reading.watermark != wanted
+
+    def set_to(self, switch: str) -> Watermark | None:
+        """What was last set on it here; None where nothing was, or it was undone."""
+        return self._set_to.get(switch)
+
+    def was_set(self, switch: str, watermark: Watermark | None) -> None:
+        """From now on that is what it should run; None: whatever it runs is as it should be."""
+        if watermark is None:
+            self._set_to.pop(switch, None)
+        else:
+            self._set_to[switch] = watermark
+
+    async def adopt(self, switch: str) -> Watermark | None:
+        """Takes what it runs now as what it should run; raises ``UnknownSwitchError``.
+
+        None where its queues differ: then nothing is known to be wanted of it.
+        """
+        self._adapter(switch)
+        await self.refresh([switch])
+        reading = self._readings.known(switch).reading
+        running = None if reading is None else reading.watermark
+        self.was_set(switch, running)
+        return running
 
     def incumbent(self, switches: Iterable[str]) -> Watermark:
         """What most of these switches run (the default's, where two are as common): the one to beat."""
@@ -86,28 +114,29 @@ class Fleet:
         await self._readings.refresh(adapters, patience_s=self._patience_s)
 
     async def refresh_devices(self) -> None:
-        """Reads those anew that are devices: what a dry run stands for never changes by itself."""
-        await self.refresh([name for name in self.names if self._writes(name)])
+        """Reads those anew that are devices: what the settings stand for never changes by itself."""
+        await self.refresh([name for name in self.names if self.kind(name) != "dry-run"])
 
-    async def push(self, switches: Iterable[str], watermark: Watermark) -> tuple[Pushed, ...]:
-        """Takes a watermark to these switches, or undoes it on all; raises ``SwitchError``."""
-        adapters = [self._adapter(name) for name in sorted(switches)]
-        names = [adapter.switch for adapter in adapters]
-        try:
-            async with self._readings.undisturbed(names):
-                pushed = await self._readings.call(push, adapters, watermark)
-                for item in pushed:
-                    if self._writes(item.change.switch):
-                        self._set_to[item.change.switch] = item.change.after
-                        self._readings.note(item.read_back)
-        except SwitchError:
-            await self.refresh(names)  # whatever was undone or could not be, say what runs now
-            raise
-        return pushed
+    async def step(self, switch: str, step: Callable[[SwitchAdapter], T]) -> T:
+        """One blocking step with that switch's adapter, and nobody else's call to it meanwhile.
 
-    def writes(self, switches: Iterable[str]) -> bool:
-        """Whether a push to these switches touches any device."""
-        return any(self._writes(name) for name in switches)
+        Raises what the step raises, and ``UnknownSwitchError``.
+        """
+        adapter = self._adapter(switch)
+        async with self._readings.undisturbed([switch]):
+            return await asyncio.get_running_loop().run_in_executor(self._threads, step, adapter)
+
+    def note(self, reading: Reading) -> None:
+        """Takes a reading that a step came by."""
+        self._readings.note(reading)
+
+    def writes(self, switch: str) -> bool:
+        """Whether a change of that switch touches a device."""
+        return self._adapter(switch).capabilities().writes
+
+    def kind(self, switch: str) -> str:
+        """The platform of that switch's adapter."""
+        return self._adapter(switch).capabilities().kind
 
     async def documents(self) -> list[SwitchDocument]:
         """Every switch, read now."""
@@ -121,8 +150,11 @@ class Fleet:
         return self._document(name)
 
     def close(self) -> None:
-        """Lets go of the threads."""
+        """Lets go of the threads and connections."""
         self._readings.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for adapter in self._adapters.values():
+            adapter.close()
 
     def _document(self, name: str) -> SwitchDocument:
         adapter = self._adapters[name]
@@ -135,9 +167,6 @@ class Fleet:
             drifted=self.drifted(name),
             records=adapter.records if isinstance(adapter, DryRunAdapter) else (),
         )
-
-    def _writes(self, name: str) -> bool:
-        return self._adapter(name).capabilities().writes
 
     def _adapter(self, name: str) -> SwitchAdapter:
         try:

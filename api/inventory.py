@@ -239,9 +239,12 @@ def _check_names(document: Mapping[str, Any], source: str) -> None:
                 raise SettingsError(
                     f"{source} {section}", f"name {name!r}", "a name is text", "put it in quotes"
                 )
-            if name.strip() != name or not name or not name.isprintable() or "/" in name:
+            if name.strip() != name or not name or not name.isprintable():
                 raise SettingsError(
-                    f"{source} {section}", f"name {name!r}", "a name is printable, without /", "rename it"
+                    f"{source} {section}",
+                    f"name {name!r}",
+                    "a name is printable, without spaces around it",
+                    "rename it",
                 )
 
 

@@ -15,6 +15,8 @@ from twin.watermark import Watermark
 ROUND_OUTCOMES = ("recommended", "kept", "failed", "skipped")
 REJECT_REASONS = ("malformed", "late", "skewed", "unknown_place", "no_room")
 SAMPLE_REJECT_REASONS = ("malformed", "late", "no_room")
+ROLLOUT_OUTCOMES = ("done", "rolled_back")
+_STEP_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 _ROUND_BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 
 
@@ -111,10 +113,41 @@ class Metrics:
             registry=registry,
         )
         self.disagreement.set(math.nan)
-        self.pushes = Counter(
-            "ecntwin_pushes",
-            "Approved recommendations taken to the switches, by outcome.",
+        self.drifted = Gauge(
+            "ecntwin_switch_drifted",
+            "1 where the switch was last read to run something else than was last set on it from here.",
+            ["switch"],
+            registry=registry,
+        )
+        self.step_seconds = Histogram(
+            "ecntwin_switch_step_duration_seconds",
+            "Time a step on a switch took, by adapter and step (stage, apply, verify, confirm, undo).",
+            ["adapter", "step"],
+            buckets=_STEP_BUCKETS_S,
+            registry=registry,
+        )
+        self.switch_failures = Counter(
+            "ecntwin_switch_failures",
+            "Steps on switches that failed, by adapter and reason; what was tried again counts each time.",
+            ["adapter", "reason"],
+            registry=registry,
+        )
+        self.switch_rollbacks = Counter(
+            "ecntwin_switch_rollbacks",
+            "Switches returned to what they ran before a change, by adapter.",
+            ["adapter"],
+            registry=registry,
+        )
+        self.rollouts = Counter(
+            "ecntwin_rollouts",
+            "Rollouts that ended, by outcome (done, rolled_back).",
             ["outcome"],
+            registry=registry,
+        )
+        self.rollouts_active = Gauge("ecntwin_rollouts_active", "Rollouts under way.", registry=registry)
+        self.frozen = Gauge(
+            "ecntwin_switches_frozen",
+            "1 while operators let no switch be set.",
             registry=registry,
         )
         Info("ecntwin_build", "What is running.", registry=registry).info(
@@ -126,6 +159,8 @@ class Metrics:
             self.samples_rejected.labels(reason)
         for outcome in ROUND_OUTCOMES:
             self.rounds.labels(outcome)
+        for ended in ROLLOUT_OUTCOMES:
+            self.rollouts.labels(ended)
         for flow_class in FlowClass:
             self.flows.labels(flow_class.label).set(0)
 

@@ -17,13 +17,20 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from api.adapters import Adapters
+from api.approvals import Approvals
 from api.clearance import Clearance
 from api.counting import Counting
-from api.errors import ConflictError, SettingsError, UnprocessableError
+from api.errors import SettingsError, UnprocessableError
 from api.events import Broadcaster
 from api.fleet import Fleet
+from api.inventory import load_inventory
 from api.metrics import Metrics
 from api.readings import Known
+from api.rollouts.conductor import Rollouts
+from api.rollouts.journal import Journal
+from api.rollouts.news import RolloutNews
+from api.rollouts.watch import Watcher
 from api.rounds import Ask, Fabric, scenario_of
 from api.schemas.predictions import WatermarkDocument
 from api.schemas.whatif import MOST_PACKET_HOPS, WhatIfDocument, WhatIfRequest
@@ -33,7 +40,6 @@ from api.store import Entry, RecommendationStore
 from api.tuning_loop import TuningLoop
 from api.version import ecntwin_version
 from api.whatif import ONE_BY_ONE, what_if
-from switches.errors import SwitchError
 from switches.registry import AdapterRegistry
 from telemetry.counters import CounterSettings
 from telemetry.errors import TopologyError, WindowError
@@ -74,12 +80,15 @@ class Service:
         self.metrics = Metrics(registry, version=ecntwin_version())
         self.events = Broadcaster()
         self.store = RecommendationStore(settings.tuning.keep, clock_ns=clocks.wall_ns)
-        adapters = adapters or AdapterRegistry.with_installed(lab_url=settings.push.lab_url)
+        devices = {} if settings.push.inventory is None else load_inventory(settings.push.inventory)
+        registry_of_adapters = adapters or AdapterRegistry.with_installed()
+        making = Adapters(settings.push, registry_of_adapters, devices=devices, clock_ns=clocks.wall_ns)
         self.fleet = Fleet(
             settings.incumbent,
-            adapters.factory(settings.push.adapter),
-            clock_ns=clocks.wall_ns,
+            making.make,
+            names=making.names,
             told=self._switch_read,
+            at_once=settings.rollout.at_once,
         )
         declared = load_topology(settings.fabric.topology)
         if declared is not None:
@@ -102,6 +111,32 @@ class Service:
         self._ask = ask_of(settings) if search is None else replace(ask_of(settings), search=search)
         self._workers = workers or make_workers(settings.search.workers or max(2, os.cpu_count() or 2))
         self._clearance = Clearance(guard_of(settings), clock_s=clocks.monotonic_s)
+        watcher = Watcher(self.sensing, self.counting, silence_s=settings.rollout.silence_s)
+        news = RolloutNews(
+            fleet=self.fleet,
+            store=self.store,
+            clearance=self._clearance,
+            metrics=self.metrics,
+            events=self.events,
+        )
+        self.rollouts = Rollouts(
+            self.fleet,
+            Journal(settings.storage.url),
+            watcher,
+            at_once=settings.rollout.at_once,
+            measure_every_s=settings.rollout.measure_every_s,
+            keep=settings.tuning.keep,
+            wall_s=lambda: clocks.wall_ns() / 1e9,
+            clock_s=clocks.monotonic_s,
+            told=news.heard,
+            timed=news.timed,
+        )
+        self.approvals = Approvals(
+            settings, fleet=self.fleet, store=self.store, rollouts=self.rollouts, watcher=watcher
+        )
+        self.metrics.rollouts_active.set_function(lambda: self.rollouts.active)
+        self.metrics.frozen.set_function(lambda: self.rollouts.freeze.frozen)
+        self._clocks = clocks
         self.tuning = TuningLoop(
             self._ask,
             period_s=settings.tuning.period_s,
@@ -113,15 +148,19 @@ class Service:
             events=self.events,
             workers=self._workers,
             clock_s=clocks.monotonic_s,
+            found=self.approvals.by_policy,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._asking = asyncio.Lock()
         self.metrics.saw_watermarks("current", self.fleet.running())
 
-    def start(self) -> None:
-        """Begins to watch the switches, and the tuning loop, if the settings want it."""
+    async def start(self) -> None:
+        """Takes up the journal's rollouts, begins to watch the switches, and to tune if that is wanted."""
         self._loop = asyncio.get_running_loop()
+        await self.rollouts.resume()
+        if (set_s := self.rollouts.last_set_s) is not None:
+            self._clearance.watermark_changed(age_s=self._clocks.wall_ns() / 1e9 - set_s)
         self._tasks.append(asyncio.create_task(self._watch_switches(), name="switches"))
         if self.settings.tuning.enabled:
             self._tasks.append(asyncio.create_task(self.tuning.run_forever(), name="tuning-loop"))
@@ -140,6 +179,7 @@ class Service:
         """Ends streams, rounds, workers and threads."""
         self.events.close()
         await self.tuning.stop(self.settings.server.shutdown_grace_s)
+        await self.rollouts.stop(self.settings.server.shutdown_grace_s)
         for task in self._tasks:
             task.cancel()
         # One that had already died must not keep the threads below from ending.
@@ -173,37 +213,14 @@ class Service:
             self.fleet.saw((await self.sensing.state()).topology.switches)
 
     async def approve(self, recommendation_id: str, by: str) -> Entry:
-        """Pushes a pending recommendation to the switches it is about.
-
-        Raises ``ConflictError`` where it is held back and would be written, ``SwitchError`` where the push
-        fails.
-        """
-        entry = self.store.pending(recommendation_id)
-        switches = entry.result.switches
-        writes = self.fleet.writes(switches)
-        if entry.holds and writes:
-            raise ConflictError(
-                f"recommendation {recommendation_id!r}",
-                "an approval of one that is held back",
-                " ".join(entry.holds).removesuffix("."),
-                "wait for a round without holds",
-            )
-        try:
-            pushed = await self.fleet.push(switches, entry.staged or entry.result.recommendation.watermark)
-        except SwitchError:
-            self.metrics.pushes.labels("failed").inc()
-            raise
-        self.metrics.pushes.labels("done").inc()
-        entry = self.store.pending(recommendation_id)  # somebody may have decided meanwhile
-        if writes:
-            self._clearance.watermark_changed()
-        decided = self.store.decide(entry, "approved", by, pushed, writes=writes)
+        """Begins the rollout of a pending recommendation; raises ``ConflictError`` where it may not."""
+        decided = await self.approvals.approve(recommendation_id, by)
         self._tell(decided)
         return decided
 
     def reject(self, recommendation_id: str, by: str) -> Entry:
         """Turns a pending recommendation down."""
-        decided = self.store.decide(self.store.pending(recommendation_id), "rejected", by)
+        decided = self.approvals.reject(recommendation_id, by)
         self._tell(decided)
         return decided
 
@@ -249,12 +266,13 @@ class Service:
 
     def _switch_read(self, switch: str, before: Known, after: Known) -> None:
         """A switch was read, or could not be: what it runs may have changed by itself."""
+        drifted = self.fleet.drifted(switch)
         self.metrics.reachable.labels(switch).set(after.reachable)
+        self.metrics.drifted.labels(switch).set(drifted)
         self.metrics.saw_watermarks("current", {switch: self.fleet.runs(switch)})
         was, now = (known.reading.usual if known.reading else None for known in (before, after))
         if before.reachable == after.reachable and (was is None or was == now):
             return
-        drifted = self.fleet.drifted(switch)
         if after.failure is not None:
             _log.warning("switch %s does not answer: %s", switch, after.failure)
         else:

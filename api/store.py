@@ -14,7 +14,7 @@ from api.schemas.base import timestamp
 from api.schemas.predictions import WatermarkDocument
 from api.schemas.recommendation import Decision, PushedDocument, RecommendationDocument, round_fields
 from api.schemas.telemetry import by_label
-from switches.push import Pushed
+from switches.rollout.state import Phase, Progress, RolloutState
 from twin.watermark import Watermark
 
 
@@ -23,7 +23,7 @@ class Entry:
     """A round and its decision.
 
     ``staged`` is what an approval sets, ``holds`` why nothing may be written to a device yet, in sentences;
-    ``pushed`` is what an approval did and ``writes`` whether that touched a device.
+    ``rollout`` is where the rollout of an approval is.
     """
 
     id: str
@@ -35,8 +35,7 @@ class Entry:
     holds: tuple[str, ...] = ()
     decided_by: str | None = None
     decided_ns: int | None = None
-    pushed: tuple[Pushed, ...] = ()
-    writes: bool = False
+    rollout: RolloutState | None = None
 
     def document(self, *, candidates: bool = True) -> RecommendationDocument:
         """The entry as the service answers it."""
@@ -55,7 +54,8 @@ class Entry:
             decided_at=None if self.decided_ns is None else timestamp(self.decided_ns),
             staged=None if self.staged is None else WatermarkDocument.of(self.staged),
             holds=list(self.holds),
-            pushed=[_pushed(item, self.writes) for item in self.pushed],
+            rollout=None if self.rollout is None else self.rollout.plan.id,
+            pushed=[] if self.rollout is None else _pushed(self.rollout),
         )
 
 
@@ -143,29 +143,32 @@ class RecommendationStore:
             )
         return entry
 
-    def decide(
-        self,
-        entry: Entry,
-        status: Decision,
-        by: str,
-        pushed: tuple[Pushed, ...] = (),
-        *,
-        writes: bool = False,
-    ) -> Entry:
+    def decide(self, entry: Entry, status: Decision, by: str) -> Entry:
         """Records a decision; returns the entry as it is now."""
-        decided = replace(
-            entry, status=status, decided_by=by, decided_ns=self._clock_ns(), pushed=pushed, writes=writes
-        )
+        decided = replace(entry, status=status, decided_by=by, decided_ns=self._clock_ns())
         if entry.id in self._entries:
             self._entries[entry.id] = decided
         return decided
 
+    def follow(self, entry_id: str, rollout: RolloutState) -> None:
+        """Where a recommendation's rollout is; one that was taken back makes it ``rolled_back``."""
+        entry = self._entries.get(entry_id)
+        if entry is None:
+            return  # it was long ago, or before the service started anew
+        back = rollout.phase in (Phase.ROLLING_BACK, Phase.ROLLED_BACK)
+        status: Decision = "rolled_back" if back and entry.status == "approved" else entry.status
+        self._entries[entry_id] = replace(entry, rollout=rollout, status=status)
 
-def _pushed(item: Pushed, writes: bool) -> PushedDocument:
-    read = item.read_back.watermark
-    return PushedDocument(
-        switch=item.change.switch,
-        writes=writes,
-        diff=item.change.diff,
-        read_back=None if read is None else WatermarkDocument.of(read),
-    )
+
+def _pushed(rollout: RolloutState) -> list[PushedDocument]:
+    """The switches that were read to run the change."""
+    return [
+        PushedDocument(
+            switch=name,
+            writes=name in rollout.plan.written,
+            diff=one.change.diff,
+            read_back=None if one.runs is None else WatermarkDocument.of(one.runs),
+        )
+        for name, one in rollout.switches.items()
+        if one.change is not None and one.progress in (Progress.VERIFIED, Progress.SET)
+    ]

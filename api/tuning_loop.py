@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -38,7 +38,7 @@ class _StoppingError(Exception):
 
 
 class TuningLoop:
-    """``clock_s`` is monotonic seconds. Use from one event loop only."""
+    """``clock_s`` is monotonic seconds; ``found`` hears of every round. Use from one event loop only."""
 
     def __init__(
         self,
@@ -53,8 +53,10 @@ class TuningLoop:
         events: Broadcaster,
         workers: Workers,
         clock_s: Callable[[], float],
+        found: Callable[[Entry], Awaitable[None]],
     ) -> None:
         self._ask = ask
+        self._found = found
         self._period_s = period_s
         self._sensing = sensing
         self._fleet = fleet
@@ -177,7 +179,9 @@ class TuningLoop:
             ) from error
         finally:
             self._metrics.running.set(0)
-        return self._keep(result, self._clock_s() - began_s)
+        entry = self._keep(result, self._clock_s() - began_s)
+        await self._found(entry)
+        return self._store.get(entry.id)
 
     def _keep(self, result: RoundResult, wall_s: float) -> Entry:
         answer = result.recommendation

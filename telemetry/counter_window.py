@@ -115,6 +115,7 @@ class CounterWindow:
             counters=_summed(list(ports.values())),
             covered_s=min(covered_ns.values(), default=0) / _NS_PER_S,
             series=len(counted),
+            ports=len(ports),
             newest_ns=newest_ns,
             silent=tuple(sorted(switch for switch, covered in covered_ns.items() if not covered)),
             resets=sum(grown.resets for grown in counted),

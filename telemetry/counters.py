@@ -105,7 +105,7 @@ class CounterIncrease:
 
     ``counters``: None where no series gave two readings of it. ``covered_s``: how much of the time asked for
     lies between readings that were used, of the switch that is worst off (its best series); 0 where one gave
-    nothing. ``series``: how many contributed. ``newest_ns``: the newest reading no later than asked for, None
+    nothing. ``series``: how many contributed, of so many ``ports``. ``newest_ns``: the newest reading no later than asked for, None
     without any. ``silent``: the switches that gave nothing. ``resets``: how often a counter went down (a
     clear, a restart, a wrap).
     """
@@ -113,6 +113,7 @@ class CounterIncrease:
     counters: Counters
     covered_s: float
     series: int
+    ports: int
     newest_ns: int | None
     silent: tuple[str, ...]
     resets: int

@@ -18,7 +18,7 @@ from twin.recommendation import (
 )
 from twin.result import Prediction
 
-Decision = Literal["pending", "kept", "approved", "rejected", "superseded"]
+Decision = Literal["pending", "kept", "approved", "rejected", "superseded", "rolled_back"]
 
 
 class CandidateDocument(PredictionDocument):
@@ -181,7 +181,7 @@ class RoundDocument(Document):
 
 
 class PushedDocument(Document):
-    """What a push did, or a dry run would have done, on one switch."""
+    """What a rollout has done, or a dry run would have done, on one switch."""
 
     switch: str
     writes: bool
@@ -200,6 +200,7 @@ class RecommendationDocument(RoundDocument):
     # What an approval sets: the recommendation, or one step towards it.
     staged: WatermarkDocument | None
     holds: list[str]
+    rollout: str | None
     pushed: list[PushedDocument]
 
 

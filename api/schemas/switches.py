@@ -7,7 +7,7 @@ from typing import Self
 
 from api.schemas.base import Document, timestamp
 from api.schemas.predictions import WatermarkDocument
-from switches.base import Capabilities, Reading
+from switches.base import Capabilities, QueueWatermark, Reading
 from switches.dryrun import DryRunRecord
 from switches.errors import SwitchError
 from twin.watermark import Watermark
@@ -22,11 +22,61 @@ class SwitchRecordDocument(Document):
     diff: str
 
 
-class QueueWatermarkDocument(WatermarkDocument):
-    """What one egress queue runs."""
+class QueueWatermarkDocument(Document):
+    """What one egress queue runs; null values: it does not mark (ECN is off)."""
 
     port: str
     queue: int
+    kmin_bytes: int | None
+    kmax_bytes: int | None
+    pmax: float | None
+
+    @classmethod
+    def of(cls, queue: QueueWatermark) -> Self:
+        """The document of a queue."""
+        mark = queue.watermark
+        return cls(
+            port=queue.port,
+            queue=queue.queue,
+            kmin_bytes=None if mark is None else mark.kmin_bytes,
+            kmax_bytes=None if mark is None else mark.kmax_bytes,
+            pmax=None if mark is None else mark.pmax,
+        )
+
+
+class CapabilitiesDocument(Document):
+    """What the platform can do: what a watermark belongs to, how thresholds and Pmax are written there,
+    whether an unconfirmed change undoes itself (``dead_man``), how one is taken back, and what a reading is
+    read from.
+    """
+
+    per: str
+    unit: str
+    unit_bytes: float
+    lowest: int
+    highest: int
+    pmax_step: float
+    atomic: bool
+    dead_man: bool
+    undo: str
+    read_back: str
+
+    @classmethod
+    def of(cls, capabilities: Capabilities) -> Self:
+        """The document of what an adapter can do."""
+        units = capabilities.units
+        return cls(
+            per=capabilities.per,
+            unit=units.name,
+            unit_bytes=float(units.unit_bytes),
+            lowest=units.lowest,
+            highest=units.highest,
+            pmax_step=1 / units.pmax_steps,
+            atomic=capabilities.atomic,
+            dead_man=capabilities.dead_man,
+            undo=capabilities.undo,
+            read_back=capabilities.read_back,
+        )
 
 
 class SwitchDocument(Document):
@@ -41,6 +91,7 @@ class SwitchDocument(Document):
     name: str
     adapter: str
     writes: bool
+    capabilities: CapabilitiesDocument
     reachable: bool
     detail: str | None
     running: WatermarkDocument | None
@@ -68,22 +119,21 @@ class SwitchDocument(Document):
             name=name,
             adapter=capabilities.kind,
             writes=capabilities.writes,
+            capabilities=CapabilitiesDocument.of(capabilities),
             reachable=failure is None,
             detail=None if failure is None else str(failure),
-            running=None if reading is None else _watermark(reading.watermark),
+            running=None if reading is None else watermark_document(reading.watermark),
             queues=[
-                QueueWatermarkDocument(
-                    port=one.port, queue=one.queue, **WatermarkDocument.of(one.watermark).model_dump()
-                )
+                QueueWatermarkDocument.of(one)
                 for one in (reading.queues if reading is not None and differ else ())
             ],
             read_at=None if reading is None else timestamp(reading.read_ns),
-            set_to=_watermark(set_to),
+            set_to=watermark_document(set_to),
             drifted=drifted,
             records=[
                 SwitchRecordDocument(
                     action=record.action,
-                    watermark=_watermark(record.watermark),
+                    watermark=watermark_document(record.watermark),
                     at=timestamp(record.recorded_ns),
                     diff=record.diff,
                 )
@@ -92,5 +142,6 @@ class SwitchDocument(Document):
         )
 
 
-def _watermark(watermark: Watermark | None) -> WatermarkDocument | None:
+def watermark_document(watermark: Watermark | None) -> WatermarkDocument | None:
+    """The document of a watermark that may not be known."""
     return None if watermark is None else WatermarkDocument.of(watermark)

@@ -166,7 +166,9 @@ def _due(state: RolloutState, name: str, now_s: float) -> StagedChange | None:
 
 
 def _watch(state: RolloutState) -> tuple[Watch, ...]:
-    return (Watch(state.touched, state.soak_from_s or state.since_s),) if _watched(state) else ()
+    if not _watched(state):
+        return ()
+    return (Watch(state.plan.up_to(state.stage), state.soak_from_s or state.since_s),)
 
 
 def _watched(state: RolloutState) -> bool:
@@ -267,7 +269,8 @@ def _failed(state: RolloutState, event: Failed) -> RolloutState:
 def _measured(state: RolloutState, event: Measured) -> RolloutState:
     seen, plan = event.figures, state.plan
     state = replace(state, measured=seen)
-    worse = list(breaches(seen, plan.before, plan.predicted, plan.limits))
+    before, predicted = plan.known(plan.before, state.stage), plan.known(plan.predicted, state.stage)
+    worse = list(breaches(seen, before, predicted, plan.limits))
     if worse:
         return _turn_back(state, "a guard is breached: " + "; ".join(worse), event.at_s)
     soaked = event.at_s - (state.soak_from_s or state.since_s) >= plan.soak_s(state.stage)

@@ -50,8 +50,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class RolloutPlan(msgspec.Struct, frozen=True, kw_only=True):
     """``stages`` are names of switches, the canary first; ``targets`` what each of them shall run.
 
-    ``before`` is what telemetry saw before, ``predicted`` what the twin expects after. ``writes`` False: a
-    dry run, whose stages need no watching.
+    ``before`` is what telemetry saw of the switches up to each stage before any was set, ``predicted`` what
+    the twin expects of them after (empty: nothing is known). ``written`` are the
+    switches that are devices: where there is none it is a dry run, whose stages need no watching.
     """
 
     id: str
@@ -59,18 +60,26 @@ class RolloutPlan(msgspec.Struct, frozen=True, kw_only=True):
     targets: Mapping[str, Watermark]
     stages: tuple[tuple[str, ...], ...]
     limits: Limits
-    before: Figures = Figures()
-    predicted: Figures = Figures()
-    writes: bool = True
+    before: tuple[Figures, ...] = ()
+    predicted: tuple[Figures, ...] = ()
+    written: tuple[str, ...] = ()
 
     @property
     def switches(self) -> tuple[str, ...]:
         """Every switch of it, in the order they are set."""
         return tuple(name for stage in self.stages for name in stage)
 
+    def up_to(self, stage: int) -> tuple[str, ...]:
+        """The switches that are set once that stage is."""
+        return tuple(name for names in self.stages[: stage + 1] for name in names)
+
+    def known(self, figures: tuple[Figures, ...], stage: int) -> Figures:
+        """Of ``before`` or ``predicted``, that stage's."""
+        return figures[stage] if stage < len(figures) else Figures()
+
     def soak_s(self, stage: int) -> float:
         """How long a stage is watched."""
-        if not self.writes:
+        if not self.written:
             return 0.0
         return self.limits.soak_s if stage == 0 else self.limits.batch_soak_s
 

@@ -71,7 +71,8 @@ def plan(*, batch_size: int = 2, soak_s: float = 10.0, batch_soak_s: float = 0.0
         targets=dict.fromkeys(NAMES, NEW),
         stages=stages_of(NAMES, batch_size=batch_size),
         limits=Limits(soak_s=soak_s, batch_soak_s=batch_soak_s, patience_s=30.0),
-        before=GOOD,
+        before=(GOOD,),
+        written=NAMES,
     )
 
 

@@ -1,0 +1,82 @@
+"""Tells metrics, events, the log, the history and the guard what happens to rollouts; must not act on it."""
+
+from __future__ import annotations
+
+import logging
+
+from api.clearance import Clearance
+from api.events import Broadcaster
+from api.fleet import Fleet
+from api.metrics import Metrics
+from api.rollouts.conductor import Rollout
+from api.store import RecommendationStore
+from switches.rollout.events import Applying, Event, Failed, LeftAlone, Undone
+from switches.rollout.state import Phase, RolloutState
+
+_log = logging.getLogger("ecntwin.rollouts")
+
+
+class RolloutNews:
+    """``heard`` is told of every event of every rollout, ``timed`` of every step."""
+
+    def __init__(
+        self,
+        *,
+        fleet: Fleet,
+        store: RecommendationStore,
+        clearance: Clearance,
+        metrics: Metrics,
+        events: Broadcaster,
+    ) -> None:
+        self._fleet = fleet
+        self._store = store
+        self._clearance = clearance
+        self._metrics = metrics
+        self._events = events
+
+    def heard(self, rollout: Rollout, before: RolloutState | None, event: Event) -> None:
+        """Something happened to a rollout."""
+        state = rollout.state
+        self._store.follow(state.plan.recommendation, state)
+        self._count(state, event)
+        switch = getattr(event, "switch", None)
+        one = None if switch is None else state.switches.get(switch)
+        entered = before is None or before.phase is not state.phase
+        self._events.publish(
+            "rollout",
+            {
+                "id": rollout.id,
+                "phase": state.phase.value,
+                "what": type(event).__name__,
+                "switch": switch,
+                "progress": None if one is None else one.progress.value,
+                "why": state.why,
+            },
+        )
+        if isinstance(event, Failed | LeftAlone):
+            _log.warning("rollout %s: %s", rollout.id, event.sentence)
+        if entered:
+            why = f": {state.why}" if state.why and state.phase is not Phase.DONE else ""
+            _log.info("rollout %s is %s%s", rollout.id, state.phase.value.replace("_", " "), why)
+            if state.phase.ended:
+                self._metrics.rollouts.labels(state.phase.value).inc()
+                self._ended(state)
+
+    def timed(self, switch: str, step: str, seconds: float) -> None:
+        """A step on a switch took so long."""
+        self._metrics.step_seconds.labels(self._fleet.kind(switch), step).observe(seconds)
+
+    def _ended(self, state: RolloutState) -> None:
+        if set(state.touched).intersection(state.plan.written):
+            self._clearance.watermark_changed()
+
+    def _count(self, state: RolloutState, event: Event) -> None:
+        match event:
+            case Failed(switch=name, reason=reason):
+                self._metrics.switch_failures.labels(self._fleet.kind(name), reason).inc()
+            case Undone(switch=name):
+                self._metrics.switch_rollbacks.labels(self._fleet.kind(name)).inc()
+            case LeftAlone(switch=name):
+                self._metrics.switch_failures.labels(self._fleet.kind(name), "concurrent_edit").inc()
+            case Applying(switch=name) if name in state.plan.written:
+                self._clearance.watermark_changed()

@@ -1,0 +1,84 @@
+"""A recommendation's rollout: which switches in which order, to what, judged by what; must not begin it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from api.rollouts.watch import Watcher
+from api.rounds import RoundResult
+from api.settings import RolloutSettings
+from switches.rollout.plan import Figures, Limits, RolloutPlan, stages_of
+from telemetry.topology import Topology
+from twin.guard import within_step
+from twin.watermark import Watermark
+
+
+async def plan_of(
+    rollout_id: str,
+    recommendation_id: str,
+    result: RoundResult,
+    watermark: Watermark,
+    settings: RolloutSettings,
+    watcher: Watcher,
+    *,
+    runs: Mapping[str, Watermark],
+    written: Sequence[str],
+    max_step: float,
+) -> RolloutPlan:
+    """The plan to take ``watermark`` to the switches of ``runs``, which is what each of them runs now.
+
+    No switch's value moves by more than the factor ``max_step``: one that runs something far off is taken
+    part of the way.
+    """
+    stages = stages_of(
+        runs,
+        canary=settings.canary,
+        leaves=leaves_of(result.state.topology),
+        batch_size=settings.batch_size,
+    )
+    before = []
+    for stage in range(len(stages)):
+        before.append(await watcher.lately([name for names in stages[: stage + 1] for name in names]))
+    answer = result.recommendation
+    ratio = _ratio(answer.winner_prediction.queue_mean_bytes, answer.incumbent_prediction.queue_mean_bytes)
+    return RolloutPlan(
+        id=rollout_id,
+        recommendation=recommendation_id,
+        targets={name: within_step(now, watermark, max_step) for name, now in runs.items()},
+        stages=stages,
+        limits=limits_of(settings),
+        before=tuple(before),
+        predicted=tuple(_predicted(figures, ratio) for figures in before),
+        written=tuple(written),
+    )
+
+
+def limits_of(settings: RolloutSettings) -> Limits:
+    """When a rollout waits and turns back under these settings."""
+    return Limits(
+        soak_s=settings.soak_s,
+        batch_soak_s=settings.batch_soak_s,
+        patience_s=settings.patience_s,
+        pause_share=settings.pause_share_limit,
+        drops_per_s=float(settings.drops_limit),
+        queue_factor=settings.queue_limit,
+        throughput_share=settings.throughput_limit,
+    )
+
+
+def leaves_of(topology: Topology) -> list[str]:
+    """The switches with hosts on them, by name."""
+    hosts = {host.name for host in topology.hosts}
+    return sorted({port.node for port in topology.ports if port.peer in hosts and port.node not in hosts})
+
+
+def _predicted(before: Figures, ratio: float | None) -> Figures:
+    """The twin's ports are not telemetry's queues: its prediction counts as a change of what was measured."""
+    if ratio is None or before.queue_mean_bytes is None:
+        return Figures()
+    return Figures(queue_mean_bytes=before.queue_mean_bytes * ratio)
+
+
+def _ratio(new: float, old: float) -> float | None:
+    return new / old if math.isfinite(new) and math.isfinite(old) and old > 0 else None

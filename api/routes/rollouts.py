@@ -1,0 +1,48 @@
+"""``/v1/rollouts`` and ``/v1/freeze``: how far each change has come, and how an operator takes it back."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from api.deps import Operates, Reads, ServiceDep
+from api.schemas.rollouts import FreezeDocument, FreezeInput, RolloutDocument, RolloutsDocument
+
+router = APIRouter(prefix="/v1", tags=["rollouts"])
+
+
+@router.get("/rollouts")
+async def get_rollouts(
+    service: ServiceDep, caller: Reads, limit: Annotated[int, Query(ge=1, le=1_000)] = 10
+) -> RolloutsDocument:
+    """The newest first, without their events."""
+    rollouts = service.rollouts
+    return RolloutsDocument(
+        total=len(rollouts),
+        rollouts=[RolloutDocument.of(one, events=False) for one in rollouts.newest(limit)],
+    )
+
+
+@router.get("/rollouts/{rollout_id}")
+async def get_rollout(rollout_id: str, service: ServiceDep, caller: Reads) -> RolloutDocument:
+    """One rollout: its stages, what each switch ran, runs and shall run, and all that happened."""
+    return RolloutDocument.of(service.rollouts.get(rollout_id))
+
+
+@router.post("/rollouts/{rollout_id}/rollback", status_code=202)
+async def roll_back(rollout_id: str, service: ServiceDep, caller: Operates) -> RolloutDocument:
+    """Returns every switch it set to what it ran before, the last one first; finished rollouts too."""
+    return RolloutDocument.of(await service.rollouts.roll_back(rollout_id, caller.name))
+
+
+@router.get("/freeze")
+async def get_freeze(service: ServiceDep, caller: Reads) -> FreezeDocument:
+    """Whether switches may be set."""
+    return FreezeDocument.of(service.rollouts.freeze)
+
+
+@router.put("/freeze")
+async def put_freeze(body: FreezeInput, service: ServiceDep, caller: Operates) -> FreezeDocument:
+    """Freezes or thaws: while frozen no switch is set and no rollout begins; undoing goes on."""
+    return FreezeDocument.of(await service.rollouts.set_freeze(body.frozen, caller.name))
