@@ -1,0 +1,231 @@
+"""A gNMI server on a free port of loopback, in front of a switch that a test can disturb.
+
+It speaks gRPC with the specification's own messages, checks credentials and does TLS; what a switch makes of
+a request is its ``Personality``.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import grpc
+from pygnmi.spec.v080 import gnmi_pb2, gnmi_pb2_grpc
+
+Steps = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One SetRequest in plain values: paths as text, values as JSON."""
+
+    delete: list[str] = field(default_factory=list)
+    replace: dict[str, Any] = field(default_factory=dict)
+    update: dict[str, Any] = field(default_factory=dict)
+
+
+class RefusalError(Exception):
+    """What the switch answers in place of doing it."""
+
+    def __init__(self, code: grpc.StatusCode, said: str) -> None:
+        super().__init__(said)
+        self.code = code
+        self.said = said
+
+
+class Personality(Protocol):
+    """What stands behind the server. ``Steps`` are path elements, each with its keys."""
+
+    models: dict[str, str]
+
+    def get(self, origin: str, path: Steps, kind: str) -> list[tuple[Steps, Any]]:
+        """Values at and below a path; raises ``RefusalError``."""
+        ...
+
+    def set(
+        self,
+        origin: str,
+        delete: list[Steps],
+        replace: list[tuple[Steps, Any]],
+        update: list[tuple[Steps, Any]],
+    ) -> None:
+        """One transaction; raises ``RefusalError`` and changes nothing."""
+        ...
+
+
+@dataclass(frozen=True)
+class ServerTls:
+    """The server's key and certificate, in PEM, and the authority of its callers where it asks for one."""
+
+    key: bytes
+    certificate: bytes
+    client_authority: bytes | None = None
+
+
+class GnmiSwitch(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
+    """The server; ``port`` is where it listens, ``asked`` every SetRequest it was sent."""
+
+    def __init__(
+        self,
+        personality: Personality,
+        *,
+        credentials: tuple[str, str] | None = None,
+        tls: ServerTls | None = None,
+    ) -> None:
+        self.personality = personality
+        self.asked: list[Asked] = []
+        self._credentials = credentials
+        self._lock = threading.Lock()
+        self._answering = threading.Event()
+        self._answering.set()
+        self._losing = False
+        self._server = grpc.server(ThreadPoolExecutor(16, thread_name_prefix="gnmi"))
+        gnmi_pb2_grpc.add_gNMIServicer_to_server(self, self._server)
+        if tls is None:
+            self.port = self._server.add_insecure_port("127.0.0.1:0")
+        else:
+            self.port = self._server.add_secure_port(
+                "127.0.0.1:0",
+                grpc.ssl_server_credentials(
+                    [(tls.key, tls.certificate)],
+                    root_certificates=tls.client_authority,
+                    require_client_auth=tls.client_authority is not None,
+                ),
+            )
+        self._server.start()
+
+    def close(self) -> None:
+        self._answering.set()
+        self._server.stop(None).wait()
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """While inside, calls are taken and not answered; what was asked then is never done."""
+        self._answering.clear()
+        try:
+            yield
+        finally:
+            self._answering.set()
+
+    @contextmanager
+    def losing_replies(self) -> Iterator[None]:
+        """While inside, a Set is done and its answer lost."""
+        self._losing = True
+        try:
+            yield
+        finally:
+            self._losing = False
+
+    def Capabilities(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        self._admit(context)
+        return gnmi_pb2.CapabilityResponse(
+            supported_models=[
+                gnmi_pb2.ModelData(name=name, version=version)
+                for name, version in self.personality.models.items()
+            ],
+            supported_encodings=[gnmi_pb2.Encoding.Value("JSON_IETF")],
+            gNMI_version="0.8.0",
+        )
+
+    def Get(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        self._admit(context)
+        kind = gnmi_pb2.GetRequest.DataType.Name(request.type)
+        answer = gnmi_pb2.GetResponse()
+        with self._lock, _refusing(context):
+            for path in request.path:
+                origin, steps = _steps(request.prefix, path)
+                notification = answer.notification.add(timestamp=1)
+                for found, value in self.personality.get(origin, steps, kind):
+                    update = notification.update.add()
+                    update.path.CopyFrom(_path(found, origin))
+                    _put(update.val, value)
+        return answer
+
+    def Set(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        self._admit(context)
+        with self._lock, _refusing(context):
+            deletes = [_steps(request.prefix, path) for path in request.delete]
+            replaces = [(_steps(request.prefix, one.path), _json(one.val)) for one in request.replace]
+            updates = [(_steps(request.prefix, one.path), _json(one.val)) for one in request.update]
+            self.asked.append(
+                Asked(
+                    [_text(*where) for where in deletes],
+                    {_text(*where): value for where, value in replaces},
+                    {_text(*where): value for where, value in updates},
+                )
+            )
+            origins = {where[0] for where in [*deletes, *(one for one, _ in [*replaces, *updates])]}
+            if len(origins) > 1:
+                raise RefusalError(grpc.StatusCode.UNIMPLEMENTED, "Origin conflict in path")
+            self.personality.set(
+                min(origins, default=""),
+                [steps for _, steps in deletes],
+                [(steps, value) for (_, steps), value in replaces],
+                [(steps, value) for (_, steps), value in updates],
+            )
+        if self._losing:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
+        return gnmi_pb2.SetResponse(timestamp=1)
+
+    def _admit(self, context: grpc.ServicerContext) -> None:
+        self._answering.wait()
+        if not context.is_active():
+            context.abort(grpc.StatusCode.CANCELLED, "the caller has gone")
+        given = dict(context.invocation_metadata())
+        if self._credentials is not None:
+            user, password = given.get("username"), given.get("password")
+            if user is None or password is None:
+                context.abort(grpc.StatusCode.UNAUTHENTICATED, "no credentials")
+            if (user, password) != self._credentials:
+                context.abort(grpc.StatusCode.PERMISSION_DENIED, f"password {password!r} is not {user}'s")
+
+
+@contextmanager
+def _refusing(context: grpc.ServicerContext) -> Iterator[None]:
+    try:
+        yield
+    except RefusalError as refusal:
+        context.abort(refusal.code, refusal.said)
+
+
+def _steps(prefix: Any, path: Any) -> tuple[str, Steps]:
+    elems = [*prefix.elem, *path.elem]
+    return path.origin or prefix.origin, tuple((elem.name, tuple(sorted(elem.key.items()))) for elem in elems)
+
+
+def _path(steps: Steps, origin: str) -> Any:
+    return gnmi_pb2.Path(
+        origin=origin, elem=[gnmi_pb2.PathElem(name=name, key=dict(keys)) for name, keys in steps]
+    )
+
+
+def _text(origin: str, steps: Steps) -> str:
+    return f"{origin}:" + "".join(
+        f"/{name}" + "".join(f"[{key}={value}]" for key, value in keys) for name, keys in steps
+    )
+
+
+def _json(value: Any) -> Any:
+    if value.WhichOneof("value") != "json_ietf_val":
+        raise RefusalError(grpc.StatusCode.INVALID_ARGUMENT, "Value encoding is not IETF JSON")
+    try:
+        return json.loads(value.json_ietf_val)
+    except ValueError:
+        raise RefusalError(grpc.StatusCode.INVALID_ARGUMENT, "Value is not JSON") from None
+
+
+def _put(typed: Any, value: Any) -> None:
+    """A container or list as JSON; a leaf as the scalar that gNMI has for it."""
+    if isinstance(value, dict | list):
+        typed.json_ietf_val = json.dumps(value).encode()
+    elif isinstance(value, bool):
+        typed.bool_val = value
+    elif isinstance(value, int):
+        typed.uint_val = value
+    else:
+        typed.string_val = value
