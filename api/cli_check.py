@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 import yaml
+from rich.text import Text
 
 from api.addresses import without_password
 from api.cli_errors import BAD_INPUT
@@ -77,7 +78,8 @@ def _shown(settings: Settings) -> dict[str, Any]:
 def _show(inventory: InventoryCheckDocument) -> None:
     screen = console()
     screen.print()
-    sentence = "every switch can be used; none was asked" if not inventory.problems else ""
-    screen.print(f"[bold]{platforms_text(inventory)}[/bold]", sentence, soft_wrap=True)
+    found = len(inventory.problems)
+    said = f"{found} problem{'s' if found > 1 else ''}" if found else "all can be used (none was asked)"
+    screen.print(Text.assemble((platforms_text(inventory), "bold"), f"; {said}"), soft_wrap=True)
     for line in problem_lines(inventory.problems):
         screen.print(line, soft_wrap=True)

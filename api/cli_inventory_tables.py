@@ -34,16 +34,24 @@ def problem_lines(problems: Iterable[str]) -> Iterator[Text]:
         yield Text.assemble(("✗ ", "red"), (place, "bold"), f": {rest}" if rest else "")
 
 
+def answered_text(document: InventoryReadDocument) -> Text:
+    """``inventory.yaml: 11 of 12 switches answered``."""
+    total = len(document.switches)
+    return Text(
+        f"{document.path}: {document.answered} of {total} switch{'' if total == 1 else 'es'} answered", "bold"
+    )
+
+
 def switches_table(document: InventoryReadDocument) -> Table:
     """What each switch runs."""
     table = headed_table(
-        f"{document.path}: {document.answered} of {len(document.switches)} switches answered",
+        None,
         *("switch", "platform", "reachable", "Kmin", "Kmax", "Pmax", "queues", "drift", "last read"),
         left=3,
     )
     for column in table.columns:
         column.no_wrap = column.header != "queues"
-        column.min_width = 6  # where a terminal is too narrow for all
+        column.min_width = len(str(column.header))  # where a terminal is too narrow for all
     for one in document.switches:
         table.add_row(
             Text(one.name, "bold"),

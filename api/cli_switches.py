@@ -11,7 +11,13 @@ import typer
 from rich.console import Console
 
 from api.cli_errors import BAD_INPUT, FAILED
-from api.cli_inventory_tables import platforms_table, problem_lines, reason_lines, switches_table
+from api.cli_inventory_tables import (
+    answered_text,
+    platforms_table,
+    problem_lines,
+    reason_lines,
+    switches_table,
+)
 from api.cli_output import console, print_json, shown_progress
 from api.errors import InputError
 from api.inventory import load_inventory
@@ -103,6 +109,7 @@ def _expected(switch: str, incumbent: IncumbentSettings) -> Watermark | None:
 
 def _show(document: InventoryReadDocument) -> None:
     screen = console(wide=True)
+    screen.print(answered_text(document), soft_wrap=True)
     screen.print(switches_table(document), platforms_table(document))
     for line in reason_lines(document):
         screen.print(line, soft_wrap=True)

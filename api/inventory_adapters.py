@@ -79,8 +79,8 @@ def check_inventory(
                 InventoryError(
                     f"{device.where} tls.ca_file",
                     f"{ca_file}: no such file",
-                    "it is there",
-                    "correct the path",
+                    "the authorities' certificates are in a file",
+                    "mount it, or correct the path",
                 )
             )
     return tuple(problems)
