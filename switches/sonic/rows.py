@@ -1,0 +1,162 @@
+"""Rows of WRED_PROFILE and the watermarks they mean; values only, must not open anything.
+
+A row's fields are those of sonic-wred-profile.yang (sonic-buildimage, revisions 2021-04-01 and 2026-06-23).
+orchagent rejects a whole row for one field it does not know (sonic-swss, orchagent/qosorch.cpp,
+``WredMapHandler::convertFieldValuesToAttributes``), so nothing else is ever written into one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from switches.errors import CapabilityError
+from switches.units import DeviceWatermark, WatermarkUnits, bytes_units, from_device
+from twin.watermark import Watermark
+
+Row = Mapping[str, str]
+
+UNITS: WatermarkUnits = bytes_units()  # orchagent reads thresholds with stoi: above int32 it throws
+OWN = "ECNTWIN_"
+_COLOURS = ("green", "yellow", "red")
+_LONGEST_LABEL = 8  # a name has 32 characters at most
+
+
+@dataclass(frozen=True, slots=True)
+class MarkFields:
+    """The three fields that one colour's marking follows."""
+
+    kmin: str
+    kmax: str
+    pmax: str
+
+
+def _drop(colour: str) -> MarkFields:
+    return MarkFields(f"{colour}_min_threshold", f"{colour}_max_threshold", f"{colour}_drop_probability")
+
+
+def _mark(colour: str) -> MarkFields:
+    return MarkFields(
+        f"ecn_{colour}_min_threshold", f"ecn_{colour}_max_threshold", f"ecn_{colour}_mark_probability"
+    )
+
+
+KNOWN_FIELDS = frozenset(
+    name
+    for colour in _COLOURS
+    for fields in (_drop(colour), _mark(colour))
+    for name in (fields.kmin, fields.kmax, fields.pmax)
+) | {"ecn", *(f"wred_{colour}_enable" for colour in _COLOURS)}
+
+_ECN_COLOURS = {
+    "ecn_none": frozenset[str](),
+    "ecn_green": frozenset({"green"}),
+    "ecn_yellow": frozenset({"yellow"}),
+    "ecn_red": frozenset({"red"}),
+    "ecn_green_yellow": frozenset({"green", "yellow"}),
+    "ecn_green_red": frozenset({"green", "red"}),
+    "ecn_yellow_red": frozenset({"yellow", "red"}),
+    "ecn_all": frozenset({"green", "yellow", "red"}),
+}
+_ECN_NAMES = {colours: name for name, colours in _ECN_COLOURS.items()}
+
+
+def mark_fields(row: Row, colour: str = "green") -> MarkFields:
+    """Where that colour's marking stands: in thresholds of its own where the row has any, else in WRED's."""
+    own = _mark(colour)
+    return own if any(name in row for name in (own.kmin, own.kmax, own.pmax)) else _drop(colour)
+
+
+def watermark_in(row: Row, where: str) -> Watermark | None:
+    """What green packets of a queue bound to that row meet; None where they are not marked.
+
+    Raises ``CapabilityError`` for values that are no marking curve.
+    """
+    enabled = row.get("wred_green_enable", "false") == "true"
+    if not enabled or "green" not in _ECN_COLOURS.get(row.get("ecn", "ecn_none"), frozenset()):
+        return None
+    fields, drop = mark_fields(row), _drop("green")
+    kmin, kmax, pmax = (
+        row.get(own, row.get(wred, default))
+        for own, wred, default in (
+            (fields.kmin, drop.kmin, "0"),
+            (fields.kmax, drop.kmax, "0"),
+            (fields.pmax, drop.pmax, "100"),
+        )
+    )
+    try:
+        device = DeviceWatermark(int(kmin), int(kmax), int(pmax))
+    except ValueError:
+        raise CapabilityError(
+            where,
+            f"thresholds {kmin!r} and {kmax!r}, probability {pmax!r}",
+            "a WRED profile has whole numbers",
+            "correct the profile on the switch",
+        ) from None
+    if device.pmax == 0:
+        return None
+    try:
+        return from_device(device, UNITS)
+    except CapabilityError as error:
+        raise CapabilityError(where, error.received, error.rule, error.remedy) from error
+
+
+def with_watermark(row: Row, device: DeviceWatermark) -> dict[str, str]:
+    """``row`` with that watermark for green packets, and marking of green on.
+
+    Yellow and red keep their own values, but where they ran green's: then they go on running green's.
+    """
+    made = dict(row)
+    green = mark_fields(row)
+    followers = [green]
+    for colour in ("yellow", "red"):
+        fields = mark_fields(row, colour)
+        names = zip(_names(fields), _names(green), strict=True)
+        if all(name in row and row[name] == row.get(other) for name, other in names):
+            followers.append(fields)
+    for fields in followers:
+        made |= {
+            fields.kmin: str(device.kmin),
+            fields.kmax: str(device.kmax),
+            fields.pmax: str(device.pmax),
+        }
+    colours = _ECN_COLOURS.get(row.get("ecn", "ecn_none"), frozenset())
+    return made | {"wred_green_enable": "true", "ecn": _ECN_NAMES[colours | {"green"}]}
+
+
+def check_known(name: str, row: Row, where: str) -> None:
+    """Raises ``CapabilityError`` where a row that would be copied has a field nobody here knows."""
+    unknown = sorted(set(row) - KNOWN_FIELDS)
+    if unknown:
+        raise CapabilityError(
+            where,
+            f"field {unknown[0]!r} in WRED_PROFILE|{name}",
+            "a profile is copied whole, and only with fields whose meaning is known",
+            "remove the field, or set this switch another way",
+        )
+
+
+def own_prefix(queues: Iterable[int], ports: Iterable[str]) -> str:
+    """How the names of profiles for these queues of these ports begin, and no others' on that switch."""
+    queues, ports = sorted(queues), sorted(ports)
+    label = "Q" + "-".join(map(str, queues))
+    return f"{OWN}{label[:_LONGEST_LABEL]}_{_digest([*map(str, queues), *ports], 4)}_"
+
+
+def own_name(prefix: str, row: Row, attempt: int = 0) -> str:
+    """The name of the profile that holds ``row``; ``attempt`` counts the names that somebody else has used.
+
+    It follows from the content: a profile is never edited, so what bears a name is what the name says.
+    Matches ``[a-zA-Z0-9]{1}([-a-zA-Z0-9_]{0,31})``.
+    """
+    said = [f"{field}={row[field]}" for field in sorted(row)]
+    return prefix + _digest([*said, str(attempt)] if attempt else said, 8)
+
+
+def _digest(said: Iterable[str], digits: int) -> str:
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()[:digits]
+
+
+def _names(fields: MarkFields) -> tuple[str, str, str]:
+    return fields.kmin, fields.kmax, fields.pmax

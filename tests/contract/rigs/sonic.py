@@ -1,0 +1,148 @@
+"""SONiC over redis: with profiles of its own, with one edited in place, and without queue counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from switches.base import SwitchAdapter
+from switches.credentials import Secret
+from switches.device import Device
+from switches.sonic.adapter import SonicAdapter
+from tests.contract.rig import Hardware, Rig
+from tests.counterparts.relay import Relay
+from tests.counterparts.sonic_switch import SonicSwitch, wred_row
+from twin.watermark import Watermark
+
+PORTS = ("Ethernet0", "Ethernet4", "Ethernet8")
+
+
+def changes(data: bytes) -> bool:
+    return b"EXEC" in data
+
+
+class SonicRig(Rig):
+    kind = "sonic"
+    queues: ClassVar[tuple[int, ...]] = (3,)
+    options: ClassVar[dict[str, Any]] = {}
+    queue_map: ClassVar[bool] = True
+
+    def __init__(self, folder: Path) -> None:
+        self.switch = SonicSwitch(
+            folder, ports=PORTS, watermark=self.first, password="right-password", queue_map=self.queue_map
+        )
+        self.relay = Relay(self.switch.background, self.switch.port, changes)
+        self._environment = pytest.MonkeyPatch()
+        self._environment.setenv("SONIC_TEST_PASSWORD", "right-password")
+        self._environment.setenv("SONIC_TEST_WRONG", "wrong-password")
+
+    def close(self) -> None:
+        self._environment.undo()
+        self.relay.close()
+        self.switch.close()
+
+    def reset(self) -> None:
+        self.switch.reset()
+
+    def adapter(self, **device: Any) -> SwitchAdapter:
+        described: dict[str, Any] = {
+            "address": "127.0.0.1",
+            "port": self.relay.port,
+            "queues": self.queues,
+            "password": Secret(env="SONIC_TEST_PASSWORD"),
+            "options": self.options,
+        } | device
+        return SonicAdapter(Device(name="leaf1", platform="sonic", **described), clock_ns=lambda: 7)
+
+    def refused(self) -> SwitchAdapter:
+        return self.adapter(password=Secret(env="SONIC_TEST_WRONG"))
+
+    def hardware(self) -> Hardware:
+        return self.switch.hardware(self.queues)
+
+    def history(self) -> list[tuple[int, int]]:
+        return self.switch.history()
+
+    def bystanders(self) -> object:
+        rows = self.switch.config_db()
+        for key in [key for key in rows if key.startswith("WRED_PROFILE|ECNTWIN_")]:
+            del rows[key]
+        for key, row in rows.items():
+            table, _, name = key.partition("|")
+            if table == "QUEUE" and int(name.rpartition("|")[2]) in self.queues:
+                row.pop("wred_profile", None)
+        return rows
+
+    def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
+        if only_first:
+            self.switch.set_config(
+                {
+                    "WRED_PROFILE|SOMEBODYS": wred_row(watermark),
+                    **{f"QUEUE|{PORTS[0]}|{queue}": {"wred_profile": "SOMEBODYS"} for queue in self.queues},
+                }
+            )
+        else:  # as ecnconfig does: the profile, whosever it is
+            rows = self.switch.config_db()
+            bound = {rows[f"QUEUE|{port}|{queue}"]["wred_profile"] for port in PORTS for queue in self.queues}
+            self.switch.set_config({f"WRED_PROFILE|{name}": wred_row(watermark) for name in sorted(bound)})
+        self.switch.settle()
+
+    def silent(self) -> AbstractContextManager[None]:
+        return self.relay.silent()
+
+    def losing_replies(self) -> AbstractContextManager[None]:
+        return self.relay.losing_replies()
+
+    @contextmanager
+    def ignoring(self) -> Iterator[None]:
+        self.switch.faults.ignoring = True
+        try:
+            yield
+            self.switch.settle()
+        finally:
+            self.switch.faults.ignoring = False
+
+    def applying_half(self) -> AbstractContextManager[None] | None:
+        return self._half()
+
+    @contextmanager
+    def _half(self) -> Iterator[None]:
+        self.switch.faults.half = True
+        try:
+            yield
+            self.switch.settle()
+        finally:
+            self.switch.faults.half = False
+
+
+class SharedRig(SonicRig):
+    """The profile is edited where it stands: all queues that are bound to it are to be set."""
+
+    kind = "sonic-shared"
+    queues = (3, 4)
+    options: ClassVar[dict[str, Any]] = {"own_profile": False}
+
+    def bystanders(self) -> object:
+        rows = self.switch.config_db()
+        return {
+            key: {name: value for name, value in row.items() if name != "wred_profile"}
+            for key, row in rows.items()
+            if not key.startswith("WRED_PROFILE|")
+        }
+
+
+class UncountedRig(SonicRig):
+    """Queue counters are off: only values can be compared, and not which queue is bound to them."""
+
+    kind = "sonic-uncounted"
+    queue_map = False
+
+    def applying_half(self) -> None:
+        return None
+
+
+RIGS = (SonicRig, SharedRig, UncountedRig)

@@ -1,0 +1,84 @@
+"""A real redis-server on loopback that keeps nothing; skips the test where none is installed."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import redis
+
+_UNPACKED = Path(__file__).resolve().parents[2] / ".tools" / "usr" / "bin" / "redis-server"
+_PATIENCE_S = 20.0
+
+
+def redis_server() -> Path:
+    """The program; skips the test where there is none."""
+    found = shutil.which("redis-server") or (str(_UNPACKED) if _UNPACKED.exists() else None)
+    if found is None:
+        pytest.skip("redis-server is not installed: scripts/system-packages redis-server gets it")
+    return Path(found)
+
+
+class RedisServer:
+    """One process, at ``port`` of 127.0.0.1 and at ``socket``, a path; it tells of changed keys."""
+
+    def __init__(self, folder: Path, *, password: str | None = None, databases: int = 16) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        program = redis_server()
+        self.password = password
+        self.socket = folder / "redis.sock"
+        self._log = folder / "redis.log"
+        for _ in range(5):  # another process may take a port between asking for it and using it
+            self.port = _free_port()
+            self._process = subprocess.Popen(
+                [
+                    *(str(program), "--bind", "127.0.0.1", "--port", str(self.port)),
+                    *("--unixsocket", str(self.socket), "--dir", str(folder)),
+                    *("--save", "", "--appendonly", "no", "--notify-keyspace-events", "KEA"),
+                    *("--databases", str(databases), "--logfile", str(self._log)),
+                    *(("--requirepass", password) if password else ()),
+                ],
+                stdin=subprocess.DEVNULL,
+            )
+            if self._answers():
+                return
+        raise RuntimeError(f"redis-server does not start: {self._log.read_text()[-500:]}")
+
+    def client(self, database: int) -> redis.Redis:
+        """A connection to one of its databases, for the test's own use."""
+        return redis.Redis(
+            unix_socket_path=str(self.socket),
+            db=database,
+            password=self.password,
+            decode_responses=True,
+            protocol=2,
+        )
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._process.terminate()
+        try:
+            self._process.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _answers(self) -> bool:
+        deadline = time.monotonic() + _PATIENCE_S
+        with self.client(0) as client:
+            while self._process.poll() is None and time.monotonic() < deadline:
+                try:
+                    return bool(client.ping())
+                except redis.ConnectionError:
+                    time.sleep(0.01)
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
