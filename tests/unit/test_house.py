@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MARKDOWN = sorted(
     path
-    for folder in ("", "docs", "docs/adr", "bench", "deploy", "examples/websearch-16")
+    for folder in ("", "docs", "docs/adr", "docs/switches", "bench", "deploy", "examples/websearch-16")
     for path in (ROOT / folder).glob("*.md")
 )
 
