@@ -257,10 +257,12 @@ class RolloutSettings(Section):
     canary is watched for ``soak_s`` seconds and each batch for ``batch_soak_s``, measured every
     ``measure_every_s``.
 
-    Taken back on: ports paused by PFC for more than ``pause_share_limit`` of the time (0 to 1) beyond what
-    they were before; more than ``drops_limit`` packets dropped; a queue beyond ``queue_limit`` times the
-    larger of what it was and what was predicted; throughput below ``throughput_limit`` (0 to 1) of what it
-    was; no telemetry for ``silence_s`` seconds; a switch that does not answer for ``patience_s`` seconds.
+    Taken back on: ports paused by PFC for a larger share of the time than before by more than
+    ``pause_share_limit`` (0 to 1); half again as many PFC frames sent as before and ``pfc_frames_limit`` a
+    second more, half again as many packets dropped and ``drops_limit`` a second more; a queue beyond
+    ``queue_limit`` times the larger of what it was and what was predicted; throughput below
+    ``throughput_limit`` (0 to 1) of what it was; no telemetry for ``silence_s`` seconds; a switch that does
+    not answer for ``patience_s`` seconds.
     """
 
     auto: bool = False
@@ -273,7 +275,8 @@ class RolloutSettings(Section):
     silence_s: float = Field(default=15.0, gt=0)
     patience_s: float = Field(default=60.0, ge=0)
     pause_share_limit: float = Field(default=0.01, ge=0, le=1)
-    drops_limit: int = Field(default=0, ge=0)
+    pfc_frames_limit: float = Field(default=100.0, ge=0)
+    drops_limit: float = Field(default=0.0, ge=0)
     queue_limit: float = Field(default=2.0, ge=1)
     throughput_limit: float = Field(default=0.5, ge=0, le=1)
 

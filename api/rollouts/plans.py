@@ -61,6 +61,7 @@ def limits_of(settings: RolloutSettings) -> Limits:
         batch_soak_s=settings.batch_soak_s,
         patience_s=settings.patience_s,
         pause_share=settings.pause_share_limit,
+        pfc_frames_per_s=settings.pfc_frames_limit,
         drops_per_s=float(settings.drops_limit),
         queue_factor=settings.queue_limit,
         throughput_share=settings.throughput_limit,

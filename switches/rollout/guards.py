@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from switches.rollout.plan import Figures, Limits
 
 QUEUE_OFFSET_BYTES = 10_000.0  # ten packets or so: below that a factor is noise
-DROPS_FACTOR = 1.5
-PFC_FRAMES_OFFSET_PER_S = 100.0
+COUNTED_FACTOR = 1.5  # counts over a short window scatter
 
 
 def breaches(now: Figures, before: Figures, predicted: Figures, limits: Limits) -> Iterator[str]:
@@ -20,14 +19,19 @@ def breaches(now: Figures, before: Figures, predicted: Figures, limits: Limits) 
                 f"ports spend {now.pause_share:.2%} of their time paused by PFC, {was:.2%} before; "
                 f"it may grow by {limits.pause_share:.2%}"
             )
-    elif now.pfc_frames_per_s is not None:
-        was = before.pfc_frames_per_s or 0.0
-        if now.pfc_frames_per_s > limits.queue_factor * was + PFC_FRAMES_OFFSET_PER_S:
-            yield f"{now.pfc_frames_per_s:.4g} PFC frames a second are sent, {was:.4g} before"
-    if now.drops_per_s is not None:
-        was = before.drops_per_s or 0.0
-        if now.drops_per_s > DROPS_FACTOR * was + limits.drops_per_s:
-            yield f"{now.drops_per_s:.4g} packets a second are dropped, {was:.4g} before"
+    counted = (
+        (
+            "PFC frames a second are sent",
+            now.pfc_frames_per_s,
+            before.pfc_frames_per_s,
+            limits.pfc_frames_per_s,
+        ),
+        ("packets a second are dropped", now.drops_per_s, before.drops_per_s, limits.drops_per_s),
+    )
+    for what, is_now, reported_before, growth in counted:
+        was = reported_before or 0.0
+        if is_now is not None and is_now > COUNTED_FACTOR * was + growth:
+            yield f"{is_now:.4g} {what}, {was:.4g} before; {COUNTED_FACTOR * was + growth:.4g} are allowed"
     if now.queue_mean_bytes is not None:
         expected = max(before.queue_mean_bytes or 0.0, predicted.queue_mean_bytes or 0.0)
         if expected > 0 and now.queue_mean_bytes > limits.queue_factor * expected + QUEUE_OFFSET_BYTES:

@@ -18,7 +18,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """What telemetry saw of the switches of a rollout over a stretch of time; None: not reported, never 0.
 
     ``queue_mean_bytes`` is the mean of the egress queues, ``throughput_bytes_per_s`` what they sent in all;
-    ``pause_share`` the share of port time spent paused by PFC; the last two are a second, over all ports.
+    ``pause_share`` the share of port time in which a peer's PFC let nothing be sent; the last two, PFC frames
+    sent and packets dropped, are a second, over all ports.
     """
 
     queue_mean_bytes: float | None = None
@@ -32,9 +33,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """When a rollout waits, goes on, and turns back. Times in seconds.
 
     ``soak_s`` watches the canary, ``batch_soak_s`` every later stage; 0 does not watch. A switch that cannot
-    be reached is tried again for ``patience_s``. The figures of a soak breach a guard where the share of time
-    paused grew by more than ``pause_share``, drops by more than ``drops_per_s`` (and half of what they were),
-    the queue beyond ``queue_factor`` times the larger of before and predicted, or throughput fell below
+    be reached is tried again for ``patience_s``.
+
+    What a soak sees breaches a guard where ports are paused for a larger share of their time, by more than
+    ``pause_share``; where more than half again as many PFC frames are sent, and ``pfc_frames_per_s`` more;
+    where more than half again as many packets are dropped, and ``drops_per_s`` more; where the queue exceeds
+    ``queue_factor`` times the larger of before and predicted; and where throughput is below
     ``throughput_share`` of before.
     """
 
@@ -42,6 +46,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     batch_soak_s: float = 0.0
     patience_s: float = 60.0
     pause_share: float = 0.01
+    pfc_frames_per_s: float = 100.0
     drops_per_s: float = 0.0
     queue_factor: float = 2.0
     throughput_share: float = 0.5
@@ -51,8 +56,8 @@ class RolloutPlan(msgspec.Struct, frozen=True, kw_only=True):
     """``stages`` are names of switches, the canary first; ``targets`` what each of them shall run.
 
     ``before`` is what telemetry saw of the switches up to each stage before any was set, ``predicted`` what
-    the twin expects of them after (empty: nothing is known). ``written`` are the
-    switches that are devices: where there is none it is a dry run, whose stages need no watching.
+    the twin expects of them after (empty: nothing is known). ``written`` are the switches that are devices:
+    where there is none it is a dry run, whose stages need no watching.
     """
 
     id: str
