@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from api.errors import SettingsError
 from api.settings_source import counted
-from api.validation import HIDDEN, HiddenValueError, Mistake, dotted, mistake
+from api.validation import HIDDEN, HiddenValueError, Mistake, dotted, mistake, telling
 from api.yaml_file import read_yaml
 from switches.credentials import Secret
 from switches.device import Device, Tls, UnitProfile
@@ -256,7 +256,7 @@ def did_you_mean(name: str, known: Mapping[str, Any] | tuple[str, ...], otherwis
 
 def _refused(error: ValidationError, source: str) -> SettingsError:
     found = error.errors(include_url=False)
-    first = min(found, key=lambda one: one["type"] == "missing")  # a key misspelt is missing, too
+    first = telling(found)
     place: tuple[str | int, ...] = first["loc"]
     for depth, part in enumerate(place):
         if part in SECRETS:  # what stands there is a secret, be it a value or, by mistake, a key

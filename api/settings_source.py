@@ -13,7 +13,7 @@ from pydantic_settings import SettingsError as SourceError
 
 from api.errors import SettingsError
 from api.settings import ENV_DELIMITER, ENV_PREFIX, Settings
-from api.validation import Mistake, mistake
+from api.validation import Mistake, mistake, telling
 from api.yaml_file import read_yaml
 
 CONFIG_VARIABLE = f"{ENV_PREFIX}CONFIG"  # names the file itself, so it is not a setting
@@ -57,7 +57,7 @@ def override(settings: Settings, *, host: str | None = None, port: int | None = 
 def settings_error(error: ValidationError, source: str) -> SettingsError:
     """The first mistake in four parts, with the number of the others."""
     found = error.errors(include_url=False)
-    return counted(mistake(found[0], model=Settings, prefix=source), len(found) - 1)
+    return counted(mistake(telling(found), model=Settings, prefix=source), len(found) - 1)
 
 
 def counted(first: Mistake, others: int) -> SettingsError:

@@ -8,6 +8,7 @@ from types import NoneType, UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel
+from pydantic_core import ErrorDetails
 
 _LONGEST_VALUE = 120
 
@@ -64,6 +65,11 @@ def mistake(
         return Mistake(where, "nothing", "this key is needed", "add it")
     message = str(error["msg"]).removeprefix("Value error, ").replace("valid tuple", "valid list")
     return Mistake(where, received, message[:1].lower() + message[1:], "correct the value")
+
+
+def telling(errors: Sequence[ErrorDetails]) -> ErrorDetails:
+    """The error to tell of several: the first, but a key that is missing only where none is misspelt."""
+    return min(errors, key=lambda error: error["type"] == "missing")
 
 
 def dotted(location: Iterable[str | int]) -> str:

@@ -114,6 +114,17 @@ def test_the_example_in_deploy_is_valid_and_shows_defaults() -> None:
         ("server: {port: 1}\nserver: {port: 2}", ["key 'server' twice"]),
         ("server: [", ["ecntwin.yaml", "YAML"]),
         ("- 1\n- 2", ["list", "sections by name"]),
+        ("push: {inventroy: x}", ["push.inventroy", "did you mean inventory?"]),
+        ("push: {enabled: true}", ["push.enabled needs storage.url", "journal", "sqlite:///ecntwin.db"]),
+        ("storage: {url: ecntwin.db}", ["storage.url", "URL of a database"]),
+        ("rollout: {batch_size: 0}", ["rollout.batch_size", "greater than or equal to 1"]),
+        ("rollout: {pause_share_limit: 1.5}", ["rollout.pause_share_limit", "less than or equal to 1"]),
+        ("rollout: {queue_limit: 0.5}", ["rollout.queue_limit", "greater than or equal to 1"]),
+        ("rollout: {canary: leaf1}", ["rollout.canary", "valid list"]),
+        (
+            "incumbent: {switches: {leaf1: {kmin_byte: 1, kmax_bytes: 3, pmax: 0.1}}}",
+            ["incumbent.switches.leaf1.kmin_byte", "did you mean kmin_bytes?"],
+        ),
     ],
 )
 def test_every_mistake_in_a_file_is_named(tmp_path: Path, text: str, says: list[str]) -> None:
@@ -171,6 +182,29 @@ def test_a_topology_file_is_looked_for_beside_the_settings(
     assert load_settings(path).fabric.topology == tmp_path / "fabric.json"
     monkeypatch.setenv("ECNTWIN_FABRIC__TOPOLOGY", "elsewhere.json")
     assert load_settings(path).fabric.topology == Path("elsewhere.json")
+
+
+def test_an_inventory_and_a_database_are_looked_for_beside_the_settings(tmp_path: Path) -> None:
+    path = written(
+        tmp_path, "push: {inventory: sw.yaml, enabled: true}\nstorage: {url: 'sqlite:///sub/x.db'}"
+    )
+    settings = load_settings(path)
+    assert settings.push.inventory == tmp_path / "sw.yaml"
+    assert settings.storage.url == f"sqlite:///{tmp_path}/sub/x.db"
+
+
+@pytest.mark.parametrize(
+    "url", ["sqlite:////var/lib/x.db", "sqlite:///:memory:", "sqlite:///", "postgresql+psycopg://db/ecntwin"]
+)
+def test_a_database_that_is_elsewhere_stays_there(tmp_path: Path, url: str) -> None:
+    assert load_settings(written(tmp_path, f"storage: {{url: '{url}'}}")).storage.url == url
+
+
+def test_a_database_s_password_is_not_repeated(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(written(tmp_path, "storage: {url: 'Postgres//me:hunter2@db/x'}"))
+    assert "hunter2" not in str(caught.value)
+    assert "storage.url" in caught.value.where
 
 
 def test_options_of_the_command_win_and_are_checked() -> None:
