@@ -24,8 +24,11 @@ _BUILT_IN = {
     DRY_RUN: "switches.dryrun:DryRunAdapter",
     LAB: "switches.lab:LabAdapter",
     "sonic": "switches.sonic.adapter:SonicAdapter",
+    "sonic-gnmi": "switches.sonic_gnmi:SonicGnmiAdapter",
     "openconfig": "switches.openconfig:OpenConfigAdapter",
     "nvue": "switches.nvue:NvueAdapter",
+    "eos": "switches.eos:EosAdapter",
+    "nxos": "switches.nxos:NxosAdapter",
     "webhook": "switches.webhook:WebhookAdapter",
 }
 

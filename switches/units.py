@@ -128,6 +128,30 @@ def percent_units(where: str, buffer_bytes: int | None) -> WatermarkUnits:
     return WatermarkUnits(name="percent", unit_bytes=Fraction(buffer_bytes, 100), lowest=0, highest=100)
 
 
+def named_unit_bytes(where: str, name: str, *, cell_bytes: int | None, kilo_bytes: int) -> int:
+    """The size of a unit by the word that a command line has for it.
+
+    ``kilo_bytes`` is a kilobyte, 1000 or 1024; a cell's or segment's size is the inventory's. Raises
+    ``InventoryError`` where that is missing, ``CapabilityError`` for packets and times, whose size depends.
+    """
+    match name:
+        case "bytes":
+            return 1
+        case "kbytes":
+            return kilo_bytes
+        case "mbytes":
+            return kilo_bytes**2
+        case "cells" | "segments":
+            return int(cell_units(where, cell_bytes, name=name).unit_bytes)
+        case _:
+            raise CapabilityError(
+                where,
+                f"thresholds in {name}",
+                "a threshold is a number of bytes, kbytes, mbytes, or of segments whose size is known",
+                "set it in bytes by hand once; it is changed from here after that",
+            )
+
+
 def _whole(value_bytes: int, units: WatermarkUnits) -> int:
     return min(max(math.floor(value_bytes / units.unit_bytes), units.lowest), units.highest)
 

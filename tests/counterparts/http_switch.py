@@ -135,6 +135,7 @@ def _basic(user: str, password: str) -> str:
 def _handler(switch: HttpSwitch) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = 2**16  # head and body of an answer leave together
 
         def setup(self) -> None:
             super().setup()

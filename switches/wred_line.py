@@ -1,0 +1,142 @@
+"""The one line of a configuration that holds a queue's watermark: read, written, and put back as it was.
+
+The grammar is the platform's; what is here is the same for all that write Kmin, Kmax and Pmax in a line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from switches.base import QueueWatermark, StagedChange
+from switches.device import Device
+from switches.errors import CapabilityError, InventoryError
+from switches.units import (
+    DeviceWatermark,
+    WatermarkUnits,
+    bytes_units,
+    from_device,
+    named_unit_bytes,
+    to_device,
+)
+from twin.watermark import Watermark
+
+_BYTES = bytes_units()
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """``starts`` begins every line that may hold a watermark; ``line`` matches one that does.
+
+    Its groups are kmin, kmin_unit, kmax, kmax_unit, pmax (percent), weight, and ecn where a line may also
+    drop without marking. ``template`` writes one.
+    """
+
+    starts: str
+    line: re.Pattern[str]
+    template: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """One queue's place in the configuration: the lines that lead there, and what runs there now."""
+
+    path: tuple[str, ...]
+    place: str
+    queue: int
+    line: str | None
+    watermark: Watermark | None
+    weight: int = 0
+
+    @property
+    def running(self) -> QueueWatermark:
+        return QueueWatermark(self.place, self.queue, self.watermark)
+
+    @property
+    def undo(self) -> dict[str, Any]:
+        """What another process needs to put it back."""
+        return {"path": list(self.path), "place": self.place, "queue": self.queue, "line": self.line}
+
+
+def spot(
+    grammar: Grammar,
+    device: Device,
+    path: Sequence[str],
+    place: str,
+    queue: int,
+    lines: Iterable[str],
+    *,
+    kilo_bytes: int,
+) -> Spot:
+    """What the lines below ``path`` say; raises ``CapabilityError`` where that is no watermark."""
+    found = [line for line in lines if line.startswith(grammar.starts)]
+    if not found:
+        return Spot(tuple(path), place, queue, None, None)
+    where = f"{device.where} {place} queue {queue}"
+    match = grammar.line.fullmatch(found[0])
+    if len(found) > 1 or match is None:
+        raise CapabilityError(
+            where,
+            "; ".join(repr(line) for line in found),
+            "one line gives both thresholds with their unit, and the probability",
+            "set one so by hand once; it is changed from here after that",
+        )
+    said = match.groupdict()
+    weight = int(said["weight"] or 0)
+    if not said.get("ecn", True) or int(said["pmax"]) == 0:
+        return Spot(tuple(path), place, queue, found[0], None, weight)
+    marks = DeviceWatermark(
+        int(said["kmin"]) * _unit(device, where, said["kmin_unit"], kilo_bytes),
+        int(said["kmax"]) * _unit(device, where, said["kmax_unit"], kilo_bytes),
+        int(said["pmax"]),
+    )
+    return Spot(tuple(path), place, queue, found[0], from_device(marks, _BYTES), weight)
+
+
+def units_of(device: Device, *, kilo_bytes: int, lowest: int, highest: int) -> WatermarkUnits:
+    """How thresholds are written: in bytes, or in the unit that the inventory names (``InventoryError``)."""
+    name = device.units.thresholds or "bytes"
+    try:
+        size = _unit(device, device.where, name, kilo_bytes)
+    except CapabilityError as error:
+        raise InventoryError(
+            f"{device.where} units.thresholds", repr(name), error.rule, "name one of them, or drop it"
+        ) from error
+    return WatermarkUnits(name=name, unit_bytes=Fraction(size), lowest=lowest, highest=highest)
+
+
+def making(
+    change: StagedChange, spots: Iterable[Spot], grammar: Grammar, units: WatermarkUnits
+) -> list[tuple[tuple[str, ...], str]]:
+    """For each queue of the change where its line goes, and the line; the weight stays what it is."""
+    asked = to_device(change.after, units).device
+    wanted = {(queue.port, queue.queue) for queue in change.before}
+    return [
+        (
+            one.path,
+            grammar.template.format(
+                kmin=asked.kmin, kmax=asked.kmax, unit=units.name, pmax=asked.pmax, weight=one.weight
+            ),
+        )
+        for one in spots
+        if (one.place, one.queue) in wanted
+    ]
+
+
+def undoing(change: StagedChange, spots: Iterable[Spot]) -> list[tuple[tuple[str, ...], str]]:
+    """For each queue that lacks the line it had: where it goes, and that line, or the end of today's."""
+    now = {(one.place, one.queue): one.line for one in spots}
+    found = []
+    records: Iterable[Mapping[str, Any]] = change.undo["lines"]
+    for record in records:
+        line, today = record["line"], now.get((record["place"], record["queue"]))
+        if line != today:
+            found.append((tuple(record["path"]), f"no {today}" if line is None else line))
+    return found
+
+
+def _unit(device: Device, where: str, name: str, kilo_bytes: int) -> int:
+    return named_unit_bytes(where, name, cell_bytes=device.units.cell_bytes, kilo_bytes=kilo_bytes)

@@ -1,0 +1,62 @@
+"""eAPI on loopback, over HTTP: a QoS profile on two ports; sessions as shown today and before 4.32."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, ClassVar
+
+from switches.base import SwitchAdapter
+from switches.eos import EosAdapter
+from tests.contract.rig import Hardware
+from tests.contract.rigs.http import HttpRig
+from tests.counterparts.eos_switch import PROFILE, QUEUES, EosSwitch, line_of, mark_of
+from twin.watermark import Watermark
+
+
+class EosRig(HttpRig):
+    kind = "eos"
+    switch: EosSwitch
+    modern: ClassVar[bool] = True
+
+    def __init__(self, folder: Path) -> None:
+        self.start()
+        self.switch = EosSwitch(self.first, modern=self.modern)
+
+    def reset(self) -> None:
+        self.let_go()
+        self.switch.reset(self.first)
+
+    def adapter(self, **device: Any) -> SwitchAdapter:
+        described = self.device(
+            device, name="leaf1", address=self.switch.url, queues=QUEUES, ports=("Ethernet?/1",)
+        )
+        return self.kept(EosAdapter(described, clock_ns=lambda: 7))
+
+    def hardware(self) -> Hardware:
+        assert self.switch.unexpected == []
+        return {(PROFILE, queue): mark_of(self.switch.line(queue)) for queue in QUEUES}
+
+    def history(self) -> list[tuple[int, int]]:
+        return self.switch.history
+
+    def bystanders(self) -> object:
+        rest = deepcopy(self.switch.running)
+        for queue in QUEUES:
+            rest[f"qos profile {PROFILE}"][f"uc-tx-queue {queue}"].pop(self.switch.line(queue))
+        return rest
+
+    def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
+        for queue in QUEUES[: 1 if only_first else None]:
+            self.switch.set_by_hand(queue, line_of(watermark))
+
+    def expire(self) -> None:
+        self.switch.expire()
+
+
+class OlderEosRig(EosRig):
+    kind = "eos-4.31"
+    modern = False
+
+
+RIGS = (EosRig, OlderEosRig)

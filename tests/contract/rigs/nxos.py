@@ -1,0 +1,57 @@
+"""NX-API on loopback, over HTTP: one queuing policy of every port, with the classes of queues 3 and 4."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from switches.base import SwitchAdapter
+from switches.nxos import NxosAdapter
+from tests.contract.rig import Hardware
+from tests.contract.rigs.http import HttpRig
+from tests.counterparts.nxos_switch import CLASSES, POLICY, NxosSwitch, line_of, mark_of
+from twin.watermark import Watermark
+
+
+class NxosRig(HttpRig):
+    kind = "nxos"
+    switch: NxosSwitch
+
+    def __init__(self, folder: Path) -> None:
+        self.start()
+        self.switch = NxosSwitch(self.first)
+
+    def reset(self) -> None:
+        self.let_go()
+        self.switch.reset(self.first)
+
+    def adapter(self, **device: Any) -> SwitchAdapter:
+        described = self.device(device, name="leaf1", address=self.switch.url, queues=tuple(CLASSES))
+        return self.kept(NxosAdapter(described, clock_ns=lambda: 7))
+
+    def hardware(self) -> Hardware:
+        assert self.switch.unexpected == []
+        return {(POLICY, queue): mark_of(self.switch.line(queue)) for queue in CLASSES}
+
+    def history(self) -> list[tuple[int, int]]:
+        return self.switch.history
+
+    def bystanders(self) -> object:
+        rest = deepcopy(self.switch.running)
+        for queue, label in CLASSES.items():
+            rest[f"policy-map type queuing {POLICY}"][f"class type queuing {label}"].pop(
+                self.switch.line(queue)
+            )
+        return rest, list(self.switch.checkpoints)
+
+    def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
+        for queue in list(CLASSES)[: 1 if only_first else None]:
+            self.switch.set_by_hand(queue, line_of(watermark))
+
+    def applying_half(self) -> AbstractContextManager[None] | None:
+        return self.fault("halving")
+
+
+RIGS = (NxosRig,)
