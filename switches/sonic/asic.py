@@ -51,11 +51,26 @@ def read_hardware(databases: Databases, asked: Sequence[QueueWatermark], roundin
         keys = keys_of(databases.asic, f"{_WRED}*")
     else:
         keys = [_WRED + oid for oid in sorted({oid for oid in bound if oid and oid != _NULL})]
-    running = {key: _watermark(row) for key, row in rows_of(databases.asic, keys).items()}
+    rows = {key.removeprefix(_WRED): row for key, row in rows_of(databases.asic, keys).items()}
+    return matched(asked, wred_of, rows, rounding_bytes)
+
+
+def matched(
+    asked: Sequence[QueueWatermark],
+    wred_of: Mapping[int, str | None],
+    rows: Mapping[str, Mapping[str, str]],
+    rounding_bytes: int,
+) -> Hardware:
+    """What is asked beside what ASIC_DB holds.
+
+    ``wred_of`` is the WRED object of a queue, by its number in ``asked``; a queue that is not in it can only
+    be compared by its values. ``rows`` are the WRED objects.
+    """
+    running = {oid: _watermark(row) for oid, row in rows.items()}
     queues, unconfirmed = [], []
     for number, queue in enumerate(asked):
         if number in wred_of:
-            held = running.get(f"{_WRED}{wred_of[number]}")
+            held = running.get(wred_of[number] or _NULL)
         else:
             held = next(
                 (mark for mark in running.values() if _alike(mark, queue.watermark, rounding_bytes)), None
