@@ -1,0 +1,355 @@
+"""The adapter to a Junos switch over NETCONF: drop profiles in percent of a queue's buffer; no other CoS.
+
+The schedulers of the queues get a drop profile of their own, named after what it holds: what other schedulers
+share stays as it is. The switch takes a commit back by itself unless it is confirmed (``commit confirmed``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import Any
+from xml.sax.saxutils import escape
+
+import msgspec
+
+from switches import junos_cos
+from switches.base import Capabilities, QueueWatermark
+from switches.candidate import CandidateAdapter, Found
+from switches.device import Device, options_of
+from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, RefusedError
+from switches.junos_cos import ANY, ClassOfService, MapKey, Profile, Scheduler
+from switches.netconf_session import BASE, NetconfOptions, NetconfSession
+from switches.read_back import Waiting
+from switches.units import DeviceWatermark, Rounded, WatermarkUnits, from_device, percent_units
+from twin.watermark import Watermark
+
+_FILTER = "<configuration><class-of-service/></configuration>"
+_OWN = "ecntwin-"
+
+
+class JunosAdapter(CandidateAdapter[ClassOfService]):
+    """One switch at the device's ``address``. ``clock_ns`` gives wall-clock nanoseconds since 1970."""
+
+    def __init__(
+        self, device: Device, *, clock_ns: Callable[[], int], waiting: Waiting | None = None
+    ) -> None:
+        options = options_of(device, NetconfOptions)
+        units = _units(device)
+        super().__init__(
+            device,
+            DropProfiles(device, units),
+            CommitConfirmed(device, options.confirm_timeout_s),
+            lambda: NetconfSession(device, options, dialect="junos"),
+            capabilities=Capabilities(
+                kind="junos",
+                writes=True,
+                per="profile",
+                units=units,
+                dead_man=True,
+                undo="one commit names the old drop profiles again; commit confirmed does it by itself",
+                read_back="the committed configuration",
+            ),
+            clock_ns=clock_ns,
+            waiting=waiting,
+        )
+
+
+class _Bound(msgspec.Struct, frozen=True, kw_only=True):
+    """One scheduler before a change: its entries by loss priority and protocol (None: there was none)."""
+
+    entries: list[tuple[str, str, str | None]]
+    ecn: bool
+
+
+class _Record(msgspec.Struct, frozen=True, kw_only=True):
+    """``profile`` is the drop profile to use, with its ``points``, and whether it was ``there`` before;
+    ``stale`` are own ones that the change leaves unused.
+    """
+
+    profile: str
+    points: list[tuple[int, int]]
+    there: bool
+    schedulers: dict[str, _Bound]
+    stale: dict[str, list[tuple[int, int]]] = {}
+
+
+class DropProfiles:
+    """A watermark as a drop profile of two points. ``units`` are percent of the queue's buffer."""
+
+    def __init__(self, device: Device, units: WatermarkUnits) -> None:
+        self._device = device
+        self._units = units
+
+    def look(self, session: NetconfSession) -> Found[ClassOfService]:
+        data = session.get_config(_FILTER)
+        try:
+            cos = junos_cos.parse(data)
+        except ValueError as error:
+            raise RefusedError(
+                self._device.where,
+                f"a configuration that cannot be read ({error})",
+                "class of service is as Junos writes it",
+                "look at the switch, and its version",
+            ) from error
+        return Found(cos, tuple(self._queues(cos)))
+
+    def plan(self, now: Found[ClassOfService], rounded: Rounded) -> Mapping[str, Any]:
+        cos, schedulers = now.config, self._schedulers(now.config)
+        points = [(rounded.device.kmin, 0), (rounded.device.kmax, rounded.device.pmax)]
+        profile = _own_name(points, cos)
+        bound = {
+            name: _Bound(
+                entries=[(*key, scheduler.maps.get(key)) for key in _entries(scheduler)], ecn=scheduler.ecn
+            )
+            for name, scheduler in schedulers.items()
+        }
+        left = {name for scheduler in schedulers.values() for name in scheduler.marking.values()} - {profile}
+        stale = {
+            name: list(cos.profiles[name].points)
+            for name in sorted(left)
+            if name.startswith(_OWN) and name in cos.profiles and cos.holders(name) <= set(schedulers)
+        }
+        record = _Record(
+            profile=profile, points=points, there=profile in cos.profiles, schedulers=bound, stale=stale
+        )
+        values: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(record))
+        return values
+
+    def stranger(self, record: Mapping[str, Any], config: ClassOfService) -> str | None:
+        planned = msgspec.convert(record, _Record)
+        for name, before in planned.schedulers.items():
+            now = config.schedulers.get(name)
+            if now is None:
+                return f"scheduler {name} is gone"
+            entries = [(*key, now.maps.get(key)) for key in _entries(now)]
+            made = [(priority, protocol, planned.profile) for priority, protocol, _ in before.entries]
+            if (entries, now.ecn) not in ((before.entries, before.ecn), (made, True)):
+                return f"scheduler {name} with another drop-profile map"
+        own = config.profiles.get(planned.profile)
+        if own is not None and own != Profile(tuple(planned.points)):
+            return f"drop profile {planned.profile} with other points"
+        if set(self._schedulers(config)) != set(planned.schedulers):
+            return "other schedulers for the queues"
+        return None
+
+    def forward(self, record: Mapping[str, Any], config: ClassOfService) -> str:
+        planned = msgspec.convert(record, _Record)
+        unused = [
+            name
+            for name in planned.stale
+            if name in config.profiles and config.holders(name) <= set(planned.schedulers)
+        ]
+        return _cos(
+            [_written(planned.profile, planned.points), *map(_deleted, unused)],
+            [
+                _scheduler(
+                    name,
+                    [_entry(priority, protocol, planned.profile) for priority, protocol, _ in before.entries],
+                    "" if before.ecn else "<explicit-congestion-notification/>",
+                )
+                for name, before in planned.schedulers.items()
+            ],
+        )
+
+    def backward(self, record: Mapping[str, Any], config: ClassOfService) -> str:
+        planned = msgspec.convert(record, _Record)
+        profiles = [_written(name, points) for name, points in planned.stale.items()]
+        ours = planned.profile in config.profiles and not planned.there
+        if ours and config.holders(planned.profile) <= set(planned.schedulers):
+            profiles.append(_deleted(planned.profile))
+        return _cos(
+            profiles,
+            [
+                _scheduler(
+                    name,
+                    [_entry(*entry) for entry in before.entries],
+                    "" if before.ecn else '<explicit-congestion-notification operation="delete"/>',
+                )
+                for name, before in planned.schedulers.items()
+            ],
+        )
+
+    def _queues(self, cos: ClassOfService) -> Iterator[QueueWatermark]:
+        for port, queue in self._wanted(cos):
+            scheduler = cos.schedulers[cos.bound[port, queue]]
+            yield QueueWatermark(port, queue, self._watermark(cos, scheduler, f"{port} queue {queue}"))
+
+    def _watermark(self, cos: ClassOfService, scheduler: Scheduler, queue: str) -> Watermark | None:
+        names = sorted(set(scheduler.marking.values()))
+        if not scheduler.ecn or not names:
+            return None
+        where = f"{self._device.where} {queue}"
+        if len(names) > 1:
+            raise CapabilityError(
+                where,
+                f"drop profiles {' and '.join(names)} for one queue",
+                "a queue has one watermark",
+                "name one drop profile for the loss priorities any and low by hand once",
+            )
+        profile = cos.profiles.get(names[0])
+        points = profile.points if profile is not None and profile.interpolated else ()
+        if len(points) != 2 or points[0][1] != 0:
+            raise CapabilityError(
+                where,
+                f"drop profile {names[0]} with {_described(profile)}",
+                "a watermark is two interpolated points, the first with probability 0",
+                "give its scheduler such a drop profile by hand once; it is changed from here after that",
+            )
+        (kmin, _), (kmax, pmax) = points
+        if pmax == 0:
+            return None
+        try:
+            return from_device(DeviceWatermark(kmin, kmax, pmax), self._units)
+        except CapabilityError as error:
+            raise CapabilityError(where, error.received, error.rule, error.remedy) from error
+
+    def _wanted(self, cos: ClassOfService) -> list[tuple[str, int]]:
+        device = self._device
+        wanted = [one for one in sorted(cos.bound) if one[1] in device.queues and device.wants(one[0])]
+        if not wanted:
+            raise InventoryError(
+                device.where,
+                f"no port that schedules queue {', '.join(map(str, device.queues))}",
+                "class-of-service interfaces name a scheduler map for the queues to set, outside of groups",
+                "correct queues or ports, or configure class of service on the switch",
+            )
+        return wanted
+
+    def _schedulers(self, cos: ClassOfService) -> dict[str, Scheduler]:
+        wanted = self._wanted(cos)
+        schedulers = {cos.bound[queue]: cos.schedulers[cos.bound[queue]] for queue in wanted}
+        for name in schedulers:
+            others = sorted(set(cos.users(name)) - set(wanted))
+            if others:
+                raise CapabilityError(
+                    self._device.where,
+                    f"scheduler {name}, which serves {others[0][0]} queue {others[0][1]} too",
+                    "a watermark belongs to a scheduler, and only queues of the inventory are set",
+                    "name all its queues and ports in the inventory, or give these a scheduler of their own",
+                )
+        return schedulers
+
+
+class CommitConfirmed:
+    """Junos' own confirmed commit: one for the whole switch, confirmed by the next commit of anybody.
+
+    Whose it is stands in the commit's log. Source: Juniper's Junos XML protocol guide (commit-configuration,
+    get-commit-information).
+    """
+
+    def __init__(self, device: Device, confirm_timeout_s: int) -> None:
+        self._device = device
+        self._minutes = math.ceil(confirm_timeout_s / 60)
+
+    def check(self, session: NetconfSession, change_id: str) -> None:
+        log = _pending(session)
+        if log not in (None, _log(change_id)):
+            raise ConcurrentEditError(
+                self._device.where,
+                f"a commit that waits to be confirmed ({log or 'without a comment'})",
+                "the next commit confirms it, whoever makes it",
+                "let the one who made it confirm or undo it",
+            )
+
+    def commit(self, session: NetconfSession, change_id: str) -> bool:
+        session.call(
+            _commit(f"<confirmed/><confirm-timeout>{self._minutes}</confirm-timeout>", _log(change_id))
+        )
+        return False
+
+    def confirm(self, session: NetconfSession, change_id: str) -> None:
+        if _pending(session) != _log(change_id):
+            return
+        with session.locked():
+            if _pending(session) == _log(change_id):
+                session.call(_commit("", f"{_log(change_id)} confirmed"))
+
+    def cancel(self, session: NetconfSession, change_id: str) -> None:
+        """Nothing to call: the commit that restores what was before ends it."""
+
+    def keep(self, session: NetconfSession, change_id: str) -> None:
+        session.call(_commit("", f"{_log(change_id)} undone"))
+
+
+def _pending(session: NetconfSession) -> str | None:
+    """The log of the commit that waits to be confirmed; None where none waits."""
+    reply = session.call(f'<get-commit-information xmlns="{BASE}"/>')
+    newest = reply.find(".//{*}commit-history")
+    if newest is None or newest.find("{*}commit-confirmed") is None:
+        return None
+    return (newest.findtext("{*}log") or "").strip()
+
+
+def _commit(inside: str, log: str) -> str:
+    return f'<commit-configuration xmlns="{BASE}">{inside}<log>{escape(log)}</log></commit-configuration>'
+
+
+def _log(change_id: str) -> str:
+    return f"ecntwin {change_id}"
+
+
+def _own_name(points: list[tuple[int, int]], cos: ClassOfService) -> str:
+    """It says what the profile holds: what bears the name and holds something else is somebody else's."""
+    (kmin, _), (kmax, pmax) = points
+    name = first = f"{_OWN}{kmin}-{kmax}-{pmax}"
+    for number in count(2):
+        if cos.profiles.get(name, Profile(tuple(points))) == Profile(tuple(points)):
+            break
+        name = f"{first}-{number}"
+    return name
+
+
+def _entries(scheduler: Scheduler) -> list[MapKey]:
+    """The entries to set: those that RoCEv2 meets, or a new one that takes nothing from the others."""
+    return sorted(scheduler.marking) or [("low" if scheduler.maps else ANY, ANY)]
+
+
+def _described(profile: Profile | None) -> str:
+    if profile is None:
+        return "no points"
+    kind = "interpolated points" if profile.interpolated else "steps"
+    points = ", ".join(f"{level}%: {chance}%" for level, chance in profile.points)
+    return f"{len(profile.points)} {kind} {points}"
+
+
+def _units(device: Device) -> WatermarkUnits:
+    if device.units.thresholds not in (None, "percent"):
+        raise InventoryError(
+            f"{device.where} units.thresholds",
+            str(device.units.thresholds),
+            "Junos has fill levels in percent of the queue's buffer",
+            "drop it, and give buffer_bytes",
+        )
+    return percent_units(f"{device.where} units", device.units.buffer_bytes)
+
+
+def _cos(profiles: list[str], schedulers: list[str]) -> str:
+    return (
+        f'<configuration xmlns="{BASE}"><class-of-service>'
+        f"{''.join(f'<drop-profiles{one}</drop-profiles>' for one in profiles)}"
+        f"{''.join(f'<schedulers>{one}</schedulers>' for one in schedulers)}"
+        "</class-of-service></configuration>"
+    )
+
+
+def _written(name: str, points: list[tuple[int, int]]) -> str:
+    levels = "".join(f"<fill-level>{level}</fill-level>" for level, _ in points)
+    chances = "".join(f"<drop-probability>{chance}</drop-probability>" for _, chance in points)
+    return f' operation="replace"><name>{escape(name)}</name><interpolate>{levels}{chances}</interpolate>'
+
+
+def _deleted(name: str) -> str:
+    return f' operation="delete"><name>{escape(name)}</name>'
+
+
+def _scheduler(name: str, entries: list[str], ecn: str) -> str:
+    return f"<name>{escape(name)}</name>{''.join(entries)}{ecn}"
+
+
+def _entry(priority: str, protocol: str, profile: str | None) -> str:
+    keys = f"<loss-priority>{priority}</loss-priority><protocol>{protocol}</protocol>"
+    if profile is None:
+        return f'<drop-profile-map operation="delete">{keys}</drop-profile-map>'
+    return f"<drop-profile-map>{keys}<drop-profile>{escape(profile)}</drop-profile></drop-profile-map>"

@@ -1,0 +1,209 @@
+"""A Junos switch's NETCONF on loopback; a scheduler of another queue shares a drop profile."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from switches.base import SwitchAdapter
+from switches.credentials import Secret
+from switches.device import Device, UnitProfile
+from switches.junos import JunosAdapter
+from tests.contract.rig import Hardware, Rig
+from tests.counterparts.junos_switch import JunosSwitch
+from tests.counterparts.netconf_server import Element
+from tests.counterparts.ssh_server import LOOPBACK, Account
+from twin.watermark import Watermark
+
+BUFFER_BYTES = 10_000_000
+PERCENT = BUFFER_BYTES // 100
+PORTS = {"et-0/0/0": "s-first", "et-0/0/1": "s-rest", "et-0/0/2": "s-rest"}
+CONFIGURATION = """
+<configuration>
+  <system><host-name>leaf1</host-name></system>
+  <class-of-service>
+    <forwarding-classes>
+      <class><name>NO-LOSS</name><queue-num>3</queue-num><no-loss/></class>
+      <class><name>BEST-EFFORT</name><queue-num>0</queue-num></class>
+    </forwarding-classes>
+    <drop-profiles><name>dp-first</name><interpolate>
+      <fill-level>4</fill-level><fill-level>16</fill-level>
+      <drop-probability>0</drop-probability><drop-probability>20</drop-probability></interpolate></drop-profiles>
+    <drop-profiles><name>dp-shared</name><interpolate>
+      <fill-level>4</fill-level><fill-level>16</fill-level>
+      <drop-probability>0</drop-probability><drop-probability>20</drop-probability></interpolate></drop-profiles>
+    <interfaces>
+      <interface><name>et-0/0/0</name><scheduler-map>sm-first</scheduler-map></interface>
+      <interface><name>et-0/0/1</name><scheduler-map>sm-rest</scheduler-map></interface>
+      <interface><name>et-0/0/2</name><scheduler-map>sm-rest</scheduler-map></interface>
+    </interfaces>
+    <scheduler-maps><name>sm-first</name>
+      <forwarding-class><name>NO-LOSS</name><scheduler>s-first</scheduler></forwarding-class>
+      <forwarding-class><name>BEST-EFFORT</name><scheduler>s-be</scheduler></forwarding-class></scheduler-maps>
+    <scheduler-maps><name>sm-rest</name>
+      <forwarding-class><name>NO-LOSS</name><scheduler>s-rest</scheduler></forwarding-class>
+      <forwarding-class><name>BEST-EFFORT</name><scheduler>s-be</scheduler></forwarding-class></scheduler-maps>
+    <schedulers><name>s-first</name><transmit-rate><percent>50</percent></transmit-rate>
+      <drop-profile-map><loss-priority>any</loss-priority><protocol>any</protocol>
+        <drop-profile>dp-first</drop-profile></drop-profile-map>
+      <explicit-congestion-notification/></schedulers>
+    <schedulers><name>s-rest</name><transmit-rate><percent>50</percent></transmit-rate>
+      <drop-profile-map><loss-priority>any</loss-priority><protocol>any</protocol>
+        <drop-profile>dp-shared</drop-profile></drop-profile-map>
+      <explicit-congestion-notification/></schedulers>
+    <schedulers><name>s-be</name>
+      <drop-profile-map><loss-priority>any</loss-priority><protocol>any</protocol>
+        <drop-profile>dp-shared</drop-profile></drop-profile-map></schedulers>
+  </class-of-service>
+</configuration>
+"""
+
+
+class JunosRig(Rig):
+    kind = "junos"
+
+    def __init__(self, folder: Path) -> None:
+        os.environ["ECNTWIN_TEST_PASSWORD"] = "right-password"
+        os.environ["ECNTWIN_TEST_WRONG"] = "wrong-password"
+        os.environ["ECNTWIN_TEST_USER"] = "ecntwin"
+        self.server = JunosSwitch(CONFIGURATION, Account("ecntwin", "right-password"))
+        self.known_hosts = folder / "known_hosts"
+        self.known_hosts.write_text(self.server.ssh.known_hosts(), "utf-8")
+        self.server.store.listeners.append(self._record)
+        self.reset()
+
+    def close(self) -> None:
+        self.server.close()
+
+    def reset(self) -> None:
+        running = Element("data")
+        running.append(ElementTree.fromstring(CONFIGURATION))
+        self.server.ssh.silent = False
+        self.server.store.faults.losing = self.server.store.faults.ignoring = False
+        self.server.store.reset(running)
+        self.server.history.clear()
+        self.seen: list[tuple[int, int]] = []
+
+    def adapter(self, **device: Any) -> SwitchAdapter:
+        fields = {
+            "username": Secret(env="ECNTWIN_TEST_USER"),
+            "password": Secret(env="ECNTWIN_TEST_PASSWORD"),
+            "units": UnitProfile(buffer_bytes=BUFFER_BYTES),
+            "options": {"known_hosts": str(self.known_hosts)},
+            **device,
+        }
+        described = Device(
+            name="leaf1", platform="junos", address=LOOPBACK, port=self.server.ssh.port, **fields
+        )
+        return JunosAdapter(described, clock_ns=lambda: 7)
+
+    def refused(self) -> SwitchAdapter:
+        return self.adapter(password=Secret(env="ECNTWIN_TEST_WRONG"))
+
+    def hardware(self) -> Hardware:
+        return _running(self.server.store.hardware)
+
+    def history(self) -> list[tuple[int, int]]:
+        return self.seen
+
+    def bystanders(self) -> object:
+        others = deepcopy(self.server.store.running)
+        cos = _cos(others)
+        for entry in cos.findall("drop-profiles"):
+            if (entry.findtext("name") or "").startswith("ecntwin-"):
+                cos.remove(entry)
+        for entry in cos.findall("schedulers"):
+            if entry.findtext("name") in PORTS.values():
+                for part in (
+                    *entry.findall("drop-profile-map"),
+                    *entry.findall("explicit-congestion-notification"),
+                ):
+                    entry.remove(part)
+        for sorted_by_name in (cos, *cos):
+            sorted_by_name[:] = sorted(sorted_by_name, key=lambda one: (one.tag, one.findtext("name") or ""))
+        return ElementTree.canonicalize(ElementTree.tostring(others), strip_text=True)
+
+    def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
+        changed = deepcopy(self.server.store.running)
+        cos = _cos(changed)
+        levels = (watermark.kmin_bytes // PERCENT, watermark.kmax_bytes // PERCENT)
+        for number, scheduler in enumerate(["s-first"] if only_first else ["s-first", "s-rest"]):
+            name = f"by-hand-{number}"
+            for old in cos.findall("drop-profiles"):
+                if old.findtext("name") == name:
+                    cos.remove(old)
+            cos.append(
+                ElementTree.fromstring(
+                    f"<drop-profiles><name>{name}</name><interpolate>"
+                    f"<fill-level>{levels[0]}</fill-level><fill-level>{levels[1]}</fill-level>"
+                    f"<drop-probability>0</drop-probability>"
+                    f"<drop-probability>{round(watermark.pmax * 100)}</drop-probability>"
+                    "</interpolate></drop-profiles>"
+                )
+            )
+            _bound(cos, scheduler).text = name
+        self.server.store.set_running(changed)
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        self.server.ssh.silent = True
+        try:
+            yield
+        finally:
+            self.server.ssh.silent = False
+
+    @contextmanager
+    def losing_replies(self) -> Iterator[None]:
+        self.server.store.faults.losing = True
+        try:
+            yield
+        finally:
+            self.server.store.faults.losing = False
+
+    @contextmanager
+    def ignoring(self) -> Iterator[None]:
+        self.server.store.faults.ignoring = True
+        try:
+            yield
+        finally:
+            self.server.store.faults.ignoring = False
+
+    def expire(self) -> None:
+        self.server.expire()
+
+    def _record(self, hardware: Element) -> None:
+        self.seen += [(mark.kmin_bytes, mark.kmax_bytes) for mark in _running(hardware).values() if mark]
+
+
+def _running(configuration: Element) -> Hardware:
+    cos = _cos(configuration)
+    found: Hardware = {}
+    for port, scheduler in PORTS.items():
+        (profile,) = [
+            one for one in cos.findall("drop-profiles") if one.findtext("name") == _bound(cos, scheduler).text
+        ]
+        kmin, kmax = (int(level.text or "") * PERCENT for level in profile.iter("fill-level"))
+        _, pmax = (int(chance.text or "") / 100 for chance in profile.iter("drop-probability"))
+        found[port, 3] = Watermark(kmin, kmax, pmax)
+    return found
+
+
+def _cos(configuration: Element) -> Element:
+    cos = configuration.find("configuration/class-of-service")
+    assert cos is not None
+    return cos
+
+
+def _bound(cos: Element, scheduler: str) -> Element:
+    (entry,) = [one for one in cos.findall("schedulers") if one.findtext("name") == scheduler]
+    bound = entry.find("drop-profile-map/drop-profile")
+    assert bound is not None
+    return bound
+
+
+RIGS = (JunosRig,)
