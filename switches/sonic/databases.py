@@ -143,6 +143,21 @@ def check_address(device: Device) -> None:
         )
 
 
+def _check_authorities(device: Device) -> None:
+    """Raises ``InventoryError`` where the file of authorities is none."""
+    if device.tls.ca_file is None:
+        return
+    try:
+        ssl.create_default_context(cafile=str(device.tls.ca_file))
+    except (OSError, ssl.SSLError) as error:
+        raise InventoryError(
+            f"{device.where} tls.ca_file",
+            f"{device.tls.ca_file}: {error.strerror or error}",
+            "it holds certificates in PEM",
+            "correct the path",
+        ) from error
+
+
 def _arguments(device: Device) -> Mapping[str, Any]:
     where: dict[str, Any]
     if device.address.startswith(_UNIX):
@@ -150,6 +165,7 @@ def _arguments(device: Device) -> Mapping[str, Any]:
     else:
         where = {"host": device.address, "port": device.port or PORT}
         if device.tls.enabled:
+            _check_authorities(device)
             where |= {
                 "ssl": True,
                 "ssl_cert_reqs": ssl.CERT_REQUIRED if device.tls.verify else ssl.CERT_NONE,

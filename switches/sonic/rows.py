@@ -1,8 +1,10 @@
 """Rows of WRED_PROFILE and the watermarks they mean; values only, must not open anything.
 
-A row's fields are those of sonic-wred-profile.yang (sonic-buildimage, revisions 2021-04-01 and 2026-06-23).
-orchagent rejects a whole row for one field it does not know (sonic-swss, orchagent/qosorch.cpp,
-``WredMapHandler::convertFieldValuesToAttributes``), so nothing else is ever written into one.
+A row's fields are those of sonic-wred-profile.yang in sonic-buildimage: revision 2021-04-01, and the
+thresholds of marking apart from dropping (``ecn_green_min_threshold``) of revision 2026-06-23, which not all
+images have yet. orchagent rejects a whole row for one field it does not know (sonic-swss,
+orchagent/qosorch.cpp, ``WredMapHandler::convertFieldValuesToAttributes``): a row gets no field it did not
+have, but those of 2021.
 """
 
 from __future__ import annotations

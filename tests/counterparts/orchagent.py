@@ -2,8 +2,9 @@
 
 It follows sonic-swss ``orchagent/qosorch.cpp`` and ``orch.cpp`` (read at e6b0c5b, 2026-08): one unknown
 field rejects a row, thresholds are int32, Kmin above Kmax is rejected, a known profile is set attribute by
-attribute, with a threshold deferred that would cross the other, and a new one is one create call. A profile that
-is removed while a queue runs it is neither bound nor set again until no queue does. What waits is tried again.
+attribute, with a threshold deferred that would cross the other, and a new one is one create call. A profile
+that is removed while a queue runs it is neither bound nor set again until no queue does. What waits is tried
+again.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ class Faults:
     """How it misbehaves.
 
     ``ignoring``: it hears nothing. ``refusing``: the hardware takes nothing. ``half``: it takes the first
-    half of a profile's attributes, and binds the first half of the ports. ``rounding_bytes``: thresholds go up
-    to a multiple of it in hardware. ``deferring`` False: an image before pull request 2379. ``lag_s``: how late
-    it hears.
+    half of a profile's attributes, and binds the first half of the ports. ``rounding_bytes``: thresholds go
+    up to a multiple of it in hardware. ``deferring`` False: an image before pull request 2379. ``lag_s``:
+    how late it hears.
     """
 
     ignoring: bool = False
@@ -71,8 +72,8 @@ class Orchagent:
     """Its own state, and the hardware's.
 
     ``queues`` gives the object of each queue, by (port, queue). ``write(key, fields)`` sets fields of
-    ASIC_DB, or removes the key where they are None. ``history`` is every (Kmin, Kmax) of green that a queue has
-    run, moment by moment, and ``log`` what it complained of.
+    ASIC_DB, or removes the key where they are None. ``history`` is every (Kmin, Kmax) of green that a queue
+    has run, moment by moment, and ``log`` what it complained of.
     """
 
     queues: Mapping[tuple[str, int], str]
