@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,6 +13,8 @@ from api.demo.processes import Child
 from api.schemas.lab import FiguresDocument
 
 CALL_S = 300.0
+ROLLOUT_S = 60.0
+_LOOK_EVERY_S = 0.05
 
 
 class Lab(Protocol):
@@ -41,7 +45,7 @@ class Service(Protocol):
         ...
 
     def approve(self, recommendation: str) -> Answer:
-        """Pushes what it recommends."""
+        """Sets what it recommends, and answers once every switch runs it, or none does any more."""
         ...
 
 
@@ -77,16 +81,45 @@ class LabAt(_Caller):
 
 
 class ServiceAt(_Caller):
-    """A service in a child process."""
+    """A service in a child process. A rollout that has not ended within ``rollout_s`` is a failure."""
+
+    def __init__(
+        self,
+        child: Child,
+        url: str,
+        *,
+        rollout_s: float = ROLLOUT_S,
+        clock_s: Callable[[], float] = time.monotonic,
+        sleep_s: Callable[[float], None] = time.sleep,
+    ) -> None:
+        super().__init__(child, url)
+        self._rollout_s = rollout_s
+        self._clock_s = clock_s
+        self._sleep_s = sleep_s
 
     def tune(self) -> Answer:
-        return self._answer("/v1/tune")
+        return self._answer("POST", "/v1/tune")
 
     def approve(self, recommendation: str) -> Answer:
-        return self._answer(f"/v1/recommendations/{recommendation}/approve")
+        approved = self._answer("POST", f"/v1/recommendations/{recommendation}/approve")
+        if approved.document is None:
+            return approved
+        rollout_id = approved.document["rollout"]
+        deadline_s = self._clock_s() + self._rollout_s
+        while True:
+            answer = self._answer("GET", f"/v1/rollouts/{rollout_id}")
+            rollout = answer.document
+            if rollout is None:
+                return answer
+            if rollout["ended"]:
+                return approved if rollout["phase"] == "done" else Answer(None, str(rollout["why"]))
+            if self._clock_s() >= deadline_s:
+                phase = rollout["stalled"] or rollout["phase"]
+                return Answer(None, f"the rollout has not ended within {self._rollout_s:g} s ({phase})")
+            self._sleep_s(_LOOK_EVERY_S)
 
-    def _answer(self, path: str) -> Answer:
-        answer = self._call("POST", path)
+    def _answer(self, method: str, path: str) -> Answer:
+        answer = self._call(method, path)
         return Answer(answer.json()) if answer.is_success else Answer(None, _detail(answer))
 
 

@@ -84,7 +84,8 @@ class DemoPlan:
         """The settings file of the demo's service, as a mapping; ``topology`` is that file's path.
 
         Rounds are asked for, not timed. One in ten milliseconds of a fabric is slowed down by thousands, so
-        limits in seconds of the wall clock are off; the gates on what the twin says are not.
+        limits in seconds of the wall clock are off, and a rollout, for which the fabric stands still, watches
+        nothing: the canary first, then all others at once. The gates on what the twin says are on.
         """
         low, high = self.lowest, self.highest
         return {
@@ -109,6 +110,7 @@ class DemoPlan:
             },
             "tuning": {"enabled": False, "cool_down_s": 0, "stale_after_s": 3600, "residual_limit": 2.5},
             "push": {"adapter": "lab", "lab_url": lab_url},
+            "rollout": {"soak_s": 0, "batch_size": self.fabric.leaves + self.fabric.spines},
         }
 
 

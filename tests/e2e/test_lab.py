@@ -32,6 +32,8 @@ SETTINGS = {
     "ECNTWIN_TUNING__COOL_DOWN_S": "0",
     "ECNTWIN_PUSH__ADAPTER": "lab",
     "ECNTWIN_PUSH__READ_EVERY_S": "0.2",
+    "ECNTWIN_ROLLOUT__SOAK_S": "0",
+    "ECNTWIN_ROLLOUT__PATIENCE_S": "0.5",
 }
 FABRIC = ("--leaves", "2", "--spines", "1", "--hosts", "4", "--traffic", "websearch:0.7")
 DEFAULT = {"kmin_bytes": 400_000, "kmax_bytes": 1_600_000, "pmax": 0.2}
@@ -69,6 +71,15 @@ class Loop:
         document: dict[str, Any] = answer.json()
         return document
 
+    def rolled_out(self, found: dict[str, Any]) -> dict[str, Any]:
+        """Approves it; the rollout, once that has ended."""
+        decided = self.service.post(f"/v1/recommendations/{found['id']}/approve")
+        assert decided.status_code == 200, decided.text
+        at = f"/v1/rollouts/{decided.json()['rollout']}"
+        eventually(lambda: bool(self.service.get(at).json()["ended"]))
+        rollout: dict[str, Any] = self.service.get(at).json()
+        return rollout
+
 
 @pytest.fixture
 def loop() -> Iterator[Loop]:
@@ -102,11 +113,13 @@ def test_what_is_approved_is_what_the_lab_runs_until_it_dies_and_another_comes(l
     first = loop.tuned()
     assert {key: first["incumbent"][key] for key in DEFAULT} == DEFAULT
     assert first["changes"], first["why"]
-    decided = loop.service.post(f"/v1/recommendations/{first['id']}/approve")
-    assert decided.status_code == 200, decided.text
-    wanted = decided.json()["staged"]
-    pushed = [one["switch"] for one in decided.json()["pushed"]]
-    assert "leaf1" in pushed
+    rollout = loop.rolled_out(first)
+    assert (rollout["phase"], rollout["why"]) == ("done", None)
+    assert rollout["stages"][0] == ["leaf1"]
+    decided = loop.service.get(f"/v1/recommendations/{first['id']}").json()
+    wanted = decided["staged"]
+    assert {one["switch"] for one in decided["pushed"]} == {"leaf1", "leaf2", "spine1"}
+    assert all(one["read_back"] == wanted for one in decided["pushed"])
     assert loop.lab.get("/switches/leaf1").json()["watermark"] == wanted
     assert loop.switch()["running"] == loop.switch()["set_to"] == wanted
     assert loop.metric("ecntwin_watermark_kmin_bytes", role="current") == wanted["kmin_bytes"]
@@ -119,18 +132,18 @@ def test_what_is_approved_is_what_the_lab_runs_until_it_dies_and_another_comes(l
     eventually(lambda: loop.metric("ecntwin_switch_reachable") == 0)
     gone = loop.switch()
     assert (gone["reachable"], gone["running"]) == (False, wanted)
-    assert "start the lab there" in gone["detail"]
+    assert "look whether it is up" in gone["detail"]
     assert loop.service.get("/healthz").status_code == 200
     assert loop.service.get("/v1/state").json()["reports"] > 0
     assert loop.service.get("/v1/recommendations").json()["total"] >= 1
     third = loop.tuned()
     assert {key: third["incumbent"][key] for key in wanted} == wanted
     if third["changes"]:
-        refused = loop.service.post(f"/v1/recommendations/{third['id']}/approve")
-        assert refused.status_code == 502
-        assert refused.json()["type"] == "urn:ecntwin:problem:unreachable"
+        refused = loop.rolled_out(third)
+        assert refused["phase"] == "rolled_back"
+        assert "look whether it is up" in refused["why"]
         kept = loop.service.get(f"/v1/recommendations/{third['id']}").json()
-        assert (kept["status"], kept["pushed"]) == ("pending", [])
+        assert (kept["status"], kept["pushed"]) == ("rolled_back", [])
 
     with lab_at(loop.port, *FABRIC, "--step", "--post-to", str(loop.service.base_url)):
         # Nobody asks for the switch: the service finds it again by itself.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from hashlib import sha256
 
@@ -28,6 +29,12 @@ CALLS = {
     ("POST", "/v1/whatif"): "read",
     ("GET", "/v1/switches"): "read",
     ("GET", "/v1/switches/x"): "read",
+    ("POST", "/v1/switches/x/adopt"): "operate",
+    ("GET", "/v1/rollouts"): "read",
+    ("GET", "/v1/rollouts/x"): "read",
+    ("POST", "/v1/rollouts/x/rollback"): "operate",
+    ("GET", "/v1/freeze"): "read",
+    ("PUT", "/v1/freeze"): "operate",
     ("GET", "/v1/events"): "read",
     ("GET", "/metrics"): "read",
 }
@@ -48,7 +55,7 @@ def test_the_table_of_calls_is_complete() -> None:
 
     paths = create_app(manual()).openapi()["paths"]
     listed = {
-        (method.upper(), path.replace("{name}", "x").replace("{recommendation_id}", "x"))
+        (method.upper(), re.sub(r"\{\w+\}", "x", path))
         for path, methods in paths.items()
         for method in methods
     }

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pytest
 
 from api.lab.reports import EPOCH_NS
-from switches.lab import LabFabric
+from switches.lab import LabAdapter
 from switches.registry import AdapterRegistry
-from tests.integration.lab import URL, Bridge, RunningLab, running_lab
+from tests.integration.lab import PATIENCE_S, URL, Bridge, RunningLab, running_lab
 from tests.integration.service import SMALL, Running, Wanted, manual, running
 from twin.workers import InProcessWorkers
 
@@ -24,6 +25,7 @@ SETTINGS = manual(
     push={"adapter": "lab", "lab_url": URL, "read_every_s": 3_600.0},
     telemetry={"period_s": 0.001, "n_periods": 4},
     tuning={"enabled": False, "margin": 0.0, "cool_down_s": 0.0, "residual_limit": 1e9},
+    rollout={"soak_s": 0.0, "patience_s": 0.0},
 )
 
 
@@ -38,6 +40,20 @@ class Loop:
         answer = await self.service.client.post("/v1/tune")
         assert answer.status_code == 200, answer.text
         document: dict[str, Any] = answer.json()
+        return document
+
+    async def approved(self, found: dict[str, Any]) -> dict[str, Any]:
+        answer = await self.service.client.post(f"/v1/recommendations/{found['id']}/approve")
+        assert answer.status_code == 200, answer.text
+        document: dict[str, Any] = answer.json()
+        return document
+
+    async def rollout(self, rollout_id: str) -> dict[str, Any]:
+        """It, once it has ended."""
+        rollouts = self.service.service.rollouts
+        await rollouts.ended(rollouts.get(rollout_id), within_s=PATIENCE_S)
+        document: dict[str, Any] = (await self.service.client.get(f"/v1/rollouts/{rollout_id}")).json()
+        assert document["ended"]
         return document
 
     async def switches(self) -> list[dict[str, Any]]:
@@ -65,7 +81,7 @@ async def looped(**fabric: Any) -> AsyncIterator[Loop]:
     to_service = Later()
     async with running_lab(service=to_service, **fabric) as lab:
         registry = AdapterRegistry()
-        registry.register("lab", LabFabric(URL, transport=lab.bridge))
+        registry.register("lab", partial(LabAdapter, transport=lab.bridge))
         wanted = Wanted(
             settings=SETTINGS,
             search=replace(SMALL, margin=0.0),
@@ -144,7 +160,7 @@ async def test_queues_that_differ_are_listed_and_put_right_by_an_approval(loop: 
     decided = (await loop.service.client.post(f"/v1/recommendations/{found['id']}/approve")).json()
     assert decided["status"] == "approved", decided
     (leaf1,) = [one for one in decided["pushed"] if one["switch"] == "leaf1"]
-    assert "-Ethernet0/3 kmin_bytes: 30000" in leaf1["diff"]
+    assert "-Ethernet0/3, Ethernet1/3 kmin_bytes: 30000" in leaf1["diff"]
     shown = (await loop.service.client.get("/v1/switches/leaf1")).json()
     assert (shown["running"], shown["queues"]) == (decided["staged"], [])
 
@@ -155,20 +171,21 @@ async def test_a_lab_that_is_away_stops_no_more_than_pushes(loop: Loop) -> None:
         loop.lab.bridge.down = True
         gone = await loop.switches()
         assert {(one["reachable"], one["running"]["kmin_bytes"]) for one in gone} == {(False, 400_000)}
-        assert all("start the lab there" in one["detail"] for one in gone)
+        assert all("look whether it is up" in one["detail"] for one in gone)
         event = heard.get_nowait()
         assert event is not None
         assert (event.kind, event.data["reachable"]) == ("switch", False)
     assert loop.service.metric("ecntwin_switch_reachable", switch="leaf1") == 0
 
+    decided = await loop.approved(found)
+    rollout = await loop.rollout(decided["rollout"])
+    assert rollout["phase"] == "rolled_back"
+    assert "look whether it is up" in rollout["why"]
+    assert {one["progress"] for one in rollout["switches"]} == {"waiting"}
     at = f"/v1/recommendations/{found['id']}"
-    refused = await loop.service.client.post(f"{at}/approve")
-    assert refused.status_code == 502
-    problem = refused.json()
-    assert problem["type"] == "urn:ecntwin:problem:unreachable"
-    assert {"where", "received", "rule", "remedy"} <= problem.keys()
-    assert (await loop.service.client.get(at)).json()["status"] == "pending"
-    assert loop.service.metric("ecntwin_pushes_total", outcome="failed") == 1
+    assert (await loop.service.client.get(at)).json()["status"] == "rolled_back"
+    failures = loop.service.metric("ecntwin_switch_failures_total", adapter="lab", reason="unreachable")
+    assert (failures or 0) > 0
 
     await loop.lab.advance(0.008)  # its reports still come
     assert (await loop.tuned())["incumbent"]["kmin_bytes"] == 400_000
@@ -177,21 +194,36 @@ async def test_a_lab_that_is_away_stops_no_more_than_pushes(loop: Loop) -> None:
     loop.lab.bridge.down = False
     assert all(one["reachable"] for one in await loop.switches())
     again = await loop.tuned()
-    done = await loop.service.client.post(f"/v1/recommendations/{again['id']}/approve")
-    assert done.status_code == 200, done.text
+    done = await loop.approved(again)
+    assert done["status"] == "approved"
+    assert {one["switch"] for one in done["pushed"]} >= {"leaf1", "leaf2"}
 
 
-async def test_what_others_set_is_shown_as_drift_and_left_alone(loop: Loop) -> None:
-    found = await loop.tuned()
-    decided = (await loop.service.client.post(f"/v1/recommendations/{found['id']}/approve")).json()
+async def test_what_others_set_is_shown_as_drift_and_left_alone_until_it_is_adopted(loop: Loop) -> None:
+    decided = await loop.approved(await loop.tuned())
     await loop.set_behind_its_back("leaf1", OLD)
     shown = (await loop.service.client.get("/v1/switches/leaf1")).json()
     assert (shown["drifted"], shown["running"], shown["set_to"]) == (True, OLD, decided["staged"])
     assert (await loop.lab.client.get("/switches/leaf1")).json()["watermark"] == OLD
     assert loop.service.metric("ecntwin_watermark_kmin_bytes", switch="leaf1", role="current") == 400_000
 
+    await loop.lab.advance(0.009)
+    second = await loop.tuned()
+    refused = await loop.service.client.post(f"/v1/recommendations/{second['id']}/approve")
+    assert refused.status_code == 409
+    problem = refused.json()
+    assert "leaf1" in problem["received"]
+    assert "/v1/switches/leaf1" in problem["remedy"]
+    assert "/adopt" in problem["remedy"]
+    assert (await loop.lab.client.get("/switches/leaf1")).json()["watermark"] == OLD
 
-async def test_a_lab_that_stops_between_two_switches_leaves_a_note(loop: Loop) -> None:
+    adopted = await loop.service.client.post("/v1/switches/leaf1/adopt")
+    assert adopted.status_code == 200
+    assert (adopted.json()["drifted"], adopted.json()["set_to"]) == (False, OLD)
+    assert (await loop.approved(second))["status"] == "approved"
+
+
+async def test_a_lab_that_stops_between_two_switches_is_undone_once_it_is_back(loop: Loop) -> None:
     found = await loop.tuned()
     bridge, sets = loop.lab.bridge, []
     whole = bridge.handle_request
@@ -203,12 +235,17 @@ async def test_a_lab_that_stops_between_two_switches_leaves_a_note(loop: Loop) -
         return whole(request)
 
     bridge.handle_request = dying  # type: ignore[method-assign]
-    refused = await loop.service.client.post(f"/v1/recommendations/{found['id']}/approve")
-    assert refused.status_code == 502
-    assert any("not undone" in note for note in refused.json()["notes"])
-    bridge.down, bridge.handle_request = False, whole  # type: ignore[method-assign]
-    by_name = {one["name"]: one for one in await loop.switches()}
+    decided = await loop.approved(found)
+    rollout = loop.service.service.rollouts.get(decided["rollout"])
     changed = sets[0].split("/")[2]
-    # What could not be undone is seen as soon as the lab is back, and counts as what runs.
-    assert by_name[changed]["running"]["kmin_bytes"] != 400_000
-    assert all(one["running"] == OLD for name, one in by_name.items() if name != changed)
+    assert changed == rollout.state.plan.stages[0][0] == "leaf1"
+    # It is not given up: the switch that was set is undone as soon as it can be.
+    assert not rollout.state.phase.ended
+    assert (await loop.lab.client.get(f"/switches/{changed}")).json()["watermark"] == decided["staged"]
+    bridge.down, bridge.handle_request = False, whole  # type: ignore[method-assign]
+    loop.service.hand.now_s += 20  # longer than the longest pause between two tries
+    ended = await loop.rollout(decided["rollout"])
+    assert ended["phase"] == "rolled_back"
+    assert {one["progress"] for one in ended["switches"] if one["switch"] == changed} == {"restored"}
+    by_name = {one["name"]: one for one in await loop.switches()}
+    assert all(one["running"] == OLD for one in by_name.values())

@@ -123,7 +123,9 @@ async def test_approving_records_what_would_be_set_and_reads_it_back(here: Runni
     assert switch["adapter"] == "dry-run"
     assert switch["running"]["kmin_bytes"] == 400_000
     assert switch["records"][0]["watermark"] == decided["staged"]
-    assert here.metric("ecntwin_pushes_total", outcome="done") == 1
+    assert here.metric("ecntwin_rollouts_total", outcome="done") == 1
+    rollout = (await here.client.get(f"/v1/rollouts/{decided['rollout']}")).json()
+    assert (rollout["phase"], rollout["recommendation"]) == ("done", found["id"])
 
 
 async def test_rejecting_sets_nothing(here: Running) -> None:
@@ -237,26 +239,41 @@ class Forgetful(Writing):
         )
 
 
+LENIENT = manual(
+    push={"adapter": "other"},
+    tuning={"enabled": False, "residual_limit": 1e9},
+    rollout={"soak_s": 0},
+)
+
+
 def adapters(kind: type[DryRunAdapter]) -> AdapterRegistry:
     registry = AdapterRegistry()
     registry.register("other", kind)
     return registry
 
 
-async def test_a_push_that_fails_is_a_502_and_may_be_tried_again() -> None:
-    lenient = manual(push={"adapter": "other"}, tuning={"enabled": False, "residual_limit": 1e9})
-    async with running(Wanted(settings=lenient, adapters=adapters(Forgetful))) as here:
+async def test_a_change_that_does_not_take_is_rolled_back_and_says_why() -> None:
+    async with running(Wanted(settings=LENIENT, adapters=adapters(Forgetful))) as here:
         await here.post_reports(traffic())
         at = f"/v1/recommendations/{(await tuned(here))['id']}"
         answer = await here.client.post(f"{at}/approve")
-        assert answer.status_code == 502
-        assert "look at it" in answer.json()["remedy"]
-        assert (await here.client.get(at)).json()["status"] == "pending"
+        assert answer.status_code == 200
+        decided = answer.json()
+        assert (decided["status"], decided["decided_by"]) == ("rolled_back", "local")
+        assert decided["pushed"] == []
+        rollout = (await here.client.get(f"/v1/rollouts/{decided['rollout']}")).json()
+        assert rollout["phase"] == "rolled_back"
+        assert "look at it" in rollout["why"]
         assert [one["action"] for one in (await here.client.get("/v1/switches/leaf1")).json()["records"]] == [
             "undo",
             "set",
         ]
-        assert here.metric("ecntwin_pushes_total", outcome="failed") == 1
+        assert here.metric("ecntwin_rollouts_total", outcome="rolled_back") == 1
+        assert here.metric("ecntwin_switch_failures_total", adapter="writing", reason="read_back") == 1
+        assert here.metric("ecntwin_switch_rollbacks_total", adapter="writing") == 1
+        again = await here.client.post(f"{at}/approve")
+        assert again.status_code == 409
+        assert "rolled_back" in again.json()["received"]
 
 
 async def test_a_twin_out_of_step_does_not_write_but_may_be_looked_at_dry() -> None:
@@ -271,8 +288,7 @@ async def test_a_twin_out_of_step_does_not_write_but_may_be_looked_at_dry() -> N
 
 
 async def test_a_write_cools_down_before_the_next() -> None:
-    lenient = manual(push={"adapter": "other"}, tuning={"enabled": False, "residual_limit": 1e9})
-    async with running(Wanted(settings=lenient, adapters=adapters(Writing))) as here:
+    async with running(Wanted(settings=LENIENT, adapters=adapters(Writing))) as here:
         await here.post_reports(traffic())
         first = await tuned(here)
         assert first["holds"] == []

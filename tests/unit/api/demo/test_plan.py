@@ -48,6 +48,8 @@ class TestPlans:
         assert bounds.contains(PAPER)
         assert settings.telemetry.window().length_ns == pytest.approx(plan.window_s * 1e9)
         assert settings.push.adapter == "lab"
+        assert (settings.rollout.soak_s, settings.rollout.batch_soak_s) == (0, 0)
+        assert settings.rollout.batch_size >= plan.fabric.leaves + plan.fabric.spines - 1
 
 
 def test_both_static_settings_are_published_ones() -> None:
