@@ -9,15 +9,14 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
 
-from api.errors import ConflictError, NotFoundError, UnavailableError
+from api.errors import ConflictError, NotFoundError, SettingsError, UnavailableError
 from api.fleet import Fleet
 from api.rollouts.freeze import Freeze
-from api.rollouts.journal import ADOPTED, FREEZE, Journal
+from api.rollouts.journal import ADOPTED, FREEZE, Journal, JournalEntry
 from api.rollouts.steps import event_of, step_of
 from api.rollouts.watch import Mark, Watcher
 from switches.rollout.events import (
@@ -38,6 +37,7 @@ from switches.rollout.machine import (
     Action,
     Apply,
     SwitchAction,
+    Undo,
     Watch,
     advance,
     begin,
@@ -111,6 +111,7 @@ class Rollouts:
         self._timed = timed
         self._rollouts: dict[str, Rollout] = {}
         self._stopping = False
+        self._deciding = asyncio.Lock()
         self.freeze = Freeze()
 
     def newest(self, limit: int) -> list[Rollout]:
@@ -150,7 +151,13 @@ class Rollouts:
         return None
 
     async def start(self, plan: RolloutPlan, by: str) -> Rollout:
-        """Begins a rollout; raises ``ConflictError`` while frozen, or while another is about its switches."""
+        """Begins a rollout; raises ``ConflictError`` while frozen, or while another is about its switches,
+        and ``UnavailableError``, with nothing begun, where the journal cannot be written.
+        """
+        async with self._deciding:
+            return await self._start(plan, by)
+
+    async def _start(self, plan: RolloutPlan, by: str) -> Rollout:
         if self.freeze.frozen:
             raise ConflictError(
                 "rollout", "an approval", f"switches are frozen by {self.freeze.by}", "thaw them first"
@@ -164,18 +171,19 @@ class Rollouts:
                 "wait until it has ended, or roll it back",
             )
         first = Proposed(at_s=self._wall_s(), plan=plan)
-        rollout = Rollout(begin(first), [])
-        self._rollouts[plan.id] = (
-            rollout  # before anything is awaited: nobody else may begin on these switches
-        )
-        try:
-            await self._journal.append(plan.id, first.at_s, encode(first))
-        except UnavailableError:
-            del self._rollouts[plan.id]
-            raise
-        rollout.events.append(first)
-        self._told(rollout, None, first)
-        await self._tell(rollout, Approved(at_s=self._wall_s(), by=by))
+        approved = Approved(at_s=self._wall_s(), by=by)
+        rollout = Rollout(begin(first), [first])
+        # Before anything is awaited: nobody else may begin on these switches.
+        self._rollouts[plan.id] = rollout
+        async with rollout.telling:
+            try:
+                for event in (first, approved):
+                    await self._journal.append(plan.id, event.at_s, encode(event))
+            except UnavailableError:
+                del self._rollouts[plan.id]
+                raise
+            self._told(rollout, None, first)
+            self._take(rollout, approved)
         self._drive_on(rollout)
         self._forget()
         return rollout
@@ -184,14 +192,17 @@ class Rollouts:
         """Takes a rollout back; raises ``NotFoundError``, or ``ConflictError`` where a later one has set
         the same.
         """
-        rollout = self.get(rollout_id)
+        async with self._deciding:
+            return await self._roll_back(self.get(rollout_id), by)
+
+    async def _roll_back(self, rollout: Rollout, by: str) -> Rollout:
         later = False
         for other in self._rollouts.values():
             if later and other.state.phase is not Phase.ROLLED_BACK:
                 shared = set(other.state.plan.switches).intersection(rollout.state.plan.switches)
                 if shared:
                     raise ConflictError(
-                        f"rollout {rollout_id}",
+                        f"rollout {rollout.id}",
                         "a request to take it back",
                         f"rollout {other.id} has set {', '.join(sorted(shared)[:3])} since",
                         f"roll back {other.id} first",
@@ -207,7 +218,7 @@ class Rollouts:
         document = json.dumps({"frozen": frozen, "by": by}).encode()
         await self._journal.append(FREEZE, at_s, document)
         self.freeze = Freeze(frozen, by, at_s)
-        for rollout in self._rollouts.values():
+        for rollout in list(self._rollouts.values()):
             if not rollout.state.phase.ended:
                 event = Frozen(at_s=at_s, by=by) if frozen else Thawed(at_s=at_s, by=by)
                 await self._tell(rollout, event)
@@ -222,16 +233,22 @@ class Rollouts:
         return running
 
     async def resume(self) -> None:
-        """Takes up what the journal holds: what was set stays known, and rollouts under way go on."""
+        """Takes up what the journal holds: what was set stays known, and rollouts under way go on.
+
+        Raises ``SettingsError`` where the journal cannot be read.
+        """
         for entry in await asyncio.to_thread(self._journal.read):
-            if entry.subject == FREEZE:
-                self.freeze = Freeze.of(entry.document, entry.at_s)
-            elif entry.subject == ADOPTED:
-                adopted = json.loads(entry.document)
-                mark = adopted["watermark"]
-                self._fleet.was_set(adopted["switch"], None if mark is None else Watermark(**mark))
-            else:
-                self._replay(entry.subject, decode(entry.document))
+            try:
+                self._take_up(entry)
+            except (ValueError, KeyError, TypeError) as error:  # msgspec's own are ValueErrors
+                raise SettingsError(
+                    "settings storage.url",
+                    f"entry {entry.number} of the journal, about {entry.subject} ({error})",
+                    "a journal is read by the version that wrote it, or a later one",
+                    "run that version until its rollouts have ended, or move the journal away to begin anew",
+                ) from error
+        for rollout in [one for one in self._rollouts.values() if one.state.phase is Phase.PROPOSED]:
+            del self._rollouts[rollout.id]  # nobody had approved it yet, and nothing was touched
         for rollout in [one for one in self._rollouts.values() if not one.state.phase.ended]:
             _log.warning("rollout %s goes on where it was left: %s", rollout.id, rollout.state.phase.value)
             self._fleet.saw(rollout.state.plan.switches)
@@ -274,14 +291,24 @@ class Rollouts:
             await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(self._journal.close)
 
+    def _take_up(self, entry: JournalEntry) -> None:
+        if entry.subject == FREEZE:
+            self.freeze = Freeze.of(entry.document, entry.at_s)
+        elif entry.subject == ADOPTED:
+            adopted = json.loads(entry.document)
+            mark = adopted["watermark"]
+            self._fleet.was_set(adopted["switch"], None if mark is None else Watermark(**mark))
+        else:
+            self._replay(entry.subject, decode(entry.document))
+
     def _replay(self, rollout_id: str, event: Event) -> None:
         rollout = self._rollouts.get(rollout_id)
-        if rollout is not None:
+        if isinstance(event, Proposed) and (rollout is None or rollout.state.phase is Phase.PROPOSED):
+            self._rollouts[rollout_id] = Rollout(begin(event), [event])
+        elif rollout is not None:
             rollout.state = advance(rollout.state, event)
             rollout.events.append(event)
             self._note(rollout.state, event)
-        elif isinstance(event, Proposed):
-            self._rollouts[rollout_id] = Rollout(begin(event), [event])
 
     def _note(self, state: RolloutState, event: Event) -> None:
         name = getattr(event, "switch", None)
@@ -294,15 +321,20 @@ class Rollouts:
             self._fleet.was_set(name, one.change.after)
         elif one.progress is Progress.RESTORED:
             self._fleet.was_set(name, one.change.ran)
+        elif one.progress is Progress.LEFT_ALONE:
+            self._fleet.was_set(name, one.change.ran or one.change.after)  # which it does not run: drift
 
     async def _tell(self, rollout: Rollout, event: Event) -> None:
         """Journals an event, then lets it have its effect."""
         async with rollout.telling:
             await self._journal.append(rollout.id, event.at_s, encode(event))
-            before, rollout.state = rollout.state, advance(rollout.state, event)
-            rollout.events.append(event)
-            rollout.stalled = None
-            rollout.changed.set()
+            self._take(rollout, event)
+
+    def _take(self, rollout: Rollout, event: Event) -> None:
+        before, rollout.state = rollout.state, advance(rollout.state, event)
+        rollout.events.append(event)
+        rollout.stalled = None
+        rollout.changed.set()
         self._note(rollout.state, event)
         self._told(rollout, before, event)
 
@@ -322,9 +354,11 @@ class Rollouts:
             due_s = next_due_s(rollout.state)
             wait_s = None if due_s is None else max(due_s - now_s, 0.05)
             if rollout.stalled is not None:
-                wait_s, rollout.stalled = STALLED_S, None
-            with suppress(TimeoutError):
+                wait_s = STALLED_S
+            try:
                 await asyncio.wait_for(rollout.changed.wait(), wait_s)
+            except TimeoutError:
+                rollout.stalled = None
 
     async def _act(self, rollout: Rollout, key: str, action: Action) -> None:
         try:
@@ -349,6 +383,8 @@ class Rollouts:
         if isinstance(action, Apply):
             await self._tell(rollout, Applying(at_s=self._wall_s(), switch=action.switch))
         must_write = action.switch in rollout.state.plan.written
+        if must_write and isinstance(action, Apply | Undo):
+            self._fleet.was_set(action.switch, None)  # until it is done: half of a change is no drift
         began_s = self._clock_s()
         event = await event_of(action, self._fleet, rollout.id, must_write=must_write, wall_s=self._wall_s)
         self._timed(action.switch, step_of(action), self._clock_s() - began_s)
