@@ -28,6 +28,9 @@ def factory(first: Watermark, **leaves: Any) -> dict[str, Any]:
     marking = leaves_of(first) | {"weight": 0, "drop": False} | leaves
     return {
         "qos": {
+            "buffer-allocation-profiles": {
+                "buffer-allocation-profile": [{"name": "LOSSLESS", "config": {"name": "LOSSLESS"}}]
+            },
             "queue-management-profiles": {
                 "queue-management-profile": [
                     profile_document(

@@ -1,11 +1,13 @@
 """A switch configured through OpenConfig QoS: configuration checked by libyang, hardware that follows it.
 
+The models are those in the folder that ECNTWIN_OPENCONFIG_YANG names, else the one written out for the tests.
 Written apart from the adapter: it shares none of its code.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,14 @@ import oopt_gnpy_libyang as libyang
 
 from tests.counterparts.gnmi_switch import RefusalError, Steps
 
-MODELS = Path(__file__).resolve().parents[1] / "data" / "yang"
+_WRITTEN_OUT = Path(__file__).resolve().parents[1] / "data" / "yang"
 MODULE = "openconfig-qos"
-_KEY = {"interface": "interface-id", "queue": "name", "queue-management-profile": "name"}
+_KEY = {
+    "buffer-allocation-profile": "name",
+    "interface": "interface-id",
+    "queue": "name",
+    "queue-management-profile": "name",
+}
 _NUM64 = ("min-threshold", "max-threshold", "min-threshold-percent", "max-threshold-percent")
 
 Leaves = dict[Steps, Any]
@@ -53,7 +60,8 @@ class OpenConfigSwitch:
         self.answers = "json"
         self._waits = 0
         libyang.set_log_options(libyang.LogOptions.Store)
-        self._context = libyang.Context(str(MODELS), libyang.ContextOptions.DisableSearchCwd)
+        folder = os.environ.get("ECNTWIN_OPENCONFIG_YANG", str(_WRITTEN_OUT))
+        self._context = libyang.Context(folder, libyang.ContextOptions.DisableSearchCwd)
         self._context.load_module(MODULE)
 
     def configure(self, document: dict[str, Any]) -> None:

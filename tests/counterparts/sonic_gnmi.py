@@ -7,7 +7,6 @@ with a patch. It shares no code with the adapter.
 
 from __future__ import annotations
 
-import re
 from copy import deepcopy
 from typing import Any
 
@@ -16,18 +15,13 @@ import redis
 
 from tests.counterparts.gnmi_switch import RefusalError, Steps
 from tests.counterparts.sonic_switch import SonicSwitch
+from tests.counterparts.sonic_yang import SonicModels
 
 Table = dict[str, dict[str, str]]
 Patch = list[tuple[str, list[str], Any]]
 
-_NAME = re.compile(r"[a-zA-Z0-9]{1}([-a-zA-Z0-9_]{0,31})")
 _COLOURS = ("green", "yellow", "red")
 _OLD_FIELDS = {"green_min_threshold", "green_max_threshold", "green_drop_probability"}
-_FIELDS = {"ecn", *(f"wred_{colour}_enable" for colour in _COLOURS)} | {
-    f"{colour}_{leaf}"
-    for colour in _COLOURS
-    for leaf in ("min_threshold", "max_threshold", "drop_probability")
-}
 
 
 class SonicGnmi:
@@ -44,6 +38,7 @@ class SonicGnmi:
         self.image_2025 = False
         self.hides_asic = False
         self.stops_after: int | None = None
+        self._models = SonicModels()
         self.saves = 0
         self.moves: list[tuple[str, dict[str, str] | None]] = []
         config, asic, counters = switch.databases
@@ -100,7 +95,7 @@ class SonicGnmi:
         wanted = deepcopy(before)
         for step in patch:
             _patched(wanted, *step)
-        _check(wanted)
+        self._check(wanted)
         self._apply(before, wanted)
         self.saves += 1
 
@@ -140,6 +135,13 @@ class SonicGnmi:
             row = {field: value for field, value in client.hgetall(key).items() if field != "NULL"}
             tables.setdefault(table, {})[name] = row
         return tables
+
+    def _check(self, config: dict[str, Table]) -> None:
+        rows = {f"{table}|{key}": row for table, rows in config.items() for key, row in rows.items()}
+        wrong = [f"{key} {row}" for key, row in rows.items() if not _texts(row)]
+        wrong = wrong or self._models.violations(rows)
+        if wrong:
+            raise RefusalError(grpc.StatusCode.UNKNOWN, f"Given patch is not valid: {'; '.join(wrong)}")
 
     def _apply(self, before: dict[str, Table], wanted: dict[str, Table]) -> None:
         """Move by move, each of which leaves it valid: new profiles, values, queues, removals."""
@@ -215,23 +217,8 @@ def _check_as_2025(patch: Patch) -> None:
             )
 
 
-def _check(config: dict[str, Table]) -> None:
-    """What sonic-wred-profile.yang and sonic-queue.yang say of the result."""
-    profiles = config.get("WRED_PROFILE", {})
-    for name, row in profiles.items():
-        if not _NAME.fullmatch(name) or set(row) - _FIELDS:
-            raise _invalid(f"WRED_PROFILE {name} {sorted(set(row) - _FIELDS)}")
-        for field, value in row.items():
-            if not isinstance(value, str) or (field[-1] in "dy" and not value.isdecimal()):
-                raise _invalid(f"{name} {field} {value!r}")
-            if field.endswith("drop_probability") and int(value) > 100:
-                raise _invalid(f"{name} {field} {value!r} is out of range")
-        if not _ordered(row):
-            raise _invalid(f"{name} max_threshold should be >= min_threshold")
-    for key, row in config.get("QUEUE", {}).items():
-        bound = row.get("wred_profile")
-        if bound is not None and bound not in profiles:
-            raise _invalid(f"QUEUE {key} refers to {bound!r}, which is not there")
+def _texts(row: Any) -> bool:
+    return isinstance(row, dict) and all(isinstance(value, str | list) for value in row.values())
 
 
 def _ordered(row: dict[str, str]) -> bool:
@@ -239,7 +226,3 @@ def _ordered(row: dict[str, str]) -> bool:
         int(row.get(f"{colour}_min_threshold", "0")) <= int(row.get(f"{colour}_max_threshold", str(2**64)))
         for colour in _COLOURS
     )
-
-
-def _invalid(said: str) -> RefusalError:
-    return RefusalError(grpc.StatusCode.UNKNOWN, f"Given patch is not valid: Data Loading Failed {said}")
