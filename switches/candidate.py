@@ -44,6 +44,14 @@ class Model(Protocol[ConfigT]):
         """What the change does to this configuration."""
         ...
 
+    def made(self, record: Record, config: ConfigT) -> bool:
+        """Whether it is configured as planned."""
+        ...
+
+    def undone(self, record: Record, config: ConfigT) -> bool:
+        """Whether it is configured as it was."""
+        ...
+
     def stranger(self, record: Record, config: ConfigT) -> str | None:
         """What is configured now and neither planned nor as it was, as a text; None: nothing."""
         ...
@@ -135,7 +143,7 @@ class CandidateAdapter(Generic[ConfigT]):
         stays = False
         try:
             session.open()
-            if change.made_in(self._reading(self._model.look(session))):
+            if self._is_made(change, self._model.look(session)):
                 return
             self._commits.check(session, change.id)
             with session.locked():
@@ -152,7 +160,7 @@ class CandidateAdapter(Generic[ConfigT]):
                 session.close()
 
     def verify(self, change: StagedChange) -> Reading:
-        return read_back.made(change, self.read, self._device, self._waiting)
+        return read_back.made(change, self._read_while_it_settles, self._device, self._waiting)
 
     def confirm(self, change: StagedChange) -> None:
         if self._held is not None and self._held.alive:
@@ -168,7 +176,7 @@ class CandidateAdapter(Generic[ConfigT]):
             if change.undo:
                 self._commits.cancel(session, change.id)
             now = self._model.look(session)
-            if change.undone_in(self._reading(now)):
+            if self._is_undone(change, now):
                 return
             left_alone(change, self._reading(now), self._device.where)
             self._commits.check(session, change.id)
@@ -178,7 +186,7 @@ class CandidateAdapter(Generic[ConfigT]):
                 self._check_configured(change, now.config)
                 session.edit(self._model.backward(change.undo, now.config))
                 self._commits.keep(session, change.id)
-        read_back.undone(change, self.read, self._device, self._waiting)
+        read_back.undone(change, self._read_while_it_settles, self._device, self._waiting)
 
     def close(self) -> None:
         self._let_go()
@@ -189,6 +197,22 @@ class CandidateAdapter(Generic[ConfigT]):
 
     def _reading(self, found: Found[ConfigT]) -> Reading:
         return Reading.of(self.switch, found.queues, self._clock_ns())
+
+    def _is_made(self, change: StagedChange, now: Found[ConfigT]) -> bool:
+        """Whether nothing is left to do: it runs, or it is committed and hardware is yet to follow."""
+        runs = change.made_in(self._reading(now))
+        return runs or (bool(change.undo) and self._model.made(change.undo, now.config))
+
+    def _is_undone(self, change: StagedChange, now: Found[ConfigT]) -> bool:
+        configured = not change.undo or self._model.undone(change.undo, now.config)
+        return configured and change.undone_in(self._reading(now))
+
+    def _read_while_it_settles(self) -> Reading:
+        """A reading; one of no queues where the switch shows what is no watermark, or not all of it yet."""
+        try:
+            return self.read()
+        except CapabilityError:
+            return Reading.of(self.switch, (), self._clock_ns())
 
     def _let_go(self) -> None:
         if self._held is not None:

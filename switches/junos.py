@@ -19,7 +19,7 @@ from switches.base import Capabilities, QueueWatermark
 from switches.candidate import CandidateAdapter, Found
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, RefusedError
-from switches.junos_cos import ANY, ClassOfService, MapKey, Profile, Scheduler
+from switches.junos_cos import ANY, ClassOfService, Profile, Scheduler
 from switches.netconf_session import BASE, NetconfOptions, NetconfSession
 from switches.read_back import Waiting
 from switches.units import DeviceWatermark, Rounded, WatermarkUnits, from_device, percent_units
@@ -56,10 +56,13 @@ class JunosAdapter(CandidateAdapter[ClassOfService]):
         )
 
 
+_Entry = tuple[str, str, str | None]
+
+
 class _Bound(msgspec.Struct, frozen=True, kw_only=True):
     """One scheduler before a change: its entries by loss priority and protocol (None: there was none)."""
 
-    entries: list[tuple[str, str, str | None]]
+    entries: list[_Entry]
     ecn: bool
 
 
@@ -73,6 +76,12 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
     there: bool
     schedulers: dict[str, _Bound]
     stale: dict[str, list[tuple[int, int]]] = {}
+
+    def entries(self, scheduler: str) -> list[_Entry]:
+        """Those that the scheduler gets."""
+        return [
+            (priority, protocol, self.profile) for priority, protocol, _ in self.schedulers[scheduler].entries
+        ]
 
 
 class DropProfiles:
@@ -100,9 +109,7 @@ class DropProfiles:
         points = [(rounded.device.kmin, 0), (rounded.device.kmax, rounded.device.pmax)]
         profile = _own_name(points, cos)
         bound = {
-            name: _Bound(
-                entries=[(*key, scheduler.maps.get(key)) for key in _entries(scheduler)], ecn=scheduler.ecn
-            )
+            name: _Bound(entries=_entries_of(cos, name)[0], ecn=scheduler.ecn)
             for name, scheduler in schedulers.items()
         }
         left = {name for scheduler in schedulers.values() for name in scheduler.marking.values()} - {profile}
@@ -117,15 +124,24 @@ class DropProfiles:
         values: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(record))
         return values
 
+    def made(self, record: Mapping[str, Any], config: ClassOfService) -> bool:
+        planned = msgspec.convert(record, _Record)
+        return config.profiles.get(planned.profile) == Profile(tuple(planned.points)) and all(
+            _entries_of(config, name) == (planned.entries(name), True) for name in planned.schedulers
+        )
+
+    def undone(self, record: Mapping[str, Any], config: ClassOfService) -> bool:
+        planned = msgspec.convert(record, _Record)
+        return all(
+            _entries_of(config, name) == (before.entries, before.ecn)
+            for name, before in planned.schedulers.items()
+        )
+
     def stranger(self, record: Mapping[str, Any], config: ClassOfService) -> str | None:
         planned = msgspec.convert(record, _Record)
         for name, before in planned.schedulers.items():
-            now = config.schedulers.get(name)
-            if now is None:
-                return f"scheduler {name} is gone"
-            entries = [(*key, now.maps.get(key)) for key in _entries(now)]
-            made = [(priority, protocol, planned.profile) for priority, protocol, _ in before.entries]
-            if (entries, now.ecn) not in ((before.entries, before.ecn), (made, True)):
+            now = _entries_of(config, name)
+            if now not in ((before.entries, before.ecn), (planned.entries(name), True)):
                 return f"scheduler {name} with another drop-profile map"
         own = config.profiles.get(planned.profile)
         if own is not None and own != Profile(tuple(planned.points)):
@@ -146,7 +162,7 @@ class DropProfiles:
             [
                 _scheduler(
                     name,
-                    [_entry(priority, protocol, planned.profile) for priority, protocol, _ in before.entries],
+                    [_entry(*entry) for entry in planned.entries(name)],
                     "" if before.ecn else "<explicit-congestion-notification/>",
                 )
                 for name, before in planned.schedulers.items()
@@ -301,9 +317,11 @@ def _own_name(points: list[tuple[int, int]], cos: ClassOfService) -> str:
     return name
 
 
-def _entries(scheduler: Scheduler) -> list[MapKey]:
-    """The entries to set: those that RoCEv2 meets, or a new one that takes nothing from the others."""
-    return sorted(scheduler.marking) or [("low" if scheduler.maps else ANY, ANY)]
+def _entries_of(cos: ClassOfService, name: str) -> tuple[list[_Entry], bool]:
+    """The entries to set, those that RoCEv2 meets or a new one beside the others; and whether it marks."""
+    scheduler = cos.schedulers.get(name, Scheduler({}, ecn=False))
+    keys = sorted(scheduler.marking) or [("low" if scheduler.maps else ANY, ANY)]
+    return [(*key, scheduler.maps.get(key)) for key in keys], scheduler.ecn
 
 
 def _described(profile: Profile | None) -> str:

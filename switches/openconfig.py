@@ -9,28 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from switches import openconfig_qos as model
 from switches import read_back
-from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
+from switches.base import Capabilities, Reading, StagedChange
 from switches.concurrent_edit import check_nobody_else, left_alone
 from switches.device import Device, options_of
 from switches.diff import watermark_diff
-from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, RefusedError
+from switches.errors import CapabilityError, ConcurrentEditError, RefusedError
 from switches.gnmi_path import GnmiPath
 from switches.gnmi_session import GnmiOptions, GnmiSession
 from switches.gnmi_tree import tree_of
-from switches.openconfig_plan import Plan, PlannedProfile, PlannedQueue
+from switches.openconfig_plan import Plan
 from switches.openconfig_qos import Qos
+from switches.openconfig_queues import OpenConfigQueues
 from switches.read_back import Waiting
-from switches.units import WatermarkUnits, bytes_units, percent_units, to_device
+from switches.units import to_device
 from twin.watermark import Watermark
 
 PORT = 9339  # IANA's for gNMI
-_HIGHEST_UINT64 = 2**64 - 1
 
 
 class _Options(GnmiOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -63,18 +63,21 @@ class OpenConfigAdapter:
         self._clock_ns = clock_ns
         self._waiting = waiting or Waiting()
         self._options = options_of(device, _Options)
-        self._names = _queue_names(device, self._options)
-        self._in_percent, self._units = _units(device)
+        self._queues = OpenConfigQueues.of(
+            device,
+            self._options.queue_names,
+            from_state=self._options.read_back == "state",
+            profile=self._options.profile,
+        )
         self._session = GnmiSession(device, self._options, default_port=PORT)
 
     def capabilities(self) -> Capabilities:
-        what_runs = self._options.read_back == "state"
         return Capabilities(
             kind="openconfig",
             writes=True,
-            units=self._units,
+            units=self._queues.units,
             undo="one Set binds the queues to what they were bound to",
-            read_back="state leaves" if what_runs else "config leaves: what was asked, not what runs",
+            read_back=self._queues.read_back,
         )
 
     def read(self) -> Reading:
@@ -82,10 +85,10 @@ class OpenConfigAdapter:
 
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
         now = self._look()
-        rounded = to_device(watermark, self._units)
+        rounded = to_device(watermark, self._queues.units)
         after = rounded.watermark
         if any(queue.watermark != after for queue in now.reading.queues):
-            plan = self._plan(now, rounded.device.kmin, rounded.device.kmax, rounded.device.pmax)
+            plan = self._queues.plan(now.qos, now.reading.queues, rounded.device)
         else:
             plan = Plan()
         return StagedChange(
@@ -123,7 +126,7 @@ class OpenConfigAdapter:
         """Removes its own profiles of earlier changes that no queue uses any more: nothing else waits."""
         plan = Plan.of(change.undo)
         bound_before = {queue.bound for queue in plan.queues if queue.bound is not None}
-        self._remove_unused(name for name in sorted(bound_before) if self._is_own(name))
+        self._remove_unused(name for name in sorted(bound_before) if self._queues.is_own(name))
 
     def rollback(self, change: StagedChange) -> None:
         plan, now = Plan.of(change.undo), self._look()
@@ -143,7 +146,7 @@ class OpenConfigAdapter:
         values = self._session.get(paths)
         try:
             qos = model.parse(tree_of(values, model.LIST_KEYS))
-            reading = Reading.of(self.switch, self._queues(qos), self._clock_ns())
+            reading = Reading.of(self.switch, self._queues.running(qos), self._clock_ns())
         except ValueError as error:
             raise RefusedError(
                 self._device.where,
@@ -161,62 +164,6 @@ class OpenConfigAdapter:
             return self.read()
         except CapabilityError:
             return Reading.of(self.switch, (), self._clock_ns())
-
-    def _queues(self, qos: Qos) -> Iterable[QueueWatermark]:
-        from_state = self._options.read_back == "state"
-        for port, name in sorted(qos.queues):
-            bound = qos.queues[port, name]
-            if name not in self._names or not bound.configured or not self._device.wants(port):
-                continue
-            queue = self._names[name]
-            where = f"{self._device.where} {port} queue {queue}"
-            used = bound.state if from_state else bound.config
-            if used is None:
-                if from_state and bound.config is not None:
-                    raise CapabilityError(
-                        where,
-                        f"profile {bound.config} in its config, and none in its state",
-                        "what runs is read from the state leaves",
-                        "let read_back be config if this switch shows no state there",
-                    )
-                yield QueueWatermark(port, queue, None)
-                continue
-            profile = qos.profiles.get(used, model.Profile())
-            found = model.marking(profile.state if from_state else profile.config)
-            yield QueueWatermark(
-                port,
-                queue,
-                model.watermark_of(found, self._units, in_percent=self._in_percent, where=where),
-            )
-
-    def _plan(self, now: _Look, kmin: int, kmax: int, pmax: int) -> Plan:
-        """Queues whose profiles are alike but for the marking share a new one."""
-        numbers = {queue: name for name, queue in self._names.items()}
-        groups: dict[str, list[tuple[str, str]]] = {}
-        sources: dict[str, model.Leaves] = {}
-        ran: dict[str, dict[str, Any]] = {}
-        for queue in now.reading.queues:
-            key = (queue.port, numbers[queue.queue])
-            bound = now.qos.queues[key].config
-            leaves = now.qos.profiles.get(bound or "", model.Profile()).config
-            if bound is not None:
-                ran[bound] = dict(leaves)
-            becomes = model.leaves_for(leaves, kmin, kmax, pmax, in_percent=self._in_percent)
-            alike = msgspec.json.encode(becomes, order="deterministic").decode()
-            groups.setdefault(alike, []).append(key)
-            sources.setdefault(alike, becomes)
-        queues, profiles = [], {}
-        for alike, keys in groups.items():
-            becomes = dict(sources[alike])
-            users = (f"{port}/{name}" for port, name in keys)
-            own = model.own_name(self._options.profile, users, becomes)
-            there = now.qos.profiles.get(own)
-            profiles[own] = PlannedProfile(becomes=becomes, was=None if there is None else dict(there.config))
-            queues += [
-                PlannedQueue(port=port, name=name, bound=now.qos.queues[port, name].config, binds=own)
-                for port, name in keys
-            ]
-        return Plan(queues=queues, profiles=profiles, ran=ran)
 
     def _put_back(self, plan: Plan, qos: Qos) -> None:
         origin = self._options.origin
@@ -263,9 +210,6 @@ class OpenConfigAdapter:
                 "find out who did; what runs now is the start of the next recommendation",
             )
 
-    def _is_own(self, name: str) -> bool:
-        return name.startswith(f"{self._options.profile}-")
-
     def _nothing_found(self) -> None:
         models = self._session.capabilities().models
         if models and "openconfig-qos" not in models:
@@ -275,43 +219,4 @@ class OpenConfigAdapter:
                 "the watermark is set through openconfig-qos",
                 "name another platform for this switch, or another version of its software",
             )
-        raise InventoryError(
-            self._device.where,
-            f"no configured output queue {', '.join(self._names)}"
-            + (f" of {', '.join(self._device.ports)}" if self._device.ports else ""),
-            "the queues to set are configured under /qos/interfaces",
-            "correct queues, queue_names or ports, or configure QoS on the switch",
-        )
-
-
-def _queue_names(device: Device, options: _Options) -> dict[str, int]:
-    given = {str(number): name for number, name in options.queue_names.items()}
-    strange = sorted(set(given) - {str(queue) for queue in device.queues})
-    if strange:
-        raise InventoryError(
-            f"{device.where} queue_names",
-            strange[0],
-            f"it names queues of the inventory: {', '.join(map(str, device.queues))}",
-            "correct or drop it",
-        )
-    names = {given.get(str(queue), str(queue)): queue for queue in device.queues}
-    if len(names) != len(set(device.queues)):
-        raise InventoryError(
-            f"{device.where} queue_names", "one name twice", "queues have different names", "correct one"
-        )
-    return names
-
-
-def _units(device: Device) -> tuple[bool, WatermarkUnits]:
-    match device.units.thresholds:
-        case None | "bytes":
-            return False, bytes_units(highest=_HIGHEST_UINT64)
-        case "percent":
-            return True, percent_units(f"{device.where} units", device.units.buffer_bytes)
-        case other:
-            raise InventoryError(
-                f"{device.where} units.thresholds",
-                other,
-                "OpenConfig has thresholds in bytes and in percent",
-                "give one of the two",
-            )
+        raise self._queues.none_found()

@@ -29,6 +29,7 @@ _BUILT_IN = {
     "nvue": "switches.nvue:NvueAdapter",
     "eos": "switches.eos:EosAdapter",
     "nxos": "switches.nxos:NxosAdapter",
+    "netconf": "switches.netconf:NetconfAdapter",
     "junos": "switches.junos:JunosAdapter",
     "webhook": "switches.webhook:WebhookAdapter",
 }

@@ -1,0 +1,155 @@
+"""The queues of the inventory in OpenConfig's QoS model: what they run, and the plan of a change.
+
+The queues of a change get a profile of their own, named after what it holds, and are bound to it. No profile
+is ever edited: what other queues share stays as it is. Must not talk to a switch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from switches import openconfig_qos as model
+from switches.base import QueueWatermark
+from switches.device import Device
+from switches.errors import CapabilityError, InventoryError
+from switches.openconfig_plan import Plan, PlannedProfile, PlannedQueue
+from switches.openconfig_qos import Qos
+from switches.units import DeviceWatermark, WatermarkUnits, bytes_units, percent_units
+
+_HIGHEST_UINT64 = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class OpenConfigQueues:
+    """``names`` are queue numbers by the switch's names for them. ``from_state``: a reading is of the state
+    leaves, else of what is configured. ``profile`` is how the names of own profiles begin.
+    """
+
+    device: Device
+    names: Mapping[str, int]
+    in_percent: bool
+    units: WatermarkUnits
+    from_state: bool
+    profile: str
+
+    @classmethod
+    def of(
+        cls, device: Device, queue_names: Mapping[int | str, str], *, from_state: bool, profile: str
+    ) -> OpenConfigQueues:
+        """As the inventory has them. Raises ``InventoryError``."""
+        in_percent, units = _units(device)
+        return cls(device, _names(device, queue_names), in_percent, units, from_state, profile)
+
+    @property
+    def read_back(self) -> str:
+        """What a reading is read from, in a phrase."""
+        return "state leaves" if self.from_state else "config leaves: what was asked, not what runs"
+
+    def running(self, qos: Qos) -> Iterator[QueueWatermark]:
+        """What they run. Raises ``CapabilityError`` for no watermark, ``ValueError`` for no number."""
+        for port, name in sorted(qos.queues):
+            bound = qos.queues[port, name]
+            if name not in self.names or not bound.configured or not self.device.wants(port):
+                continue
+            queue = self.names[name]
+            where = f"{self.device.where} {port} queue {queue}"
+            used = bound.state if self.from_state else bound.config
+            if used is None:
+                if self.from_state and bound.config is not None:
+                    raise CapabilityError(
+                        where,
+                        f"profile {bound.config} in its config, and none in its state",
+                        "what runs is read from the state leaves",
+                        "let read_back be config if this switch shows no state there",
+                    )
+                yield QueueWatermark(port, queue, None)
+                continue
+            profile = qos.profiles.get(used, model.Profile())
+            found = model.marking(profile.state if self.from_state else profile.config)
+            yield QueueWatermark(
+                port,
+                queue,
+                model.watermark_of(found, self.units, in_percent=self.in_percent, where=where),
+            )
+
+    def plan(self, qos: Qos, queues: Sequence[QueueWatermark], wanted: DeviceWatermark) -> Plan:
+        """Queues whose profiles are alike but for the marking share a new one."""
+        names = {queue: name for name, queue in self.names.items()}
+        groups: dict[str, list[tuple[str, str]]] = {}
+        sources: dict[str, model.Leaves] = {}
+        ran: dict[str, dict[str, Any]] = {}
+        for queue in queues:
+            key = (queue.port, names[queue.queue])
+            bound = qos.queues[key].config
+            leaves = qos.profiles.get(bound or "", model.Profile()).config
+            if bound is not None:
+                ran[bound] = dict(leaves)
+            becomes = model.leaves_for(
+                leaves, wanted.kmin, wanted.kmax, wanted.pmax, in_percent=self.in_percent
+            )
+            alike = msgspec.json.encode(becomes, order="deterministic").decode()
+            groups.setdefault(alike, []).append(key)
+            sources.setdefault(alike, becomes)
+        planned, profiles = [], {}
+        for alike, keys in groups.items():
+            becomes = dict(sources[alike])
+            users = (f"{port}/{name}" for port, name in keys)
+            own = model.own_name(self.profile, users, becomes)
+            there = qos.profiles.get(own)
+            profiles[own] = PlannedProfile(becomes=becomes, was=None if there is None else dict(there.config))
+            planned += [
+                PlannedQueue(port=port, name=name, bound=qos.queues[port, name].config, binds=own)
+                for port, name in keys
+            ]
+        return Plan(queues=planned, profiles=profiles, ran=ran)
+
+    def is_own(self, profile: str) -> bool:
+        """Whether a profile was made for the queues of a change."""
+        return profile.startswith(f"{self.profile}-")
+
+    def none_found(self) -> InventoryError:
+        """What to raise where the switch has none of them."""
+        return InventoryError(
+            self.device.where,
+            f"no configured output queue {', '.join(self.names)}"
+            + (f" of {', '.join(self.device.ports)}" if self.device.ports else ""),
+            "the queues to set are configured under /qos/interfaces",
+            "correct queues, queue_names or ports, or configure QoS on the switch",
+        )
+
+
+def _names(device: Device, queue_names: Mapping[int | str, str]) -> dict[str, int]:
+    given = {str(number): name for number, name in queue_names.items()}
+    strange = sorted(set(given) - {str(queue) for queue in device.queues})
+    if strange:
+        raise InventoryError(
+            f"{device.where} queue_names",
+            strange[0],
+            f"it names queues of the inventory: {', '.join(map(str, device.queues))}",
+            "correct or drop it",
+        )
+    names = {given.get(str(queue), str(queue)): queue for queue in device.queues}
+    if len(names) != len(set(device.queues)):
+        raise InventoryError(
+            f"{device.where} queue_names", "one name twice", "queues have different names", "correct one"
+        )
+    return names
+
+
+def _units(device: Device) -> tuple[bool, WatermarkUnits]:
+    match device.units.thresholds:
+        case None | "bytes":
+            return False, bytes_units(highest=_HIGHEST_UINT64)
+        case "percent":
+            return True, percent_units(f"{device.where} units", device.units.buffer_bytes)
+        case other:
+            raise InventoryError(
+                f"{device.where} units.thresholds",
+                other,
+                "OpenConfig has thresholds in bytes and in percent",
+                "give one of the two",
+            )

@@ -1,0 +1,155 @@
+"""OpenConfig QoS behind a real NETCONF server, its configuration checked by libyang."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from switches.base import SwitchAdapter
+from switches.credentials import Secret
+from switches.device import Device
+from switches.netconf import NAMESPACE, NetconfAdapter
+from tests.contract.rig import Hardware, Rig
+from tests.counterparts.netconf_server import Element
+from tests.counterparts.openconfig_documents import PORTS, factory, leaves_of, profile_document
+from tests.counterparts.openconfig_netconf import OpenConfigNetconf, running_of
+from tests.counterparts.ssh_server import LOOPBACK, Account
+from twin.watermark import Watermark
+
+_NAMES = {"": NAMESPACE}
+_PROFILES = "qos/queue-management-profiles"
+_PROFILE = f"{_PROFILES}/queue-management-profile[name='{{}}']"
+_QUEUE = "qos/interfaces/interface[interface-id='{}']/output/queues/queue[name='3']/config"
+_BINDING = "queue-management-profile"
+
+
+class NetconfRig(Rig):
+    kind = "netconf"
+
+    def __init__(self, folder: Path) -> None:
+        self.server = OpenConfigNetconf(factory(self.first), Account("ecn", "right-password"))
+        self.known_hosts = folder / "known_hosts"
+        self.known_hosts.write_text(self.server.ssh.known_hosts(), "utf-8")
+        self.server.store.listeners.append(self._record)
+        self.seen: list[tuple[int, int]] = []
+        self._environment = pytest.MonkeyPatch()
+        self._environment.setenv("NETCONF_RIGHT", "right-password")
+        self._environment.setenv("NETCONF_WRONG", "wrong-password")
+        self._environment.setenv("NETCONF_USER", "ecn")
+
+    def close(self) -> None:
+        self.server.close()
+        self._environment.undo()
+
+    def reset(self) -> None:
+        self.server.ssh.silent = False
+        self.server.store.faults.losing = self.server.store.faults.ignoring = False
+        self.server.store.reset(running_of(factory(self.first)))
+        self.seen = []
+
+    def adapter(self, **device: Any) -> SwitchAdapter:
+        given: dict[str, Any] = {
+            "name": "leaf1",
+            "platform": "netconf",
+            "address": LOOPBACK,
+            "port": self.server.ssh.port,
+            "ports": ("Ethernet*",),
+            "username": Secret(env="NETCONF_USER"),
+            "password": Secret(env="NETCONF_RIGHT"),
+            "options": {"known_hosts": str(self.known_hosts)},
+        }
+        return NetconfAdapter(Device(**given | device), clock_ns=lambda: 7)
+
+    def refused(self) -> SwitchAdapter:
+        return self.adapter(password=Secret(env="NETCONF_WRONG"))
+
+    def hardware(self) -> Hardware:
+        return _running(self.server.store.hardware)
+
+    def history(self) -> list[tuple[int, int]]:
+        return self.seen
+
+    def bystanders(self) -> object:
+        """All but the bindings that may change and the profiles that nobody else uses."""
+        others = deepcopy(self.server.store.running)
+        profiles = _at(others, _PROFILES)
+        for entry in list(profiles):
+            if entry.findtext("name", "", _NAMES).startswith("ecntwin-"):
+                profiles.remove(entry)
+        profiles[:] = sorted(profiles, key=lambda entry: entry.findtext("name", "", _NAMES))
+        for port in PORTS:
+            config = _at(others, _QUEUE.format(port))
+            for bound in config.findall(_BINDING, _NAMES):
+                config.remove(bound)
+        return ElementTree.canonicalize(ElementTree.tostring(others), strip_text=True)
+
+    def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
+        changed = deepcopy(self.server.store.running)
+        by_hand = profile_document("BY-HAND", leaves_of(watermark) | {"weight": 0, "drop": False})
+        document = {"qos": {"queue-management-profiles": {_BINDING: [by_hand]}}}
+        for port in PORTS[:1] if only_first else PORTS:
+            _at(changed, f"{_QUEUE.format(port)}/{_BINDING}").text = "BY-HAND"
+        profiles = _at(changed, _PROFILES)
+        for old in profiles.findall(f"{_BINDING}[name='BY-HAND']", _NAMES):
+            profiles.remove(old)
+        profiles.extend(_at(running_of(document), _PROFILES))
+        self.server.store.set_running(changed)
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        self.server.ssh.silent = True
+        try:
+            yield
+        finally:
+            self.server.ssh.silent = False
+
+    @contextmanager
+    def losing_replies(self) -> Iterator[None]:
+        self.server.store.faults.losing = True
+        try:
+            yield
+        finally:
+            self.server.store.faults.losing = False
+
+    @contextmanager
+    def ignoring(self) -> Iterator[None]:
+        self.server.store.faults.ignoring = True
+        try:
+            yield
+        finally:
+            self.server.store.faults.ignoring = False
+
+    def expire(self) -> None:
+        self.server.expire()
+
+    def _record(self, hardware: Element) -> None:
+        self.seen += [(mark.kmin_bytes, mark.kmax_bytes) for mark in _running(hardware).values() if mark]
+
+
+def _running(configuration: Element) -> Hardware:
+    found: Hardware = {}
+    for port in PORTS:
+        bound = _at(configuration, f"{_QUEUE.format(port)}/{_BINDING}").text
+        leaves = _at(configuration, f"{_PROFILE.format(bound)}/wred/uniform/config")
+        kmin, kmax, percent = (
+            int(leaves.findtext(name, "", _NAMES))
+            for name in ("min-threshold", "max-threshold", "max-drop-probability-percent")
+        )
+        marks = leaves.findtext("enable-ecn", "", _NAMES) == "true"
+        found[port, 3] = Watermark(kmin, kmax, percent / 100) if marks else None
+    return found
+
+
+def _at(configuration: Element, path: str) -> Element:
+    found = configuration.find(path, _NAMES)
+    assert found is not None, path
+    return found
+
+
+RIGS = (NetconfRig,)
