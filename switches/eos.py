@@ -43,6 +43,7 @@ _GRAMMAR = Grammar(
     ),
     template="random-detect ecn minimum-threshold {kmin} {unit} maximum-threshold {kmax} {unit}"
     " max-mark-probability {pmax} weight {weight}",
+    units=("bytes", "kbytes", "mbytes", "segments"),
 )
 
 
@@ -77,7 +78,9 @@ class EosAdapter:
         self._device = device
         self._clock_ns = clock_ns
         self._options = options
-        self._units = units_of(device, kilo_bytes=options.kilo_bytes, lowest=_LOWEST, highest=_HIGHEST)
+        self._units = units_of(
+            _GRAMMAR, device, kilo_bytes=options.kilo_bytes, lowest=_LOWEST, highest=_HIGHEST
+        )
         self._session = EapiSession(device, transport=transport)
 
     def capabilities(self) -> Capabilities:

@@ -98,8 +98,9 @@ class HttpSession:
     ) -> Answer:
         """One answer that is a success; ``forbidden`` is the remedy where the switch answers 403.
 
-        Raises ``UnreachableError`` (no answer, or a gateway's), ``AccessError`` (401, 403), ``NotFoundError``
-        (404) and ``RefusedError`` (any other error answer, with what it said).
+        Raises ``UnreachableError`` (no answer, or a gateway's), ``AccessError`` (401, 403, or a certificate
+        that is not trusted), ``NotFoundError`` (404) and ``RefusedError`` (any other error answer, with what
+        it said).
         """
         where = self._device.where
         try:
@@ -111,6 +112,13 @@ class HttpSession:
                 where, f"no URL ({error})", "an address is a host or a URL", "correct the address"
             ) from error
         except httpx.HTTPError as error:
+            if (distrust := _distrust(error)) is not None:
+                raise AccessError(
+                    where,
+                    f"a certificate that is not trusted ({distrust.verify_message})",
+                    "a switch's certificate is signed by an authority known here, for its name",
+                    "give tls.ca_file, or tls.server_name where it is another than the address",
+                ) from error
             raise UnreachableError(
                 where,
                 f"no connection ({str(error) or type(error).__name__})",
@@ -222,8 +230,15 @@ def base_url_of(device: Device, *, port: int | None = None, path: str = "") -> s
     """The URL of a switch's interface: the address as given where it is a URL, else from its parts.
 
     ``port`` is the platform's usual one. TLS is on unless the inventory turns it off. Raises
-    ``InventoryError`` where there is no address.
+    ``InventoryError`` where there is no address, or one with a password in it.
     """
+    if "@" in device.address:
+        raise InventoryError(
+            f"switch {device.name!r} address",
+            "a user or password in it",
+            "credentials are named apart, by their environment variable or file",
+            "name them as username and password, and give the address without",
+        )
     if not device.address:
         raise InventoryError(
             device.where, "no address", "a switch is found by its host or URL", "give its address"
@@ -246,6 +261,13 @@ def needs_password(device: Device) -> None:
             "this platform takes a user's name and password",
             f"name the {missing}'s environment variable or file",
         )
+
+
+def _distrust(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
+    """The failed check of a certificate below an error."""
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def _said(answer: Answer) -> str:

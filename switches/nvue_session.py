@@ -90,7 +90,7 @@ class NvueSession:
         for _ in self._waiting.until(self._device.settle_s):
             try:
                 found = self._document(self._call("GET", "/revision"))
-            except NotFoundError:
+            except RefusedError:  # a release that lists none
                 return
             busy = [
                 name

@@ -39,6 +39,7 @@ _GRAMMAR = Grammar(
     ),
     template="random-detect minimum-threshold {kmin} {unit} maximum-threshold {kmax} {unit}"
     " drop-probability {pmax} weight {weight} ecn",
+    units=("bytes", "kbytes", "mbytes"),
 )
 _SYSTEM_CLASS = re.compile(r"c-out-(?:8q-)?q(?P<queue>\d|-default)")
 
@@ -68,7 +69,9 @@ class NxosAdapter:
         self._device = device
         self._clock_ns = clock_ns
         self._options = options
-        self._units = units_of(device, kilo_bytes=options.kilo_bytes, lowest=_LOWEST, highest=_HIGHEST)
+        self._units = units_of(
+            _GRAMMAR, device, kilo_bytes=options.kilo_bytes, lowest=_LOWEST, highest=_HIGHEST
+        )
         self._session = NxapiSession(device, transport=transport)
 
     def capabilities(self) -> Capabilities:

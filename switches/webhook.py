@@ -134,7 +134,7 @@ class WebhookAdapter:
         self._session.close()
 
     def _running(self, one: _Queue) -> QueueWatermark:
-        if not one.ecn:
+        if not one.ecn or one.pmax == 0:
             return QueueWatermark(one.port, one.queue, None)
         if one.kmin_bytes is None or one.kmax_bytes is None or one.pmax is None:
             raise self._unreadable(f"{one.port} queue {one.queue} marks, and lacks a value")

@@ -32,12 +32,13 @@ class Grammar:
     """``starts`` begins every line that may hold a watermark; ``line`` matches one that does.
 
     Its groups are kmin, kmin_unit, kmax, kmax_unit, pmax (percent), weight, and ecn where a line may also
-    drop without marking. ``template`` writes one.
+    drop without marking. ``template`` writes one, in one of ``units``.
     """
 
     starts: str
     line: re.Pattern[str]
     template: str
+    units: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +97,19 @@ def spot(
     return Spot(tuple(path), place, queue, found[0], from_device(marks, _BYTES), weight)
 
 
-def units_of(device: Device, *, kilo_bytes: int, lowest: int, highest: int) -> WatermarkUnits:
+def units_of(
+    grammar: Grammar, device: Device, *, kilo_bytes: int, lowest: int, highest: int
+) -> WatermarkUnits:
     """How thresholds are written: in bytes, or in the unit that the inventory names (``InventoryError``)."""
     name = device.units.thresholds or "bytes"
-    try:
-        size = _unit(device, device.where, name, kilo_bytes)
-    except CapabilityError as error:
+    if name not in grammar.units:
         raise InventoryError(
-            f"{device.where} units.thresholds", repr(name), error.rule, "name one of them, or drop it"
-        ) from error
+            f"{device.where} units.thresholds",
+            repr(name),
+            f"thresholds of this platform are in {', '.join(grammar.units)}",
+            "name one of them, or drop it",
+        )
+    size = _unit(device, device.where, name, kilo_bytes)
     return WatermarkUnits(name=name, unit_bytes=Fraction(size), lowest=lowest, highest=highest)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import ipaddress
 from dataclasses import dataclass
 
 from cryptography import x509
@@ -32,11 +33,11 @@ class Authority:
         self.certificate = built.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
     def signed(self, host: str) -> Signed:
-        """For a host of that name."""
+        """For a host of that name or address."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
         built = self._builder(subject, key).add_extension(
-            x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False
+            x509.SubjectAlternativeName([_general(host)]), critical=False
         )
         return Signed(
             built.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM),
@@ -54,3 +55,10 @@ class Authority:
             .not_valid_before(now - datetime.timedelta(days=1))
             .not_valid_after(now + datetime.timedelta(days=1))
         )
+
+
+def _general(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)

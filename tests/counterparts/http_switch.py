@@ -18,6 +18,10 @@ from socket import SHUT_RDWR, socket
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+import pytest
+
+from switches.credentials import Secret
+
 USER = "ecntwin"
 PASSWORD = "the-switch's-own"
 
@@ -126,6 +130,16 @@ class HttpSwitch(ABC):
                 return Reply(401, {"message": "Unauthorized"}, headers={"WWW-Authenticate": "Basic"})
             reply = self.answer(asked)
             return None if reply.changes and self._losing else reply
+
+
+def named_credentials(environment: pytest.MonkeyPatch) -> dict[str, Secret]:
+    """The right ones, in the environment, as a device names them."""
+    environment.setenv("ECNTWIN_TEST_USER", USER)
+    environment.setenv("ECNTWIN_TEST_PASSWORD", PASSWORD)
+    return {
+        "username": Secret(env="ECNTWIN_TEST_USER"),
+        "password": Secret(env="ECNTWIN_TEST_PASSWORD"),
+    }
 
 
 def _basic(user: str, password: str) -> str:

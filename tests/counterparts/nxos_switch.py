@@ -15,7 +15,7 @@ POLICY = "QOS_EGRESS_PORT"
 CLASSES = {3: "c-out-8q-q3", 4: "c-out-8q-q4"}
 _WRED = re.compile(
     r"random-detect minimum-threshold (\d+) (?:bytes|kbytes) maximum-threshold (\d+) (?:bytes|kbytes)"
-    r" drop-probability (\d+) weight (\d+) ecn"
+    r" drop-probability (\d+) weight (\d+)(?: ecn)?"
 )
 _HEAD = """\
 

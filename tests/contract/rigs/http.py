@@ -12,12 +12,7 @@ from switches.base import SwitchAdapter
 from switches.credentials import Secret
 from switches.device import Device
 from tests.contract.rig import Rig
-from tests.counterparts.http_switch import PASSWORD, USER, HttpSwitch
-
-CREDENTIALS = {
-    "username": Secret(env="ECNTWIN_TEST_USER"),
-    "password": Secret(env="ECNTWIN_TEST_PASSWORD"),
-}
+from tests.counterparts.http_switch import HttpSwitch, named_credentials
 
 
 class HttpRig(Rig):
@@ -28,8 +23,7 @@ class HttpRig(Rig):
     def start(self) -> None:
         self._made: list[SwitchAdapter] = []
         self._environment = pytest.MonkeyPatch()
-        self._environment.setenv("ECNTWIN_TEST_USER", USER)
-        self._environment.setenv("ECNTWIN_TEST_PASSWORD", PASSWORD)
+        self._credentials = named_credentials(self._environment)
         self._environment.setenv("ECNTWIN_TEST_WRONG", "wrong-password")
 
     def close(self) -> None:
@@ -48,7 +42,7 @@ class HttpRig(Rig):
         return adapter
 
     def device(self, device: dict[str, Any], **usual: Any) -> Device:
-        return Device(platform=self.kind, **({"settle_s": 2.0} | CREDENTIALS | usual | device))
+        return Device(platform=self.kind, **({"settle_s": 2.0} | self._credentials | usual | device))
 
     def refused(self) -> SwitchAdapter | None:
         return self.adapter(password=Secret(env="ECNTWIN_TEST_WRONG"))
