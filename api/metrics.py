@@ -37,10 +37,10 @@ class Metrics:
             registry=registry,
         )
         self.samples_accepted = Counter(
-            "ecntwin_counter_samples_accepted", "Counter samples of switches taken.", registry=registry
+            "ecntwin_switch_samples_accepted", "Counter samples of switches taken.", registry=registry
         )
         self.samples_rejected = Counter(
-            "ecntwin_counter_samples_rejected",
+            "ecntwin_switch_samples_rejected",
             "Counter samples left out, by reason.",
             ["reason"],
             registry=registry,

@@ -60,7 +60,7 @@ async def test_every_shape_of_body_is_taken(here: Running, body: bytes, headers:
     answer = await here.client.post(PATH, content=body, headers=headers)
     assert answer.status_code == 202
     assert answer.json() == {"accepted": 5, "rejected": 0, "errors": [], "error_count": 0}
-    assert here.metric("ecntwin_counter_samples_accepted_total") == 5
+    assert here.metric("ecntwin_switch_samples_accepted_total") == 5
     assert here.metric("ecntwin_reports_accepted_total") == 0
     here.hand.now_s += 7.0
     assert here.service.counting.age_s() == 7.0
@@ -85,9 +85,9 @@ async def test_bad_and_late_samples_are_told_by_index_and_by_reason(here: Runnin
     assert (document["accepted"], document["rejected"], document["error_count"]) == (2, 3, 3)
     assert [error["index"] for error in document["errors"]] == [1, 2, 4]
     assert "dropped_packets: received -1" in document["errors"][0]["detail"]
-    assert here.metric("ecntwin_counter_samples_rejected_total", reason="malformed") == 2
-    assert here.metric("ecntwin_counter_samples_rejected_total", reason="late") == 1
-    assert here.metric("ecntwin_counter_samples_rejected_total", reason="no_room") == 0
+    assert here.metric("ecntwin_switch_samples_rejected_total", reason="malformed") == 2
+    assert here.metric("ecntwin_switch_samples_rejected_total", reason="late") == 1
+    assert here.metric("ecntwin_switch_samples_rejected_total", reason="no_room") == 0
 
 
 async def test_the_list_of_errors_is_bounded_and_counted() -> None:

@@ -111,7 +111,7 @@ async def test_counters_arrive_with_the_reports_and_add_up_to_the_figures(loop: 
     counting = loop.service.service.counting
     status = (await loop.lab.client.get("/status")).json()
     assert status["counters"]["rejected"] == 0
-    accepted = loop.service.metric("ecntwin_counter_samples_accepted_total")
+    accepted = loop.service.metric("ecntwin_switch_samples_accepted_total")
     assert status["counters"]["accepted"] == accepted > 0
     assert await counting.newest_ns(["leaf1"]) == EPOCH_NS + 6_000_000
     figures = await loop.lab.advance(0.0085)

@@ -1,54 +1,138 @@
-"""The fleet: an adapter a switch, and what most of them run is the one to beat."""
+"""The fleet: an adapter a switch, what most of them run is the one to beat, and what each should run."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 
+import httpx
 import pytest
 
 from api.fleet import Fleet
 from api.settings import IncumbentSettings, WatermarkSettings
+from switches.base import Reading, SwitchAdapter
+from switches.device import Device
 from switches.dryrun import DryRunAdapter
-from switches.errors import UnknownSwitchError
+from switches.errors import UnknownSwitchError, UnreachableError
+from tests.unit.switches.labs import NEW, OLD, Lab
 from twin.watermark import Watermark
 
 OTHER = WatermarkSettings(kmin_bytes=10, kmax_bytes=20, pmax=0.5)
 DEFAULT = IncumbentSettings().default.watermark()
 
 
+def dry(switch: str, running: Watermark) -> DryRunAdapter:
+    return DryRunAdapter(Device(name=switch, platform="dry-run", running=running), clock_ns=lambda: 1)
+
+
 def fleet(**switches: WatermarkSettings) -> Fleet:
-    return Fleet(IncumbentSettings(switches=switches), DryRunAdapter, clock_ns=lambda: 1)
+    return Fleet(IncumbentSettings(switches=switches), dry)
 
 
-def test_switches_are_known_from_settings_and_from_the_topology() -> None:
-    one = fleet(leaf2=OTHER)
-    one.saw(["leaf1", "leaf1"])
-    assert one.names == ("leaf1", "leaf2")
-    assert one.running() == {"leaf1": DEFAULT, "leaf2": OTHER.watermark()}
+def of(lab: Lab) -> Fleet:
+    return Fleet(IncumbentSettings(), lambda switch, _: lab.adapter(switch), names=lab.ports)
+
+
+def test_switches_are_known_from_settings_from_an_inventory_and_from_the_topology() -> None:
+    made: list[str] = []
+
+    def make(switch: str, running: Watermark) -> SwitchAdapter:
+        made.append(switch)
+        return dry(switch, running)
+
+    one = Fleet(IncumbentSettings(switches={"leaf2": OTHER}), make, names=["spine1"])
+    one.saw(["leaf1", "leaf1", "leaf2"])
+    assert one.names == ("leaf1", "leaf2", "spine1")
+    assert sorted(made) == ["leaf1", "leaf2", "spine1"]
+    assert one.running() == {"leaf1": DEFAULT, "leaf2": OTHER.watermark(), "spine1": DEFAULT}
 
 
 def test_the_one_to_beat_is_what_most_run() -> None:
     one = fleet(a=OTHER, b=OTHER)
+    one.saw("c")
     assert one.incumbent(["a", "b", "c"]) == OTHER.watermark()
     assert one.incumbent(["a", "c"]) == DEFAULT
     assert one.incumbent([]) == DEFAULT
 
 
-def test_a_push_reaches_the_switches_named_and_no_other() -> None:
-    one = fleet(a=OTHER, b=OTHER)
-    new = Watermark(1, 2, 0.5)
+def test_a_step_reaches_the_switch_named_and_no_other() -> None:
+    lab = Lab(leaf1=("a",), leaf2=("a",))
+    one = of(lab)
 
-    async def scene() -> list[int]:
-        pushed = await one.push(["a"], new)
-        assert [item.change.switch for item in pushed] == ["a"]
-        return [len(document.records) for document in await one.documents()]
+    async def scene() -> None:
+        change = await one.step("leaf1", lambda adapter: adapter.stage(NEW, "r"))
+        await one.step("leaf1", lambda adapter: adapter.apply(change))
 
-    assert asyncio.run(scene()) == [1, 0]
-    assert not one.writes(["a", "b"])
+    asyncio.run(scene())
+    assert lab.ports == {"leaf1": {"a": NEW}, "leaf2": {"a": OLD}}
+    assert one.writes("leaf1")
+    assert one.kind("leaf1") == "lab"
+
+
+def test_a_step_raises_what_it_raises() -> None:
+    lab = Lab()
+    lab.away = httpx.ConnectError("refused")
+    with pytest.raises(UnreachableError):
+        asyncio.run(of(lab).step("leaf1", lambda adapter: adapter.read()))
+
+
+def test_nobody_reads_a_switch_in_the_middle_of_a_step() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+    lab = Lab()
+    one = of(lab)
+
+    def step(adapter: SwitchAdapter) -> Reading:
+        begun.set()
+        assert may_end.wait(60)
+        return adapter.read()
+
+    async def scene() -> None:
+        under_way = asyncio.create_task(one.step("leaf1", step))
+        await asyncio.to_thread(begun.wait, 60)
+        reading = asyncio.create_task(one.refresh(["leaf1"]))
+        await asyncio.sleep(0)
+        assert lab.calls == []
+        may_end.set()
+        await under_way
+        await reading
+        assert lab.calls == ["GET /switches/leaf1"] * 2
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
+
+
+def test_what_was_set_and_does_not_run_is_drift_until_it_is_adopted() -> None:
+    lab = Lab()
+    one = of(lab)
+
+    async def scene() -> None:
+        await one.refresh()
+        assert not one.drifted("leaf1")  # nothing was set here
+        one.was_set("leaf1", NEW)
+        assert one.drifted("leaf1")
+        assert await one.adopt("leaf1") == OLD
+        assert (one.drifted("leaf1"), one.set_to("leaf1")) == (False, OLD)
+        lab.ports["leaf1"]["Ethernet0"] = NEW  # its queues differ
+        await one.refresh()
+        assert one.drifted("leaf1")
+        assert await one.adopt("leaf1") is None
+        assert (one.drifted("leaf1"), one.set_to("leaf1")) == (False, None)
+
+    asyncio.run(scene())
+
+
+def test_a_document_tells_what_the_platform_can_do() -> None:
+    document = asyncio.run(fleet(a=OTHER).document("a"))
+    assert (document.adapter, document.writes) == ("dry-run", False)
+    assert document.capabilities.unit == "bytes"
+    assert document.capabilities.read_back == "the settings"
+    assert not document.capabilities.dead_man
 
 
 def test_an_unknown_switch_names_the_known_ones() -> None:
     with pytest.raises(UnknownSwitchError, match="known switches are a"):
         asyncio.run(fleet(a=OTHER).document("z"))
     with pytest.raises(UnknownSwitchError, match="none yet"):
-        fleet().writes(["z"])
+        fleet().writes("z")
+    for asked in (fleet().adopt("z"), fleet().step("z", lambda adapter: adapter.read())):
+        with pytest.raises(UnknownSwitchError):
+            asyncio.run(asked)

@@ -19,17 +19,25 @@ UNITLESS = {
     "ecntwin_round_candidates_per_second",
     "ecntwin_build_info",
     "ecntwin_switch_reachable",
+    "ecntwin_switch_drifted",
+    "ecntwin_switches_frozen",
+    "ecntwin_rollouts_active",
 }
 COUNTS = {
     "ecntwin_reports_accepted",
     "ecntwin_reports_rejected",
     "ecntwin_report_bodies_refused",
-    "ecntwin_counter_samples_accepted",
-    "ecntwin_counter_samples_rejected",
+    "ecntwin_switch_samples_accepted",
+    "ecntwin_switch_samples_rejected",
     "ecntwin_rounds",
-    "ecntwin_pushes",
+    "ecntwin_rollouts",
+    "ecntwin_switch_failures",
+    "ecntwin_switch_rollbacks",
 }
-LABELS = {"reason", "class", "stage", "outcome", "switch", "role", "version", "python", "le"}
+LABELS = {
+    *("reason", "class", "stage", "outcome", "switch", "role", "version", "python", "le"),
+    *("adapter", "step"),
+}
 
 
 @pytest.fixture
@@ -39,7 +47,11 @@ def metrics() -> Metrics:
     made.stage_seconds.labels("scenario").observe(0.2)
     made.round_seconds.observe(0.3)
     made.predicted_queue.labels("incumbent").set(1.0)
-    made.pushes.labels("done").inc()
+    made.rollouts.labels("done").inc()
+    made.step_seconds.labels("lab", "apply").observe(0.1)
+    made.switch_failures.labels("lab", "unreachable").inc()
+    made.switch_rollbacks.labels("lab").inc()
+    made.drifted.labels("leaf1").set(0)
     made.saw_watermarks("current", {"leaf1": Watermark(1, 2, 0.5), "leaf2": None})
     return made
 

@@ -12,6 +12,7 @@ from api.fleet import Fleet
 from api.readings import Known
 from api.settings import IncumbentSettings
 from switches.base import Reading
+from switches.device import Device
 from switches.dryrun import DryRunAdapter
 from switches.errors import UnreachableError
 from tests.unit.switches.labs import NEW, OLD, Lab
@@ -26,9 +27,23 @@ def lab_of_two() -> Lab:
 
 
 def fleet_of(lab: Lab, patience_s: float = 3.0) -> Fleet:
-    made = Fleet(IncumbentSettings(), lab.fabric(), clock_ns=lambda: 7, patience_s=patience_s)
-    made.saw(lab.ports)
-    return made
+    return Fleet(
+        IncumbentSettings(), lambda switch, _: lab.adapter(switch), names=lab.ports, patience_s=patience_s
+    )
+
+
+async def sets(fleet: Fleet, switch: str, watermark: Watermark) -> None:
+    """As a rollout does."""
+    change = await fleet.step(switch, lambda adapter: adapter.stage(watermark, "r"))
+    await fleet.step(switch, lambda adapter: adapter.apply(change))
+    reading = await fleet.step(switch, lambda adapter: adapter.verify(change))
+    if fleet.writes(switch):
+        fleet.note(reading)
+        fleet.was_set(switch, change.after)
+
+
+def dry(switch: str, running: Watermark) -> DryRunAdapter:
+    return DryRunAdapter(Device(name=switch, platform="dry-run", running=running), clock_ns=lambda: 7)
 
 
 def test_before_any_reading_the_settings_stand_in() -> None:
@@ -95,12 +110,12 @@ def test_a_switch_never_read_shows_nothing_it_might_run() -> None:
     assert (first.running, first.read_at, first.reachable) == (None, None, False)
 
 
-def test_a_push_is_what_they_run_from_then_on_and_a_new_lab_is_drift() -> None:
+def test_what_is_set_is_what_runs_from_then_on_and_a_new_lab_is_drift() -> None:
     lab = lab_of_two()
     fleet = fleet_of(lab)
 
     async def scene() -> None:
-        await fleet.push(["leaf1"], NEW)
+        await sets(fleet, "leaf1", NEW)
         assert fleet.runs("leaf1") == NEW
         assert not fleet.drifted("leaf1")
         lab.ports["leaf1"] = dict.fromkeys("ab", OLD)  # a new lab, with its own defaults
@@ -115,7 +130,7 @@ def test_a_push_is_what_they_run_from_then_on_and_a_new_lab_is_drift() -> None:
     asyncio.run(scene())
 
 
-def test_a_failed_push_leaves_no_switch_changed_and_is_seen_at_once() -> None:
+def test_a_step_that_fails_changes_nothing_of_what_is_known() -> None:
     lab = lab_of_two()
     fleet = fleet_of(lab)
 
@@ -123,7 +138,7 @@ def test_a_failed_push_leaves_no_switch_changed_and_is_seen_at_once() -> None:
         await fleet.refresh()
         lab.away = httpx.ConnectError("refused")
         with pytest.raises(UnreachableError):
-            await fleet.push(["leaf1", "leaf2"], NEW)
+            await sets(fleet, "leaf1", NEW)
         lab.away = None
         assert fleet.runs("leaf1") == fleet.runs("leaf2") == OLD
         assert {mark for ports in lab.ports.values() for mark in ports.values()} == {OLD}
@@ -133,11 +148,10 @@ def test_a_failed_push_leaves_no_switch_changed_and_is_seen_at_once() -> None:
 
 
 def test_a_dry_run_never_changes_what_runs() -> None:
-    fleet = Fleet(IncumbentSettings(), DryRunAdapter, clock_ns=lambda: 7)
-    fleet.saw(["leaf1"])
+    fleet = Fleet(IncumbentSettings(), dry, names=["leaf1"])
 
     async def scene() -> None:
-        await fleet.push(["leaf1"], NEW)
+        await sets(fleet, "leaf1", NEW)
         document = await fleet.document("leaf1")
         assert (fleet.runs("leaf1"), document.set_to, document.drifted) == (CONFIGURED, None, False)
 
@@ -171,8 +185,10 @@ def test_a_slow_switch_is_waited_for_a_while_and_noted_when_it_comes() -> None:
         if len(heard) == len(names):
             all_heard.set()
 
-    fleet = Fleet(IncumbentSettings(), Slow, clock_ns=lambda: 7, told=told, patience_s=0.01)
-    fleet.saw(names)
+    def make(switch: str, running: Watermark) -> Slow:
+        return Slow(Device(name=switch, platform="dry-run", running=running), clock_ns=lambda: 7)
+
+    fleet = Fleet(IncumbentSettings(), make, names=names, told=told, patience_s=0.01)
 
     async def scene() -> None:
         documents = await fleet.documents()
@@ -196,8 +212,8 @@ class Broken(DryRunAdapter):
 
 
 def test_an_adapter_that_breaks_is_a_sentence_too() -> None:
-    fleet = Fleet(IncumbentSettings(), Broken, clock_ns=lambda: 7)
-    fleet.saw(["leaf1"])
+    device = Device(name="leaf1", platform="dry-run", running=OLD)
+    fleet = Fleet(IncumbentSettings(), lambda *_: Broken(device, clock_ns=lambda: 7), names=["leaf1"])
     document = asyncio.run(fleet.document("leaf1"))
     assert document.detail is not None
     assert "ZeroDivisionError" in document.detail

@@ -9,6 +9,9 @@ import pytest
 from api.errors import ConflictError, NotFoundError
 from api.rounds import RoundResult, run_round
 from api.store import RecommendationStore
+from switches.base import StagedChange
+from switches.rollout.plan import Limits, RolloutPlan
+from switches.rollout.state import Phase, Progress, RolloutState, SwitchProgress
 from tests.unit.api.rounds import INCUMBENT, ask, state
 from twin.workers import InProcessWorkers
 
@@ -77,3 +80,42 @@ def test_stages_of_a_round_are_timed_apart() -> None:
     assert CHANGING.search_s == sum(CHANGING.stage_s.values()) - CHANGING.stage_s["scenario"]
     assert CHANGING.switches == ("leaf1",)
     assert CHANGING.measured_queue_bytes is not None
+
+
+def rollout(phase: Phase, progress: Progress = Progress.SET) -> RolloutState:
+    mark = INCUMBENT
+    change = StagedChange(id="r", switch="leaf1", asked=mark, after=mark, before=(), diff="-a\n+b")
+    plan = RolloutPlan(
+        id="r", recommendation="x", targets={"leaf1": mark}, stages=(("leaf1",),), limits=Limits()
+    )
+    one = SwitchProgress(progress, change, mark)
+    return RolloutState(plan=plan, phase=phase, since_s=1.0, proposed_s=0.0, switches={"leaf1": one})
+
+
+def test_a_recommendation_follows_its_rollout(store: RecommendationStore) -> None:
+    entry = store.add(CHANGING, 1.0)
+    assert (entry.document().rollout, entry.document().pushed) == (None, [])
+    store.decide(entry, "approved", "ada")
+    store.follow(entry.id, rollout(Phase.CANARY, Progress.APPLYING))
+    under_way = store.get(entry.id).document()
+    assert (under_way.status, under_way.rollout, under_way.pushed) == ("approved", "r", [])
+    store.follow(entry.id, rollout(Phase.DONE))
+    (pushed,) = store.get(entry.id).document().pushed
+    assert (pushed.switch, pushed.writes, pushed.diff) == ("leaf1", False, "-a\n+b")
+    assert pushed.read_back is not None
+
+
+@pytest.mark.parametrize("phase", [Phase.ROLLING_BACK, Phase.ROLLED_BACK])
+def test_one_that_is_taken_back_stands_no_more(store: RecommendationStore, phase: Phase) -> None:
+    entry = store.add(CHANGING, 1.0)
+    store.decide(entry, "approved", "ada")
+    store.follow(entry.id, rollout(phase, Progress.RESTORED))
+    document = store.get(entry.id).document()
+    assert (document.status, document.decided_by, document.pushed) == ("rolled_back", "ada", [])
+    with pytest.raises(ConflictError, match="is rolled_back"):
+        store.pending(entry.id)
+
+
+def test_a_rollout_outlives_the_memory_of_its_recommendation(store: RecommendationStore) -> None:
+    store.follow("long ago", rollout(Phase.DONE))
+    assert len(store) == 0
