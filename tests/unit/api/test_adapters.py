@@ -1,4 +1,4 @@
-"""Which adapter a switch gets: the inventory's, one that only records where pushing is off, or the settings'."""
+"""Which adapter a switch gets: of the inventory, one that only records while pushing is off, or any other."""
 
 from __future__ import annotations
 
