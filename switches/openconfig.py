@@ -106,8 +106,9 @@ class OpenConfigAdapter:
         plan, now = Plan.of(change.undo), self._look()
         if change.made_in(now.reading) and plan.made_in(now.qos):
             return
-        check_nobody_else(change, now.reading, self._device.where)
-        self._check_configured(plan, now.qos)
+        if not plan.shows_in(now.qos):
+            check_nobody_else(change, now.reading, self._device.where)
+            self._check_configured(plan, now.qos)
         origin = self._options.origin
         self._session.set(
             replace=[
@@ -131,7 +132,8 @@ class OpenConfigAdapter:
     def rollback(self, change: StagedChange) -> None:
         plan, now = Plan.of(change.undo), self._look()
         if not (change.undone_in(now.reading) and plan.undone_in(now.qos)):
-            left_alone(change, now.reading, self._device.where)
+            if not plan.shows_in(now.qos):
+                left_alone(change, now.reading, self._device.where)
             self._check_configured(plan, now.qos)
             self._put_back(plan, now.qos)
             read_back.undone(change, self._read_while_it_settles, self._device, self._waiting)

@@ -50,6 +50,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the switch is configured as planned."""
         return all(self._made(queue, qos) for queue in self.queues)
 
+    def shows_in(self, qos: Qos) -> bool:
+        """Whether it was made and nobody has configured anything else since, whatever hardware does."""
+        return bool(self.queues) and self.made_in(qos)
+
     def undone_in(self, qos: Qos) -> bool:
         """Whether the switch is configured as it was."""
         return all(self._undone(queue, qos) for queue in self.queues)

@@ -7,6 +7,7 @@ is ever edited: what other queues share stays as it is. Must not talk to a switc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,14 +20,17 @@ from switches.errors import CapabilityError, InventoryError
 from switches.openconfig_plan import Plan, PlannedProfile, PlannedQueue
 from switches.openconfig_qos import Qos
 from switches.units import DeviceWatermark, WatermarkUnits, bytes_units, percent_units
+from twin.watermark import Watermark
 
 _HIGHEST_UINT64 = 2**64 - 1
+_LARGEST_CELL_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
 class OpenConfigQueues:
     """``names`` are queue numbers by the switch's names for them. ``from_state``: a reading is of the state
-    leaves, else of what is configured. ``profile`` is how the names of own profiles begin.
+    leaves, else of what is configured. ``profile`` is how the names of own profiles begin. Hardware keeps
+    thresholds in cells: state within ``rounding_bytes`` of what is configured counts as that.
     """
 
     device: Device
@@ -35,6 +39,7 @@ class OpenConfigQueues:
     units: WatermarkUnits
     from_state: bool
     profile: str
+    rounding_bytes: int
 
     @classmethod
     def of(
@@ -42,7 +47,8 @@ class OpenConfigQueues:
     ) -> OpenConfigQueues:
         """As the inventory has them. Raises ``InventoryError``."""
         in_percent, units = _units(device)
-        return cls(device, _names(device, queue_names), in_percent, units, from_state, profile)
+        cell_bytes = device.units.cell_bytes or _LARGEST_CELL_BYTES
+        return cls(device, _names(device, queue_names), in_percent, units, from_state, profile, cell_bytes)
 
     @property
     def read_back(self) -> str:
@@ -69,12 +75,12 @@ class OpenConfigQueues:
                 yield QueueWatermark(port, queue, None)
                 continue
             profile = qos.profiles.get(used, model.Profile())
-            found = model.marking(profile.state if self.from_state else profile.config)
-            yield QueueWatermark(
-                port,
-                queue,
-                model.watermark_of(found, self.units, in_percent=self.in_percent, where=where),
-            )
+            running = self._meant(profile.state if self.from_state else profile.config, where)
+            if self.from_state and used == bound.config:
+                with suppress(CapabilityError):  # a leaf that is not configured may run at a default
+                    asked = self._meant(profile.config, where)
+                    running = asked if self._rounded(running, asked) else running
+            yield QueueWatermark(port, queue, running)
 
     def plan(self, qos: Qos, queues: Sequence[QueueWatermark], wanted: DeviceWatermark) -> Plan:
         """Queues whose profiles are alike but for the marking share a new one."""
@@ -106,6 +112,18 @@ class OpenConfigQueues:
                 for port, name in keys
             ]
         return Plan(queues=planned, profiles=profiles, ran=ran)
+
+    def _meant(self, leaves: model.Leaves, where: str) -> Watermark | None:
+        return model.watermark_of(model.marking(leaves), self.units, in_percent=self.in_percent, where=where)
+
+    def _rounded(self, running: Watermark | None, asked: Watermark | None) -> bool:
+        if running is None or asked is None:
+            return False
+        return (
+            abs(running.kmin_bytes - asked.kmin_bytes) <= self.rounding_bytes
+            and abs(running.kmax_bytes - asked.kmax_bytes) <= self.rounding_bytes
+            and running.pmax == asked.pmax
+        )
 
     def is_own(self, profile: str) -> bool:
         """Whether a profile was made for the queues of a change."""
