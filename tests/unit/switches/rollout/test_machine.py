@@ -1,0 +1,351 @@
+"""The rollout machine phase by phase, event by event: what it wants next, and where it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from switches.rollout.events import (
+    Applied,
+    Applying,
+    Approved,
+    Confirmed,
+    Event,
+    Frozen,
+    LeftAlone,
+    Proposed,
+    Resumed,
+    RollbackAsked,
+    Staged,
+    Thawed,
+    Undone,
+    Verified,
+    WentSilent,
+    decode,
+    encode,
+)
+from switches.rollout.machine import (
+    FIRST_RETRY_S,
+    LONGEST_RETRY_S,
+    Apply,
+    Confirm,
+    Stage,
+    Undo,
+    Verify,
+    Watch,
+    advance,
+    next_due_s,
+    replay,
+    wanted,
+)
+from switches.rollout.state import Phase, Progress, RolloutState
+from tests.unit.switches.rollout.rollouts import (
+    NEW,
+    T0,
+    after,
+    approved,
+    change_of,
+    done,
+    failed,
+    in_the_fleet,
+    measured,
+    plan,
+    proposed,
+    setting,
+    soaking,
+    staged,
+)
+
+LATER = T0 + 10_000
+
+
+def undone(*names: str, at_s: float = T0 + 50) -> list[Event]:
+    return [Undone(at_s=at_s, switch=name) for name in names]
+
+
+def test_nothing_happens_before_it_is_approved() -> None:
+    state = proposed()
+    assert state.phase is Phase.PROPOSED
+    assert wanted(state, LATER) == ()
+    assert after(state, *setting("a")) == state
+
+
+def test_every_switch_is_staged_before_any_is_set() -> None:
+    state = approved()
+    assert (state.phase, state.approved_by) == (Phase.APPROVED, "ada")
+    assert wanted(state, LATER) == tuple(Stage(name, NEW) for name in "abc")
+    state = after(state, *(Staged(at_s=T0, switch=name, change=change_of(name)) for name in "ac"))
+    assert wanted(state, LATER) == (Stage("b", NEW),)
+    assert state.touched == ()
+
+
+def test_a_canary_is_set_step_by_step_and_alone() -> None:
+    state, change = staged(), change_of("a")
+    assert state.phase is Phase.CANARY
+    assert wanted(state, LATER) == (Apply("a", change),)
+    state = advance(state, Applying(at_s=T0, switch="a"))
+    assert state.touched == ("a",)
+    assert wanted(state, LATER) == (Apply("a", change),)  # nobody knows whether it was: it is made again
+    state = advance(state, Applied(at_s=T0, switch="a"))
+    assert wanted(state, LATER) == (Verify("a", change),)
+    state = advance(state, Verified(at_s=T0, switch="a", runs=NEW))
+    assert wanted(state, LATER) == (Confirm("a", change),)
+    state = advance(state, Confirmed(at_s=T0 + 3, switch="a"))
+    assert (state.phase, state.soak_from_s) == (Phase.SOAK, T0 + 3)
+    assert wanted(state, LATER) == (Watch(("a",), T0 + 3),)
+
+
+def test_a_quiet_soak_leads_to_the_fleet_and_that_to_the_end() -> None:
+    state = soaking()
+    state = after(state, measured(T0 + 11))
+    assert state.phase is Phase.SOAK  # 9 of 10 s
+    state = after(state, measured(T0 + 12))
+    assert (state.phase, state.stage, state.current) == (Phase.FLEET, 1, ("b", "c"))
+    assert wanted(state, LATER) == (Apply("b", change_of("b")), Apply("c", change_of("c")))
+    state = after(state, *setting("c", T0 + 13))
+    assert state.phase is Phase.FLEET
+    state = after(state, *setting("b", T0 + 14))
+    assert (state.phase, state.touched, state.why) == (Phase.DONE, ("a", "c", "b"), None)
+    assert wanted(state, LATER) == ()
+    assert [phase for _, phase in state.phases] == [
+        Phase.PROPOSED,
+        Phase.APPROVED,
+        Phase.CANARY,
+        Phase.SOAK,
+        Phase.FLEET,
+        Phase.DONE,
+    ]
+
+
+def test_a_soak_does_not_end_before_telemetry_has_seen_all_of_it() -> None:
+    state = after(soaking(), measured(T0 + 500, queue_mean_bytes=None))
+    assert state.phase is Phase.SOAK
+    assert after(state, measured(T0 + 501)).phase is Phase.FLEET
+
+
+def test_without_a_soak_nothing_is_watched() -> None:
+    state = after(staged(plan(soak_s=0.0)), *setting("a"))
+    assert (state.phase, state.soak_from_s) == (Phase.FLEET, None)
+    assert not any(isinstance(action, Watch) for action in wanted(state, LATER))
+    assert advance(state, measured(T0 + 20, pause_share=1.0)) == state
+
+
+def test_batches_soak_too_where_that_is_wanted_and_are_watched_while_they_are_set() -> None:
+    of = plan(("a",), ("b",), ("c",), batch_soak_s=5.0)
+    state = in_the_fleet(of)
+    assert wanted(state, LATER) == (Apply("b", change_of("b")), Watch(("a", "b"), T0 + 2))
+    state = after(state, *setting("b", T0 + 20))
+    assert (state.phase, state.stage, state.soak_from_s) == (Phase.SOAK, 1, T0 + 20)
+    assert wanted(state, LATER) == (Watch(("a", "b"), T0 + 20),)
+    state = after(state, measured(T0 + 24))
+    assert state.phase is Phase.SOAK
+    state = after(state, measured(T0 + 25))
+    assert (state.phase, state.current) == (Phase.FLEET, ("c",))
+    state = after(state, *setting("c", T0 + 30), measured(T0 + 35))
+    assert state.phase is Phase.DONE
+
+
+@pytest.mark.parametrize(
+    ("figure", "value"),
+    [
+        ("pause_share", 0.011),
+        ("pfc_frames_per_s", 100.1),
+        ("drops_per_s", 0.1),
+        ("queue_mean_bytes", 210_001.0),
+        ("throughput_bytes_per_s", 4.9e8),
+    ],
+)
+def test_a_breached_guard_takes_the_canary_back(figure: str, value: float) -> None:
+    state = after(soaking(), measured(T0 + 5, **{figure: value}))
+    assert state.phase is Phase.ROLLING_BACK
+    assert state.why is not None
+    assert state.why.startswith("a guard is breached: ")
+    assert state.measured is not None
+    assert getattr(state.measured, figure) == value
+    assert wanted(state, LATER) == (Undo("a", change_of("a")),)
+    state = after(state, *undone("a"))
+    assert (state.phase, state.switches["a"].progress) == (Phase.ROLLED_BACK, Progress.RESTORED)
+    assert state.switches["b"].progress is Progress.STAGED  # never touched
+
+
+def test_silence_in_a_soak_takes_it_back() -> None:
+    state = after(soaking(), WentSilent(at_s=T0 + 5, sentence="no INT report for 16 s"))
+    assert (state.phase, state.why) == (Phase.ROLLING_BACK, "no INT report for 16 s")
+
+
+def test_silence_means_nothing_where_nobody_watches() -> None:
+    said = WentSilent(at_s=T0 + 5, sentence="no INT report for 16 s")
+    for state in (approved(), staged(), done()):
+        assert advance(state, said) == state
+
+
+def test_what_may_pass_is_tried_again_ever_more_rarely_until_patience_ends() -> None:
+    state, at_s, pauses = staged(), T0 + 10, []
+    while state.phase is Phase.CANARY:
+        state = advance(state, failed("a", "apply", at_s))
+        due_s = next_due_s(state)
+        if due_s is None:
+            break
+        assert wanted(state, due_s - 0.01) == () or state.phase is Phase.ROLLING_BACK
+        pauses.append(due_s - at_s)
+        at_s = due_s
+    assert pauses[:4] == [FIRST_RETRY_S, 2 * FIRST_RETRY_S, 4 * FIRST_RETRY_S, 8 * FIRST_RETRY_S]
+    assert max(pauses) <= LONGEST_RETRY_S
+    # It was never journaled as about to be set, so there is nothing to undo.
+    assert state.phase is Phase.ROLLED_BACK
+    assert at_s - (T0 + 10) >= 30.0
+    assert state.why == "apply failed: a is away"
+
+
+def test_a_try_that_works_ends_the_count() -> None:
+    state = after(staged(), Applying(at_s=T0, switch="a"), failed("a", "apply", T0))
+    assert (state.switches["a"].attempts, state.switches["a"].failing_since_s) == (1, T0)
+    assert wanted(state, T0 + FIRST_RETRY_S) == (Apply("a", change_of("a")),)
+    state = after(state, Applied(at_s=T0 + 29, switch="a"), failed("a", "verify", T0 + 31))
+    assert state.phase is Phase.CANARY  # patience began anew
+    assert state.switches["a"].attempts == 1
+
+
+def test_what_cannot_pass_turns_back_at_once() -> None:
+    state = after(in_the_fleet(), *setting("b", T0 + 13), Applying(at_s=T0 + 14, switch="c"))
+    state = advance(state, failed("c", "verify", T0 + 15, passing=False))
+    assert (state.phase, state.why) == (Phase.ROLLING_BACK, "verify failed: c is away")
+    assert [action.switch for action in wanted(state, LATER) if isinstance(action, Undo)] == ["c", "b", "a"]
+
+
+def test_a_failure_to_stage_touches_nothing() -> None:
+    state = advance(approved(), failed("b", "stage", T0 + 1, passing=False))
+    assert (state.phase, state.touched) == (Phase.ROLLED_BACK, ())
+    assert advance(state, Staged(at_s=T0 + 2, switch="a", change=change_of("a"))).phase is Phase.ROLLED_BACK
+
+
+def test_an_undo_is_never_given_up() -> None:
+    state = advance(soaking(), RollbackAsked(at_s=T0 + 3, by="ada"))
+    for number in range(100):
+        state = advance(state, failed("a", "undo", T0 + 100 * number, passing=number % 2 == 0))
+        assert state.phase is Phase.ROLLING_BACK
+    due_s = next_due_s(state)
+    assert due_s is not None
+    assert due_s <= T0 + 9_900 + LONGEST_RETRY_S
+    assert wanted(state, due_s) == (Undo("a", change_of("a")),)
+    assert after(state, *undone("a")).phase is Phase.ROLLED_BACK
+
+
+def test_what_somebody_else_has_set_since_is_left_alone() -> None:
+    state = after(done(), RollbackAsked(at_s=T0 + 40, by="ada"), *undone("c"))
+    state = advance(state, LeftAlone(at_s=T0 + 41, switch="b", sentence="it runs what nobody here set"))
+    assert wanted(state, LATER) == (Undo("a", change_of("a")),)
+    state = after(state, *undone("a"))
+    assert state.phase is Phase.ROLLED_BACK
+    assert {name: one.progress for name, one in state.switches.items()} == {
+        "a": Progress.RESTORED,
+        "b": Progress.LEFT_ALONE,
+        "c": Progress.RESTORED,
+    }
+    assert state.switches["b"].detail == "it runs what nobody here set"
+
+
+PHASES: list[tuple[str, Callable[[], RolloutState], tuple[str, ...]]] = [
+    ("proposed", proposed, ()),
+    ("approved", approved, ()),
+    ("canary", staged, ()),
+    ("canary, applying", lambda: after(staged(), Applying(at_s=T0, switch="a")), ("a",)),
+    ("soak", soaking, ("a",)),
+    ("fleet", in_the_fleet, ("a",)),
+    ("fleet, half", lambda: after(in_the_fleet(), *setting("c", T0 + 13)), ("c", "a")),
+    ("done", done, ("c", "b", "a")),
+]
+each_phase = pytest.mark.parametrize(
+    ("state", "touched"), [(make(), touched) for _, make, touched in PHASES], ids=[one[0] for one in PHASES]
+)
+
+
+@each_phase
+def test_an_operator_may_take_it_back_in_any_phase(state: RolloutState, touched: tuple[str, ...]) -> None:
+    state = advance(state, RollbackAsked(at_s=T0 + 40, by="ada"))
+    assert state.why == "ada asked for it"
+    assert tuple(action.switch for action in wanted(state, LATER)) == touched
+    assert state.phase is (Phase.ROLLING_BACK if touched else Phase.ROLLED_BACK)
+    state = after(state, *undone(*touched))
+    assert state.phase is Phase.ROLLED_BACK
+    assert advance(state, RollbackAsked(at_s=T0 + 60, by="eve")) == state
+
+
+@each_phase
+def test_a_service_that_starts_anew_goes_on_from_any_phase(
+    state: RolloutState, touched: tuple[str, ...]
+) -> None:
+    at_s = T0 + 30
+    again = advance(state, Resumed(at_s=at_s))
+    assert (again.phase, again.stage, again.touched) == (state.phase, state.stage, state.touched)
+    for action in wanted(state, LATER):
+        expected = action if not isinstance(action, Watch) else Watch(action.switches, at_s)
+        assert expected in wanted(again, LATER)
+
+
+def test_after_a_crash_an_unconfirmed_change_is_made_again() -> None:
+    # The device may have undone it by itself while nobody was there to confirm it.
+    for happened in (setting("a")[:2], setting("a")[:3]):
+        state = after(staged(), *happened, failed("a", "verify", T0), Resumed(at_s=T0 + 90))
+        assert wanted(state, T0 + 90) == (Apply("a", change_of("a")),)
+        assert (state.switches["a"].attempts, state.switches["a"].failing_since_s) == (0, None)
+
+
+def test_after_a_crash_a_soak_begins_anew() -> None:
+    state = after(soaking(), measured(T0 + 11), Resumed(at_s=T0 + 60))
+    assert after(state, measured(T0 + 69)).phase is Phase.SOAK
+    assert after(state, measured(T0 + 70)).phase is Phase.FLEET
+
+
+def test_a_rollback_goes_on_after_a_crash() -> None:
+    state = after(done(), RollbackAsked(at_s=T0 + 40, by="ada"), *undone("c"), Resumed(at_s=T0 + 60))
+    assert [action.switch for action in wanted(state, LATER) if isinstance(action, Undo)] == ["b", "a"]
+
+
+def test_frozen_switches_are_not_set_and_what_is_set_is_still_seen_through() -> None:
+    frozen = advance(staged(), Frozen(at_s=T0 + 1, by="ada"))
+    assert wanted(frozen, LATER) == ()
+    assert wanted(advance(approved(), Frozen(at_s=T0, by="ada")), LATER) == ()
+    state = after(frozen, *setting("a")[:2])  # it was under way
+    assert wanted(state, LATER) == (Verify("a", change_of("a")),)
+    state = after(state, *setting("a")[2:], measured(T0 + 12))
+    assert (state.phase, wanted(state, LATER)) == (Phase.FLEET, ())
+    state = advance(state, Thawed(at_s=T0 + 100, by="ada"))
+    assert len(wanted(state, LATER)) == 2
+
+
+def test_frozen_or_not_an_undo_goes_on() -> None:
+    state = after(soaking(), Frozen(at_s=T0 + 3, by="ada"), measured(T0 + 5, drops_per_s=9.0))
+    assert wanted(state, LATER) == (Undo("a", change_of("a")),)
+
+
+def test_a_step_that_ends_after_its_switch_was_restored_is_undone_again() -> None:
+    state = after(staged(), Applying(at_s=T0, switch="a"), RollbackAsked(at_s=T0, by="ada"), *undone("a"))
+    assert state.phase is Phase.ROLLED_BACK
+    state = advance(state, Applied(at_s=T0 + 60, switch="a"))
+    assert (state.phase, wanted(state, LATER)) == (Phase.ROLLING_BACK, (Undo("a", change_of("a")),))
+
+
+def test_events_of_strangers_change_nothing() -> None:
+    state = staged()
+    for event in (
+        *setting("stranger"),
+        Staged(at_s=T0, switch="stranger", change=change_of("stranger")),
+        failed("stranger", "apply", T0, passing=False),
+        Applied(at_s=T0, switch="b"),  # it was never told to
+        Approved(at_s=T0, by="eve"),
+    ):
+        assert advance(state, event) == state
+
+
+def test_a_dry_run_goes_straight_through() -> None:
+    state = after(staged(plan(written=())), *setting("a"), *setting("b"), *setting("c"))
+    assert state.phase is Phase.DONE
+
+
+def test_replaying_needs_a_beginning() -> None:
+    assert replay([]) is None
+    assert replay([Approved(at_s=T0, by="ada")]) is None
+    told = [Approved(at_s=T0, by="early"), Proposed(at_s=T0, plan=plan()), Approved(at_s=T0, by="ada")]
+    assert replay(decode(encode(event)) for event in told) == approved()
