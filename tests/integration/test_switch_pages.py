@@ -1,0 +1,26 @@
+"""The inventories on the pages of the HTTP platforms are inventories, and their adapters take them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from api.inventory import parse
+from switches.registry import AdapterRegistry
+
+PAGES = Path(__file__).resolve().parents[2] / "docs" / "switches"
+
+
+@pytest.mark.parametrize("platform", ["webhook", "nvue", "eos", "nxos"])
+def test_a_pages_inventory_makes_its_adapter(platform: str) -> None:
+    page = (PAGES / f"{platform}.md").read_text("utf-8")
+    found = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert found
+    for text in found:
+        for device in parse(yaml.safe_load(text), source="page", folder=PAGES).values():
+            adapter = AdapterRegistry().make(device, clock_ns=lambda: 7)
+            assert adapter.capabilities().kind == platform
+            adapter.close()
