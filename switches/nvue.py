@@ -22,11 +22,19 @@ from switches.errors import CapabilityError, InventoryError
 from switches.http_session import needs_password
 from switches.nvue_session import NvueSession
 from switches.read_back import Waiting
-from switches.units import DeviceWatermark, bytes_units, from_device, to_device
+from switches.units import (
+    DeviceWatermark,
+    WatermarkUnits,
+    bytes_units,
+    cell_units,
+    from_device,
+    to_device,
+)
 from twin.watermark import Watermark
 
 _EVERY_PORT = "default-global"
 _LEAVES = ("min-threshold", "max-threshold", "probability", "ecn")
+_BYTES = bytes_units()
 _OFF_TO_ON = {"disable": "enable", "disabled": "enabled", "off": "on"}  # the words differ between releases
 
 
@@ -70,7 +78,7 @@ class NvueAdapter:
         self._waiting = waiting or Waiting()
         self._profile = options.profile
         self._save = options.save
-        self._units = bytes_units()
+        self._units = _units(device)
         self._path = f"/qos/congestion-control/{quote(options.profile, safe='')}/traffic-class"
         self._session = NvueSession(device, waiting=self._waiting, transport=transport)
 
@@ -119,7 +127,7 @@ class NvueAdapter:
         if change.made_in(now):
             return
         check_nobody_else(change, now, self._device.where)
-        asked = to_device(change.after, self._units).device
+        asked = to_device(change.after, _BYTES).device
         words = self._classes("applied") or {}
         classes = {
             str(queue.queue): {
@@ -142,9 +150,10 @@ class NvueAdapter:
     def rollback(self, change: StagedChange) -> None:
         self._session.wait_until_quiet()
         now = self.read()
-        if change.undone_in(now) and not self._intended(change):
-            return
-        left_alone(change, now, self._device.where)
+        if not (change.changes and self._configured(change)):
+            if change.undone_in(now):
+                return
+            left_alone(change, now, self._device.where)
         before: Mapping[str, Mapping[str, Any] | None] = change.undo["classes"]
         classes = {
             name: None if values is None else {leaf: values.get(leaf) for leaf in _LEAVES}
@@ -158,16 +167,17 @@ class NvueAdapter:
     def close(self) -> None:
         self._session.close()
 
-    def _intended(self, change: StagedChange) -> bool:
-        """Whether the change is configured still, though hardware may never have taken it."""
+    def _configured(self, change: StagedChange) -> bool:
+        """Whether what is configured is this change still, whatever hardware has made of it: nobody else's."""
         configured = self._classes("applied", filled=False) or {}
-        asked = to_device(change.after, self._units).device
+        asked = to_device(change.after, _BYTES).device
         wanted = {"min-threshold": asked.kmin, "max-threshold": asked.kmax, "probability": asked.pmax}
-        return any(
-            (now := configured.get(name) or {}) != (before or {})
-            and all(now.get(leaf) == value for leaf, value in wanted.items())
-            for name, before in change.undo["classes"].items()
-        )
+        made = [
+            all((configured.get(name) or {}).get(leaf) == value for leaf, value in wanted.items())
+            for name in change.undo["classes"]
+        ]
+        left = [configured.get(name) == before for name, before in change.undo["classes"].items()]
+        return any(made) and all(one or other for one, other in zip(made, left, strict=True))
 
     def _classes(self, revision: str, *, filled: bool = True) -> dict[str, dict[str, Any]] | None:
         """What a revision has for each traffic class; None where it has nothing of the profile."""
@@ -191,7 +201,23 @@ class NvueAdapter:
                 "set them by hand once; they are changed from here after that",
             )
         device = DeviceWatermark(found.min_threshold, found.max_threshold, found.probability)
-        return QueueWatermark(self._profile, queue, from_device(device, self._units))
+        return QueueWatermark(self._profile, queue, from_device(device, _BYTES))
+
+
+def _units(device: Device) -> WatermarkUnits:
+    """Bytes on the wire, and whole cells of them where the inventory says that hardware holds no others."""
+    match device.units.thresholds or "bytes":
+        case "bytes":
+            return _BYTES
+        case "cells":
+            return cell_units(device.where, device.units.cell_bytes, lowest=0)
+        case other:
+            raise InventoryError(
+                f"{device.where} units.thresholds",
+                repr(other),
+                "thresholds of NVUE are in bytes, or in bytes that are whole cells",
+                "name bytes or cells",
+            )
 
 
 def _on(shown: Mapping[str, Any] | None) -> str:

@@ -66,7 +66,9 @@ class NxapiSession:
                 "NX-API answers with the output of each command",
                 "look whether something else listens there, and whether feature nxapi is on",
             ) from error
-        outputs = [one for one in (found if isinstance(found, list) else [found]) if isinstance(one, Mapping)]
+        outputs: list[Mapping[str, Any]] = [
+            one for one in (found if isinstance(found, list) else [found]) if isinstance(one, Mapping)
+        ]
         for one in outputs:
             if str(one.get("code")) != "200":
                 raise self._refused(one)

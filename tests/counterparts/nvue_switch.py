@@ -48,6 +48,7 @@ class NvueSwitch(HttpSwitch):
         self.saved = 0
         self.ignoring = False
         self.operational = True
+        self.cell_bytes = 1  # hardware holds thresholds of whole cells
         self.wrapped = False
         self.slow = 1  # questions after a revision before it is applied
         self.fails: dict[str, Any] | None = None  # what becomes of the next revision instead
@@ -152,6 +153,8 @@ class NvueSwitch(HttpSwitch):
                 for leaf in [leaf for leaf, value in row.items() if value is None]:
                     del row[leaf]
                 if table is self.hardware and {"min-threshold", "max-threshold"} <= set(row):
+                    for leaf in ("min-threshold", "max-threshold"):
+                        row[leaf] -= row[leaf] % self.cell_bytes
                     self.history.append((row["min-threshold"], row["max-threshold"]))
 
 

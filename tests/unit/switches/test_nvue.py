@@ -11,12 +11,13 @@ import pytest
 
 from switches.base import QueueWatermark
 from switches.credentials import Secret
-from switches.device import Device
+from switches.device import Device, UnitProfile
 from switches.errors import (
     AccessError,
     CapabilityError,
     ConcurrentEditError,
     InventoryError,
+    ReadBackError,
     RefusedError,
     UnreachableError,
 )
@@ -154,7 +155,7 @@ def test_what_is_no_curve_names_the_traffic_class(
         ("invalid", "conflict", "changed in revision 7", ConcurrentEditError),
     ],
 )
-def test_a_revision_that_fails_says_why_in_the_switchs_words(
+def test_a_revision_that_fails_says_why_in_its_own_words(
     state: str, code: str, message: str, error: type[Exception], switch: NvueSwitch, adapter: Switches
 ) -> None:
     issue = {"0": {"code": code, "message": message, "severity": "error"}}
@@ -238,6 +239,8 @@ def test_saving_is_the_operators_choice(switch: NvueSwitch, adapter: Switches) -
     assert switch.saved == 0
     adapter(options={"save": True}).confirm(change)
     assert switch.saved == 1
+    adapter(options={"save": True}).rollback(change)
+    assert switch.saved == 2
 
 
 def test_403_is_the_default_password_mostly(credentials: dict[str, Secret]) -> None:
@@ -276,3 +279,69 @@ def test_something_else_that_listens_there_is_found_out(body: bytes, credentials
     device = Device(name="leaf1", platform="nvue", address="leaf1", **credentials)
     with pytest.raises(RefusedError, match="cannot be read"):
         NvueAdapter(device, clock_ns=lambda: 7, transport=transport).read()
+
+
+def test_hardware_that_rounds_is_found_out_unless_the_inventory_knows_its_cells(
+    switch: NvueSwitch, adapter: Switches
+) -> None:
+    switch.cell_bytes = 144
+    switch.set_by_hand(3, {"min-threshold": 432_000, "max-threshold": 1_440_000})
+    here = adapter()
+    change = here.stage(NEW, "r1-a")
+    here.apply(change)
+    with pytest.raises(ReadBackError, match="Kmin 49968"):
+        here.verify(change)
+    here.rollback(change)  # what is configured tells whose values these are
+    assert switch.hardware["3"]["min-threshold"] == 432_000
+    knowing = adapter(units=UnitProfile(thresholds="cells", cell_bytes=144))
+    change = knowing.stage(NEW, "r1-b")
+    assert change.after == Watermark(49_968, 199_872, 0.05)
+    assert len(change.notes) == 2
+    knowing.apply(change)
+    assert knowing.verify(change).watermark == change.after
+    knowing.rollback(change)
+    with pytest.raises(InventoryError, match="bytes or cells"):
+        adapter(units=UnitProfile(thresholds="percent"))
+
+
+def test_a_default_profile_without_classes_does_not_mark(switch: NvueSwitch, adapter: Switches) -> None:
+    switch.table.clear()
+    switch.hardware.clear()
+    here = adapter()
+    change = here.stage(NEW, "r1-a")
+    assert change.before[0].watermark is None
+    here.apply(change)
+    here.verify(change)
+    here.rollback(change)
+    assert switch.table == {}
+
+
+@pytest.mark.parametrize(
+    ("listed", "error", "says"),
+    [
+        ({"9": {"state": "apply"}}, UnreachableError, "revision 9 is still being applied"),
+        (None, RefusedError, "no revision"),
+    ],
+)
+def test_a_switch_that_cannot_start_a_revision_is_said(
+    listed: dict[str, Any] | None, error: type[Exception], says: str, adapter: Switches
+) -> None:
+    """It is busy for ever; or it lists no revisions, which is done without, and makes none."""
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/revision"):
+            if request.method == "GET" and listed is None:
+                return httpx.Response(405)
+            return httpx.Response(200, json=listed or {})
+        return httpx.Response(200, json=row)
+
+    row = {"3": {"ecn": "enable", "min-threshold": 400_000, "max-threshold": 1_600_000, "probability": 20}}
+    pauses: list[float] = []
+    here = NvueAdapter(
+        adapter()._device,
+        clock_ns=lambda: 7,
+        transport=httpx.MockTransport(handler),
+        waiting=Waiting(lambda: sum(pauses), pauses.append),
+    )
+    with pytest.raises(error, match=says):
+        here.apply(here.stage(NEW, "r1-a"))

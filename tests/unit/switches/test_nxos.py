@@ -168,7 +168,7 @@ def test_another_changes_checkpoint_is_left(switch: NxosSwitch, adapter: Switche
     assert list(switch.checkpoints) == ["ecntwin-r1-a2"]
 
 
-def test_a_refused_command_is_said_in_the_switchs_words(switch: NxosSwitch, adapter: Switches) -> None:
+def test_a_refused_command_is_said_in_its_own_words(switch: NxosSwitch, adapter: Switches) -> None:
     here = adapter()
     change = here.stage(NEW, "r1-a")
     switch.refuses = "random-detect"
