@@ -168,7 +168,7 @@ class NvueAdapter:
         self._session.close()
 
     def _configured(self, change: StagedChange) -> bool:
-        """Whether what is configured is this change still, whatever hardware has made of it: nobody else's."""
+        """Whether this change is what is configured still, whatever hardware has made of it."""
         configured = self._classes("applied", filled=False) or {}
         asked = to_device(change.after, _BYTES).device
         wanted = {"min-threshold": asked.kmin, "max-threshold": asked.kmax, "probability": asked.pmax}
