@@ -185,21 +185,25 @@ class SonicGnmiAdapter:
         profiles = {}
         for name, was in plan.before.profiles.items():
             becomes, fields = plan.after.profiles[name], mark_fields(was)
-            replaced = (fields.kmin, fields.kmax, fields.pmax)
-            for field in (*replaced, "wred_green_enable", "ecn"):
-                if field not in was or (field not in replaced and was[field] != becomes[field]):
+            for field in ("wred_green_enable", "ecn"):
+                if was.get(field) != becomes[field]:
                     raise CapabilityError(
                         f"{self._device.where} WRED_PROFILE|{name}",
                         f"{field} {was.get(field, 'not set')}",
-                        "with replace_only, green marks already and has all three of its values",
+                        "with replace_only, the profile marks green already",
                         "set it on the switch once, or drop replace_only where the image is of 2026 or later",
                     )
-            profiles[name] = was | {field: becomes[field] for field in replaced}
+            profiles[name] = was | {
+                field: becomes[field] for field in (fields.kmin, fields.kmax, fields.pmax)
+            }
         return Plan(plan.before, Setting(plan.after.bound, profiles))
 
     def _not_running(self, running: Reading, rule: str) -> ReadBackError:
         return ReadBackError(
-            self._device.where, _shown(running), rule, "look at orchagent's log on the switch"
+            self._device.where,
+            _shown(running),
+            rule,
+            "look at orchagent's log on the switch, or let asic_rounding_bytes be what hardware rounds by",
         )
 
 

@@ -27,9 +27,10 @@ _OLD_FIELDS = {"green_min_threshold", "green_max_threshold", "green_drop_probabi
 class SonicGnmi:
     """Databases by name, as in database_config.json.
 
-    ``image_2025``: a patch may do nothing to WRED_PROFILE but replace three fields of green. ``hides_asic``:
-    the databases of hardware are not offered. ``stops_after``: so many moves are made, and the updater dies.
-    ``saves`` counts how often the configuration was saved; ``moves`` are the rows written, in their order.
+    ``image_2025``: a patch may do nothing to WRED_PROFILE but replace three fields of AZURE_LOSSLESS.
+    ``hides_asic``: the databases of hardware are not offered. ``stops_after``: so many moves are made, and the
+    updater dies. ``saves`` counts how often the configuration was saved; ``moves`` are the rows written, in
+    their order.
     """
 
     def __init__(self, switch: SonicSwitch) -> None:
@@ -209,7 +210,7 @@ def _patched(config: dict[str, Any], operation: str, names: list[str], value: An
 def _check_as_2025(patch: Patch) -> None:
     for operation, names, _ in patch:
         if names[0] == "WRED_PROFILE" and (
-            operation != "replace" or len(names) != 3 or names[2] not in _OLD_FIELDS
+            operation != "replace" or names[1:2] != ["AZURE_LOSSLESS"] or names[-1] not in _OLD_FIELDS
         ):
             raise RefusalError(
                 grpc.StatusCode.UNKNOWN,

@@ -131,6 +131,10 @@ class OldImageRig(SonicGnmiRig):
         super().reset()
         self.personality.image_2025 = True
 
+    def somebody_sets(self, watermark: Watermark, *, only_first: bool = False) -> None:
+        """All of them: there is one profile, and a patch may edit no other."""
+        super().somebody_sets(watermark)
+
     @contextmanager
     def _half(self) -> Iterator[None]:
         self.personality.stops_after = len(self.personality.moves) + 1
