@@ -17,7 +17,7 @@ from switches.device import Device, options_of
 from switches.diff import watermark_diff
 from switches.errors import ReadBackError
 from switches.sonic.asic import read_hardware
-from switches.sonic.config import PROFILE, queue_setting, read_config, watched
+from switches.sonic.config import PROFILE, Config, queue_setting, read_config, watched
 from switches.sonic.databases import Databases, SonicOptions, check_address, connected
 from switches.sonic.plan import Plan, check_rows, planned
 from switches.sonic.rows import UNITS, own_prefix
@@ -55,18 +55,17 @@ class SonicAdapter:
 
     def read(self) -> Reading:
         with connected(self._device, self._options) as databases:
-            _, running = self._hardware(databases, lambda asked, running: True, self._device.timeout_s)
+            _, _, running = self._hardware(databases, lambda asked, running: True, self._device.timeout_s)
         return running
 
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
         rounded = to_device(watermark, UNITS)
         with connected(self._device, self._options) as databases:
-            asked, running = self._hardware(
+            config, asked, running = self._hardware(
                 databases, lambda asked, running: asked.queues == running.queues, self._device.timeout_s
             )
             if asked.queues != running.queues:
                 raise self._not_running(asked, running)
-            config = read_config(databases.config, self._device)
         plan = planned(self._device, config, rounded, own_profile=self._options.own_profile)
         return StagedChange(
             id=change_id,
@@ -104,7 +103,7 @@ class SonicAdapter:
 
     def verify(self, change: StagedChange) -> Reading:
         with connected(self._device, self._options) as databases:
-            asked, running = self._hardware(
+            _, asked, running = self._hardware(
                 databases,
                 lambda asked, running: change.made_in(running) or not change.made_in(asked),
                 self._device.settle_s,
@@ -129,7 +128,7 @@ class SonicAdapter:
                     transaction.multi()
                     queue_setting(transaction, config, plan.before)
                     transaction.execute()
-            asked, running = self._hardware(
+            _, asked, running = self._hardware(
                 databases,
                 lambda asked, running: change.undone_in(running) or not change.undone_in(asked),
                 self._device.settle_s,
@@ -148,8 +147,9 @@ class SonicAdapter:
 
     def _hardware(
         self, databases: Databases, enough: Callable[[Reading, Reading], bool], patience_s: float
-    ) -> tuple[Reading, Reading]:
-        """What is asked and what runs, as soon as ``enough`` of both, at the latest after ``patience_s``.
+    ) -> tuple[Config, Reading, Reading]:
+        """CONFIG_DB, what it asks for and what runs: as soon as these two are ``enough``, at the latest
+        after ``patience_s``.
 
         Raises ``ReadBackError`` where what runs cannot be known by then.
         """
@@ -172,7 +172,7 @@ class SonicAdapter:
                 "what a queue runs is told by ASIC_DB",
                 "look at orchagent's log on the switch; it rejects rows it cannot use",
             )
-        return asked, running
+        return config, asked, running
 
     def _not_running(
         self,

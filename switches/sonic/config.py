@@ -79,17 +79,14 @@ def watched(setting: Setting) -> list[str]:
 def queue_setting(transaction: Any, config: Config, wanted: Setting) -> None:
     """Puts on ``transaction`` what turns ``config`` into ``wanted``, and nothing where it is so already.
 
-    One HSET a row that changes. A field that goes needs an HDEL too: only putting back a row as it was, or a
-    queue that had no profile, has such fields.
+    One HSET a row that changes; HDEL only where a queue had no profile. No field of a profile is ever taken
+    away: orchagent would leave its attribute as it was.
     """
     for name, row in wanted.profiles.items():
         has = config.profiles.get(name, {})
         changed = {field: value for field, value in row.items() if has.get(field) != value}
         if changed:
             transaction.hset(PROFILE + name, mapping=changed)
-        gone = sorted(set(has) - set(row))
-        if gone:
-            transaction.hdel(PROFILE + name, *gone)
     for key, bound in wanted.bound.items():
         has_bound = config.queues.get(key, {}).get(bindings.FIELD)
         if bound is None and has_bound is not None:

@@ -103,6 +103,15 @@ def _edited(device: Device, config: Config, before: Setting, rounded: Rounded) -
                 "drop own_profile: false, or add those queues and ports to the inventory",
             )
     edited = {name: with_watermark(row, rounded.device) for name, row in before.profiles.items()}
+    for name, row in edited.items():
+        added = sorted(set(row) - set(before.profiles[name]))
+        if added:
+            raise CapabilityError(
+                device.where,
+                f"WRED_PROFILE|{name} without {added[0]}",
+                "an edit in place adds no field: hardware would keep its value when the field is gone again",
+                f"drop own_profile: false, or write {added[0]} into the profile on the switch",
+            )
     return Setting(dict(before.bound), edited)
 
 

@@ -31,6 +31,13 @@ class Background:
 
     async def _cancel(self) -> None:
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(ended(task) for task in tasks))
+
+
+async def ended(task: asyncio.Task[Any]) -> None:
+    """Cancels a task until it ends: a client may take a cancelled wait for a connection that broke."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait({task}, timeout=0.1)
+    if not task.cancelled():
+        task.exception()

@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 import redis.asyncio
 
-from tests.counterparts.background import Background
+from tests.counterparts.background import Background, ended
 from tests.counterparts.orchagent import BOUND, NULL, QUEUE, Faults, Orchagent
 from tests.counterparts.redis_server import RedisServer
 from twin.watermark import Watermark
@@ -206,9 +205,7 @@ class SonicSwitch:
 
     async def _stop(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await ended(self._task)
             self._task = None
 
     async def _until(self, mark: int) -> None:

@@ -21,6 +21,7 @@ from switches.errors import (
     UnreachableError,
 )
 from switches.sonic.adapter import SonicAdapter
+from switches.sonic.asic import Hardware
 from tests.counterparts.sonic_switch import SonicSwitch, qos_config, wred_row
 from twin.watermark import Watermark
 
@@ -215,6 +216,57 @@ def test_a_chassis_is_read_by_its_virtual_queues(switch: SonicSwitch, adapter: M
     running = switch.hardware()
     assert running[("host-1|asic0|Ethernet0", 3)] == NEW
     assert running[("host-1|asic0|Ethernet4", 3)] == OLD
+    switch.faults.ignoring = True
+    name = switch.config_db()["QUEUE|host-1|asic0|Ethernet0|3"]["wred_profile"]
+    switch.set_config({f"WRED_PROFILE|{name}": wred_row(HIGHER)})
+    assert leaf.read().watermark == NEW  # by the queue's own object, and not by values
+
+
+def test_a_profile_with_a_field_nobody_knows_is_not_copied(switch: SonicSwitch, adapter: MakeAdapter) -> None:
+    leaf = adapter()
+    with switch.server.client(4) as image:  # of a later image, whose orchagent knows it
+        switch.faults.ignoring = True
+        image.hset("WRED_PROFILE|AZURE_LOSSLESS", "green_ect_min_threshold", "1")
+    with pytest.raises(CapabilityError, match="field 'green_ect_min_threshold'"):
+        leaf.stage(NEW, "r1-a")
+
+
+def test_a_queue_that_runs_the_watermark_already_keeps_its_profile(
+    switch: SonicSwitch, adapter: MakeAdapter
+) -> None:
+    switch.set_config({"WRED_PROFILE|TWIN": wred_row(NEW), "QUEUE|Ethernet4|3": {"wred_profile": "TWIN"}})
+    switch.settle()
+    made(adapter(), NEW)
+    assert set(switch.hardware().values()) == {NEW}
+    assert switch.config_db()["QUEUE|Ethernet4|3"]["wred_profile"] == "TWIN"
+
+
+@pytest.mark.parametrize("field", ["green_drop_probability", "ecn", "wred_green_enable"])
+def test_no_field_is_added_in_place_since_hardware_would_keep_it(
+    switch: SonicSwitch, adapter: MakeAdapter, field: str
+) -> None:
+    rows = qos_config(PORTS, OLD)
+    del rows["WRED_PROFILE|AZURE_LOSSLESS"][field]
+    switch.reset(rows)
+    with pytest.raises(CapabilityError, match=f"WRED_PROFILE.AZURE_LOSSLESS without {field}"):
+        adapter(queues=(3, 4), options={"own_profile": False}).stage(NEW, "r1-a")
+    leaf = adapter(queues=(3, 4))
+    leaf.rollback(made(leaf, NEW))
+    assert switch.config_db() == rows
+
+
+def test_no_profile_is_removed_that_hardware_may_still_run(
+    switch: SonicSwitch, adapter: MakeAdapter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(adapter(), NEW)
+    made(adapter(), HIGHER, "r2-a")
+    spare = {name for name in profiles(switch) if "ECNTWIN" in name}
+    leaf = adapter()
+    change = leaf.stage(Watermark(60_000, 250_000, 0.1), "r3-a")
+    monkeypatch.setattr(under_test, "read_hardware", lambda *_: Hardware((), ()))
+    leaf.apply(change)
+    assert len(spare) == 2
+    assert spare < profiles(switch)
 
 
 def test_a_shared_profile_is_not_edited_under_others(switch: SonicSwitch, adapter: MakeAdapter) -> None:
@@ -243,7 +295,7 @@ def test_another_colour_edited_since_staging_is_somebody_elses_work(
     leaf = adapter()
     change = leaf.stage(NEW, "r1-a")
     switch.set_config({"WRED_PROFILE|AZURE_LOSSLESS": {"red_drop_probability": "77"}})
-    with pytest.raises(ConcurrentEditError, match="WRED_PROFILE.AZURE_LOSSLESS with other values"):
+    with pytest.raises(ConcurrentEditError, match=r"WRED_PROFILE\|AZURE_LOSSLESS with other values"):
         leaf.apply(change)
 
 
@@ -253,7 +305,7 @@ def test_a_queue_bound_elsewhere_with_the_same_values_is_somebody_elses_work(
     leaf = adapter()
     change = leaf.stage(NEW, "r1-a")
     switch.set_config({"WRED_PROFILE|TWIN": wred_row(OLD), "QUEUE|Ethernet4|3": {"wred_profile": "TWIN"}})
-    with pytest.raises(ConcurrentEditError, match="QUEUE.Ethernet4.3 bound to TWIN"):
+    with pytest.raises(ConcurrentEditError, match=r"QUEUE\|Ethernet4\|3 bound to TWIN"):
         leaf.apply(change)
 
 

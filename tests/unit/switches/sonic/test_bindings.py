@@ -35,6 +35,7 @@ def test_a_key_means_these_queues(key: str, means: list[tuple[str, int]]) -> Non
 def test_only_the_queues_and_ports_of_the_inventory_are_taken() -> None:
     keys = ("QUEUE|Ethernet0|3", "QUEUE|Ethernet0|4", "QUEUE|Ethernet4|3", "QUEUE|CPU|3", "QUEUE|Ethernet0|x")
     assert queues(leaf(ports=("Ethernet0",)), *keys) == [("Ethernet0", 3)]
+    assert ("CPU", 3) not in queues(leaf(), *keys)
     assert queues(leaf(queues=(3, 4), ports=("Ethernet[04]",)), *keys[:3]) == [
         ("Ethernet0", 3),
         ("Ethernet0", 4),
@@ -56,7 +57,7 @@ def test_no_such_queue_is_said_with_what_was_looked_for() -> None:
 
 
 def test_two_rows_for_one_queue_are_refused() -> None:
-    with pytest.raises(CapabilityError, match="QUEUE.Ethernet0.3 and QUEUE.Ethernet0.3-4"):
+    with pytest.raises(CapabilityError, match=r"QUEUE\|Ethernet0\|3 and QUEUE\|Ethernet0\|3-4"):
         bindings_of(leaf(), {"QUEUE|Ethernet0|3": {}, "QUEUE|Ethernet0|3-4": {}})
 
 

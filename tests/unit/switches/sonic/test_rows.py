@@ -55,7 +55,7 @@ def test_an_absent_enable_is_off_and_an_absent_probability_is_all() -> None:
     ],
 )
 def test_values_that_are_no_curve_name_the_queue(fields: dict[str, str]) -> None:
-    with pytest.raises(CapabilityError, match="QUEUE.Ethernet0.3"):
+    with pytest.raises(CapabilityError, match=r"QUEUE\|Ethernet0\|3"):
         watermark_in(wred_row(OLD, **fields), "QUEUE|Ethernet0|3")
 
 
@@ -109,7 +109,7 @@ def test_thresholds_of_marking_are_set_where_the_row_has_them_and_those_of_dropp
 
 def test_a_field_nobody_knows_is_not_copied_blindly() -> None:
     check_known("AZURE_LOSSLESS", wred_row(OLD), "leaf1")
-    with pytest.raises(CapabilityError, match="'green_ect_min_threshold' in WRED_PROFILE.AZURE_LOSSLESS"):
+    with pytest.raises(CapabilityError, match=r"'green_ect_min_threshold' in WRED_PROFILE\|AZURE_LOSSLESS"):
         check_known("AZURE_LOSSLESS", wred_row(OLD, green_ect_min_threshold="1"), "leaf1")
 
 
