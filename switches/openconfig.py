@@ -19,7 +19,7 @@ from switches.base import Capabilities, Reading, StagedChange
 from switches.concurrent_edit import check_nobody_else, left_alone
 from switches.device import Device, options_of
 from switches.diff import watermark_diff
-from switches.errors import CapabilityError, ConcurrentEditError, RefusedError
+from switches.errors import CapabilityError, ConcurrentEditError, ReadBackError, RefusedError
 from switches.gnmi_path import GnmiPath
 from switches.gnmi_session import GnmiOptions, GnmiSession
 from switches.gnmi_tree import tree_of
@@ -84,7 +84,7 @@ class OpenConfigAdapter:
         return self._look().reading
 
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
-        now = self._look()
+        now = self._settled()
         rounded = to_device(watermark, self._queues.units)
         after = rounded.watermark
         if any(queue.watermark != after for queue in now.reading.queues):
@@ -159,6 +159,20 @@ class OpenConfigAdapter:
         if not reading.queues:
             self._nothing_found()
         return _Look(qos, reading)
+
+    def _settled(self) -> _Look:
+        """What a Get said, once hardware runs what is configured; ``ReadBackError`` where it does not."""
+        for _ in self._waiting.until(self._device.timeout_s):
+            now = self._look()
+            unsettled = self._queues.unsettled(now.qos)
+            if unsettled is None:
+                return now
+        raise ReadBackError(
+            self._device.where,
+            unsettled or "nothing",
+            "hardware runs what is configured before that is changed",
+            "look at the switch's own log, or give units.cell_bytes where hardware rounds thresholds",
+        )
 
     def _read_while_it_settles(self) -> Reading:
         """A reading; one of no queues where the switch shows a profile bound, and not yet what is in it."""

@@ -82,6 +82,27 @@ class OpenConfigQueues:
                     running = asked if self._rounded(running, asked) else running
             yield QueueWatermark(port, queue, running)
 
+    def unsettled(self, qos: Qos) -> str | None:
+        """A queue whose state is not what it is configured to, as a text; None: there is none.
+
+        An undo puts back what is configured: a change that starts from other state could not be undone to it.
+        """
+        if not self.from_state:
+            return None
+        for port, name in sorted(qos.queues):
+            bound = qos.queues[port, name]
+            if name not in self.names or not bound.configured or not self.device.wants(port):
+                continue
+            said = f"{port} queue {self.names[name]}"
+            if bound.config != bound.state:
+                return f"{said} bound to {bound.config or 'nothing'}, and running {bound.state or 'nothing'}"
+            profile = qos.profiles.get(bound.config or "", model.Profile())
+            with suppress(CapabilityError):  # a leaf that is not configured may run at a default
+                asked, running = (self._meant(leaves, said) for leaves in (profile.config, profile.state))
+                if asked != running and not self._rounded(running, asked):
+                    return f"{said} configured for {asked or 'no marking'}, and running {running or 'none'}"
+        return None
+
     def plan(self, qos: Qos, queues: Sequence[QueueWatermark], wanted: DeviceWatermark) -> Plan:
         """Queues whose profiles are alike but for the marking share a new one."""
         names = {queue: name for name, queue in self.names.items()}

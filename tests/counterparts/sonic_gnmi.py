@@ -28,9 +28,9 @@ class SonicGnmi:
     """Databases by name, as in database_config.json.
 
     ``image_2025``: a patch may do nothing to WRED_PROFILE but replace three fields of AZURE_LOSSLESS.
-    ``hides_asic``: the databases of hardware are not offered. ``stops_after``: so many moves are made, and the
-    updater dies. ``saves`` counts how often the configuration was saved; ``moves`` are the rows written, in
-    their order.
+    ``hides_asic``: the databases of hardware are not offered. ``stops_after``: so many moves are made, and
+    the updater dies. ``saves`` counts how often the configuration was saved; ``moves`` are the rows written,
+    in their order.
     """
 
     def __init__(self, switch: SonicSwitch) -> None:

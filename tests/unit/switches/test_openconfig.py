@@ -18,6 +18,7 @@ from switches.errors import (
 )
 from switches.openconfig import OpenConfigAdapter
 from switches.read_back import Waiting
+from switches.registry import AdapterRegistry
 from tests.counterparts.gnmi_switch import Asked, GnmiSwitch
 from tests.counterparts.openconfig_documents import PORTS, factory, profile_document
 from tests.counterparts.openconfig_switch import OpenConfigSwitch, profile, queue
@@ -274,6 +275,30 @@ def test_a_switch_may_take_its_time_until_it_shows(
     assert 0 < clock.now_s < 20
 
 
+def test_a_profile_whose_state_comes_after_its_binding_is_waited_for(
+    make: Make, switch: OpenConfigSwitch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    adapter = make()
+    change = adapter.stage(NEW, "r1-a")
+    adapter.apply(change)
+    (own,) = change.undo["profiles"]
+    at = profile(own, "wred", "uniform", "config")
+    whole = dict(switch.running)
+    switch.running = {path: value for path, value in whole.items() if path[:-1] != at}
+    reads: list[str] = []
+    get = switch.get
+
+    def showing_later(origin: str, path: Any, kind: str) -> Any:
+        reads.append(kind)
+        if len(reads) == 6:
+            switch.running = whole
+        return get(origin, path, kind)
+
+    monkeypatch.setattr(switch, "get", showing_later)
+    assert adapter.verify(change).watermark == NEW
+    assert len(reads) >= 6
+
+
 def test_a_switch_that_never_shows_it_is_a_read_back_error(
     make: Make, switch: OpenConfigSwitch, clock: Clock
 ) -> None:
@@ -307,7 +332,7 @@ def test_what_hardware_rounds_further_is_not_what_was_asked_and_is_undone(
     make: Make, switch: OpenConfigSwitch
 ) -> None:
     switch.rounds = lambda value: value - value % 16384
-    switch.configure(factory(OLD))
+    switch.configure(factory(Watermark(16384 * 20, 16384 * 80, 0.2)))
     before = dict(switch.config)
     adapter = make(settle_s=1.0)
     change = adapter.stage(NEW, "r1-a")
@@ -317,6 +342,30 @@ def test_what_hardware_rounds_further_is_not_what_was_asked_and_is_undone(
     adapter.apply(change)  # again, by a process that does not know
     adapter.rollback(change)
     assert switch.config == before
+
+
+def test_nothing_is_staged_on_a_switch_that_does_not_run_what_it_is_configured_to(
+    make: Make, switch: OpenConfigSwitch, clock: Clock
+) -> None:
+    switch.ignoring = True
+    switch.edit({profile("ROCE", "wred", "uniform", "config", "max-threshold"): "1700000"})
+    with pytest.raises(
+        ReadBackError, match=r"Ethernet1/1 queue 3 configured for .*1700000.*units\.cell_bytes"
+    ):
+        make().stage(NEW, "r1-a")
+    assert clock.now_s >= 5
+    switch.edit({queue(PORTS[1], "3", "config", "queue-management-profile"): "STORAGE"})
+    with pytest.raises(ReadBackError, match="Ethernet1/2 queue 3 bound to STORAGE, and running ROCE"):
+        make(ports=PORTS[1:]).stage(NEW, "r1-a")
+    assert make(options={"read_back": "config"}, ports=PORTS[:1]).stage(NEW, "r1-a").changes
+
+
+def test_a_switch_that_still_settles_is_waited_for(make: Make, switch: OpenConfigSwitch) -> None:
+    switch.lag = 6
+    adapter = make()
+    first = adapter.stage(NEW, "r1-a")
+    adapter.apply(first)
+    assert adapter.stage(OLD, "r2-a").ran == NEW
 
 
 def test_hardware_may_run_a_default_for_what_is_not_configured(make: Make, switch: OpenConfigSwitch) -> None:
@@ -377,6 +426,14 @@ def test_a_unit_that_is_not_the_inventorys_is_refused(
     switch.configure(factory(OLD, **leaves))
     with pytest.raises(CapabilityError, match=says):
         make(units=units).read()
+
+
+def test_a_threshold_that_is_no_number_is_a_refusal(make: Make, switch: OpenConfigSwitch) -> None:
+    at = profile("ROCE", "wred", "uniform", "config", "min-threshold")
+    for value in ("many", True):
+        switch.running[at] = value
+        with pytest.raises(RefusedError, match="cannot be read"):
+            make().read()
 
 
 def test_queues_by_the_names_that_the_switch_gives_them(make: Make, switch: OpenConfigSwitch) -> None:
@@ -524,7 +581,23 @@ def test_an_inventory_that_cannot_be_meant_is_refused_before_any_call(
 def test_an_answer_that_is_no_model_is_a_refusal(
     make: Make, switch: OpenConfigSwitch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for value in ([], {"interface": [{"name": "no key"}]}, {"interface": [3]}, {"interface": 3}):
+    bound = {"name": "3", "config": {"name": "3", "queue-management-profile": 7}}
+    port = {"interface-id": "Ethernet1", "output": {"queues": {"queue": [bound]}}}
+    for value in (
+        [],
+        {"interface": [{"name": "no key"}]},
+        {"interface": [3]},
+        {"interface": 3},
+        {"interface": [port]},
+    ):
         monkeypatch.setattr(switch, "get", lambda origin, path, kind, value=value: [(path, value)])
         with pytest.raises(RefusedError, match="cannot be read"):
             make().read()
+
+
+def test_it_is_found_by_its_kind() -> None:
+    device = Device(name="leaf1", platform="openconfig", address="leaf1.example")
+    adapter = AdapterRegistry().make(device, clock_ns=lambda: 7)
+    assert isinstance(adapter, OpenConfigAdapter)
+    assert adapter.capabilities().kind == "openconfig"
+    adapter.close()

@@ -17,6 +17,7 @@ from switches.errors import (
     ReadBackError,
     RefusedError,
 )
+from switches.registry import AdapterRegistry
 from switches.sonic_gnmi import SonicGnmiAdapter
 from tests.counterparts.gnmi_switch import Asked, GnmiSwitch
 from tests.counterparts.sonic_gnmi import SonicGnmi
@@ -186,6 +187,20 @@ def test_hardware_is_believed_and_not_what_was_asked(make: Make, sonic: Started)
     sonic.switch.faults.refusing = False
     adapter.rollback(change)
     assert set(sonic.switch.hardware().values()) == {OLD}
+
+
+def test_an_undo_that_hardware_does_not_follow_is_a_read_back_error_and_may_run_again(
+    make: Make, sonic: Started
+) -> None:
+    change = done(make())
+    sonic.switch.faults.refusing = True
+    with pytest.raises(ReadBackError, match="after rolling back, every queue must run what it did before"):
+        make(settle_s=0.3).rollback(change)
+    assert f"WRED_PROFILE|{own_of(change)}" in sonic.switch.config_db()
+    sonic.switch.faults.refusing = False
+    sonic.switch.set_config({f"QUEUE|{port}|3": {"wred_profile": "AZURE_LOSSLESS"} for port in PORTS})
+    make().rollback(change)
+    assert f"WRED_PROFILE|{own_of(change)}" not in sonic.switch.config_db()
 
 
 def test_nothing_is_staged_on_a_switch_that_does_not_run_what_it_is_asked(make: Make, sonic: Started) -> None:
@@ -358,3 +373,11 @@ def test_a_chassis_names_its_queues_in_another_map(make: Make, sonic: Started) -
     adapter = make(ports=("Ethernet*",), options={"read_back": "asic"})
     assert [queue.port for queue in adapter.read().queues] == [f"leaf1|Asic0|{port}" for port in PORTS]
     assert adapter.read().watermark == OLD
+
+
+def test_it_is_found_by_its_kind() -> None:
+    device = Device(name="leaf1", platform="sonic-gnmi", address="leaf1.example")
+    adapter = AdapterRegistry().make(device, clock_ns=lambda: 7)
+    assert isinstance(adapter, SonicGnmiAdapter)
+    assert adapter.capabilities().kind == "sonic-gnmi"
+    adapter.close()
