@@ -186,7 +186,8 @@ def _take(state: RolloutState, event: Event) -> RolloutState:
             return _with(state, name, SwitchProgress(Progress.STAGED, change))
         case Applying(switch=name) if _has_change(state, name) and not _is(state, name, Progress.SET):
             touched = state.touched if name in state.touched else (*state.touched, name)
-            return _step(replace(state, touched=touched), name, Progress.APPLYING)
+            again = replace(state.switches[name], progress=Progress.APPLYING, runs=None)
+            return _with(replace(state, touched=touched), name, again)  # a try again is no success yet
         case Applied(switch=name) if name in state.touched and not _is(state, name, Progress.SET):
             return _step(state, name, Progress.APPLIED)
         case Verified(switch=name, runs=runs) if _is(state, name, Progress.APPLIED):

@@ -18,6 +18,7 @@ from switches.rollout.events import (
     Resumed,
     RollbackAsked,
     Staged,
+    Step,
     Thawed,
     Undone,
     Verified,
@@ -180,22 +181,27 @@ def test_silence_means_nothing_where_nobody_watches() -> None:
         assert advance(state, said) == state
 
 
-def test_what_may_pass_is_tried_again_ever_more_rarely_until_patience_ends() -> None:
-    state, at_s, pauses = staged(), T0 + 10, []
-    while state.phase is Phase.CANARY:
-        state = advance(state, failed("a", "apply", at_s))
-        due_s = next_due_s(state)
-        if due_s is None:
+@pytest.mark.parametrize("step", ["apply", "verify", "confirm"])
+def test_what_may_pass_is_tried_again_ever_more_rarely_until_patience_ends(step: Step) -> None:
+    ran = {"apply": 0, "verify": 2, "confirm": 3}[step]
+    state, at_s, pauses = after(staged(), *setting("a")[:ran]), T0 + 10, []
+    while True:
+        if step == "apply":
+            state = advance(state, Applying(at_s=at_s, switch="a"))  # which each try begins with
+        state = advance(state, failed("a", step, at_s))
+        if state.phase is not Phase.CANARY:
             break
-        assert wanted(state, due_s - 0.01) == () or state.phase is Phase.ROLLING_BACK
+        due_s = next_due_s(state)
+        assert due_s is not None
+        assert wanted(state, due_s - 0.01) == ()
+        assert len(wanted(state, due_s)) == 1
         pauses.append(due_s - at_s)
         at_s = due_s
     assert pauses[:4] == [FIRST_RETRY_S, 2 * FIRST_RETRY_S, 4 * FIRST_RETRY_S, 8 * FIRST_RETRY_S]
     assert max(pauses) <= LONGEST_RETRY_S
-    # It was never journaled as about to be set, so there is nothing to undo.
-    assert state.phase is Phase.ROLLED_BACK
-    assert at_s - (T0 + 10) >= 30.0
-    assert state.why == "apply failed: a is away"
+    assert 30.0 <= at_s - (T0 + 10) <= 30.0 + LONGEST_RETRY_S
+    assert (state.phase, state.why) == (Phase.ROLLING_BACK, f"{step} failed: a is away")
+    assert wanted(state, at_s) == (Undo("a", change_of("a")),)  # at once: patience is for setting
 
 
 def test_a_try_that_works_ends_the_count() -> None:

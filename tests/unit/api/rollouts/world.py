@@ -1,0 +1,178 @@
+"""Switches in memory, a journal that can be broken, and the shell that drives rollouts over both."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import cast
+
+from api.errors import UnavailableError
+from api.fleet import Fleet
+from api.rollouts.conductor import Rollout, Rollouts
+from api.rollouts.journal import Journal
+from api.rollouts.watch import Mark, Watcher
+from api.settings import IncumbentSettings
+from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
+from switches.errors import ConcurrentEditError, ReadBackError, SwitchError, UnreachableError
+from switches.rollout.events import Event, decode
+from switches.rollout.plan import Figures, RolloutPlan
+from switches.rollout.state import RolloutState
+from tests.unit.switches.rollout.rollouts import OLD, plan
+from twin.watermark import Watermark
+
+PATIENCE_S = 60.0
+FOREIGN = Watermark(7, 9, 0.9)
+
+
+class Switch:
+    """A switch of one queue. ``meets`` is what a call of a step meets, in turn; ``gate`` holds its sets."""
+
+    def __init__(self, name: str, running: Watermark = OLD) -> None:
+        self.switch = name
+        self.running = running
+        self.writes = True
+        self.calls: list[str] = []
+        self.meets: dict[str, list[Exception]] = {}
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(kind="memory", writes=self.writes)
+
+    def read(self) -> Reading:
+        self._step("read")
+        return Reading.of(self.switch, [QueueWatermark("e0", 3, self.running)], 7)
+
+    def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
+        self._step("stage")
+        before = (QueueWatermark("e0", 3, self.running),)
+        return StagedChange(
+            id=change_id, switch=self.switch, asked=watermark, after=watermark, before=before, diff="-a\n+b"
+        )
+
+    def apply(self, change: StagedChange) -> None:
+        self._step("apply")
+        assert self.gate.wait(PATIENCE_S)
+        if self.running not in (change.ran, change.after):
+            raise ConcurrentEditError(self.switch, str(self.running), "it is ours", "look")
+        self.running = change.after
+
+    def verify(self, change: StagedChange) -> Reading:
+        self._step("verify")
+        if self.running != change.after:
+            raise ReadBackError(self.switch, str(self.running), f"it runs {change.after}", "look")
+        return Reading.of(self.switch, [QueueWatermark("e0", 3, self.running)], 7)
+
+    def confirm(self, change: StagedChange) -> None:
+        self._step("confirm")
+
+    def rollback(self, change: StagedChange) -> None:
+        self._step("undo")
+        if self.running not in (change.ran, change.after):
+            raise ConcurrentEditError(self.switch, str(self.running), "somebody set it", "leave it")
+        assert change.ran is not None
+        self.running = change.ran
+
+    def close(self) -> None:
+        self.calls.append("close")
+
+    def _step(self, step: str) -> None:
+        self.calls.append(step)
+        if self.meets.get(step):
+            raise self.meets[step].pop(0)
+
+
+def away(name: str) -> SwitchError:
+    return UnreachableError(name, "no answer", "it answers", "look")
+
+
+class Notes(Journal):
+    """The real journal, in memory or on disk, which ``broken`` refuses as a full disk does."""
+
+    def __init__(self, url: str | None = None) -> None:
+        super().__init__(url)
+        self.broken = False
+        self.refuse_from: str | None = None
+
+    async def append(self, subject: str, at_s: float, document: bytes) -> None:
+        if self.refuse_from is not None and f'"type":"{self.refuse_from}"'.encode() in document:
+            self.broken = True
+        if self.broken:
+            raise UnavailableError("journal", "disk full", "it is written down first", "make room")
+        await super().append(subject, at_s, document)
+
+    def events(self, rollout_id: str = "r") -> list[Event]:
+        return [decode(entry.document) for entry in self.read() if entry.subject == rollout_id]
+
+
+class Eyes:
+    """What telemetry says: a script of figures, the last of them again and again."""
+
+    def __init__(self, *figures: Figures) -> None:
+        self.figures = list(figures or (Figures(queue_mean_bytes=90_000.0, throughput_bytes_per_s=1e9),))
+        self.silence: str | None = None
+
+    async def mark(self, switches: Iterable[str]) -> Mark:
+        return Mark(0, 0)
+
+    async def since(self, mark: Mark, switches: Iterable[str]) -> Figures:
+        return self.figures.pop(0) if len(self.figures) > 1 else self.figures[0]
+
+    def silent(self) -> str | None:
+        return self.silence
+
+
+@dataclass
+class World:
+    """A shell over some switches. ``heard`` is all that was told; a second at each look at the clock."""
+
+    switches: dict[str, Switch]
+    journal: Notes
+    eyes: Eyes
+    heard: list[Event] = field(default_factory=list)
+    before_its_entry: list[Event] = field(default_factory=list)
+    timed: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        ticks = itertools.count(1_000)
+        self.fleet = Fleet(IncumbentSettings(), lambda name, _: self.switches[name], names=self.switches)
+        self.rollouts = Rollouts(
+            self.fleet,
+            self.journal,
+            cast("Watcher", self.eyes),
+            at_once=4,
+            measure_every_s=0.001,
+            keep=10,
+            wall_s=lambda: float(next(ticks)),
+            clock_s=lambda: 0.0,
+            told=self._told,
+            timed=lambda switch, step, _: self.timed.append((switch, step)),
+        )
+
+    @property
+    def runs(self) -> dict[str, Watermark]:
+        return {name: one.running for name, one in self.switches.items()}
+
+    async def ended(self, rollout: Rollout) -> RolloutState:
+        await self.rollouts.ended(rollout, within_s=PATIENCE_S)
+        assert rollout.state.phase.ended, rollout.state
+        return rollout.state
+
+    async def rolled_out(self, of: RolloutPlan | None = None) -> RolloutState:
+        return await self.ended(await self.rollouts.start(of or plan(), "ada"))
+
+    async def stop(self) -> None:
+        await self.rollouts.stop(PATIENCE_S)
+        self.fleet.close()
+
+    def _told(self, rollout: Rollout, before: RolloutState | None, event: Event) -> None:
+        self.heard.append(event)
+        if event not in self.journal.events(rollout.id):
+            self.before_its_entry.append(event)
+
+
+def world(*names: str, url: str | None = None, **running: Watermark) -> World:
+    marks = dict.fromkeys(names or ("a", "b", "c"), OLD) | running
+    return World({name: Switch(name, mark) for name, mark in marks.items()}, Notes(url), Eyes())
