@@ -1,0 +1,307 @@
+"""Rollouts over HTTP: how far each has come, taken back, frozen; drift adopted; who may, and who hears."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switches.registry import AdapterRegistry
+from tests.integration.service import TOPOLOGY, Running, Wanted, manual, running, traffic
+from tests.unit.api.rollouts.world import OLD, PATIENCE_S, Switch
+from twin.watermark import Watermark
+
+pytestmark = pytest.mark.anyio
+
+FOREIGN = Watermark(800_000, 3_200_000, 0.1)
+TUNING = {"enabled": False, "residual_limit": 1e9, "cool_down_s": 0}
+
+
+@dataclass
+class Here:
+    """A service over switches in memory, which know what they were made to do."""
+
+    service: Running
+    switches: dict[str, Switch]
+
+    async def get(self, path: str) -> dict[str, Any]:
+        return await self._answer("GET", path)
+
+    async def post(self, path: str) -> dict[str, Any]:
+        return await self._answer("POST", path)
+
+    async def freeze(self, frozen: bool) -> dict[str, Any]:
+        answer = await self.service.client.put("/v1/freeze", json={"frozen": frozen})
+        assert answer.status_code == 200, answer.text
+        document: dict[str, Any] = answer.json()
+        return document
+
+    async def refused(self, path: str, status: int = 409) -> dict[str, Any]:
+        answer = await self.service.client.post(path)
+        assert answer.status_code == status, answer.text
+        problem: dict[str, Any] = answer.json()
+        assert {"where", "received", "rule", "remedy"} <= problem.keys()
+        return problem
+
+    async def tuned(self) -> str:
+        """The path of a recommendation that waits."""
+        found = await self.post("/v1/tune")
+        assert (found["status"], found["holds"]) == ("pending", [])
+        return f"/v1/recommendations/{found['id']}"
+
+    async def approved(self) -> dict[str, Any]:
+        return await self.post(f"{await self.tuned()}/approve")
+
+    async def ended(self, rollout_id: str) -> dict[str, Any]:
+        rollouts = self.service.service.rollouts
+        await rollouts.ended(rollouts.get(rollout_id), within_s=PATIENCE_S)
+        return await self.get(f"/v1/rollouts/{rollout_id}")
+
+    async def _answer(self, method: str, path: str) -> dict[str, Any]:
+        answer = await self.service.client.request(method, path)
+        assert answer.is_success, answer.text
+        document: dict[str, Any] = answer.json()
+        return document
+
+
+@dataclass
+class Fleet:
+    """The switches behind an adapter kind of their own."""
+
+    switches: dict[str, Switch] = field(default_factory=dict)
+
+    def registry(self) -> AdapterRegistry:
+        registry = AdapterRegistry()
+        registry.register("memory", lambda device, *, clock_ns: self.of(device.name))
+        return registry
+
+    def of(self, name: str) -> Switch:
+        return self.switches.setdefault(name, Switch(name))
+
+
+@asynccontextmanager
+async def started(
+    fleet: Fleet | None = None, *, rollout: dict[str, Any] | None = None, **sections: Any
+) -> AsyncIterator[Here]:
+    fleet = fleet or Fleet()
+    settings = manual(
+        push={"adapter": "memory", "read_every_s": 3_600},
+        tuning=TUNING,
+        rollout={"soak_s": 0} | (rollout or {}),
+        **sections,
+    )
+    async with running(Wanted(settings=settings, adapters=fleet.registry())) as service:
+        yield Here(service, fleet.switches)
+
+
+@pytest.fixture
+async def here() -> AsyncIterator[Here]:
+    async with started() as made:
+        await made.service.client.put("/v1/topology", json=TOPOLOGY)
+        await made.service.post_reports(traffic())
+        yield made
+
+
+async def test_a_rollout_is_told_from_end_to_end(here: Here) -> None:
+    assert await here.get("/v1/rollouts") == {"total": 0, "rollouts": []}
+    decided = await here.approved()
+    rollout = await here.get(f"/v1/rollouts/{decided['rollout']}")
+    assert (rollout["phase"], rollout["ended"], rollout["why"], rollout["approved_by"]) == (
+        "done",
+        True,
+        None,
+        "local",
+    )
+    assert (rollout["stages"], rollout["recommendation"]) == ([["leaf1"]], decided["id"])
+    (switch,) = rollout["switches"]
+    assert (switch["switch"], switch["progress"], switch["writes"], switch["stage"]) == (
+        "leaf1",
+        "set",
+        True,
+        0,
+    )
+    assert switch["before"]["kmin_bytes"] == OLD.kmin_bytes
+    assert switch["target"] == switch["after"] == switch["read_back"] == decided["staged"]
+    assert [event["what"] for event in rollout["events"]] == [
+        *("Proposed", "Approved", "Staged", "Applying", "Applied", "Verified", "Confirmed"),
+    ]
+    assert [one["phase"] for one in rollout["phases"]] == ["proposed", "approved", "canary", "done"]
+    listed = await here.get("/v1/rollouts?limit=1")
+    assert listed == {"total": 1, "rollouts": [rollout | {"events": None}]}
+    assert (await here.service.client.get("/v1/rollouts?limit=0")).status_code == 422
+    assert here.service.metric("ecntwin_rollouts_total", outcome="done") == 1
+    assert here.service.metric("ecntwin_rollouts_active") == 0
+    for step in ("stage", "apply", "verify", "confirm"):
+        count = here.service.metric("ecntwin_switch_step_duration_seconds_count", adapter="memory", step=step)
+        assert count == 1
+
+
+async def test_an_operator_takes_a_finished_rollout_back(here: Here) -> None:
+    decided = await here.approved()
+    assert here.switches["leaf1"].running != OLD
+    answer = await here.service.client.post(f"/v1/rollouts/{decided['rollout']}/rollback")
+    assert answer.status_code == 202
+    rollout = await here.ended(decided["rollout"])
+    assert (rollout["phase"], rollout["why"]) == ("rolled_back", "local asked for it")
+    assert rollout["switches"][0]["progress"] == "restored"
+    assert here.switches["leaf1"].running == OLD
+    document = await here.get(f"/v1/recommendations/{decided['id']}")
+    assert (document["status"], document["pushed"]) == ("rolled_back", [])
+    shown = await here.get("/v1/switches/leaf1")
+    assert (shown["drifted"], shown["running"]["kmin_bytes"]) == (False, OLD.kmin_bytes)
+    assert here.service.metric("ecntwin_rollouts_total", outcome="rolled_back") == 1
+    assert here.service.metric("ecntwin_switch_rollbacks_total", adapter="memory") == 1
+
+
+async def test_an_unknown_rollout_is_a_404(here: Here) -> None:
+    problem = await here.refused("/v1/rollouts/none/rollback", 404)
+    assert "/v1/rollouts" in problem["remedy"]
+    assert (await here.service.client.get("/v1/rollouts/none")).status_code == 404
+
+
+async def test_an_approval_that_takes_long_is_answered_and_goes_on(here: Here) -> None:
+    here.switches["leaf1"].gate.clear()
+    at = await here.tuned()
+    decided = await here.post(f"{at}/approve")
+    assert (decided["status"], decided["pushed"]) == ("approved", [])
+    assert here.service.metric("ecntwin_rollouts_active") == 1
+    rollout = await here.get(f"/v1/rollouts/{decided['rollout']}")
+    assert (rollout["phase"], rollout["ended"]) == ("canary", False)
+    problem = await here.refused(f"{await here.tuned()}/approve")
+    assert decided["rollout"] in problem["rule"]
+    here.switches["leaf1"].gate.set()
+    assert (await here.ended(decided["rollout"]))["phase"] == "done"
+    assert (await here.get(at))["pushed"][0]["read_back"] == decided["staged"]
+
+
+async def test_while_frozen_nothing_is_approved_and_undoing_goes_on(here: Here) -> None:
+    assert await here.get("/v1/freeze") == {"frozen": False, "by": None, "at": None}
+    decided = await here.approved()
+    frozen = await here.freeze(True)
+    assert (frozen["frozen"], frozen["by"]) == (True, "local")
+    assert await here.get("/v1/freeze") == frozen
+    assert here.service.metric("ecntwin_switches_frozen") == 1
+    waiting = await here.tuned()
+    problem = await here.refused(f"{waiting}/approve")
+    assert "frozen by local" in problem["rule"]
+    assert (await here.get(waiting))["status"] == "pending"
+    await here.post(f"/v1/rollouts/{decided['rollout']}/rollback")
+    assert (await here.ended(decided["rollout"]))["phase"] == "rolled_back"
+    await here.freeze(False)
+    assert here.service.metric("ecntwin_switches_frozen") == 0
+    assert (await here.post(f"{waiting}/approve"))["status"] == "approved"
+
+
+@pytest.mark.parametrize("body", [{}, {"frozen": "yes"}, {"frozen": 1}, {"frozen": True, "why": "x"}])
+async def test_a_freeze_is_one_word(here: Here, body: dict[str, Any]) -> None:
+    assert (await here.service.client.put("/v1/freeze", json=body)).status_code == 422
+    assert not (await here.get("/v1/freeze"))["frozen"]
+
+
+async def test_drift_stops_approvals_until_it_is_adopted(here: Here) -> None:
+    await here.approved()
+    here.switches["leaf1"].running = FOREIGN
+    waiting = await here.tuned()
+    problem = await here.refused(f"{waiting}/approve")
+    assert "leaf1" in problem["received"]
+    assert "/v1/switches/leaf1" in problem["remedy"]
+    assert "/adopt" in problem["remedy"]
+    assert here.switches["leaf1"].running == FOREIGN
+    assert here.service.metric("ecntwin_switch_drifted", switch="leaf1") == 1
+    adopted = await here.post("/v1/switches/leaf1/adopt")
+    assert (adopted["drifted"], adopted["set_to"]["kmin_bytes"]) == (False, FOREIGN.kmin_bytes)
+    assert here.service.metric("ecntwin_switch_drifted", switch="leaf1") == 0
+    assert (await here.post(f"{waiting}/approve"))["status"] == "approved"
+    assert (await here.service.client.post("/v1/switches/none/adopt")).status_code == 404
+
+
+async def test_listeners_hear_of_each_step(here: Here) -> None:
+    with here.service.service.events.listen() as queue:
+        decided = await here.approved()
+        heard = []
+        while not queue.empty():
+            event = queue.get_nowait()
+            assert event is not None
+            if event.kind == "rollout":
+                assert event.data["id"] == decided["rollout"]
+                heard.append((event.data["what"], event.data["phase"], event.data["progress"]))
+    assert heard == [
+        ("Proposed", "proposed", None),
+        ("Approved", "approved", None),
+        ("Staged", "canary", "staged"),
+        ("Applying", "canary", "applying"),
+        ("Applied", "canary", "applied"),
+        ("Verified", "canary", "verified"),
+        ("Confirmed", "done", "set"),
+    ]
+
+
+TOKENS = [
+    {"name": scope, "sha256": sha256(scope.encode()).hexdigest(), "scopes": [scope]}
+    for scope in ("read", "operate")
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "scope"),
+    [
+        ("GET", "/v1/rollouts", "read"),
+        ("GET", "/v1/rollouts/x", "read"),
+        ("POST", "/v1/rollouts/x/rollback", "operate"),
+        ("GET", "/v1/freeze", "read"),
+        ("PUT", "/v1/freeze", "operate"),
+        ("POST", "/v1/switches/x/adopt", "operate"),
+    ],
+)
+async def test_who_may_look_may_not_act(method: str, path: str, scope: str) -> None:
+    async with started(security={"tokens": TOKENS}) as here:
+        client = here.service.client
+        body = {"frozen": True} if method == "PUT" else None
+        assert (await client.request(method, path, json=body)).status_code == 401
+        for name in ("read", "operate"):
+            answer = await client.request(
+                method, path, json=body, headers={"Authorization": f"Bearer {name}"}
+            )
+            assert (answer.status_code == 403) == (name != scope), answer.text
+        if method == "PUT":
+            frozen = await client.get(path, headers={"Authorization": "Bearer read"})
+            assert (frozen.json()["frozen"], frozen.json()["by"]) == (True, "operate")
+
+
+async def test_the_next_service_goes_on_where_one_ended(tmp_path: Path) -> None:
+    storage = {"url": f"sqlite:///{tmp_path}/journal.db"}
+    fleet = Fleet()
+    fleet.of("leaf1").gate.clear()
+    async with started(fleet, storage=storage, server={"shutdown_grace_s": 1}) as first:
+        await first.service.client.put("/v1/topology", json=TOPOLOGY)
+        await first.service.post_reports(traffic())
+        decided = await first.approved()
+        await first.freeze(True)
+    fleet.switches["leaf1"].gate.set()  # nobody waits for it any more
+    async with started(fleet, storage=storage) as second:
+        assert (await second.get("/v1/freeze"))["frozen"]
+        rollout = await second.get(f"/v1/rollouts/{decided['rollout']}")
+        assert "Resumed" in [event["what"] for event in rollout["events"]]
+        await second.freeze(False)
+        ended = await second.ended(decided["rollout"])
+        assert ended["phase"] == "done"
+        wanted = decided["staged"]["kmin_bytes"]
+        assert fleet.switches["leaf1"].running.kmin_bytes == wanted
+        shown = await second.get("/v1/switches/leaf1")
+        assert (shown["set_to"]["kmin_bytes"], shown["drifted"]) == (wanted, False)
+
+
+async def test_policy_approves_what_nothing_holds_back() -> None:
+    async with started(rollout={"auto": True}) as here:
+        await here.service.client.put("/v1/topology", json=TOPOLOGY)
+        await here.service.post_reports(traffic())
+        found = await here.post("/v1/tune")
+        rollouts = (await here.get("/v1/rollouts"))["rollouts"]
+        assert [one["recommendation"] for one in rollouts] == [found["id"]]
+        assert rollouts[0]["approved_by"] == "policy (rollout.auto)"
+        assert (await here.ended(rollouts[0]["id"]))["phase"] == "done"
