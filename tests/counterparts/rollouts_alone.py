@@ -1,0 +1,128 @@
+"""The service's rollouts without the service around them: fleet, journal, telemetry and conductor."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry
+
+from api.adapters import Adapters
+from api.counting import Counting
+from api.events import Broadcaster
+from api.fleet import Fleet
+from api.metrics import Metrics
+from api.rollouts.conductor import Rollout, Rollouts
+from api.rollouts.journal import Journal
+from api.rollouts.watch import Watcher
+from api.sensing import Sensing, SensingLimits
+from api.settings import IncumbentSettings, PushSettings
+from switches.device import Device
+from switches.registry import AdapterRegistry
+from switches.rollout.events import Event
+from switches.rollout.state import RolloutState
+from telemetry.counters import CounterSettings
+from telemetry.settings import WindowSettings
+
+REPORT_EVERY_S = 0.02
+WINDOW = WindowSettings(period_ns=20_000_000, n_periods=3)
+
+Told = Callable[[Rollout, RolloutState | None, Event], None]
+
+
+@dataclass
+class Steps:
+    """How long each step took, in seconds."""
+
+    by_name: dict[str, list[float]] = field(default_factory=dict)
+
+    def timed(self, switch: str, step: str, seconds: float) -> None:
+        self.by_name.setdefault(step, []).append(seconds)
+
+
+@asynccontextmanager
+async def rollouts_alone(
+    devices: Mapping[str, Device],
+    journal_url: str,
+    *,
+    at_once: int = 16,
+    measure_every_s: float = 0.05,
+    steps: Steps | None = None,
+    told: Told = lambda rollout, before, event: None,
+) -> AsyncIterator[Rollouts]:
+    """They take up what the journal holds. Reports of the first switch come all the time, for a soak."""
+    metrics = Metrics(CollectorRegistry(), version="test")
+    limits = SensingLimits(1 << 24, 10, 60.0)
+    sensing = Sensing(
+        WINDOW,
+        None,
+        limits,
+        metrics=metrics,
+        events=Broadcaster(),
+        clock_s=time.monotonic,
+        wall_s=time.time,
+    )
+    counting = Counting(CounterSettings(), limits, metrics=metrics, clock_s=time.monotonic)
+    adapters = Adapters(PushSettings(enabled=True), AdapterRegistry(), devices=devices, clock_ns=time.time_ns)
+    fleet = Fleet(IncumbentSettings(), adapters.make, names=adapters.names, at_once=at_once)
+    rollouts = Rollouts(
+        fleet,
+        Journal(journal_url),
+        Watcher(sensing, counting, silence_s=5.0),
+        at_once=at_once,
+        measure_every_s=measure_every_s,
+        keep=100,
+        wall_s=time.time,
+        clock_s=time.monotonic,
+        told=told,
+        timed=(steps or Steps()).timed,
+    )
+    feeding = asyncio.create_task(_feed(sensing, next(iter(devices))))
+    try:
+        await rollouts.resume()
+        yield rollouts
+    finally:
+        feeding.cancel()
+        with suppress(asyncio.CancelledError):
+            await feeding
+        await rollouts.stop(5.0)
+        fleet.close()
+        sensing.close()
+        counting.close()
+
+
+async def ended(rollouts: Rollouts, rollout_id: str, within_s: float) -> RolloutState:
+    """Where the rollout is once it has ended."""
+    rollout = rollouts.get(rollout_id)
+    await rollouts.ended(rollout, within_s=within_s)
+    assert rollout.state.phase.ended, f"{rollout.state.phase} after {within_s} s: {rollout.stalled}"
+    return rollout.state
+
+
+async def _feed(sensing: Sensing, switch: str) -> None:
+    while True:
+        now_ns = time.time_ns()
+        report = {
+            "ts_ns": now_ns,
+            "flow": {"src": "10.0.0.1", "dst": "10.0.0.2", "sport": 1, "dport": 4791, "protocol": 17},
+            "packet_bytes": 1_048,
+            "sampling_rate": 0.015625,
+            "hops": [
+                {
+                    "switch": switch,
+                    "ingress_port": "Ethernet4",
+                    "egress_port": "Ethernet0",
+                    "queue": 3,
+                    "queue_bytes": 20_000,
+                    "ingress_ts_ns": now_ns - 2_000,
+                    "egress_ts_ns": now_ns,
+                    "ecn_marked": False,
+                }
+            ],
+        }
+        await sensing.ingest(json.dumps([report]).encode(), None)
+        await asyncio.sleep(REPORT_EVERY_S)
