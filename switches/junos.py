@@ -157,8 +157,9 @@ class DropProfiles:
             for name in planned.stale
             if name in config.profiles and config.holders(name) <= set(planned.schedulers)
         ]
+        new = [_written(planned.profile, planned.points)] if planned.profile not in config.profiles else []
         return _cos(
-            [_written(planned.profile, planned.points), *map(_deleted, unused)],
+            [*new, *map(_deleted, unused)],
             [
                 _scheduler(
                     name,
@@ -171,7 +172,9 @@ class DropProfiles:
 
     def backward(self, record: Mapping[str, Any], config: ClassOfService) -> str:
         planned = msgspec.convert(record, _Record)
-        profiles = [_written(name, points) for name, points in planned.stale.items()]
+        profiles = [
+            _written(name, points) for name, points in planned.stale.items() if name not in config.profiles
+        ]
         ours = planned.profile in config.profiles and not planned.there
         if ours and config.holders(planned.profile) <= set(planned.schedulers):
             profiles.append(_deleted(planned.profile))
@@ -355,7 +358,7 @@ def _cos(profiles: list[str], schedulers: list[str]) -> str:
 def _written(name: str, points: list[tuple[int, int]]) -> str:
     levels = "".join(f"<fill-level>{level}</fill-level>" for level, _ in points)
     chances = "".join(f"<drop-probability>{chance}</drop-probability>" for _, chance in points)
-    return f' operation="replace"><name>{escape(name)}</name><interpolate>{levels}{chances}</interpolate>'
+    return f"><name>{escape(name)}</name><interpolate>{levels}{chances}</interpolate>"
 
 
 def _deleted(name: str) -> str:

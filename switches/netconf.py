@@ -112,7 +112,7 @@ class OpenConfigOverNetconf:
         plan = Plan.of(record)
         left = (name for name in plan.ran if self._queues.is_own(name) and name not in plan.profiles)
         return _qos(
-            [_profile(name, planned.becomes) for name, planned in plan.profiles.items()]
+            [_profile(name, planned.becomes, config) for name, planned in plan.profiles.items()]
             + [_without(name) for name in _unused(left, plan, config)],
             [_binding(queue.port, queue.name, queue.binds) for queue in plan.queues],
         )
@@ -123,7 +123,7 @@ class OpenConfigOverNetconf:
         kept = {name: planned.was for name, planned in plan.profiles.items() if planned.was is not None}
         made = (name for name, planned in plan.profiles.items() if planned.was is None)
         return _qos(
-            [_profile(name, leaves) for name, leaves in (gone | kept).items()]
+            [_profile(name, leaves, config) for name, leaves in (gone | kept).items()]
             + [_without(name) for name in _unused(made, plan, config)],
             [
                 _binding(queue.port, queue.name, queue.bound)
@@ -172,10 +172,11 @@ def _qos(profiles: list[str], bindings: list[str]) -> str:
     )
 
 
-def _profile(name: str, leaves: Leaves) -> str:
+def _profile(name: str, leaves: Leaves, config: Qos) -> str:
     written = "".join(_leaf(leaf, value) for leaf, value in leaves.items())
+    operation = ' nc:operation="replace"' if name in config.profiles else ""
     return (
-        f'<queue-management-profile nc:operation="replace"><name>{escape(name)}</name>'
+        f"<queue-management-profile{operation}><name>{escape(name)}</name>"
         f"<config><name>{escape(name)}</name></config>"
         f"<wred><uniform><config>{written}</config></uniform></wred></queue-management-profile>"
     )

@@ -196,13 +196,15 @@ class NetconfSession:
         self.call(f'<discard-changes xmlns="{BASE}"/>')
 
     def edit(self, config: str) -> None:
-        """Merges ``config`` into the candidate, and checks the whole where the switch can."""
+        """Merges ``config`` into the candidate.
+
+        A commit validates all of it. It is not validated apart from that: an edit that netconfd was asked to
+        validate is missing from the commit that follows.
+        """
         self.call(
             f'<edit-config xmlns="{BASE}"><target><candidate/></target>'
             f"<default-operation>merge</default-operation><config>{config}</config></edit-config>"
         )
-        if self.offers("validate:1.1") or self.offers("validate:1.0"):
-            self.call(f'<validate xmlns="{BASE}"><source><candidate/></source></validate>')
 
     def commit(self, *, confirm_within_s: int | None = None, persist: str | None = None) -> None:
         """The candidate runs; taken back after ``confirm_within_s`` seconds, unless it is confirmed before.
