@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from switches import read_back
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
+from switches.change_name import name_of
 from switches.concurrent_edit import check_nobody_else, left_alone
 from switches.device import Device
 from switches.diff import watermark_diff
@@ -249,13 +250,13 @@ class PersistentCommits:
 
     def commit(self, session: NetconfSession, change_id: str) -> bool:
         persists = self._persists(session)
-        persist = persist_id(change_id) if persists else None
+        persist = name_of(change_id) if persists else None
         session.commit(confirm_within_s=self._confirm_timeout_s, persist=persist)
         return not persists
 
     def confirm(self, session: NetconfSession, change_id: str) -> None:
         if self._persists(session):
-            session.confirm(persist_id(change_id))
+            session.confirm(name_of(change_id))
         else:
             # From the session that made it, this confirms. From another one it is refused while the change
             # waits, and commits what runs already where nothing waits.
@@ -264,15 +265,10 @@ class PersistentCommits:
 
     def cancel(self, session: NetconfSession, change_id: str) -> None:
         if self._persists(session):
-            session.cancel(persist_id(change_id))
+            session.cancel(name_of(change_id))
 
     def keep(self, session: NetconfSession, change_id: str) -> None:
         session.commit()
 
     def _persists(self, session: NetconfSession) -> bool:
         return session.offers("confirmed-commit:1.1")
-
-
-def persist_id(change_id: str) -> str:
-    """What a confirmed commit of that change is called on the switch."""
-    return f"ecntwin-{change_id}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
+
+import pytest
 
 from switches.base import SwitchAdapter
 from switches.credentials import Secret
@@ -68,9 +69,10 @@ class JunosRig(Rig):
     kind = "junos"
 
     def __init__(self, folder: Path) -> None:
-        os.environ["ECNTWIN_TEST_PASSWORD"] = "right-password"
-        os.environ["ECNTWIN_TEST_WRONG"] = "wrong-password"
-        os.environ["ECNTWIN_TEST_USER"] = "ecntwin"
+        self._environment = pytest.MonkeyPatch()
+        self._environment.setenv("JUNOS_RIGHT", "right-password")
+        self._environment.setenv("JUNOS_WRONG", "wrong-password")
+        self._environment.setenv("JUNOS_USER", "ecntwin")
         self.server = JunosSwitch(CONFIGURATION, Account("ecntwin", "right-password"))
         self.known_hosts = folder / "known_hosts"
         self.known_hosts.write_text(self.server.ssh.known_hosts(), "utf-8")
@@ -79,31 +81,41 @@ class JunosRig(Rig):
 
     def close(self) -> None:
         self.server.close()
+        self._environment.undo()
 
     def reset(self) -> None:
+        self.configure(CONFIGURATION)
+
+    def configure(self, configuration: str) -> None:
+        """It runs that, as after a start."""
         running = Element("data")
-        running.append(ElementTree.fromstring(CONFIGURATION))
+        running.append(ElementTree.fromstring(configuration))
         self.server.ssh.silent = False
         self.server.store.faults.losing = self.server.store.faults.ignoring = False
         self.server.store.reset(running)
         self.server.history.clear()
         self.seen: list[tuple[int, int]] = []
 
+    def profiles(self) -> set[str | None]:
+        """The names of its drop profiles."""
+        return {one.findtext("name") for one in _cos(self.server.store.running).findall("drop-profiles")}
+
     def adapter(self, **device: Any) -> SwitchAdapter:
-        fields = {
-            "username": Secret(env="ECNTWIN_TEST_USER"),
-            "password": Secret(env="ECNTWIN_TEST_PASSWORD"),
+        fields: dict[str, Any] = {
+            "name": "leaf1",
+            "platform": "junos",
+            "address": LOOPBACK,
+            "port": self.server.ssh.port,
+            "username": Secret(env="JUNOS_USER"),
+            "password": Secret(env="JUNOS_RIGHT"),
             "units": UnitProfile(buffer_bytes=BUFFER_BYTES),
             "options": {"known_hosts": str(self.known_hosts)},
             **device,
         }
-        described = Device(
-            name="leaf1", platform="junos", address=LOOPBACK, port=self.server.ssh.port, **fields
-        )
-        return JunosAdapter(described, clock_ns=lambda: 7)
+        return JunosAdapter(Device(**fields), clock_ns=lambda: 7)
 
     def refused(self) -> SwitchAdapter:
-        return self.adapter(password=Secret(env="ECNTWIN_TEST_WRONG"))
+        return self.adapter(password=Secret(env="JUNOS_WRONG"))
 
     def hardware(self) -> Hardware:
         return _running(self.server.store.hardware)
@@ -184,9 +196,12 @@ def _running(configuration: Element) -> Hardware:
     cos = _cos(configuration)
     found: Hardware = {}
     for port, scheduler in PORTS.items():
-        (profile,) = [
-            one for one in cos.findall("drop-profiles") if one.findtext("name") == _bound(cos, scheduler).text
-        ]
+        (entry,) = [one for one in cos.findall("schedulers") if one.findtext("name") == scheduler]
+        named = entry.findtext("drop-profile-map/drop-profile")
+        if named is None or entry.find("explicit-congestion-notification") is None:
+            found[port, 3] = None
+            continue
+        (profile,) = [one for one in cos.findall("drop-profiles") if one.findtext("name") == named]
         kmin, kmax = (int(level.text or "") * PERCENT for level in profile.iter("fill-level"))
         _, pmax = (int(chance.text or "") / 100 for chance in profile.iter("drop-probability"))
         found[port, 3] = Watermark(kmin, kmax, pmax)

@@ -1,0 +1,225 @@
+"""Junos: the exact edits and commits, what it reads and what it refuses to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switches.base import SwitchAdapter
+from switches.device import UnitProfile
+from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, RefusedError
+from tests.contract.rigs.junos import BUFFER_BYTES, CONFIGURATION, JunosRig
+from tests.counterparts.netconf_server import RpcError
+from twin.watermark import Watermark
+
+NEW = Watermark(500_000, 2_000_000, 0.05)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JunosRig]:
+    rig = JunosRig(tmp_path_factory.mktemp("junos"))
+    try:
+        yield rig
+    finally:
+        rig.close()
+
+
+@pytest.fixture
+def rig(server: JunosRig) -> JunosRig:
+    server.reset()
+    server.server.asked.clear()
+    return server
+
+
+def configured(rig: JunosRig, *changes: tuple[str, str]) -> SwitchAdapter:
+    """The adapter to a switch whose configuration is another in these places."""
+    text = re.sub(r">\s+<", "><", CONFIGURATION)
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    rig.configure(text)
+    return rig.adapter()
+
+
+def asked(rig: JunosRig, operation: str) -> list[str]:
+    """The insides of the calls of one operation, as they came."""
+    found = []
+    for text in rig.server.asked:
+        match = re.search(rf"<rpc [^>]*>(<{operation}.*)</rpc>", text.replace("nc:", ""))
+        if match:
+            found.append(match[1])
+    return found
+
+
+def test_a_change_is_one_edit_and_one_commit_confirmed(rig: JunosRig) -> None:
+    adapter = rig.adapter()
+    change = adapter.stage(NEW, "r1-a")
+    adapter.apply(change)
+    adapter.confirm(change)
+    entry = "<drop-profile-map><loss-priority>any</loss-priority><protocol>any</protocol>"
+    entry += "<drop-profile>ecntwin-5-20-5</drop-profile></drop-profile-map>"
+    assert asked(rig, "edit-config") == [
+        "<edit-config><target><candidate/></target><default-operation>merge</default-operation><config>"
+        "<configuration><class-of-service>"
+        "<drop-profiles><name>ecntwin-5-20-5</name><interpolate>"
+        "<fill-level>5</fill-level><fill-level>20</fill-level>"
+        "<drop-probability>0</drop-probability><drop-probability>5</drop-probability>"
+        "</interpolate></drop-profiles>"
+        f"<schedulers><name>s-first</name>{entry}</schedulers><schedulers><name>s-rest</name>{entry}</schedulers>"
+        "</class-of-service></configuration></config></edit-config>"
+    ]
+    assert asked(rig, "commit-configuration") == [
+        "<commit-configuration><confirmed/><confirm-timeout>10</confirm-timeout><log>ecntwin r1-a</log>"
+        "</commit-configuration>",
+        "<commit-configuration><log>ecntwin r1-a confirmed</log></commit-configuration>",
+    ]
+
+
+def test_an_undo_names_the_old_profiles_and_removes_the_new(rig: JunosRig) -> None:
+    adapter = rig.adapter()
+    change = adapter.stage(NEW, "r1-a")
+    adapter.apply(change)
+    adapter.rollback(change)
+    undo = asked(rig, "edit-config")[1]
+    assert '<drop-profiles operation="delete"><name>ecntwin-5-20-5</name></drop-profiles>' in undo
+    assert "<drop-profile>dp-first</drop-profile>" in undo
+    assert "<drop-profile>dp-shared</drop-profile>" in undo
+    assert rig.server.history[0] == ("ecntwin r1-a undone", False)
+
+
+def test_a_profile_of_an_earlier_change_goes_with_the_next_and_comes_back(rig: JunosRig) -> None:
+    adapter = rig.adapter()
+    first = adapter.stage(NEW, "r1-a")
+    adapter.apply(first)
+    adapter.confirm(first)
+    second = adapter.stage(Watermark(600_000, 3_000_000, 0.1), "r2-a")
+    adapter.apply(second)
+    adapter.confirm(second)
+    assert rig.profiles() == {"dp-first", "dp-shared", "ecntwin-6-30-10"}
+    adapter.rollback(second)
+    assert rig.profiles() == {"dp-first", "dp-shared", "ecntwin-5-20-5"}
+    assert adapter.read().watermark == NEW
+
+
+def test_marking_is_switched_on_with_the_change_and_off_with_its_undo(rig: JunosRig) -> None:
+    adapter = configured(rig, ("<explicit-congestion-notification/>", ""))
+    assert adapter.read().queues[0].watermark is None
+    change = adapter.stage(NEW, "r1-a")
+    assert "-ecn: off" in change.diff
+    adapter.apply(change)
+    assert adapter.verify(change).watermark == NEW
+    adapter.rollback(change)
+    assert '<explicit-congestion-notification operation="delete"/>' in asked(rig, "edit-config")[1]
+    assert {queue.watermark for queue in adapter.read().queues} == {None}
+
+
+def test_a_scheduler_without_a_map_gets_an_entry_and_loses_it_again(rig: JunosRig) -> None:
+    entry = "<drop-profile-map><loss-priority>any</loss-priority><protocol>any</protocol>"
+    entry += "<drop-profile>dp-first</drop-profile></drop-profile-map>"
+    adapter = configured(rig, (entry, ""))
+    change = adapter.stage(NEW, "r1-a")
+    adapter.apply(change)
+    assert adapter.verify(change).watermark == NEW
+    adapter.rollback(change)
+    assert (
+        '<drop-profile-map operation="delete"><loss-priority>any</loss-priority>'
+        in asked(rig, "edit-config")[1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (
+            "<fill-level>16</fill-level>",
+            "<fill-level>10</fill-level><fill-level>16</fill-level>",
+            "cannot be read",
+        ),
+        (
+            "<fill-level>16</fill-level><drop-probability>0</drop-probability>",
+            "<fill-level>10</fill-level><fill-level>16</fill-level>"
+            "<drop-probability>0</drop-probability><drop-probability>5</drop-probability>",
+            "3 interpolated points 4%: 0%, 10%: 5%, 16%: 20%",
+        ),
+        (
+            "<drop-probability>0</drop-probability>",
+            "<drop-probability>1</drop-probability>",
+            "first with probability 0",
+        ),
+        (
+            "<drop-profile>dp-first</drop-profile></drop-profile-map>",
+            "<drop-profile>dp-first</drop-profile></drop-profile-map><drop-profile-map><loss-priority>low"
+            "</loss-priority><protocol>any</protocol><drop-profile>dp-shared</drop-profile></drop-profile-map>",
+            "et-0/0/0 queue 3: received drop profiles dp-first and dp-shared",
+        ),
+    ],
+    ids=["odd", "three points", "starts above 0", "two profiles"],
+)
+def test_what_is_no_watermark_is_said_and_not_guessed(rig: JunosRig, old: str, new: str, says: str) -> None:
+    with pytest.raises((CapabilityError, RefusedError), match=re.escape(says)):
+        configured(rig, (old, new)).read()
+
+
+def test_a_probability_of_nothing_marks_nothing(rig: JunosRig) -> None:
+    adapter = configured(
+        rig, ("<drop-probability>20</drop-probability>", "<drop-probability>0</drop-probability>")
+    )
+    assert {queue.watermark for queue in adapter.read().queues} == {None}
+
+
+def test_a_scheduler_that_serves_others_too_is_left_alone(rig: JunosRig) -> None:
+    with pytest.raises(CapabilityError, match="scheduler s-rest, which serves et-0/0/2 queue 3 too"):
+        rig.adapter(ports=("et-0/0/[01]",)).stage(NEW, "r1-a")
+
+
+def test_a_commit_of_somebody_else_that_waits_is_not_confirmed(rig: JunosRig) -> None:
+    adapter = rig.adapter()
+    change = adapter.stage(NEW, "r1-a")
+    adapter.apply(change)
+    with pytest.raises(ConcurrentEditError, match=r"waits to be confirmed \(ecntwin r1-a\)"):
+        adapter.stage(Watermark(600_000, 3_000_000, 0.1), "r2-a")
+    rig.server.history[0] = ("by hand", True)
+    adapter.confirm(change)
+    assert rig.server.store.pending is not None
+
+
+def test_a_lock_that_is_refused_in_words_alone_is_somebody_elses(rig: JunosRig) -> None:
+    adapter = rig.adapter()
+    change = adapter.stage(NEW, "r1-a")
+    said = "configuration database locked by: ops terminal pts/0"
+    rig.server.store.faults.refusing["lock"] = RpcError("operation-failed", said)
+    try:
+        with pytest.raises(ConcurrentEditError, match=said):
+            adapter.apply(change)
+    finally:
+        rig.server.store.faults.refusing.clear()
+
+
+@pytest.mark.parametrize(
+    ("device", "says"),
+    [
+        ({"units": UnitProfile()}, "give buffer_bytes"),
+        ({"units": UnitProfile(thresholds="bytes", buffer_bytes=BUFFER_BYTES)}, "fill levels in percent"),
+        ({"options": {"profile": "mine"}}, "options of junos are"),
+        ({"options": {"confirm_timeout_s": 0}}, "waits for a second at least"),
+        ({"options": {"known_hosts": "/nowhere"}}, "it is a file"),
+        ({"password": None}, "neither password nor key_file"),
+        ({"username": None}, "no username"),
+        ({"address": ""}, "no address"),
+    ],
+)
+def test_an_inventory_that_cannot_be_meant_is_refused_before_any_call(
+    rig: JunosRig, device: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(InventoryError, match=says):
+        rig.adapter(**device)
+    assert rig.server.asked == []
+
+
+def test_queues_that_no_port_schedules_are_the_inventorys_mistake(rig: JunosRig, tmp_path: Path) -> None:
+    with pytest.raises(InventoryError, match="no port that schedules queue 7"):
+        rig.adapter(queues=(7,)).read()
