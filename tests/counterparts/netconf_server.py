@@ -145,11 +145,17 @@ class NetconfServer:
         self.asked: list[str] = []
         self._state = state
         self._sessions = 0
-        self._lock = threading.RLock()
+        self._open = 0
+        self._lock = threading.Condition(threading.RLock())
         self.ssh = SshServer(account, self._serve)
 
     def close(self) -> None:
         self.ssh.close()
+
+    def await_sessions(self, count: int) -> None:
+        """Returns when so many sessions are left."""
+        with self._lock:
+            assert self._lock.wait_for(lambda: self._open <= count, timeout=30.0)
 
     def expire(self) -> None:
         """The time of a pending confirmed commit is over."""
@@ -275,6 +281,7 @@ class NetconfServer:
     def _serve(self, channel: paramiko.Channel) -> None:
         with self._lock:
             self._sessions += 1
+            self._open += 1
             session = self._sessions
         names = [
             BASE,
@@ -294,6 +301,8 @@ class NetconfServer:
         finally:
             with self._lock:
                 self.ended(session)
+                self._open -= 1
+                self._lock.notify_all()
             transport = channel.get_transport()
             if transport is not None:
                 transport.close()
