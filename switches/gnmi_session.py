@@ -15,17 +15,10 @@ import msgspec
 from pygnmi.spec.v080 import gnmi_pb2, gnmi_pb2_grpc
 
 from switches.device import Device
-from switches.errors import (
-    AccessError,
-    CredentialsError,
-    InventoryError,
-    RefusedError,
-    SwitchError,
-    UnreachableError,
-)
+from switches.errors import AccessError, InventoryError, RefusedError, SwitchError, UnreachableError
 from switches.gnmi_path import Elem, GnmiPath, listed
+from switches.quoted import header_text, quoted
 
-_LONGEST_DETAIL = 300
 _LARGEST_ANSWER_BYTES = 64 * 2**20  # queues of a chassis with their counters pass gRPC's 4 MiB
 _AWAY = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED})
 _NO_ACCESS = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
@@ -211,23 +204,15 @@ class GnmiSession:
         found = []
         for name in ("username", "password"):
             text = self._device.credential(name)
-            if text is None:
-                continue
-            if not (text.isascii() and text.isprintable()):
-                raise CredentialsError(
-                    f"{self._device.where} {name}",
-                    "characters outside printable ASCII",
-                    "gRPC carries no others in a header",
-                    "choose another one on the switch",
-                )
-            found.append((name, text))
+            if text is not None:
+                found.append((name, header_text(f"{self._device.where} {name}", text)))
         return tuple(found)
 
     def _fail(self, error: grpc.RpcError, said: str, timeout_s: float) -> NoReturn:
         where = self._device.where
         call: Any = error  # what a stub raises is the call too
         code: grpc.StatusCode = call.code()
-        detail = self._masked(call.details() or "")
+        detail = quoted(self._device, call.details() or "")
         failure: SwitchError
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             failure = UnreachableError(
@@ -258,12 +243,6 @@ class GnmiSession:
                 "look at the switch, and its version",
             )
         raise failure from error
-
-    def _masked(self, text: str) -> str:
-        text = " ".join(text.split())
-        for secret in self._device.secrets():
-            text = text.replace(secret, "***")
-        return text if len(text) <= _LONGEST_DETAIL else text[:_LONGEST_DETAIL] + "…"
 
 
 def _to_wire(path: GnmiPath) -> Any:

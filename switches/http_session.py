@@ -13,8 +13,8 @@ import msgspec
 
 from switches.device import Device
 from switches.errors import AccessError, InventoryError, RefusedError, SwitchError, UnreachableError
+from switches.quoted import header_text, quoted
 
-_LONGEST_DETAIL = 300
 _MOST_BYTES = 16 * 2**20
 _AWAY = frozenset({502, 503, 504})
 
@@ -48,7 +48,8 @@ class DeviceAuth(httpx.Auth):
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         token = self._device.credential("token")
         if token is not None:
-            request.headers["Authorization"] = f"Bearer {token}"
+            said = header_text(f"{self._device.where} token", token)
+            request.headers["Authorization"] = f"Bearer {said}"
             yield request
             return
         username = self._device.credential("username")
@@ -107,7 +108,10 @@ class HttpSession:
             answer = self._ask(method, path, json, content, params, headers)
         except httpx.TimeoutException as error:
             raise self._late(method, path) from error
-        except httpx.InvalidURL as error:
+        except (
+            httpx.InvalidURL,
+            UnicodeError,
+        ) as error:  # a host name that cannot be looked up is the latter
             raise InventoryError(
                 where, f"no URL ({error})", "an address is a host or a URL", "correct the address"
             ) from error
@@ -121,7 +125,7 @@ class HttpSession:
                 ) from error
             raise UnreachableError(
                 where,
-                f"no connection ({str(error) or type(error).__name__})",
+                f"no connection ({self.shown(str(error)) or type(error).__name__})",
                 "a switch takes connections at the address of the inventory",
                 "look whether it is up, or correct the address",
             ) from error
@@ -142,10 +146,7 @@ class HttpSession:
 
     def shown(self, text: str) -> str:
         """A text of the switch as it may stand in a message: one line, shortened, without secrets."""
-        text = " ".join(text.split())
-        for secret in self._device.secrets():
-            text = text.replace(secret, "***")
-        return text if len(text) <= _LONGEST_DETAIL else text[:_LONGEST_DETAIL] + "…"
+        return quoted(self._device, text)
 
     def close(self) -> None:
         """Ends its connections."""

@@ -14,6 +14,7 @@ from redis.retry import Retry
 
 from switches.device import Device
 from switches.errors import AccessError, ConcurrentEditError, InventoryError, RefusedError, UnreachableError
+from switches.quoted import quoted
 
 PORT = 6379
 _UNIX = "unix:"
@@ -114,6 +115,13 @@ def connected(device: Device, options: SonicOptions) -> Iterator[Databases]:
             "a switch answers in time",
             "look whether it is up, and whether its management network is",
         ) from error
+    except UnicodeError as error:
+        raise InventoryError(
+            f"{device.where} address",
+            f"no host's name ({error})",
+            "SONiC's redis is at a host and port, or at a socket",
+            "correct the address",
+        ) from error
     except (redis.ConnectionError, OSError) as error:
         raise UnreachableError(
             device.where,
@@ -188,7 +196,4 @@ def _arguments(device: Device) -> Mapping[str, Any]:
 
 
 def _said(device: Device, error: Exception) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    for secret in device.secrets():
-        text = text.replace(secret, "***")
-    return text
+    return quoted(device, str(error)) or type(error).__name__

@@ -214,3 +214,27 @@ def test_an_address_is_needed_and_so_are_user_and_password(credentials: dict[str
 def test_an_address_that_is_no_url_is_the_inventorys_fault(address: str) -> None:
     with pytest.raises(InventoryError, match="no URL"):
         HttpSession(device(address=address), address).call("GET", "/x")
+
+
+@pytest.mark.parametrize("token", ["s3cret-token\n", " s3cret-token", "s3cret-tok\u00e9n"])
+def test_a_token_that_no_header_carries_is_said_so_and_not_repeated(
+    token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THE_TOKEN", token)
+    switch = Echo()
+    try:
+        here = device(address=switch.url, token=Secret(env="THE_TOKEN"))
+        with pytest.raises(CredentialsError, match="token: received a line's end") as refused:
+            HttpSession(here, switch.url, auth=DeviceAuth(here)).call("GET", "/x")
+    finally:
+        switch.close()
+    error: BaseException | None = refused.value
+    while error is not None:
+        assert "s3cret" not in str(error)
+        error = error.__cause__ or error.__context__
+
+
+@pytest.mark.parametrize("host", ["leaf..1", "x" * 64])
+def test_a_host_that_no_name_server_could_know_is_the_inventorys(host: str) -> None:
+    with pytest.raises(InventoryError, match="no URL"):
+        HttpSession(device(), f"http://{host}").call("GET", "/x")

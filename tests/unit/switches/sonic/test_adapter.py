@@ -371,6 +371,12 @@ def test_nothing_that_listens_is_unreachable(adapter: MakeAdapter, address: str)
         adapter(address=address, port=1).read()
 
 
+@pytest.mark.parametrize("host", ["leaf..1", "x" * 64])
+def test_a_host_that_no_name_server_could_know_is_the_inventorys(adapter: MakeAdapter, host: str) -> None:
+    with pytest.raises(InventoryError, match="no host's name"):
+        adapter(address=host).read()
+
+
 def test_a_certificate_file_that_is_not_there_is_named(adapter: MakeAdapter, tmp_path: Any) -> None:
     with pytest.raises(InventoryError, match=r"absent\.pem: No such file"):
         adapter(tls=Tls(enabled=True, ca_file=tmp_path / "absent.pem")).read()

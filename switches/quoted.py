@@ -1,0 +1,53 @@
+"""What a switch or a library says, as it may stand in a message; must not know who said it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable
+
+from switches.device import Device
+from switches.errors import CredentialsError, InventoryError
+
+_LONGEST = 300
+
+
+def quoted(device: Device, text: str) -> str:
+    """One line, shortened, without the device's secrets: as they are, escaped, or as HTTP carries them."""
+    forms = {form for form in _forms(device) if form}
+    for form in sorted(forms | {_folded(form) for form in forms}, key=len, reverse=True):
+        text = text.replace(form, "***")
+    text = _folded(text)
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+
+
+def header_text(where: str, text: str) -> str:
+    """A secret that is to travel in a header; raises ``CredentialsError`` where a header cannot carry it.
+
+    Libraries refuse such a header too, and repeat it when they do.
+    """
+    if not (text.isascii() and text.isprintable()) or text != text.strip():
+        raise CredentialsError(
+            where,
+            "a line's end, spaces around it, or characters outside printable ASCII",
+            "a header carries no others",
+            "remove them, or choose another one on the switch",
+        )
+    return text
+
+
+def _forms(device: Device) -> Iterable[str]:
+    for secret in device.secrets():
+        yield secret
+        yield repr(secret)[1:-1]
+        yield json.dumps(secret)[1:-1]
+    try:
+        pair = f"{device.credential('username') or ''}:{device.credential('password') or ''}"
+    except InventoryError:
+        return
+    if device.password is not None:
+        yield base64.b64encode(pair.encode()).decode()
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split())
