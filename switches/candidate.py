@@ -16,7 +16,7 @@ from switches.change_name import name_of
 from switches.concurrent_edit import check_nobody_else, left_alone
 from switches.device import Device
 from switches.diff import watermark_diff
-from switches.errors import CapabilityError, ConcurrentEditError
+from switches.errors import CapabilityError, ConcurrentEditError, ReadBackError
 from switches.netconf_session import NetconfSession
 from switches.read_back import Waiting
 from switches.units import Rounded, WatermarkUnits, to_device
@@ -39,6 +39,10 @@ class Model(Protocol[ConfigT]):
 
     def look(self, session: NetconfSession) -> Found[ConfigT]:
         """What is configured and what runs. Raises ``SwitchError`` for what is no watermark."""
+        ...
+
+    def unsettled(self, config: ConfigT) -> str | None:
+        """A queue that does not run what is configured, as a text; None: there is none, or none is seen."""
         ...
 
     def plan(self, now: Found[ConfigT], rounded: Rounded) -> Record:
@@ -126,7 +130,7 @@ class CandidateAdapter(Generic[ConfigT]):
         rounded = to_device(watermark, self._units)
         with self._new_session() as session:
             self._commits.check(session, change_id)
-            now = self._model.look(session)
+            now = self._settled(session)
         changes = any(queue.watermark != rounded.watermark for queue in now.queues)
         return StagedChange(
             id=change_id,
@@ -179,11 +183,11 @@ class CandidateAdapter(Generic[ConfigT]):
             now = self._model.look(session)
             if self._is_undone(change, now):
                 return
-            left_alone(change, self._reading(now), self._device.where)
+            self._left_alone(change, now)
             self._commits.check(session, change.id)
             with session.locked():
                 now = self._model.look(session)
-                left_alone(change, self._reading(now), self._device.where)
+                self._left_alone(change, now)
                 self._check_configured(change, now.config)
                 session.edit(self._model.backward(change.undo, now.config))
                 self._commits.keep(session, change.id)
@@ -207,6 +211,25 @@ class CandidateAdapter(Generic[ConfigT]):
     def _is_undone(self, change: StagedChange, now: Found[ConfigT]) -> bool:
         configured = not change.undo or self._model.undone(change.undo, now.config)
         return configured and change.undone_in(self._reading(now))
+
+    def _left_alone(self, change: StagedChange, now: Found[ConfigT]) -> None:
+        """What is configured as planned is taken back whatever hardware makes of it."""
+        if not (change.undo and self._model.made(change.undo, now.config)):
+            left_alone(change, self._reading(now), self._device.where)
+
+    def _settled(self, session: NetconfSession) -> Found[ConfigT]:
+        """What is found once hardware runs what is configured: no change could be undone to anything else."""
+        for _ in self._waiting.until(self._device.timeout_s):
+            now = self._model.look(session)
+            unsettled = self._model.unsettled(now.config)
+            if unsettled is None:
+                return now
+        raise ReadBackError(
+            self._device.where,
+            unsettled or "nothing",
+            "hardware runs what is configured before that is changed",
+            "look at the switch's own log, or give units.cell_bytes where hardware rounds thresholds",
+        )
 
     def _read_while_it_settles(self) -> Reading:
         """A reading; one of no queues where the switch shows what is no watermark, or not all of it yet."""

@@ -104,6 +104,10 @@ class DropProfiles:
             ) from error
         return Found(cos, tuple(self._queues(cos)))
 
+    def unsettled(self, config: ClassOfService) -> str | None:
+        """Only the configuration is seen."""
+        return None
+
     def plan(self, now: Found[ClassOfService], rounded: Rounded) -> Mapping[str, Any]:
         cos, schedulers = now.config, self._schedulers(now.config)
         points = [(rounded.device.kmin, 0), (rounded.device.kmax, rounded.device.pmax)]

@@ -96,6 +96,9 @@ class OpenConfigOverNetconf:
             raise self._queues.none_found()
         return Found(qos, running)
 
+    def unsettled(self, config: Qos) -> str | None:
+        return self._queues.unsettled(config)
+
     def plan(self, now: Found[Qos], rounded: Rounded) -> Record:
         return self._queues.plan(now.config, now.queues, rounded.device).recorded()
 

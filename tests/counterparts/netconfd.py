@@ -61,6 +61,7 @@ class Netconfd:
                 "--log-level=info",
             ],
             env=self._environment,
+            cwd=self._folder,  # a confirmed commit leaves a backup there
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )

@@ -12,7 +12,7 @@ import pytest
 
 from switches.credentials import Secret
 from switches.device import Device, UnitProfile
-from switches.errors import CapabilityError, ConcurrentEditError, InventoryError
+from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, ReadBackError
 from switches.netconf import NetconfAdapter
 from tests.counterparts.netconf_server import Element
 from tests.counterparts.openconfig_documents import PORTS, factory
@@ -199,6 +199,24 @@ def test_thresholds_in_percent_of_the_queues_buffer(switch: Switch) -> None:
     adapter.apply(change)
     assert adapter.verify(change).watermark == change.after
     assert "<min-threshold-percent>2</min-threshold-percent>" in switch.asked("edit-config")[0]
+
+
+def test_hardware_that_lags_behind_is_not_staged_upon_and_its_change_is_undone(switch: Switch) -> None:
+    adapter = switch.adapter(timeout_s=2.0)
+    change = adapter.stage(NEW, "r1-a")
+    switch.server.store.faults.ignoring = True
+    try:
+        adapter.apply(change)
+        adapter.apply(change)
+        adapter.confirm(change)
+        with pytest.raises(ReadBackError, match="every queue must run"):
+            adapter.verify(change)
+        with pytest.raises(ReadBackError, match="Ethernet1/1 queue 3 bound to ecntwin-"):
+            switch.adapter(timeout_s=0.3).stage(OLD, "r2-a")
+    finally:
+        switch.server.store.faults.ignoring = False
+    adapter.rollback(change)
+    assert adapter.read().watermark == OLD
 
 
 def test_what_a_vendor_adds_to_a_profile_is_taken_over(switch: Switch) -> None:
