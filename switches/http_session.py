@@ -13,6 +13,7 @@ import msgspec
 
 from switches.device import Device
 from switches.errors import AccessError, InventoryError, RefusedError, SwitchError, UnreachableError
+from switches.http_deadline import BoundedTransport, Deadline
 from switches.quoted import header_text, quoted
 
 _MOST_BYTES = 16 * 2**20
@@ -81,9 +82,9 @@ class HttpSession:
         self._base_url = base_url.rstrip("/")
         self._auth = auth
         self._headers = dict(headers or {})
-        self._limits = httpx.Limits(max_keepalive_connections=2 if keep_alive else 0)
+        self._keep_alive = 2 if keep_alive else 0
         self._transport = transport
-        self._monotonic_s = monotonic_s
+        self._deadline = Deadline(monotonic_s)
         self._client: httpx.Client | None = None
 
     def call(
@@ -111,7 +112,7 @@ class HttpSession:
         except (
             httpx.InvalidURL,
             UnicodeError,
-        ) as error:  # a host name that cannot be looked up is the latter
+        ) as error:  # the latter: of a host name
             raise InventoryError(
                 where, f"no URL ({error})", "an address is a host or a URL", "correct the address"
             ) from error
@@ -163,7 +164,7 @@ class HttpSession:
         params: Mapping[str, str] | None,
         headers: Mapping[str, str] | None,
     ) -> Answer:
-        until_s = self._monotonic_s() + self._device.timeout_s
+        self._deadline.within(self._device.timeout_s)
         name = self._device.tls.server_name
         body = bytearray()
         with self._open().stream(
@@ -184,7 +185,7 @@ class HttpSession:
                         "a switch's answer fits",
                         "look whether something else listens there",
                     )
-                if self._monotonic_s() > until_s:
+                if self._deadline.over:
                     raise self._late(method, path)
             return Answer(answer.status_code, bytes(body), answer.headers.get("content-type", ""))
 
@@ -203,12 +204,14 @@ class HttpSession:
                 auth=self._auth,
                 headers=self._headers,
                 timeout=self._device.timeout_s,
-                limits=self._limits,
-                verify=self._context() if self._base_url.startswith("https:") else False,
-                transport=self._transport,
+                transport=self._transport or self._network(),
                 trust_env=False,
             )
         return self._client
+
+    def _network(self) -> BoundedTransport:
+        verify = self._context() if self._base_url.startswith("https:") else False
+        return BoundedTransport(self._deadline, verify=verify, keep_alive=self._keep_alive)
 
     def _context(self) -> ssl.SSLContext:
         tls = self._device.tls

@@ -22,6 +22,7 @@ from switches.errors import (
 )
 from switches.http_session import DeviceAuth, HttpSession, NotFoundError, base_url_of, needs_password
 from tests.counterparts.certificates import Authority
+from tests.counterparts.dripping import dripping
 from tests.counterparts.http_switch import Asked, HttpSwitch, Reply, named_credentials
 
 URL = "http://127.0.0.1:9"
@@ -101,6 +102,15 @@ def test_an_answer_that_never_ends_is_not_waited_for() -> None:
     with pytest.raises(UnreachableError, match="no answer to GET /x within 5 s"):
         session.call("GET", "/x")
     assert next(clock) < 10
+
+
+@pytest.mark.parametrize("beginning", [b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_a_peer_that_sends_a_byte_now_and_then_holds_no_call(beginning: bytes) -> None:
+    with (
+        dripping(beginning, every_s=0.02) as port,
+        pytest.raises(UnreachableError, match=r"no answer to GET /x within 0\.3 s"),
+    ):
+        HttpSession(device(timeout_s=0.3), f"http://127.0.0.1:{port}").call("GET", "/x")
 
 
 def test_an_answer_too_large_is_refused() -> None:
