@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from switches.errors import CapabilityError
 from switches.units import WatermarkUnits
 from twin.watermark import Watermark
 
@@ -85,7 +86,8 @@ class StagedChange:
     session, a checkpoint) is named after it. ``asked`` is what was wanted and ``after`` what the device will
     hold, rounded to its units; ``notes`` say why where they differ. ``before`` is what each queue it is about
     ran, and ``diff`` shows a person the change. ``undo`` is the platform's own record of what ran, as JSON
-    values and without any secret: with it another process can roll back.
+    values and without any secret: with it another process can roll back. Raises ``CapabilityError`` where
+    it is about no queue.
     """
 
     id: str
@@ -96,6 +98,15 @@ class StagedChange:
     diff: str
     notes: tuple[str, ...] = ()
     undo: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.before:
+            raise CapabilityError(
+                f"switch {self.switch!r}",
+                "no queue of it",
+                "a change is about one egress queue at least: one about none would seem made",
+                "correct queues and ports of the inventory, or set the queue up on the switch",
+            )
 
     @property
     def ran(self) -> Watermark | None:

@@ -15,10 +15,10 @@ from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.change_name import name_of
 from switches.concurrent_edit import check_nobody_else, left_alone
 from switches.device import Device
-from switches.diff import watermark_diff
 from switches.errors import CapabilityError, ConcurrentEditError, ReadBackError
 from switches.netconf_session import NetconfSession
 from switches.read_back import Waiting
+from switches.staging import recorded, staged
 from switches.units import Rounded, WatermarkUnits, to_device
 from twin.watermark import Watermark
 
@@ -35,7 +35,11 @@ class Found(Generic[ConfigT]):
 
 
 class Model(Protocol[ConfigT]):
-    """How a platform writes a watermark. A record is what a change does and what was before, as JSON."""
+    """How a platform writes a watermark. A record is what a change does and what was before, as JSON; it is
+    one of ``record_kind``.
+    """
+
+    record_kind: type
 
     def look(self, session: NetconfSession) -> Found[ConfigT]:
         """What is configured and what runs. Raises ``SwitchError`` for what is no watermark."""
@@ -132,18 +136,11 @@ class CandidateAdapter(Generic[ConfigT]):
             self._commits.check(session, change_id)
             now = self._settled(session)
         changes = any(queue.watermark != rounded.watermark for queue in now.queues)
-        return StagedChange(
-            id=change_id,
-            switch=self.switch,
-            asked=watermark,
-            after=rounded.watermark,
-            before=now.queues,
-            diff=watermark_diff(self.switch, now.queues, rounded.watermark, rounded.notes),
-            notes=rounded.notes,
-            undo=self._model.plan(now, rounded) if changes else {},
-        )
+        undo = self._model.plan(now, rounded) if changes else {}
+        return staged(change_id, self._reading(now), watermark, rounded, undo)
 
     def apply(self, change: StagedChange) -> None:
+        self._check_record(change)
         session = self._new_session()
         stays = False
         try:
@@ -176,6 +173,7 @@ class CandidateAdapter(Generic[ConfigT]):
             self._commits.confirm(session, change.id)
 
     def rollback(self, change: StagedChange) -> None:
+        self._check_record(change)
         self._let_go()
         with self._new_session() as session:
             if change.undo:
@@ -242,6 +240,10 @@ class CandidateAdapter(Generic[ConfigT]):
         if self._held is not None:
             self._held.close()
             self._held = None
+
+    def _check_record(self, change: StagedChange) -> None:
+        if change.undo:
+            recorded(change, self._model.record_kind, self._device.where)
 
     def _check_configured(self, change: StagedChange, config: ConfigT) -> None:
         stranger = self._model.stranger(change.undo, config)

@@ -18,11 +18,11 @@ from switches.change_name import name_of
 from switches.cli_config import Section, below, sections
 from switches.concurrent_edit import check_nobody_else, left_alone
 from switches.device import Device, options_of
-from switches.diff import watermark_diff
 from switches.eapi import EapiSession, Sessions
 from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, RefusedError
 from switches.http_session import needs_password
 from switches.policies import policies_of
+from switches.staging import staged
 from switches.units import to_device
 from switches.wred_line import Grammar, Spot, making, spot, undoing, units_of
 from twin.watermark import Watermark
@@ -101,16 +101,7 @@ class EosAdapter:
         spots = self._spots()
         running = self._reading(spots)
         rounded = to_device(watermark, self._units)
-        return StagedChange(
-            id=change_id,
-            switch=self.switch,
-            asked=watermark,
-            after=rounded.watermark,
-            before=running.queues,
-            diff=watermark_diff(self.switch, running.queues, rounded.watermark, rounded.notes),
-            notes=rounded.notes,
-            undo={"lines": [one.undo for one in spots]},
-        )
+        return staged(change_id, running, watermark, rounded, {"lines": [one.undo for one in spots]})
 
     def apply(self, change: StagedChange) -> None:
         spots = self._spots()
@@ -144,7 +135,7 @@ class EosAdapter:
         now = self._reading(spots)
         if not change.undone_in(now):
             left_alone(change, now, self._device.where)
-            self._commit(change, undoing(change, spots), "commit")
+            self._commit(change, undoing(change, spots, self._device.where), "commit")
             read_back.undone(change, self.read, self._device)
         if self._options.save:
             self._session.run(["copy running-config startup-config"])

@@ -87,6 +87,8 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
 class DropProfiles:
     """A watermark as a drop profile of two points. ``units`` are percent of the queue's buffer."""
 
+    record_kind = _Record
+
     def __init__(self, device: Device, units: WatermarkUnits) -> None:
         self._device = device
         self._units = units

@@ -77,6 +77,8 @@ class NetconfAdapter(CandidateAdapter[Qos]):
 class OpenConfigOverNetconf:
     """OpenConfig's QoS model in XML."""
 
+    record_kind = Plan
+
     def __init__(self, queues: OpenConfigQueues) -> None:
         self._queues = queues
 

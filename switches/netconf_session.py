@@ -33,10 +33,10 @@ from switches.errors import (
     SwitchError,
     UnreachableError,
 )
+from switches.quoted import quoted
 
 BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
 _SSH_PORT = 830  # RFC 6242
-_LONGEST_DETAIL = 300
 _SOMEBODY_ELSE = frozenset({"lock-denied", "in-use", "resource-denied"})
 _NOT_PENDING = frozenset({"invalid-value", "operation-failed"})
 
@@ -325,10 +325,7 @@ class NetconfSession:
         )
 
     def _said(self, text: str) -> str:
-        text = " ".join(text.split())
-        for secret in self._device.secrets():
-            text = text.replace(secret, "***")
-        return text if len(text) <= _LONGEST_DETAIL else text[:_LONGEST_DETAIL] + "…"
+        return quoted(self._device, text)
 
     def _drop(self) -> None:
         if self._session is not None:

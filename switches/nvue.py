@@ -17,11 +17,11 @@ from switches import read_back
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.concurrent_edit import check_nobody_else, left_alone
 from switches.device import Device, options_of
-from switches.diff import watermark_diff
 from switches.errors import CapabilityError, InventoryError
 from switches.http_session import needs_password
 from switches.nvue_session import NvueSession
 from switches.read_back import Waiting
+from switches.staging import recorded, staged
 from switches.units import (
     DeviceWatermark,
     WatermarkUnits,
@@ -50,6 +50,12 @@ class _Class(msgspec.Struct, frozen=True, rename="kebab"):
     min_threshold: int | None = None
     max_threshold: int | None = None
     probability: int | None = None
+
+
+class _Record(msgspec.Struct, frozen=True):
+    """``classes``: what was configured for each traffic class; null: nothing."""
+
+    classes: dict[str, dict[str, Any] | None]
 
 
 class NvueAdapter:
@@ -110,16 +116,8 @@ class NvueAdapter:
         running = self.read()
         configured = self._classes("applied", filled=False) or {}
         rounded = to_device(watermark, self._units)
-        return StagedChange(
-            id=change_id,
-            switch=self.switch,
-            asked=watermark,
-            after=rounded.watermark,
-            before=running.queues,
-            diff=watermark_diff(self.switch, running.queues, rounded.watermark, rounded.notes),
-            notes=rounded.notes,
-            undo={"classes": {str(queue): configured.get(str(queue)) for queue in self._device.queues}},
-        )
+        undo = {"classes": {str(queue): configured.get(str(queue)) for queue in self._device.queues}}
+        return staged(change_id, running, watermark, rounded, undo)
 
     def apply(self, change: StagedChange) -> None:
         self._session.wait_until_quiet()
@@ -154,10 +152,9 @@ class NvueAdapter:
             if change.undone_in(now):
                 return
             left_alone(change, now, self._device.where)
-        before: Mapping[str, Mapping[str, Any] | None] = change.undo["classes"]
         classes = {
             name: None if values is None else {leaf: values.get(leaf) for leaf in _LEAVES}
-            for name, values in before.items()
+            for name, values in self._before(change).items()
         }
         self._session.apply(self._path, classes)
         read_back.undone(change, self.read, self._device, self._waiting)
@@ -172,12 +169,16 @@ class NvueAdapter:
         configured = self._classes("applied", filled=False) or {}
         asked = to_device(change.after, _BYTES).device
         wanted = {"min-threshold": asked.kmin, "max-threshold": asked.kmax, "probability": asked.pmax}
+        before = self._before(change)
         made = [
             all((configured.get(name) or {}).get(leaf) == value for leaf, value in wanted.items())
-            for name in change.undo["classes"]
+            for name in before
         ]
-        left = [configured.get(name) == before for name, before in change.undo["classes"].items()]
+        left = [configured.get(name) == values for name, values in before.items()]
         return any(made) and all(one or other for one, other in zip(made, left, strict=True))
+
+    def _before(self, change: StagedChange) -> dict[str, dict[str, Any] | None]:
+        return recorded(change, _Record, self._device.where).classes
 
     def _classes(self, revision: str, *, filled: bool = True) -> dict[str, dict[str, Any]] | None:
         """What a revision has for each traffic class; None where it has nothing of the profile."""

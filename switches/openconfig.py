@@ -18,7 +18,6 @@ from switches import read_back
 from switches.base import Capabilities, Reading, StagedChange
 from switches.concurrent_edit import check_nobody_else, left_alone
 from switches.device import Device, options_of
-from switches.diff import watermark_diff
 from switches.errors import CapabilityError, ConcurrentEditError, ReadBackError, RefusedError
 from switches.gnmi_path import GnmiPath
 from switches.gnmi_session import GnmiOptions, GnmiSession
@@ -27,6 +26,7 @@ from switches.openconfig_plan import Plan
 from switches.openconfig_qos import Qos
 from switches.openconfig_queues import OpenConfigQueues
 from switches.read_back import Waiting
+from switches.staging import recorded, staged
 from switches.units import to_device
 from twin.watermark import Watermark
 
@@ -86,24 +86,14 @@ class OpenConfigAdapter:
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
         now = self._settled()
         rounded = to_device(watermark, self._queues.units)
-        after = rounded.watermark
-        if any(queue.watermark != after for queue in now.reading.queues):
+        if any(queue.watermark != rounded.watermark for queue in now.reading.queues):
             plan = self._queues.plan(now.qos, now.reading.queues, rounded.device)
         else:
             plan = Plan()
-        return StagedChange(
-            id=change_id,
-            switch=self.switch,
-            asked=watermark,
-            after=after,
-            before=now.reading.queues,
-            diff=watermark_diff(self.switch, now.reading.queues, after, rounded.notes),
-            notes=rounded.notes,
-            undo=plan.recorded(),
-        )
+        return staged(change_id, now.reading, watermark, rounded, plan.recorded())
 
     def apply(self, change: StagedChange) -> None:
-        plan, now = Plan.of(change.undo), self._look()
+        plan, now = self._plan(change), self._look()
         if change.made_in(now.reading) and plan.made_in(now.qos):
             return
         if not plan.shows_in(now.qos):
@@ -125,12 +115,12 @@ class OpenConfigAdapter:
 
     def confirm(self, change: StagedChange) -> None:
         """Removes its own profiles of earlier changes that no queue uses any more: nothing else waits."""
-        plan = Plan.of(change.undo)
+        plan = self._plan(change)
         bound_before = {queue.bound for queue in plan.queues if queue.bound is not None}
         self._remove_unused(name for name in sorted(bound_before) if self._queues.is_own(name))
 
     def rollback(self, change: StagedChange) -> None:
-        plan, now = Plan.of(change.undo), self._look()
+        plan, now = self._plan(change), self._look()
         if not (change.undone_in(now.reading) and plan.undone_in(now.qos)):
             if not plan.shows_in(now.qos):
                 left_alone(change, now.reading, self._device.where)
@@ -141,6 +131,9 @@ class OpenConfigAdapter:
 
     def close(self) -> None:
         self._session.close()
+
+    def _plan(self, change: StagedChange) -> Plan:
+        return recorded(change, Plan, self._device.where)
 
     def _look(self) -> _Look:
         origin = self._options.origin

@@ -29,7 +29,7 @@ class PlannedProfile(msgspec.Struct, frozen=True, kw_only=True):
     was: dict[str, Any] | None
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """``profiles`` are made, ``queues`` bound to them; ``ran`` is what the profiles bound before held."""
 
     queues: list[PlannedQueue] = msgspec.field(default_factory=list)

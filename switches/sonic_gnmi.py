@@ -14,7 +14,6 @@ import msgspec
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.concurrent_edit import check_nobody_else, left_alone
 from switches.device import Device, options_of
-from switches.diff import watermark_diff
 from switches.errors import CapabilityError, ReadBackError
 from switches.gnmi_session import GnmiOptions, GnmiSession
 from switches.read_back import Waiting
@@ -23,6 +22,7 @@ from switches.sonic.config import Config, Setting
 from switches.sonic.plan import Plan, check_rows, planned
 from switches.sonic.rows import UNITS, mark_fields, own_prefix
 from switches.sonic_gnmi_tables import Tables
+from switches.staging import recorded, staged
 from switches.units import to_device
 from twin.watermark import Watermark
 
@@ -84,19 +84,10 @@ class SonicGnmiAdapter:
         plan = planned(self._device, config, rounded, own_profile=not self._options.replace_only)
         if self._options.replace_only:
             plan = self._replacing(plan)
-        return StagedChange(
-            id=change_id,
-            switch=self.switch,
-            asked=watermark,
-            after=rounded.watermark,
-            before=running.queues,
-            diff=watermark_diff(self.switch, running.queues, rounded.watermark, rounded.notes),
-            notes=rounded.notes,
-            undo=msgspec.to_builtins(plan),
-        )
+        return staged(change_id, running, watermark, rounded, msgspec.to_builtins(plan))
 
     def apply(self, change: StagedChange) -> None:
-        plan, config = Plan.of(change, self._device.where), self._tables.config()
+        plan, config = recorded(change, Plan, self._device.where), self._tables.config()
         asked = self._asked(config)
         if change.made_in(asked):
             return
@@ -122,7 +113,7 @@ class SonicGnmiAdapter:
         """SONiC reverts nothing by itself."""
 
     def rollback(self, change: StagedChange) -> None:
-        plan, config = Plan.of(change, self._device.where), self._tables.config()
+        plan, config = recorded(change, Plan, self._device.where), self._tables.config()
         asked = self._asked(config)
         if not change.undone_in(asked):
             left_alone(change, asked, self._device.where)

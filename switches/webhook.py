@@ -16,10 +16,10 @@ from switches import read_back
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.concurrent_edit import check_nobody_else, left_alone
 from switches.device import Device, options_of
-from switches.diff import watermark_diff
 from switches.errors import CapabilityError, InventoryError, RefusedError
 from switches.http_session import DeviceAuth, HttpSession, base_url_of
 from switches.read_back import Waiting
+from switches.staging import staged
 from switches.units import WatermarkUnits, bytes_units, cell_units, percent_units, to_device
 from twin.errors import WatermarkError
 from twin.watermark import Watermark
@@ -91,23 +91,8 @@ class WebhookAdapter:
 
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
         running = self.read()
-        if not running.queues:
-            raise CapabilityError(
-                self._device.where,
-                "no such queue",
-                f"the server names queues {list(self._device.queues)} of the ports asked for",
-                "correct queues and ports of the inventory, or the server",
-            )
         rounded = to_device(watermark, self._units)
-        return StagedChange(
-            id=change_id,
-            switch=self.switch,
-            asked=watermark,
-            after=rounded.watermark,
-            before=running.queues,
-            diff=watermark_diff(self.switch, running.queues, rounded.watermark, rounded.notes),
-            notes=rounded.notes,
-        )
+        return staged(change_id, running, watermark, rounded)
 
     def apply(self, change: StagedChange) -> None:
         now = self.read()

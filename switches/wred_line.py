@@ -6,14 +6,17 @@ The grammar is the platform's; what is here is the same for all that write Kmin,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import msgspec
+
 from switches.base import QueueWatermark, StagedChange
 from switches.device import Device
 from switches.errors import CapabilityError, InventoryError
+from switches.staging import recorded
 from switches.units import (
     DeviceWatermark,
     WatermarkUnits,
@@ -60,6 +63,17 @@ class Spot:
     def undo(self) -> dict[str, Any]:
         """What another process needs to put it back."""
         return {"path": list(self.path), "place": self.place, "queue": self.queue, "line": self.line}
+
+
+class _Line(msgspec.Struct, frozen=True):
+    path: tuple[str, ...]
+    place: str
+    queue: int
+    line: str | None
+
+
+class _Record(msgspec.Struct, frozen=True):
+    lines: list[_Line]
 
 
 def spot(
@@ -131,15 +145,14 @@ def making(
     ]
 
 
-def undoing(change: StagedChange, spots: Iterable[Spot]) -> list[tuple[tuple[str, ...], str]]:
+def undoing(change: StagedChange, spots: Iterable[Spot], where: str) -> list[tuple[tuple[str, ...], str]]:
     """For each queue that lacks the line it had: where it goes, and that line, or the end of today's."""
     now = {(one.place, one.queue): one.line for one in spots}
     found = []
-    records: Iterable[Mapping[str, Any]] = change.undo["lines"]
-    for record in records:
-        line, today = record["line"], now.get((record["place"], record["queue"]))
-        if line != today:
-            found.append((tuple(record["path"]), f"no {today}" if line is None else line))
+    for was in recorded(change, _Record, where).lines:
+        today = now.get((was.place, was.queue))
+        if was.line != today:
+            found.append((was.path, f"no {today}" if was.line is None else was.line))
     return found
 
 

@@ -14,13 +14,13 @@ import msgspec
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.concurrent_edit import check_nobody_else, left_alone
 from switches.device import Device, options_of
-from switches.diff import watermark_diff
 from switches.errors import ReadBackError
 from switches.sonic.asic import read_hardware
 from switches.sonic.config import PROFILE, Config, queue_setting, read_config, watched
 from switches.sonic.databases import Databases, SonicOptions, check_address, connected
 from switches.sonic.plan import Plan, check_rows, planned
 from switches.sonic.rows import UNITS, own_prefix
+from switches.staging import recorded, staged
 from switches.units import to_device
 from twin.watermark import Watermark
 
@@ -67,19 +67,10 @@ class SonicAdapter:
             if asked.queues != running.queues:
                 raise self._not_running(asked, running)
         plan = planned(self._device, config, rounded, own_profile=self._options.own_profile)
-        return StagedChange(
-            id=change_id,
-            switch=self.switch,
-            asked=watermark,
-            after=rounded.watermark,
-            before=running.queues,
-            diff=watermark_diff(self.switch, running.queues, rounded.watermark, rounded.notes),
-            notes=rounded.notes,
-            undo=msgspec.to_builtins(plan),
-        )
+        return staged(change_id, running, watermark, rounded, msgspec.to_builtins(plan))
 
     def apply(self, change: StagedChange) -> None:
-        where, plan = self._device.where, Plan.of(change, self._device.where)
+        where, plan = self._device.where, recorded(change, Plan, self._device.where)
         with (
             connected(self._device, self._options) as databases,
             databases.config.pipeline(transaction=True) as transaction,
@@ -116,7 +107,7 @@ class SonicAdapter:
         """SONiC reverts nothing by itself."""
 
     def rollback(self, change: StagedChange) -> None:
-        where, plan = self._device.where, Plan.of(change, self._device.where)
+        where, plan = self._device.where, recorded(change, Plan, self._device.where)
         with connected(self._device, self._options) as databases:
             with databases.config.pipeline(transaction=True) as transaction:
                 transaction.watch(*watched(plan.before), *watched(plan.after))

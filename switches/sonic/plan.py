@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from switches.base import StagedChange
 from switches.device import Device
-from switches.errors import CapabilityError, ConcurrentEditError, InventoryError
+from switches.errors import CapabilityError, ConcurrentEditError
 from switches.sonic.bindings import FIELD, check_alone, profile_named, written_as
 from switches.sonic.config import PROFILE, Config, Setting
 from switches.sonic.rows import check_known, own_name, own_prefix, watermark_in, with_watermark
@@ -26,19 +25,6 @@ class Plan(msgspec.Struct, frozen=True):
 
     before: Setting
     after: Setting
-
-    @classmethod
-    def of(cls, change: StagedChange, where: str) -> Plan:
-        """The plan a staged change carries; raises ``InventoryError`` for one of another platform."""
-        try:
-            return msgspec.convert(change.undo, cls)
-        except msgspec.ValidationError as error:
-            raise InventoryError(
-                where,
-                f"a change staged in another way ({error})",
-                "a switch keeps its platform while a change is under way",
-                "put the inventory back as it was, or put the switch back by hand",
-            ) from error
 
     @property
     def made(self) -> list[str]:

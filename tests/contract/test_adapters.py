@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from switches.base import StagedChange, SwitchAdapter
 from switches.errors import (
     AccessError,
+    CapabilityError,
     ConcurrentEditError,
+    InventoryError,
     ReadBackError,
     SwitchError,
     UnreachableError,
@@ -58,6 +61,24 @@ def test_staging_touches_nothing_and_shows_the_change(rig: Rig) -> None:
     assert f"+kmin_bytes: {change.after.kmin_bytes}" in change.diff
     assert runs(rig, rig.first)
     assert rig.bystanders() == bystanders
+
+
+def test_a_change_about_no_queue_cannot_be_staged(rig: Rig) -> None:
+    """It would be made at once, verified at once, and set nothing."""
+    with pytest.raises((CapabilityError, InventoryError)):
+        rig.adapter(ports=("no-such-port",)).stage(LOWER, "r1-a")
+
+
+def test_a_change_staged_for_another_platform_is_a_switch_error_at_most(rig: Rig) -> None:
+    change = rig.adapter().stage(LOWER, "r1-a")
+    foreign = replace(change, undo={"of": "another platform"})
+    with suppress(SwitchError):  # those that record nothing make it
+        rig.adapter().apply(foreign)
+    rig.adapter().apply(change)
+    with suppress(SwitchError):
+        rig.adapter().rollback(foreign)
+    rig.adapter().rollback(change)
+    assert runs(rig, rig.first)
 
 
 def test_a_staged_change_outlives_its_process(rig: Rig) -> None:

@@ -9,7 +9,7 @@ import pytest
 from api.errors import ConflictError, NotFoundError
 from api.rounds import RoundResult, run_round
 from api.store import RecommendationStore
-from switches.base import StagedChange
+from switches.base import QueueWatermark, StagedChange
 from switches.rollout.plan import Limits, RolloutPlan
 from switches.rollout.state import Phase, Progress, RolloutState, SwitchProgress
 from tests.unit.api.rounds import INCUMBENT, ask, state
@@ -84,7 +84,8 @@ def test_stages_of_a_round_are_timed_apart() -> None:
 
 def rollout(phase: Phase, progress: Progress = Progress.SET) -> RolloutState:
     mark = INCUMBENT
-    change = StagedChange(id="r", switch="leaf1", asked=mark, after=mark, before=(), diff="-a\n+b")
+    ran = (QueueWatermark("Ethernet0", 3, mark),)
+    change = StagedChange(id="r", switch="leaf1", asked=mark, after=mark, before=ran, diff="-a\n+b")
     plan = RolloutPlan(
         id="r", recommendation="x", targets={"leaf1": mark}, stages=(("leaf1",),), limits=Limits()
     )

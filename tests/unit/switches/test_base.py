@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from switches.base import QueueWatermark, Reading, StagedChange
+from switches.errors import CapabilityError
 from twin.watermark import Watermark
 
 OLD, NEW = Watermark(400_000, 1_600_000, 0.2), Watermark(50_000, 200_000, 0.05)
@@ -44,6 +45,12 @@ def test_a_change_knows_what_ran_and_whether_it_changes_anything() -> None:
     assert (change(OLD, NEW).ran, change(OLD, NEW).changes) == (None, True)
     assert (change(None).ran, change(None).changes) == (None, True)
     assert (change(NEW, NEW).ran, change(NEW, NEW).changes) == (NEW, False)
+
+
+def test_a_change_about_no_queue_cannot_be() -> None:
+    """It would be made in every reading."""
+    with pytest.raises(CapabilityError, match="switch 'leaf1': received no queue of it"):
+        change()
 
 
 MIX = Watermark(OLD.kmin_bytes, OLD.kmax_bytes, NEW.pmax)
@@ -132,7 +139,7 @@ def test_a_change_made_in_any_part_is_explained(
     assert staged.undone_in(reading(*now)) == (now == before)
 
 
-@given(st.lists(st.none() | marks, max_size=4), marks)
+@given(st.lists(st.none() | marks, min_size=1, max_size=4), marks)
 def test_a_change_outlives_its_process(before: list[Watermark | None], after: Watermark) -> None:
     staged = change(*before, after=after)
     assert msgspec.json.decode(msgspec.json.encode(staged), type=StagedChange) == staged

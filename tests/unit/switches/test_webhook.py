@@ -133,7 +133,7 @@ def test_a_curve_that_is_none_is_named_with_its_queue() -> None:
 
 
 def test_a_server_without_the_queues_asked_for_is_refused_before_anything_is_set() -> None:
-    with pytest.raises(CapabilityError, match="no such queue"):
+    with pytest.raises(CapabilityError, match="no queue of it"):
         answering({"queues": []}).stage(NEW, "r1-a")
 
 
