@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -52,8 +53,12 @@ class Served:
         return code
 
     def kill(self) -> None:
-        """Ends it as a power failure would."""
+        """Ends it, and its worker processes, as a power failure would."""
+        workers = self.workers()
         self.process.kill()
+        for worker in workers:
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
         self.process.wait(PATIENCE_S)
         self._reader.join(PATIENCE_S)
         assert self.process.stderr is not None
