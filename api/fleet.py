@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from api.errors import UnavailableError
 from api.readings import Known, Readings
 from api.schemas.switches import SwitchDocument
 from api.settings import IncumbentSettings
@@ -19,6 +20,10 @@ from twin.watermark import Watermark
 PATIENCE_S = 3.0
 
 T = TypeVar("T")
+
+
+class OvertakenError(Exception):
+    """A step that waited for its switch is wanted no more; nothing was done."""
 
 
 class Fleet:
@@ -85,17 +90,31 @@ class Fleet:
         else:
             self._set_to[switch] = watermark
 
-    async def adopt(self, switch: str) -> Watermark | None:
-        """Takes what it runs now as what it should run; raises ``UnknownSwitchError``.
+    @property
+    def all_set_to(self) -> Mapping[str, Watermark]:
+        """What was last set here, on every switch of which that is known."""
+        return dict(self._set_to)
 
-        None where its queues differ: then nothing is known to be wanted of it.
+    def all_were_set(self, watermarks: Mapping[str, Watermark]) -> None:
+        """From now on these are what switches should run, and of no other is anything known to be wanted."""
+        self._set_to = dict(watermarks)
+
+    async def read_now(self, switch: str) -> Watermark | None:
+        """What it runs now, None where its queues differ; raises ``UnknownSwitchError``, and
+        ``UnavailableError`` where it does not answer.
         """
         self._adapter(switch)
+        before = self._readings.known(switch).reading
         await self.refresh([switch])
-        reading = self._readings.known(switch).reading
-        running = None if reading is None else reading.watermark
-        self.was_set(switch, running)
-        return running
+        known = self._readings.known(switch)
+        if known.failure is not None or known.reading is None or known.reading is before:
+            raise UnavailableError(
+                f"switch {switch!r}",
+                str(known.failure or f"no answer within {self._patience_s:g} s"),
+                "it answers, so that what it runs is known",
+                "bring it back and ask again",
+            )
+        return known.reading.watermark
 
     def incumbent(self, switches: Iterable[str]) -> Watermark:
         """What most of these switches run (the default's, where two are as common): the one to beat."""
@@ -117,13 +136,18 @@ class Fleet:
         """Reads those anew that are devices: what the settings stand for never changes by itself."""
         await self.refresh([name for name in self.names if self.kind(name) != "dry-run"])
 
-    async def step(self, switch: str, step: Callable[[SwitchAdapter], T]) -> T:
+    async def step(
+        self, switch: str, step: Callable[[SwitchAdapter], T], *, still: Callable[[], bool] = lambda: True
+    ) -> T:
         """One blocking step with that switch's adapter, and nobody else's call to it meanwhile.
 
-        Raises what the step raises, and ``UnknownSwitchError``.
+        Raises what the step raises, ``UnknownSwitchError``, and ``OvertakenError`` where it is not ``still``
+        wanted when its turn has come.
         """
         adapter = self._adapter(switch)
         async with self._readings.undisturbed([switch]):
+            if not still():
+                raise OvertakenError
             return await asyncio.get_running_loop().run_in_executor(self._threads, step, adapter)
 
     def note(self, reading: Reading) -> None:
@@ -148,6 +172,10 @@ class Fleet:
         self._adapter(name)
         await self.refresh([name])
         return self._document(name)
+
+    def end_steps(self) -> None:
+        """Waits for the steps that have begun, and lets none begin any more; blocking."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
 
     def close(self) -> None:
         """Lets go of the threads and connections."""

@@ -6,7 +6,7 @@ One table of entries in the order they were written. A subject is a rollout's id
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -20,7 +20,9 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    bindparam,
     create_engine,
+    delete,
     event,
     select,
 )
@@ -32,6 +34,7 @@ from api.errors import SettingsError, UnavailableError
 
 FREEZE = "freeze"
 ADOPTED = "adopted"
+KNOWN = "known"
 
 _metadata = MetaData()
 _entries = Table(
@@ -83,15 +86,13 @@ class Journal:
 
     async def append(self, subject: str, at_s: float, document: bytes) -> None:
         """Writes an entry; it is on disk when this returns. Raises ``UnavailableError``."""
-        try:
-            await self._run(self._append, subject, at_s, document.decode())
-        except SQLAlchemyError as error:
-            raise UnavailableError(
-                f"journal ({self._shown})",
-                _said(error),
-                "what is done to switches is written down first",
-                "make room, or bring the database back; nothing is set until then",
-            ) from error
+        await self._run(self._append, subject, at_s, document.decode())
+
+    async def forget(self, subjects: Collection[str], at_s: float, known: bytes) -> None:
+        """Removes these subjects' entries and writes ``known``, what is still to be known of all before,
+        in the place of what was known and adopted: in one transaction. Raises ``UnavailableError``.
+        """
+        await self._run(self._forget, (*subjects, KNOWN, ADOPTED), at_s, known.decode())
 
     def read(self) -> Sequence[JournalEntry]:
         """Every entry in order; blocking. Raises ``SettingsError``."""
@@ -116,8 +117,29 @@ class Journal:
         with self._engine.begin() as connection:
             connection.execute(_entries.insert().values(at_s=at_s, subject=subject, document=document))
 
+    def _forget(self, subjects: Collection[str], at_s: float, known: str) -> None:
+        of_one = delete(_entries).where(_entries.c.subject == bindparam("one"))
+        with self._engine.begin() as connection:
+            connection.execute(of_one, [{"one": subject} for subject in subjects])
+            connection.execute(_entries.insert().values(at_s=at_s, subject=KNOWN, document=known))
+
     async def _run(self, function: Any, *arguments: Any) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+        except SQLAlchemyError as error:
+            raise UnavailableError(
+                f"journal ({self._shown})",
+                _said(error),
+                "what is done to switches is written down first",
+                "make room, or bring the database back; nothing is set until then",
+            ) from error
+        except RuntimeError as error:  # its thread has ended
+            raise UnavailableError(
+                f"journal ({self._shown})",
+                "an entry while the service stops",
+                "what is done to switches is written down first",
+                "ask again once the service has started",
+            ) from error
 
 
 def _engine(url: str | None) -> Engine:

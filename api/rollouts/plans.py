@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from api.rollouts.watch import Watcher
+from api.rollouts.watch import NS_PER_S, Watcher
 from api.rounds import RoundResult
 from api.settings import RolloutSettings
 from switches.rollout.plan import Figures, Limits, RolloutPlan, stages_of
@@ -29,12 +29,13 @@ async def plan_of(
     """The plan to take ``watermark`` to the switches of ``runs``, which is what each of them runs now.
 
     No switch's value moves by more than the factor ``max_step``: one that runs something far off is taken
-    part of the way.
+    part of the way. The canary is a leaf that is written, where there is one.
     """
+    first = set(written or runs)  # a canary that is not set shows nothing
     stages = stages_of(
         runs,
-        canary=settings.canary,
-        leaves=leaves_of(result.state.topology),
+        canary=[name for name in settings.canary if name in first],
+        leaves=[name for name in leaves_of(result.state.topology) if name in first] or sorted(first),
         batch_size=settings.batch_size,
     )
     before = []
@@ -47,19 +48,23 @@ async def plan_of(
         recommendation=recommendation_id,
         targets={name: within_step(now, watermark, max_step) for name, now in runs.items()},
         stages=stages,
-        limits=limits_of(settings),
+        limits=limits_of(settings, window_s=_window_s(result), max_step=max_step),
         before=tuple(before),
         predicted=tuple(_predicted(figures, ratio) for figures in before),
         written=tuple(written),
     )
 
 
-def limits_of(settings: RolloutSettings) -> Limits:
-    """When a rollout waits and turns back under these settings."""
+def limits_of(settings: RolloutSettings, *, window_s: float = 0.0, max_step: float = math.inf) -> Limits:
+    """When a rollout waits and turns back under these settings; ``window_s`` is what a look at telemetry
+    looks back.
+    """
     return Limits(
         soak_s=settings.soak_s,
         batch_soak_s=settings.batch_soak_s,
         patience_s=settings.patience_s,
+        unseen_s=settings.patience_s + settings.silence_s + 2 * window_s,
+        max_step=max_step if math.isfinite(max_step) else None,
         pause_share=settings.pause_share_limit,
         pfc_frames_per_s=settings.pfc_frames_limit,
         drops_per_s=float(settings.drops_limit),
@@ -72,6 +77,10 @@ def leaves_of(topology: Topology) -> list[str]:
     """The switches with hosts on them, by name."""
     hosts = {host.name for host in topology.hosts}
     return sorted({port.node for port in topology.ports if port.peer in hosts and port.node not in hosts})
+
+
+def _window_s(result: RoundResult) -> float:
+    return (result.state.window_end_ns - result.state.window_start_ns) / NS_PER_S
 
 
 def _predicted(before: Figures, ratio: float | None) -> Figures:

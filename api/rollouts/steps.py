@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from api.fleet import Fleet
-from switches.base import SwitchAdapter
+from api.fleet import Fleet, OvertakenError
+from switches.base import StagedChange, SwitchAdapter
 from switches.errors import ConcurrentEditError, SwitchError, UnreachableError
 from switches.rollout.events import (
     Applied,
@@ -20,6 +20,11 @@ from switches.rollout.events import (
     Verified,
 )
 from switches.rollout.machine import Apply, Confirm, Stage, SwitchAction, Undo, Verify
+from switches.rollout.plan import RolloutPlan
+from twin.guard import within_step
+from twin.watermark import Watermark
+
+STEP_SLACK = 1e-6  # a step of exactly the limit is within it
 
 _log = logging.getLogger("ecntwin.rollouts")
 
@@ -38,12 +43,18 @@ def step_of(action: SwitchAction) -> Step:
 
 
 async def event_of(
-    action: SwitchAction, fleet: Fleet, change_id: str, *, must_write: bool, wall_s: Callable[[], float]
-) -> Event:
+    action: SwitchAction,
+    fleet: Fleet,
+    plan: RolloutPlan,
+    *,
+    still: Callable[[], bool],
+    wall_s: Callable[[], float],
+) -> Event | None:
     """Does it, and says how it went; never raises ``SwitchError``.
 
-    ``must_write``: the rollout set, or is to set, a device. Where pushing has been turned off since, nothing
-    is done, least of all recorded as done.
+    None where it was not ``still`` wanted when the switch was free for it: nothing was done. Where the
+    rollout set, or is to set, a device, and pushing has been turned off since, nothing is done either, least
+    of all recorded as done.
     """
     name, step = action.switch, step_of(action)
 
@@ -53,9 +64,11 @@ async def event_of(
         )
 
     try:
-        if must_write and not fleet.writes(name):
+        if name in plan.written and not fleet.writes(name):
             return failed("disabled", f"switch {name!r} is no longer written from here", passing=True)
-        return await _done(action, fleet, change_id, wall_s)
+        return await _done(action, fleet, plan, still, wall_s)
+    except OvertakenError:
+        return None
     except ConcurrentEditError as error:
         if isinstance(action, Undo):
             return LeftAlone(at_s=wall_s(), switch=name, sentence=str(error))
@@ -68,28 +81,64 @@ async def event_of(
         return failed("mistake", sentence, passing=False)
 
 
-async def _done(action: SwitchAction, fleet: Fleet, change_id: str, wall_s: Callable[[], float]) -> Event:
+async def _done(
+    action: SwitchAction,
+    fleet: Fleet,
+    plan: RolloutPlan,
+    still: Callable[[], bool],
+    wall_s: Callable[[], float],
+) -> Event:
     name = action.switch
     match action:
         case Stage(target=target):
-            change = await fleet.step(name, lambda adapter: adapter.stage(target, change_id))
+            change = await fleet.step(name, lambda adapter: adapter.stage(target, plan.id), still=still)
+            if name in plan.written:
+                _check_nobody_else(change, fleet.set_to(name))
+                _check_step(change, plan.limits.max_step)
             return Staged(at_s=wall_s(), switch=name, change=change)
         case Apply(change=change):
-            await fleet.step(name, lambda adapter: adapter.apply(change))
+            await fleet.step(name, lambda adapter: adapter.apply(change), still=still)
             return Applied(at_s=wall_s(), switch=name)
         case Verify(change=change):
-            reading = await fleet.step(name, lambda adapter: adapter.verify(change))
+            reading = await fleet.step(name, lambda adapter: adapter.verify(change), still=still)
             if fleet.writes(name):
                 fleet.note(reading)
             return Verified(at_s=wall_s(), switch=name, runs=reading.usual or change.after)
         case Confirm(change=change):
-            await fleet.step(name, lambda adapter: adapter.confirm(change))
+            await fleet.step(name, lambda adapter: adapter.confirm(change), still=still)
             return Confirmed(at_s=wall_s(), switch=name)
         case Undo(change=change):
 
             def undo(adapter: SwitchAdapter) -> None:
                 adapter.rollback(change)
 
-            await fleet.step(name, undo)
+            await fleet.step(name, undo, still=still)
             await fleet.refresh([name])
             return Undone(at_s=wall_s(), switch=name)
+
+
+def _check_nobody_else(change: StagedChange, wanted: Watermark | None) -> None:
+    """A reading may be old when a change is approved; staging knows what runs."""
+    if wanted is not None and change.ran != wanted:
+        raise ConcurrentEditError(
+            f"switch {change.switch!r}",
+            str(change.ran or "queues that differ"),
+            f"it runs what was last set here ({wanted}) before it is set again; somebody else has set it",
+            f"look at /v1/switches/{change.switch}, and POST its /adopt if that is as it should be",
+        )
+
+
+def _check_step(change: StagedChange, max_step: float | None) -> None:
+    """No queue is moved further than a step, whatever the plan took it to run."""
+    if max_step is None:
+        return
+    for queue in change.before:
+        if queue.watermark is None:
+            continue
+        if within_step(queue.watermark, change.asked, max_step * (1 + STEP_SLACK)) != change.asked:
+            raise SwitchError(
+                f"switch {change.switch!r} {queue.port} queue {queue.queue}",
+                f"a change from {queue.watermark} to {change.asked}",
+                f"one change moves no value by more than the factor {max_step:g} (tuning.max_step)",
+                "wait for the next round, which knows what it runs; where its queues differ, set them alike",
+            )

@@ -32,6 +32,7 @@ from switches.rollout.events import (
     WentSilent,
 )
 from switches.rollout.guards import breaches
+from switches.rollout.plan import Figures
 from switches.rollout.state import Phase, Progress, RolloutState, SwitchProgress
 from twin.watermark import Watermark
 
@@ -140,10 +141,12 @@ def wanted(state: RolloutState, now_s: float) -> tuple[Action, ...]:
     return _watch(state) if state.phase is Phase.SOAK else ()
 
 
-def next_due_s(state: RolloutState) -> float | None:
-    """When a step that failed is to be tried again, the earliest; None where none waits."""
-    waiting = [one.retry_at_s for one in state.switches.values() if one.failing_since_s is not None]
-    return min(waiting, default=None) if not state.phase.ended else None
+def next_due_s(state: RolloutState, now_s: float) -> float | None:
+    """When, after now, a step that failed is to be tried again, the earliest; None where none waits."""
+    if state.phase.ended:
+        return None
+    waiting = (one.retry_at_s for one in state.switches.values() if one.failing_since_s is not None)
+    return min((at_s for at_s in waiting if at_s > now_s), default=None)
 
 
 def _steps(state: RolloutState, now_s: float) -> Iterable[SwitchAction]:
@@ -219,11 +222,14 @@ def _take(state: RolloutState, event: Event) -> RolloutState:
 
 def _settle(state: RolloutState, at_s: float) -> RolloutState:
     """Follows what the switches' progress implies for the rollout."""
-    everyone = state.switches.values()
-    if state.phase is Phase.APPROVED and all(one.progress is Progress.STAGED for one in everyone):
+    # Backwards: the last of them mostly comes last, so that one look says no. A journal of thousands of
+    # switches' steps is replayed in no time.
+    if state.phase is Phase.APPROVED and all(
+        one.progress is Progress.STAGED for one in reversed(state.switches.values())
+    ):
         return _enter(state, Phase.CANARY, at_s)
     if state.phase in _SETTING and all(
-        state.switches[name].progress is Progress.SET for name in state.current
+        state.switches[name].progress is Progress.SET for name in reversed(state.current)
     ):
         if state.plan.soak_s(state.stage) > 0:
             return replace(_enter(state, Phase.SOAK, at_s), soak_from_s=at_s, measured=None)
@@ -274,10 +280,23 @@ def _measured(state: RolloutState, event: Measured) -> RolloutState:
     worse = list(breaches(seen, before, predicted, plan.limits))
     if worse:
         return _turn_back(state, "a guard is breached: " + "; ".join(worse), event.at_s)
-    soaked = event.at_s - (state.soak_from_s or state.since_s) >= plan.soak_s(state.stage)
-    if state.phase is Phase.SOAK and soaked and seen.queue_mean_bytes is not None:
+    over_s = event.at_s - (state.soak_from_s or state.since_s) - plan.soak_s(state.stage)
+    if state.phase is not Phase.SOAK or over_s < 0:
+        return state
+    unseen = [name for name in _needed(before) if getattr(seen, name) is None]
+    if not unseen:
         return _next_stage(state, event.at_s)
+    if over_s >= plan.limits.unseen_s:
+        why = f"telemetry does not tell {', '.join(unseen)} since the change, {over_s:.0f} s after the soak"
+        return _turn_back(state, why, event.at_s)
     return state
+
+
+def _needed(before: Figures) -> Iterable[str]:
+    """The figures a soak cannot be judged without: the queue, and what could be told before."""
+    for name in before.__struct_fields__:
+        if name == "queue_mean_bytes" or getattr(before, name) is not None:
+            yield name
 
 
 def _turn_back(state: RolloutState, why: str, at_s: float) -> RolloutState:

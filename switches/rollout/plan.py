@@ -33,7 +33,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """When a rollout waits, goes on, and turns back. Times in seconds.
 
     ``soak_s`` watches the canary, ``batch_soak_s`` every later stage; 0 does not watch. A switch that cannot
-    be reached is tried again for ``patience_s``.
+    be reached is tried again for ``patience_s``; a soak that lacks figures which were there before is given
+    up ``unseen_s`` after it should have ended. ``max_step`` is the largest factor by which any value of a
+    queue may move; None is any.
 
     What a soak sees breaches a guard where ports are paused for a larger share of their time, by more than
     ``pause_share``; where more than half again as many PFC frames are sent, and ``pfc_frames_per_s`` more;
@@ -45,6 +47,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     soak_s: float = 60.0
     batch_soak_s: float = 0.0
     patience_s: float = 60.0
+    unseen_s: float = 75.0
+    max_step: float | None = None
     pause_share: float = 0.01
     pfc_frames_per_s: float = 100.0
     drops_per_s: float = 0.0

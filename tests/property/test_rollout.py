@@ -220,7 +220,7 @@ class World:
             elif self.running.frozen:
                 self.tell(Thawed(at_s=self.now_s, by="op"))
             else:
-                due_s = next_due_s(self.running)
+                due_s = next_due_s(self.running, self.now_s)
                 assert due_s is not None, "nothing to do, and nothing to wait for"
                 self.now_s = max(due_s, self.now_s)
         raise AssertionError(f"it does not end: {self.running.phase}")

@@ -109,12 +109,12 @@ def test_what_was_set_and_does_not_run_is_drift_until_it_is_adopted() -> None:
         assert not one.drifted("leaf1")  # nothing was set here
         one.was_set("leaf1", NEW)
         assert one.drifted("leaf1")
-        assert await one.adopt("leaf1") == OLD
+        one.was_set("leaf1", await one.read_now("leaf1"))
         assert (one.drifted("leaf1"), one.set_to("leaf1")) == (False, OLD)
         lab.ports["leaf1"]["Ethernet0"] = NEW  # its queues differ
         await one.refresh()
         assert one.drifted("leaf1")
-        assert await one.adopt("leaf1") is None
+        one.was_set("leaf1", await one.read_now("leaf1"))
         assert (one.drifted("leaf1"), one.set_to("leaf1")) == (False, None)
 
     asyncio.run(scene())
@@ -133,6 +133,6 @@ def test_an_unknown_switch_names_the_known_ones() -> None:
         asyncio.run(fleet(a=OTHER).document("z"))
     with pytest.raises(UnknownSwitchError, match="none yet"):
         fleet().writes("z")
-    for asked in (fleet().adopt("z"), fleet().step("z", lambda adapter: adapter.read())):
+    for asked in (fleet().read_now("z"), fleet().step("z", lambda adapter: adapter.read())):
         with pytest.raises(UnknownSwitchError):
             asyncio.run(asked)

@@ -51,6 +51,7 @@ def planned(
     runs: Mapping[str, Watermark],
     *blind: str,
     max_step: float = math.inf,
+    written: Sequence[str] = ("leaf1",),
     **settings: Any,
 ) -> RolloutPlan:
     return asyncio.run(
@@ -62,7 +63,7 @@ def planned(
             RolloutSettings(**settings),
             cast("Watcher", Eyes(*blind)),
             runs=runs,
-            written=["leaf1"],
+            written=written,
             max_step=max_step,
         )
     )
@@ -74,7 +75,18 @@ def test_a_leaf_goes_first_and_the_others_in_batches(result: RoundResult) -> Non
     assert plan.stages == (("leaf1",), ("core", "spine1"), ("spine2",))
     assert (plan.id, plan.recommendation, plan.written) == ("x-2", "x", ("leaf1",))
     assert plan.targets == dict.fromkeys(runs, NEW)
-    assert planned(result, runs, canary=("spine2",)).stages[0] == ("spine2",)
+    named = planned(result, runs, canary=("spine2",), written=("leaf1", "spine2"))
+    assert named.stages[0] == ("spine2",)
+
+
+def test_the_canary_is_a_switch_that_is_set(result: RoundResult) -> None:
+    # Of a dry run on one leaf telemetry says nothing about the devices that follow.
+    runs = dict.fromkeys(["core", "leaf1", "spine1", "spine2"], INCUMBENT)
+    for canary in ((), ("leaf1",)):
+        plan = planned(result, runs, canary=canary, written=("spine1", "spine2"))
+        assert plan.stages[0] == ("spine1",)
+    assert planned(result, runs, written=()).stages[0] == ("leaf1",)
+    assert planned(result, runs, canary=("spine2",), written=()).stages[0] == ("spine2",)
 
 
 def test_each_stage_is_compared_with_what_all_set_by_then_were(result: RoundResult) -> None:
@@ -111,6 +123,7 @@ def test_limits_are_the_settings() -> None:
         soak_s=1,
         batch_soak_s=2,
         patience_s=3,
+        unseen_s=18,
         pause_share=0.4,
         pfc_frames_per_s=5,
         drops_per_s=6,
@@ -118,6 +131,8 @@ def test_limits_are_the_settings() -> None:
         throughput_share=0.8,
     )
     assert limits_of(RolloutSettings()) == Limits()
+    limits = limits_of(settings, window_s=10.0, max_step=2.0)
+    assert (limits.unseen_s, limits.max_step) == (38, 2.0)
 
 
 def test_leaves_are_the_switches_with_hosts() -> None:

@@ -19,7 +19,7 @@ from switches.errors import ConcurrentEditError, ReadBackError, SwitchError, Unr
 from switches.rollout.events import Event, decode
 from switches.rollout.plan import Figures, RolloutPlan
 from switches.rollout.state import RolloutState
-from tests.unit.switches.rollout.rollouts import OLD, plan
+from tests.unit.switches.rollout.rollouts import GOOD, OLD, plan
 from twin.watermark import Watermark
 
 PATIENCE_S = 60.0
@@ -111,7 +111,7 @@ class Eyes:
     """What telemetry says: a script of figures, the last of them again and again."""
 
     def __init__(self, *figures: Figures) -> None:
-        self.figures = list(figures or (Figures(queue_mean_bytes=90_000.0, throughput_bytes_per_s=1e9),))
+        self.figures = list(figures or (GOOD,))
         self.silence: str | None = None
 
     async def mark(self, switches: Iterable[str]) -> Mark:
@@ -126,7 +126,7 @@ class Eyes:
 
 @dataclass
 class World:
-    """A shell over some switches. ``heard`` is all that was told; a second at each look at the clock."""
+    """A shell over some switches. ``heard`` is all that was told; a second at each look at a clock."""
 
     switches: dict[str, Switch]
     journal: Notes
@@ -134,9 +134,10 @@ class World:
     heard: list[Event] = field(default_factory=list)
     before_its_entry: list[Event] = field(default_factory=list)
     timed: list[tuple[str, str]] = field(default_factory=list)
+    wall_ahead_s: float = 0.0
 
     def __post_init__(self) -> None:
-        ticks = itertools.count(1_000)
+        ticks = itertools.count(1_000_000)
         self.fleet = Fleet(IncumbentSettings(), lambda name, _: self.switches[name], names=self.switches)
         self.rollouts = Rollouts(
             self.fleet,
@@ -145,8 +146,8 @@ class World:
             at_once=4,
             measure_every_s=0.001,
             keep=10,
-            wall_s=lambda: float(next(ticks)),
-            clock_s=lambda: 0.0,
+            wall_s=lambda: next(ticks) + self.wall_ahead_s,
+            clock_s=lambda: float(next(ticks)),
             told=self._told,
             timed=lambda switch, step, _: self.timed.append((switch, step)),
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from switches.base import QueueWatermark, StagedChange
 from switches.rollout.events import (
     Applied,
@@ -27,6 +29,7 @@ from twin.watermark import Watermark
 OLD, NEW = Watermark(400_000, 1_600_000, 0.2), Watermark(50_000, 200_000, 0.05)
 NAMES = ("a", "b", "c")
 BEFORE = Figures(queue_mean_bytes=100_000.0, throughput_bytes_per_s=1e9, pause_share=0.0, drops_per_s=0.0)
+GOOD = Figures(queue_mean_bytes=90_000.0, throughput_bytes_per_s=1e9, pause_share=0.0, drops_per_s=0.0)
 T0 = 1_000.0
 
 
@@ -87,8 +90,7 @@ def soaking(of: RolloutPlan | None = None) -> RolloutState:
 
 
 def measured(at_s: float, **figures: float | None) -> Measured:
-    seen: dict[str, Any] = {"queue_mean_bytes": 90_000.0, "throughput_bytes_per_s": 1e9} | figures
-    return Measured(at_s=at_s, figures=Figures(**seen))
+    return Measured(at_s=at_s, figures=msgspec.structs.replace(GOOD, **figures))
 
 
 def in_the_fleet(of: RolloutPlan | None = None) -> RolloutState:

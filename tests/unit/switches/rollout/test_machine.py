@@ -120,9 +120,22 @@ def test_a_quiet_soak_leads_to_the_fleet_and_that_to_the_end() -> None:
 
 
 def test_a_soak_does_not_end_before_telemetry_has_seen_all_of_it() -> None:
-    state = after(soaking(), measured(T0 + 500, queue_mean_bytes=None))
+    # What was told before is told again before it is judged, and the queue in any case.
+    for missing in ("queue_mean_bytes", "drops_per_s", "pause_share"):
+        state = after(soaking(), measured(T0 + 50, **{missing: None}))
+        assert state.phase is Phase.SOAK
+        assert after(state, measured(T0 + 51)).phase is Phase.FLEET
+    assert after(soaking(), measured(T0 + 50, pfc_frames_per_s=None)).phase is Phase.FLEET
+
+
+def test_a_soak_that_telemetry_never_shows_all_of_is_taken_back() -> None:
+    state = after(soaking(), measured(T0 + 12 + 74, drops_per_s=None))
     assert state.phase is Phase.SOAK
-    assert after(state, measured(T0 + 501)).phase is Phase.FLEET
+    state = after(state, measured(T0 + 12 + 75, drops_per_s=None))
+    assert (state.phase, state.why) == (
+        Phase.ROLLING_BACK,
+        "telemetry does not tell drops_per_s since the change, 75 s after the soak",
+    )
 
 
 def test_without_a_soak_nothing_is_watched() -> None:
@@ -191,7 +204,7 @@ def test_what_may_pass_is_tried_again_ever_more_rarely_until_patience_ends(step:
         state = advance(state, failed("a", step, at_s))
         if state.phase is not Phase.CANARY:
             break
-        due_s = next_due_s(state)
+        due_s = next_due_s(state, at_s)
         assert due_s is not None
         assert wanted(state, due_s - 0.01) == ()
         assert len(wanted(state, due_s)) == 1
@@ -231,7 +244,7 @@ def test_an_undo_is_never_given_up() -> None:
     for number in range(100):
         state = advance(state, failed("a", "undo", T0 + 100 * number, passing=number % 2 == 0))
         assert state.phase is Phase.ROLLING_BACK
-    due_s = next_due_s(state)
+    due_s = next_due_s(state, T0 + 9_900)
     assert due_s is not None
     assert due_s <= T0 + 9_900 + LONGEST_RETRY_S
     assert wanted(state, due_s) == (Undo("a", change_of("a")),)
