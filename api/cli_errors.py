@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import typer
 
 from api.errors import ApiError, RequestError
+from api.logs import quiet_libraries
 from switches.errors import SwitchError
 from telemetry.errors import TelemetryError
 from twin.errors import SearchError, TwinError
@@ -25,6 +26,7 @@ def run_to_exit_code(app: typer.Typer, arguments: Sequence[str] | None) -> int:
     """Runs the command; every ending is an exit code."""
     if os.environ.get(DEBUG_VARIABLE, "").lower() == "debug":
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
+        quiet_libraries()
     command = typer.main.get_command(app)
     try:
         result = command.main(args=arguments, prog_name="ecntwin", standalone_mode=False)

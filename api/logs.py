@@ -10,4 +10,10 @@ def configure_logging(level: str) -> None:
     logging.basicConfig(
         level=level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", force=True
     )
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of every request
+    quiet_libraries()
+
+
+def quiet_libraries() -> None:
+    """HTTP's: they tell of every request, and below of every header, a switch's session cookie included."""
+    for name in ("httpx", "httpcore"):
+        logging.getLogger(name).setLevel(logging.WARNING)

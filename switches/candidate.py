@@ -35,11 +35,12 @@ class Found(Generic[ConfigT]):
 
 
 class Model(Protocol[ConfigT]):
-    """How a platform writes a watermark. A record is what a change does and what was before, as JSON; it is
-    one of ``record_kind``.
-    """
+    """How a platform writes a watermark. A record is what a change does and what was before, as JSON."""
 
-    record_kind: type
+    @property
+    def record_kind(self) -> type[Any]:
+        """What a record is one of."""
+        ...
 
     def look(self, session: NetconfSession) -> Found[ConfigT]:
         """What is configured and what runs. Raises ``SwitchError`` for what is no watermark."""

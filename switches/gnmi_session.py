@@ -242,7 +242,7 @@ class GnmiSession:
                 "the switch takes the call",
                 "look at the switch, and its version",
             )
-        raise failure from error
+        raise failure from None  # what gRPC raised holds the switch's words as they came
 
 
 def _to_wire(path: GnmiPath) -> Any:

@@ -107,7 +107,7 @@ def connected(device: Device, options: SonicOptions) -> Iterator[Databases]:
             _said(device, error),
             "the credentials are the switch's",
             "correct them, or the account's rights",
-        ) from error
+        ) from None  # it holds the switch's words as they came, and so does the last
     except redis.TimeoutError as error:
         raise UnreachableError(
             device.where,
@@ -135,7 +135,7 @@ def connected(device: Device, options: SonicOptions) -> Iterator[Databases]:
             _said(device, error),
             "redis takes the commands",
             "look at the switch, and at the numbers of its databases",
-        ) from error
+        ) from None
     finally:
         databases.close()
 
