@@ -225,7 +225,7 @@ def _settle(state: RolloutState, at_s: float) -> RolloutState:
     # Backwards: the last of them mostly comes last, so that one look says no. A journal of thousands of
     # switches' steps is replayed in no time.
     if state.phase is Phase.APPROVED and all(
-        one.progress is Progress.STAGED for one in reversed(state.switches.values())
+        one.progress is Progress.STAGED for one in reversed(tuple(state.switches.values()))
     ):
         return _enter(state, Phase.CANARY, at_s)
     if state.phase in _SETTING and all(
