@@ -79,12 +79,11 @@ class EapiSession:
         self._http.close()
 
     def _refused(self, error: Mapping[str, Any]) -> AccessError | RefusedError:
-        reasons = [
-            str(reason)
-            for one in error.get("data") or ()
-            if isinstance(one, Mapping)
-            for reason in one.get("errors") or ()
-        ]
+        data = error.get("data")
+        found = (
+            [one.get("errors") for one in data if isinstance(one, Mapping)] if isinstance(data, list) else []
+        )
+        reasons = [str(reason) for one in found if isinstance(one, list) for reason in one]
         said = self._http.shown("; ".join([str(error.get("message")), *reasons]))
         if _DENIED.search(said):
             return AccessError(

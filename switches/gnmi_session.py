@@ -115,7 +115,7 @@ class GnmiSession:
                 for notification in answer.notification
                 for update in notification.update
             ]
-        except ValueError as error:  # msgspec's own are ValueErrors
+        except (ValueError, RecursionError) as error:  # msgspec's own are ValueErrors
             raise RefusedError(
                 self._device.where,
                 f"an answer to Get {listed(paths)} that cannot be read ({error})",

@@ -28,9 +28,12 @@ class Answer:
     content: bytes
     content_type: str = ""
 
-    def json(self) -> Any:
-        """The body as JSON; raises ``ValueError``."""
-        return msgspec.json.decode(self.content)
+    def json(self, kind: Any = Any) -> Any:
+        """The body as JSON, of that type; raises ``ValueError``."""
+        try:
+            return msgspec.json.decode(self.content, type=kind)
+        except RecursionError:
+            raise ValueError("JSON that is nested too deeply") from None
 
 
 class NotFoundError(RefusedError):

@@ -61,7 +61,7 @@ class LabAdapter:
     def read(self) -> Reading:
         answer = self._session.call("GET", self._path)
         try:
-            found = msgspec.json.decode(answer.content, type=_Switch)
+            found = answer.json(_Switch)
             queues = [
                 QueueWatermark(one.port, one.queue, Watermark(one.kmin_bytes, one.kmax_bytes, one.pmax))
                 for one in found.queues

@@ -68,7 +68,8 @@ class NvueSession:
         state = ""
         for _ in self._waiting.until(self._device.settle_s):
             shown = self._document(self._call("GET", at))
-            shown = shown.get(revision, shown)  # some releases wrap it in its own name
+            inner = shown.get(revision)
+            shown = inner if isinstance(inner, dict) else shown  # some releases wrap it in its own name
             state = str(shown.get("state"))
             if state == "applied":
                 return

@@ -81,7 +81,7 @@ class WebhookAdapter:
     def read(self) -> Reading:
         answer = self._session.call("GET", self._path)
         try:
-            found = msgspec.json.decode(answer.content, type=_Switch).queues
+            found = answer.json(_Switch).queues
         except ValueError as error:  # msgspec's own are ValueErrors
             raise self._unreadable(str(error)) from error
         wanted = [one for one in found if one.queue in self._device.queues and self._device.wants(one.port)]
