@@ -96,7 +96,7 @@ class NvueSession:
             busy = [
                 name
                 for name, shown in found.items()
-                if isinstance(shown, Mapping) and shown.get("state") in _BUSY
+                if isinstance(shown, Mapping) and str(shown.get("state")) in _BUSY
             ]
             if not busy:
                 return
