@@ -17,6 +17,30 @@ export function fill(parent, ...children) {
   parent.replaceChildren(...children);
 }
 
+// An unchanged text is left alone, so that screen readers do not say it again.
+export function tell(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+// Children that say the same stay the same elements: focus, scroll and selection outlast a refresh.
+const saying = new WeakMap();
+
+export function keep(parent, items, make) {
+  const wanted = items.map((item) => JSON.stringify(item));
+  const known = new Map();
+  const wants = new Set(wanted);
+  for (const child of [...parent.children]) {
+    const says = saying.get(child);
+    if (wants.has(says) && !known.has(says)) known.set(says, child); else child.remove();
+  }
+  let next = parent.firstElementChild;
+  wanted.forEach((says, index) => {
+    const child = known.get(says) ?? make(items[index]);
+    saying.set(child, says);
+    if (child === next) next = next.nextElementSibling; else parent.insertBefore(child, next);
+  });
+}
+
 function scaled(value, units, step = 1000) {
   let size = Math.abs(value);
   let unit = 0;
@@ -50,3 +74,5 @@ export function when(text) {
   const today = new Date().toDateString() === time.toDateString();
   return today ? time.toLocaleTimeString() : time.toLocaleString();
 }
+
+export const watermark = (mark) => `${bytes(mark.kmin_bytes)} / ${bytes(mark.kmax_bytes)} / ${percent(mark.pmax)}`;

@@ -1,58 +1,29 @@
 // The page: reads the service's own routes, and again whenever an event says that something happened.
 import { curve, scatter } from "/assets/charts.js";
-import { bits, bytes, count, element, fill, percent, ratio, seconds, when } from "/assets/format.js";
+import { bits, bytes, count, element, fill, percent, ratio, seconds, watermark, when } from "/assets/format.js";
+import { showFreeze } from "/assets/freeze.js";
+import { showRollout } from "/assets/rollout.js";
+import { Problem, act, call, keepToken, listen, orNull, say, throttled } from "/assets/service.js";
+import { showSwitches } from "/assets/switches.js";
 
 const find = (id) => document.getElementById(id);
 const POLL_MS = 10_000;
+const REFRESH_MS = 200;
+const SWITCHES_EVERY = 3;
 let current = null;
-let refreshing = false;
-let again = false;
+let phase = null;
+let polls = 0;
 
-class Problem extends Error {
-  constructor(status, document) {
-    super(document?.detail ?? `the service answered ${status}`);
-    this.status = status;
-    this.document = document;
-  }
-}
-
-function headers() {
-  const token = sessionStorage.getItem("token");
-  return token ? { Authorization: `Bearer ${token}` } : {};
-}
-
-async function call(path, method = "GET") {
-  const answer = await fetch(path, { method, headers: headers() });
-  const document = await answer.json().catch(() => null);
-  if (answer.status === 401) find("sign-in").hidden = false;
-  if (!answer.ok) throw new Problem(answer.status, document);
-  return document;
-}
-
-const orNull = (promise, ...expected) =>
-  promise.catch((error) => {
-    if (error instanceof Problem && expected.includes(error.status)) return null;
-    throw error;
-  });
-
-function say(text) {
-  const notice = find("notice");
-  notice.hidden = !text;
-  notice.textContent = text ?? "";
-}
-
-async function refresh() {
-  if (refreshing) { again = true; return; }
-  refreshing = true;
+const refresh = throttled(async () => {
   try {
-    const [ready, state, newest, rounds] = await Promise.all([
+    const [ready, state, rounds] = await Promise.all([
       fetch("/readyz").then((answer) => answer.json()),
       orNull(call("/v1/state?queues=24"), 409),
-      orNull(call("/v1/recommendations/current"), 404),
       call("/v1/recommendations?candidates=false&limit=12"),
     ]);
+    const newest = rounds.total === 0 ? null : await orNull(call("/v1/recommendations/current"), 404);
     find("sign-in").hidden = true;
-    say(null);
+    find("away").hidden = true;
     showReadiness(ready);
     showEmpty(state, newest);
     showNetwork(state);
@@ -61,12 +32,11 @@ async function refresh() {
   } catch (error) {
     if (error.status === 401) { setLive("signed out", ""); return; }
     setLive("not reachable", "lost");
-    say(error instanceof Problem ? error.message : "The service does not answer; this page tries again by itself.");
-  } finally {
-    refreshing = false;
-    if (again) { again = false; refresh(); }
+    find("away").hidden = false;
+    find("away").textContent =
+      error instanceof Problem ? error.message : "The service does not answer; this page tries again by itself.";
   }
-}
+}, REFRESH_MS);
 
 function setLive(text, kind) {
   const live = find("live");
@@ -120,7 +90,8 @@ function showNetwork(state) {
   );
 }
 
-const DECISIONS = { pending: "waiting for you", kept: "keep what runs", superseded: "superseded" };
+const DECISIONS = { pending: "waiting for you", kept: "keep what runs", rolled_back: "rolled back" };
+const DECIDED = { approved: "approved by", rejected: "rejected by", rolled_back: "rolled back, approved by" };
 
 function showRecommendation(document) {
   current = document;
@@ -228,71 +199,63 @@ function showHistory(rounds) {
     ...rounds.recommendations.map((item) =>
       element("tr", {},
         element("th", { scope: "row" }, when(item.created)),
-        element("td", {}, `${bytes(item.recommendation.kmin_bytes)} / ${bytes(item.recommendation.kmax_bytes)} / ${percent(item.recommendation.pmax)}`),
+        element("td", {}, watermark(item.recommendation)),
         element("td", {}, `${bytes(item.incumbent.queue_mean_bytes)} → ${bytes(item.recommendation.queue_mean_bytes)}`),
-        element("td", {}, item.decided_by ? `${item.status} by ${item.decided_by}` : DECISIONS[item.status] ?? item.status))),
+        element("td", {}, item.decided_by ? `${DECIDED[item.status] ?? item.status} ${item.decided_by}` : DECISIONS[item.status] ?? item.status))),
   );
 }
 
-async function act(button, path) {
-  button.disabled = true;
-  try {
-    await call(path, "POST");
-    say(null);
-  } catch (error) {
-    say(error.message);
-  } finally {
-    button.disabled = false;
-  }
+async function decide(button, path) {
+  await act(button, path);
   refresh();
+  showRollout();
 }
 
-find("tune").addEventListener("click", () => act(find("tune"), "/v1/tune"));
-find("approve").addEventListener("click", () => act(find("approve"), `/v1/recommendations/${current.id}/approve`));
-find("reject").addEventListener("click", () => act(find("reject"), `/v1/recommendations/${current.id}/reject`));
+find("tune").addEventListener("click", () => decide(find("tune"), "/v1/tune"));
+find("approve").addEventListener("click", () => decide(find("approve"), `/v1/recommendations/${current.id}/approve`));
+find("reject").addEventListener("click", () => decide(find("reject"), `/v1/recommendations/${current.id}/reject`));
+find("dismiss").addEventListener("click", () => say(null));
 find("sign-in").addEventListener("submit", (event) => {
   event.preventDefault();
-  sessionStorage.setItem("token", find("token").value.trim());
+  keepToken(find("token").value.trim());
   find("token").value = "";
-  refresh();
+  everything();
 });
 
-// EventSource sends no Authorization header, so the stream is read by hand.
-async function listen() {
-  for (;;) {
-    try {
-      const answer = await fetch("/v1/events", { headers: headers() });
-      if (!answer.ok) throw new Problem(answer.status);
-      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-      let text = "";
-      for (;;) {
-        const { value, done } = await reader.read();
-        if (done) break;
-        text += value;
-        const frames = text.split("\n\n");
-        text = frames.pop();
-        frames.forEach(heard);
-      }
-    } catch {
-      // Polling goes on meanwhile.
-    }
-    await new Promise((resolve) => setTimeout(resolve, 3_000));
+function heard(kind, data) {
+  if (kind === "whatif") return;
+  if (kind === "switch") { showSwitches(); return; }
+  if (kind === "rollout") {
+    showRollout();
+    if (["Frozen", "Thawed"].includes(data.what)) showFreeze();
+    if (phase === `${data.id} ${data.phase}`) return;
+    phase = `${data.id} ${data.phase}`;
+    showSwitches();
   }
-}
-
-function heard(frame) {
-  const fields = Object.fromEntries(frame.split("\n").map((line) => line.split(/: (.*)/s, 2)));
-  if (!fields.event || fields.event === "whatif") return;
-  const data = JSON.parse(fields.data);
-  if (fields.event === "round" && data.stage !== "finished") {
+  if (kind === "round" && data.stage !== "finished") {
     setLive(data.total ? `round: ${data.stage} ${data.done}/${data.total}` : `round: ${data.stage}`, "busy");
     find("tune").disabled = true;
     return;
   }
-  if (fields.event === "round") setLive("ready", "ready");
+  if (kind === "round") setLive("ready", "ready");
   refresh();
 }
 
-refresh();
-listen();
-setInterval(() => { if (!document.hidden) refresh(); }, POLL_MS);
+function everything() {
+  refresh();
+  showFreeze();
+  showRollout();
+  showSwitches();
+}
+
+everything();
+listen(heard);
+document.addEventListener("visibilitychange", () => { if (!document.hidden) everything(); });
+setInterval(() => {
+  if (document.hidden) return;
+  polls += 1;
+  refresh();
+  showFreeze();
+  showRollout();
+  if (polls % SWITCHES_EVERY === 0) showSwitches();
+}, POLL_MS);
