@@ -237,7 +237,7 @@ def base_url_of(device: Device, *, port: int | None = None, path: str = "") -> s
     """The URL of a switch's interface: the address as given where it is a URL, else from its parts.
 
     ``port`` is the platform's usual one. TLS is on unless the inventory turns it off. Raises
-    ``InventoryError`` where there is no address, or one with a password in it.
+    ``InventoryError`` where there is no address, one with a password in it, or two ports.
     """
     if "@" in device.address:
         raise InventoryError(
@@ -251,11 +251,28 @@ def base_url_of(device: Device, *, port: int | None = None, path: str = "") -> s
             device.where, "no address", "a switch is found by its host or URL", "give its address"
         )
     if device.address.startswith(("http://", "https://")):
-        return device.address.rstrip("/") + path
+        return _with_port(device).rstrip("/") + path
     scheme = "http" if device.tls.enabled is False else "https"
     number = device.port or port
     host = f"[{device.address}]" if device.address.count(":") > 1 else device.address
     return f"{scheme}://{host}{f':{number}' if number else ''}{path}"
+
+
+def _with_port(device: Device) -> str:
+    """A URL with the port that the inventory gives beside it."""
+    try:
+        url = httpx.URL(device.address)
+    except httpx.InvalidURL as error:
+        raise InventoryError(
+            device.where, f"no URL ({error})", "an address is a host or a URL", "correct the address"
+        ) from error
+    if device.port is None or device.port == url.port:
+        return device.address
+    if url.port is not None:
+        raise InventoryError(
+            f"{device.where} port", str(device.port), "it is the port in the address", "drop one of the two"
+        )
+    return str(url.copy_with(port=device.port))
 
 
 def needs_password(device: Device) -> None:

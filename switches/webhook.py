@@ -6,7 +6,8 @@ The contract is in docs/switches/webhook.md: two calls, which a script of the op
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from dataclasses import replace
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import httpx
@@ -28,7 +29,7 @@ from twin.watermark import Watermark
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``pmax_steps``: what is behind it holds Pmax in whole steps of 1 ÷ so many."""
 
-    pmax_steps: int = 100
+    pmax_steps: Annotated[int, msgspec.Meta(ge=1)] = 100
 
 
 class _Queue(msgspec.Struct, frozen=True):
@@ -167,7 +168,7 @@ def _units(device: Device, pmax_steps: int) -> WatermarkUnits:
         case "cells":
             return cell_units(device.where, device.units.cell_bytes, lowest=0, pmax_steps=pmax_steps)
         case "percent":
-            return percent_units(device.where, device.units.buffer_bytes)
+            return replace(percent_units(device.where, device.units.buffer_bytes), pmax_steps=pmax_steps)
         case other:
             raise InventoryError(
                 f"{device.where} units.thresholds",

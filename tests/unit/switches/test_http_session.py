@@ -248,3 +248,14 @@ def test_a_token_that_no_header_carries_is_said_so_and_not_repeated(
 def test_a_host_that_no_name_server_could_know_is_the_inventorys(host: str) -> None:
     with pytest.raises(InventoryError, match="no URL"):
         HttpSession(device(), f"http://{host}").call("GET", "/x")
+
+
+def test_the_port_beside_a_url_is_its_own_and_two_are_one_too_many() -> None:
+    assert base_url_of(device(address="https://leaf1.example/a", port=8443)) == "https://leaf1.example:8443/a"
+    assert (
+        base_url_of(device(address="https://leaf1.example:8443", port=8443)) == "https://leaf1.example:8443"
+    )
+    with pytest.raises(InventoryError, match="port: received 8443; it is the port in the address"):
+        base_url_of(device(address="https://leaf1.example:444", port=8443))
+    with pytest.raises(InventoryError, match="no URL"):
+        base_url_of(device(address="https://[::1", port=8443))

@@ -97,6 +97,7 @@ def test_what_is_behind_it_may_hold_cells_or_coarse_steps(
         ({"units": UnitProfile(thresholds="cells")}, "cell_bytes"),
         ({"units": UnitProfile(thresholds="packets")}, "bytes, cells or percent"),
         ({"options": {"pmax": 3}}, "pmax_steps"),
+        ({"options": {"pmax_steps": 0}}, "pmax_steps"),
         ({"address": ""}, "no address"),
     ],
 )
@@ -130,6 +131,14 @@ def test_a_curve_that_is_none_is_named_with_its_queue() -> None:
     row = {"port": "eth9", "queue": 3, "kmin_bytes": 9, "kmax_bytes": 5, "pmax": 0.1}
     with pytest.raises(CapabilityError, match="eth9 queue 3"):
         answering({"queues": [row]}).read()
+
+
+def test_pmax_has_its_steps_also_where_thresholds_are_percents(
+    switch: WebhookSwitch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    percents = UnitProfile(thresholds="percent", buffer_bytes=2_000_000)
+    here = adapter(switch, monkeypatch, units=percents, options={"pmax_steps": 255})
+    assert here.stage(NEW, "r1-a").after == Watermark(40_000, 200_000, 13 / 255)
 
 
 def test_a_server_without_the_queues_asked_for_is_refused_before_anything_is_set() -> None:
