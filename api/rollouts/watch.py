@@ -6,8 +6,8 @@ told by the newest of their times when the watching began.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from api.counting import Counting
 from api.sensing import Sensing
@@ -16,14 +16,15 @@ from telemetry.errors import WindowError
 from telemetry.state import NetworkState
 
 NS_PER_S = 1e9
+LATELY_NS = 60_000_000_000  # counters come every few seconds at best, whatever the window
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where watching began, in the devices' times; None where there was no telemetry of that kind."""
+    """Where watching began, in the devices' times: None before any report, no switch without counters."""
 
-    reports_ns: int | None
-    counters_ns: int | None
+    reports_ns: int | None = None
+    counters_ns: Mapping[str, int] = field(default_factory=dict)
 
 
 class Watcher:
@@ -37,17 +38,16 @@ class Watcher:
     async def mark(self, switches: Sequence[str]) -> Mark:
         """Now, as the devices tell it."""
         state = await self._state()
-        counters_ns = await self._counting.newest_ns(switches)
-        return Mark(None if state is None else state.window_end_ns, counters_ns)
+        return Mark(None if state is None else state.window_end_ns, await self._newest_ns(switches))
 
     async def lately(self, switches: Sequence[str]) -> Figures:
-        """The window as it is, and the counters over the same length of time."""
+        """The window as it is, and the counters over the same length of time or the last minute."""
         state = await self._state()
         if state is None:
             return Figures()
-        newest_ns = await self._counting.newest_ns(switches)
-        lasted_ns = state.window_end_ns - state.window_start_ns
-        since_ns = None if newest_ns is None else newest_ns - lasted_ns
+        lasted_ns = max(state.window_end_ns - state.window_start_ns, LATELY_NS)
+        newest_ns = await self._newest_ns(switches)
+        since_ns = {switch: at_ns - lasted_ns for switch, at_ns in newest_ns.items()}
         return await self._figures(switches, state, since_ns)
 
     async def since(self, mark: Mark, switches: Sequence[str]) -> Figures:
@@ -71,8 +71,12 @@ class Watcher:
         except WindowError:
             return None
 
+    async def _newest_ns(self, switches: Sequence[str]) -> dict[str, int]:
+        found = {switch: await self._counting.newest_ns([switch]) for switch in switches}
+        return {switch: at_ns for switch, at_ns in found.items() if at_ns is not None}
+
     async def _figures(
-        self, switches: Sequence[str], state: NetworkState | None, counters_since_ns: int | None
+        self, switches: Sequence[str], state: NetworkState | None, since_ns: Mapping[str, int]
     ) -> Figures:
         named = frozenset(switches)
         depth = throughput = None
@@ -80,24 +84,34 @@ class Watcher:
             queues = [queue for queue in state.queues if queue.ref.switch in named]
             depth = sum(queue.depth_mean_bytes for queue in queues) / len(queues) if queues else 0.0
             throughput = sum(queue.throughput_bytes_per_s for queue in queues)
-        pause_share = frames_per_s = drops_per_s = None
-        newest_ns = await self._counting.newest_ns(switches)
-        if counters_since_ns is not None and newest_ns is not None and newest_ns > counters_since_ns:
-            grown = await self._counting.increase(switches, counters_since_ns, newest_ns)
+        ports = 0
+        paused, frames, dropped = _Rate(), _Rate(), _Rate()
+        # Each by its own clock and over its own time: one that is silent, or slow, neither hides what the
+        # others tell nor makes it look like more.
+        for switch, newest_ns in (await self._newest_ns(switches)).items():
+            if switch not in since_ns or newest_ns <= since_ns[switch]:
+                continue
+            grown = await self._counting.increase([switch], since_ns[switch], newest_ns)
             if grown.covered_s > 0 and grown.ports:
-                counted = grown.counters
-                port_s = grown.covered_s * grown.ports
-                pause_share = _rate(counted.pfc_pause_ns, port_s * NS_PER_S)
-                frames_per_s = _rate(counted.pfc_tx_frames, grown.covered_s)
-                drops_per_s = _rate(counted.dropped_packets, grown.covered_s)
+                ports += grown.ports if grown.counters.pfc_pause_ns is not None else 0
+                paused.add(grown.counters.pfc_pause_ns, grown.covered_s)
+                frames.add(grown.counters.pfc_tx_frames, grown.covered_s)
+                dropped.add(grown.counters.dropped_packets, grown.covered_s)
         return Figures(
             queue_mean_bytes=depth,
             throughput_bytes_per_s=throughput,
-            pause_share=pause_share,
-            pfc_frames_per_s=frames_per_s,
-            drops_per_s=drops_per_s,
+            pause_share=None if paused.per_s is None else paused.per_s / NS_PER_S / ports,
+            pfc_frames_per_s=frames.per_s,
+            drops_per_s=dropped.per_s,
         )
 
 
-def _rate(count: int | None, per: float) -> float | None:
-    return None if count is None else count / per
+@dataclass(slots=True)
+class _Rate:
+    """Counts a second of all switches that count; None where none does."""
+
+    per_s: float | None = None
+
+    def add(self, count: int | None, covered_s: float) -> None:
+        if count is not None:
+            self.per_s = (self.per_s or 0.0) + count / covered_s

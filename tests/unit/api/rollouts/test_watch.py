@@ -38,9 +38,9 @@ def reports(begin_s: float, end_s: float, queue_bytes: int) -> list[dict[str, An
     return made
 
 
-async def counters(here: Running, at_s: float, **counted: int) -> None:
+async def counters(here: Running, at_s: float, *, switch: str = "leaf1", **counted: int) -> None:
     samples = [
-        {"switch": "leaf1", "port": port, "queue": 3, "ts_ns": EPOCH_NS + round(at_s * 1e9)} | counted
+        {"switch": switch, "port": port, "queue": 3, "ts_ns": EPOCH_NS + round(at_s * 1e9)} | counted
         for port in ("Ethernet0", "Ethernet1")
     ]
     answer = await here.client.post("/v1/telemetry/counters", content=json.dumps(samples))
@@ -49,9 +49,9 @@ async def counters(here: Running, at_s: float, **counted: int) -> None:
 
 def test_without_telemetry_nothing_is_said_and_that_is_silence() -> None:
     async def acts(here: Running, watcher: Watcher) -> None:
-        assert await watcher.mark(["leaf1"]) == Mark(None, None)
+        assert await watcher.mark(["leaf1"]) == Mark()
         assert await watcher.lately(["leaf1"]) == Figures()
-        assert await watcher.since(Mark(None, None), ["leaf1"]) == Figures()
+        assert await watcher.since(Mark(), ["leaf1"]) == Figures()
         assert watcher.silent() == "no INT report has ever come"
 
     scene(acts)
@@ -110,5 +110,32 @@ def test_counters_since_the_change_are_rates_and_those_that_no_port_gives_are_no
         assert seen.drops_per_s == pytest.approx(10.0)  # 20 in 4 s, on each of two ports
         assert seen.pfc_frames_per_s is None
         assert (await watcher.since(mark, ["spine9"])).drops_per_s is None
+
+    scene(acts)
+
+
+def test_a_switch_that_counts_less_hides_nothing_and_makes_nothing_look_like_more() -> None:
+    async def acts(here: Running, watcher: Watcher) -> None:
+        await here.post_reports(reports(0.0, 0.008, 50_000))
+        await counters(here, 100.0, dropped_packets=0, pfc_pause_ns=0)
+        await counters(here, 400.0, switch="spine1", dropped_packets=0)  # its clock is five minutes ahead
+        switches = ["leaf1", "spine1", "spine2"]  # of which the last counts nothing
+        mark = await watcher.mark(switches)
+        await counters(here, 110.0, dropped_packets=50, pfc_pause_ns=1_000_000_000)
+        seen = await watcher.since(mark, switches)
+        assert (seen.drops_per_s, seen.pause_share) == (10.0, 0.1)
+        await counters(here, 401.0, switch="spine1", dropped_packets=1)
+        seen = await watcher.since(mark, switches)
+        assert seen.drops_per_s == 12.0  # 100 in 10 s and 2 in 1 s
+
+    scene(acts)
+
+
+def test_what_counters_were_before_is_what_they_were_for_a_minute() -> None:
+    async def acts(here: Running, watcher: Watcher) -> None:
+        await here.post_reports(reports(0.0, 0.008, 50_000))
+        for second in range(0, 130, 10):  # an exporter much slower than the window is long
+            await counters(here, float(second), dropped_packets=10 * second)
+        assert (await watcher.lately(["leaf1"])).drops_per_s == pytest.approx(20.0)
 
     scene(acts)

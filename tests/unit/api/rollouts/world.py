@@ -115,7 +115,7 @@ class Eyes:
         self.silence: str | None = None
 
     async def mark(self, switches: Iterable[str]) -> Mark:
-        return Mark(0, 0)
+        return Mark()
 
     async def since(self, mark: Mark, switches: Iterable[str]) -> Figures:
         return self.figures.pop(0) if len(self.figures) > 1 else self.figures[0]
