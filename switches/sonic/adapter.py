@@ -6,7 +6,6 @@ it is in CONFIG_DB whole or not at all. Nothing is saved for the next start of t
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import msgspec
@@ -15,6 +14,7 @@ from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.concurrent_edit import check_nobody_else, left_alone
 from switches.device import Device, options_of
 from switches.errors import ReadBackError
+from switches.read_back import Waiting
 from switches.sonic.asic import read_hardware
 from switches.sonic.config import PROFILE, Config, queue_setting, read_config, watched
 from switches.sonic.databases import Databases, SonicOptions, check_address, connected
@@ -23,9 +23,6 @@ from switches.sonic.rows import UNITS, own_prefix
 from switches.staging import recorded, staged
 from switches.units import to_device
 from twin.watermark import Watermark
-
-_FIRST_PAUSE_S = 0.05
-_LONGEST_PAUSE_S = 1.0
 
 
 class SonicAdapter:
@@ -144,17 +141,13 @@ class SonicAdapter:
 
         Raises ``ReadBackError`` where what runs cannot be known by then.
         """
-        deadline, pause_s = time.monotonic() + patience_s, _FIRST_PAUSE_S
-        while True:
+        for _ in Waiting().until(patience_s):
             config = read_config(databases.config, self._device)
             asked = self._asked(config.asked(self._device))
             hardware = read_hardware(databases, asked.queues, self._options.asic_rounding_bytes)
             running = Reading.of(self.switch, hardware.queues, self._clock_ns())
-            left_s = deadline - time.monotonic()
-            if left_s <= 0 or (not hardware.unconfirmed and enough(asked, running)):
+            if not hardware.unconfirmed and enough(asked, running):
                 break
-            time.sleep(min(pause_s, left_s))
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         if hardware.unconfirmed:
             queue = hardware.unconfirmed[0]
             raise ReadBackError(

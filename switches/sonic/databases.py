@@ -115,13 +115,20 @@ def connected(device: Device, options: SonicOptions) -> Iterator[Databases]:
             "a switch answers in time",
             "look whether it is up, and whether its management network is",
         ) from error
-    except UnicodeError as error:
+    except UnicodeError as error:  # before ValueError, which it is
         raise InventoryError(
             f"{device.where} address",
             f"no host's name ({error})",
             "SONiC's redis is at a host and port, or at a socket",
             "correct the address",
         ) from error
+    except (ValueError, RecursionError) as error:
+        raise RefusedError(
+            device.where,
+            f"an answer that cannot be read ({_said(device, error)})",
+            "redis answers in its own protocol",
+            "look whether something else listens there",
+        ) from None
     except (redis.ConnectionError, OSError) as error:
         raise UnreachableError(
             device.where,

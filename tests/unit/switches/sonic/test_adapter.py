@@ -22,6 +22,7 @@ from switches.errors import (
 )
 from switches.sonic.adapter import SonicAdapter
 from switches.sonic.asic import Hardware
+from tests.counterparts.dripping import dripping
 from tests.counterparts.sonic_switch import SonicSwitch, qos_config, wred_row
 from twin.watermark import Watermark
 
@@ -375,6 +376,12 @@ def test_nothing_that_listens_is_unreachable(adapter: MakeAdapter, address: str)
 def test_a_host_that_no_name_server_could_know_is_the_inventorys(adapter: MakeAdapter, host: str) -> None:
     with pytest.raises(InventoryError, match="no host's name"):
         adapter(address=host).read()
+
+
+@pytest.mark.parametrize("answer", [b"*abc\r\n", b":x\r\n", b"+OK\r\n", b"SSH-2.0\r\n", b"*1\r\n" * 3000])
+def test_what_is_no_redis_is_refused(adapter: MakeAdapter, answer: bytes) -> None:
+    with dripping(answer, every_s=0.01, byte=answer) as port, pytest.raises(RefusedError):
+        adapter(port=port).read()
 
 
 def test_a_certificate_file_that_is_not_there_is_named(adapter: MakeAdapter, tmp_path: Any) -> None:
