@@ -105,7 +105,7 @@ async def _done(
                 fleet.note(reading)
             return Verified(at_s=wall_s(), switch=name, runs=reading.usual or change.after)
         case Confirm(change=change):
-            await fleet.step(name, lambda adapter: adapter.confirm(change), still=still)
+            await fleet.step(name, lambda adapter: _confirm(adapter, change), still=still)
             return Confirmed(at_s=wall_s(), switch=name)
         case Undo(change=change):
 
@@ -115,6 +115,13 @@ async def _done(
             await fleet.step(name, undo, still=still)
             await fleet.refresh([name])
             return Undone(at_s=wall_s(), switch=name)
+
+
+def _confirm(adapter: SwitchAdapter, change: StagedChange) -> None:
+    adapter.confirm(change)
+    if adapter.capabilities().dead_man:
+        # Where the device's own timer ran out before, it has taken the change back: there was nothing to end.
+        adapter.verify(change)
 
 
 def _check_nobody_else(change: StagedChange, wanted: Watermark | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ import pytest
 
 from api.errors import ConflictError, NotFoundError, SettingsError, UnavailableError
 from api.rollouts import conductor
+from switches.base import Capabilities, StagedChange
 from switches.errors import ReadBackError
 from switches.rollout.events import (
     Applied,
@@ -25,7 +27,7 @@ from switches.rollout.events import (
 )
 from switches.rollout.plan import Figures
 from switches.rollout.state import Phase, Progress
-from tests.unit.api.rollouts.world import FOREIGN, PATIENCE_S, World, away, world
+from tests.unit.api.rollouts.world import FOREIGN, PATIENCE_S, Eyes, Notes, Switch, World, away, world
 from tests.unit.switches.rollout.rollouts import NEW, OLD, plan
 from twin.watermark import Watermark
 
@@ -136,6 +138,27 @@ def test_a_switch_that_is_away_for_a_while_is_tried_again() -> None:
         await here.stop()
 
     run(scene(world()))
+
+
+def test_a_change_that_the_device_took_back_before_it_was_confirmed_is_not_called_set() -> None:
+    """Its timer ran out: confirming finds nothing to end, and says nothing of it."""
+
+    class Impatient(Switch):
+        def capabilities(self) -> Capabilities:
+            return replace(super().capabilities(), dead_man=True)
+
+        def confirm(self, change: StagedChange) -> None:
+            super().confirm(change)
+            self.running = OLD
+
+    async def scene(here: World) -> None:
+        state = await here.rolled_out(QUICK)
+        assert state.phase is Phase.ROLLED_BACK
+        assert "confirm failed" in str(state.why)
+        assert here.runs == ALL_OLD
+        await here.stop()
+
+    run(scene(World({"a": Switch("a"), "b": Impatient("b"), "c": Switch("c")}, Notes(), Eyes())))
 
 
 def test_patience_ends() -> None:
