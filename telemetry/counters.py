@@ -105,9 +105,9 @@ class CounterIncrease:
 
     ``counters``: None where no series gave two readings of it. ``covered_s``: how much of the time asked for
     lies between readings that were used, of the switch that is worst off (its best series); 0 where one gave
-    nothing. ``series``: how many contributed, of so many ``ports``. ``newest_ns``: the newest reading no later than asked for, None
-    without any. ``silent``: the switches that gave nothing. ``resets``: how often a counter went down (a
-    clear, a restart, a wrap).
+    nothing. ``series``: how many contributed, of so many ``ports``. ``newest_ns``: the newest reading no
+    later than asked for, None without any. ``silent``: the switches that gave nothing. ``resets``: how often
+    a counter went down (a clear, a restart, a wrap).
     """
 
     counters: Counters

@@ -34,7 +34,7 @@ def a_service(_: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("begins", [a_command, a_service])
-def test_headers_with_a_switchs_cookie_are_not_logged_at_any_level(
+def test_headers_with_a_cookie_are_not_logged_at_any_level(
     begins: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begins(monkeypatch)

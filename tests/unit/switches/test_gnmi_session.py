@@ -149,7 +149,7 @@ def test_every_failure_is_one_of_ours(
     assert "leaf1" in str(caught.value)
 
 
-def test_the_switchs_words_are_kept(echo: Echo) -> None:
+def test_what_the_switch_says_are_kept(echo: Echo) -> None:
     echo.fails = RefusalError(grpc.StatusCode.INVALID_ARGUMENT, "max_threshold must be\n>= min_threshold")
     with (
         served(echo) as switch,

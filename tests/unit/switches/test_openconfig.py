@@ -462,7 +462,7 @@ def test_config_leaves_are_read_where_the_switch_has_no_others(make: Make, switc
     assert make().capabilities().read_back == "state leaves"
 
 
-def test_a_refusal_is_told_in_the_switchs_words_and_nothing_is_changed(
+def test_a_refusal_is_told_in_what_the_switch_says_and_nothing_is_changed(
     make: Make, switch: OpenConfigSwitch
 ) -> None:
     adapter = make()

@@ -107,12 +107,12 @@ class Service:
         return httpx.Response(202, json={"accepted": count, "rejected": 0})
 
 
-def told(*untils_s: float, service: Service) -> Poster:
+def told(*ends_s: float, service: Service) -> Poster:
     """A lab's counters, posted over these advances; a watermark is set after the first."""
     parts = parts_of()
     poster = Poster("http://127.0.0.1:8080", transport=httpx.MockTransport(service), first_pause_s=0.001)
     with running(parts, poster=poster, counters=CounterWriter(parts.plan)) as (runner, _):
-        for until_s in untils_s:
+        for until_s in ends_s:
             _result(runner.advance(until_s))
             _result(runner.set_watermark(list(runner.view.watermarks), NEW))
     return poster
