@@ -5,14 +5,18 @@ from __future__ import annotations
 import logging
 import math
 
-from api.errors import ConflictError
+from api.clearance import Clearance
+from api.errors import ConflictError, RequestError
 from api.fleet import Fleet
 from api.rollouts.conductor import Rollouts
 from api.rollouts.plans import plan_of
+from api.rollouts.policy import hold_left_s
 from api.rollouts.watch import Watcher
 from api.settings import Settings
 from api.store import Entry, RecommendationStore
+from switches.errors import SwitchError
 from switches.rollout.plan import RolloutPlan
+from twin.units import duration_text
 
 ANSWER_WITHIN_S = 1.0
 POLICY = "policy (rollout.auto)"
@@ -31,43 +35,83 @@ class Approvals:
         store: RecommendationStore,
         rollouts: Rollouts,
         watcher: Watcher,
+        clearance: Clearance,
     ) -> None:
         self._settings = settings
         self._fleet = fleet
         self._store = store
         self._rollouts = rollouts
         self._watcher = watcher
+        self._clearance = clearance
+        self._approving: set[str] = set()
 
     async def approve(self, recommendation_id: str, by: str) -> Entry:
         """Begins the rollout of a pending recommendation; answers once it has ended, or after a second.
 
         Raises ``ConflictError`` where it is held back and devices would be written, where one of them has
-        drifted, while switches are frozen, and while another rollout is about them.
+        drifted, while switches are frozen or cool down, and while another rollout is about them.
         """
-        entry = self._store.pending(recommendation_id)
-        plan = await self._plan(entry)
-        if plan.written:
-            self._check_holds(entry)
-            self._check_drift(entry, plan)
-        entry = self._store.pending(recommendation_id)  # somebody may have decided meanwhile
-        rollout = await self._rollouts.start(plan, by)
-        self._store.decide(entry, "approved", by)
-        self._store.follow(entry.id, rollout.state)
+        entry = self._undecided(recommendation_id)
+        self._approving.add(entry.id)
+        try:
+            plan = await self._plan(entry)
+            if plan.written:
+                self._check_holds(entry)
+                self._check_drift(entry, plan)
+            entry = self._store.pending(recommendation_id)  # a newer one may have superseded it meanwhile
+            rollout = await self._rollouts.start(plan, by)
+            self._store.decide(entry, "approved", by)
+            self._store.follow(entry.id, rollout.state)
+        finally:
+            self._approving.discard(entry.id)
         await self._rollouts.ended(rollout, within_s=ANSWER_WITHIN_S)
         return self._store.get(entry.id)
 
     def reject(self, recommendation_id: str, by: str) -> Entry:
-        """Turns a pending recommendation down."""
-        return self._store.decide(self._store.pending(recommendation_id), "rejected", by)
+        """Turns a pending recommendation down; raises ``ConflictError`` where it is not, or no more."""
+        return self._store.decide(self._undecided(recommendation_id), "rejected", by)
 
-    async def by_policy(self, entry: Entry) -> None:
-        """Approves what a round has just found, where the settings want that and nothing holds it back."""
+    async def by_policy(self, entry: Entry) -> Entry | None:
+        """Approves what a round has just found, where the settings want that and nothing holds it back.
+
+        None where it does not. A rollout that was taken back holds it back for a while: see
+        ``policy.hold_left_s``.
+        """
         if not self._settings.rollout.auto or entry.status != "pending" or entry.holds:
-            return
+            return None
+        newest_first = [rollout.state for rollout in self._rollouts.newest(len(self._rollouts))]
+        left_s = hold_left_s(
+            newest_first,
+            entry.result.switches,
+            now_s=self._rollouts.now_s(),
+            hold_s=self._settings.rollout.auto_hold_s,
+        )
+        if left_s > 0:
+            _log.info(
+                "recommendation %s is not approved by policy: a rollout on its switches was taken back; "
+                "a person may approve it, or wait for another %s",
+                entry.id,
+                duration_text(left_s),
+            )
+            return None
         try:
-            await self.approve(entry.id, POLICY)
-        except ConflictError as error:
+            return await self.approve(entry.id, POLICY)
+        except (RequestError, SwitchError) as error:
             _log.info("recommendation %s is not approved by policy: %s", entry.id, error)
+        except Exception:
+            _log.exception("recommendation %s could not be approved by policy", entry.id)
+        return None
+
+    def _undecided(self, recommendation_id: str) -> Entry:
+        entry = self._store.pending(recommendation_id)
+        if entry.id in self._approving:
+            raise ConflictError(
+                f"recommendation {entry.id!r}",
+                "a decision on one that is being approved",
+                "it is decided once",
+                "look at /v1/recommendations/current",
+            )
+        return entry
 
     async def _plan(self, entry: Entry) -> RolloutPlan:
         switches = entry.result.switches
@@ -89,11 +133,13 @@ class Approvals:
         )
 
     def _check_holds(self, entry: Entry) -> None:
-        if entry.holds:
+        cooling = self._clearance.cooling()  # a change may have ended since the round
+        holds = entry.holds or ((cooling,) if cooling else ())
+        if holds:
             raise ConflictError(
                 f"recommendation {entry.id!r}",
                 "an approval of one that is held back",
-                " ".join(entry.holds).removesuffix("."),
+                " ".join(holds).removesuffix("."),
                 "wait for a round without holds",
             )
 

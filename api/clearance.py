@@ -17,6 +17,7 @@ from twin.guard import (
     TelemetryArrived,
     WatermarkChanged,
     advance,
+    cooling_down,
     within_step,
 )
 from twin.recommendation import Recommendation
@@ -71,6 +72,11 @@ class Clearance:
     def watermark_changed(self, *, age_s: float = 0.0) -> None:
         """A device was set, so long ago; the next change waits until that has had time to show."""
         self._tell(WatermarkChanged(self._clock_s() - age_s))
+
+    def cooling(self) -> str | None:
+        """A sentence while the last change has not had time to show."""
+        hold = cooling_down(self._state, self._clock_s(), self._settings)
+        return None if hold is None else hold.sentence
 
     def _tell(self, event: TelemetryArrived | QueuePredicted | QueueMeasured | WatermarkChanged) -> None:
         self._state, _ = advance(self._state, event, self._settings)

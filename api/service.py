@@ -132,7 +132,12 @@ class Service:
             timed=news.timed,
         )
         self.approvals = Approvals(
-            settings, fleet=self.fleet, store=self.store, rollouts=self.rollouts, watcher=watcher
+            settings,
+            fleet=self.fleet,
+            store=self.store,
+            rollouts=self.rollouts,
+            watcher=watcher,
+            clearance=self._clearance,
         )
         self.metrics.rollouts_active.set_function(lambda: self.rollouts.active)
         self.metrics.frozen.set_function(lambda: self.rollouts.freeze.frozen)
@@ -148,7 +153,7 @@ class Service:
             events=self.events,
             workers=self._workers,
             clock_s=clocks.monotonic_s,
-            found=self.approvals.by_policy,
+            found=self._found,
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -160,7 +165,8 @@ class Service:
         self._loop = asyncio.get_running_loop()
         await self.rollouts.resume()
         if (set_s := self.rollouts.last_set_s) is not None:
-            self._clearance.watermark_changed(age_s=self._clocks.wall_ns() / 1e9 - set_s)
+            age_s = self._clocks.wall_ns() / 1e9 - set_s
+            self._clearance.watermark_changed(age_s=max(age_s, 0.0))  # the clock may have been set back
         self._tasks.append(asyncio.create_task(self._watch_switches(), name="switches"))
         if self.settings.tuning.enabled:
             self._tasks.append(asyncio.create_task(self.tuning.run_forever(), name="tuning-loop"))
@@ -217,6 +223,11 @@ class Service:
         decided = await self.approvals.approve(recommendation_id, by)
         self._tell(decided)
         return decided
+
+    async def _found(self, entry: Entry) -> None:
+        decided = await self.approvals.by_policy(entry)
+        if decided is not None:
+            self._tell(decided)
 
     def reject(self, recommendation_id: str, by: str) -> Entry:
         """Turns a pending recommendation down."""

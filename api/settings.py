@@ -263,9 +263,13 @@ class RolloutSettings(Section):
     ``queue_limit`` times the larger of what it was and what was predicted; throughput below
     ``throughput_limit`` (0 to 1) of what it was; no telemetry for ``silence_s`` seconds; a switch that does
     not answer for ``patience_s`` seconds.
+
+    Once a rollout was taken back, ``auto`` approves nothing on its switches for ``auto_hold_s`` seconds,
+    twice as long after a second in a row, and so on up to a day. A person may at any time.
     """
 
     auto: bool = False
+    auto_hold_s: float = Field(default=1_800.0, ge=0)
     canary: tuple[str, ...] = ()
     batch_size: int = Field(default=8, ge=1)
     at_once: int = Field(default=16, ge=1, le=256)

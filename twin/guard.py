@@ -176,6 +176,14 @@ def in_step(state: GuardState, settings: GuardSettings) -> bool:
     return 1 / settings.residual_limit <= state.residual <= settings.residual_limit
 
 
+def cooling_down(state: GuardState, at_s: float, settings: GuardSettings) -> Hold | None:
+    """The hold of the last change, where it has not had ``cool_down_s`` to show."""
+    if state.changed_at_s is None or at_s - state.changed_at_s >= settings.cool_down_s:
+        return None
+    left = duration_text(settings.cool_down_s - (at_s - state.changed_at_s))
+    return Hold(HoldReason.COOLING_DOWN, f"Held: the last change cools down for another {left}.")
+
+
 def within_step(incumbent: Watermark, target: Watermark, max_step: float) -> Watermark:
     """The farthest point on the way to ``target`` that moves no value by more than the factor ``max_step``.
 
@@ -228,9 +236,9 @@ def _holds(state: GuardState, event: Recommended, settings: GuardSettings) -> tu
     elif event.at_s - state.telemetry_at_s > settings.fresh_for_s:
         age, limit = duration_text(event.at_s - state.telemetry_at_s), duration_text(settings.fresh_for_s)
         holds.append(Hold(HoldReason.TELEMETRY_STALE, f"Held: the last report is {age} old, above {limit}."))
-    if state.changed_at_s is not None and event.at_s - state.changed_at_s < settings.cool_down_s:
-        left = duration_text(settings.cool_down_s - (event.at_s - state.changed_at_s))
-        holds.append(Hold(HoldReason.COOLING_DOWN, f"Held: the last change cools down for another {left}."))
+    cooling = cooling_down(state, event.at_s, settings)
+    if cooling is not None:
+        holds.append(cooling)
     if not in_step(state, settings):
         holds.append(
             Hold(

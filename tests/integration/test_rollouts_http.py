@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -86,12 +88,16 @@ class Fleet:
 
 @asynccontextmanager
 async def started(
-    fleet: Fleet | None = None, *, rollout: dict[str, Any] | None = None, **sections: Any
+    fleet: Fleet | None = None,
+    *,
+    rollout: dict[str, Any] | None = None,
+    tuning: dict[str, Any] | None = None,
+    **sections: Any,
 ) -> AsyncIterator[Here]:
     fleet = fleet or Fleet()
     settings = manual(
         push={"adapter": "memory", "read_every_s": 3_600},
-        tuning=TUNING,
+        tuning=TUNING | (tuning or {}),
         rollout={"soak_s": 0} | (rollout or {}),
         **sections,
     )
@@ -277,12 +283,14 @@ async def test_the_next_service_goes_on_where_one_ended(tmp_path: Path) -> None:
     storage = {"url": f"sqlite:///{tmp_path}/journal.db"}
     fleet = Fleet()
     fleet.of("leaf1").gate.clear()
-    async with started(fleet, storage=storage, server={"shutdown_grace_s": 1}) as first:
+    async with started(fleet, storage=storage, server={"shutdown_grace_s": 0}) as first:
         await first.service.client.put("/v1/topology", json=TOPOLOGY)
         await first.service.post_reports(traffic())
         decided = await first.approved()
         await first.freeze(True)
-    fleet.switches["leaf1"].gate.set()  # nobody waits for it any more
+        opening = threading.Timer(0.3, fleet.switches["leaf1"].gate.set)  # the journal is not let go before
+        opening.start()
+    opening.join()
     async with started(fleet, storage=storage) as second:
         assert (await second.get("/v1/freeze"))["frozen"]
         rollout = await second.get(f"/v1/rollouts/{decided['rollout']}")
@@ -305,3 +313,71 @@ async def test_policy_approves_what_nothing_holds_back() -> None:
         assert [one["recommendation"] for one in rollouts] == [found["id"]]
         assert rollouts[0]["approved_by"] == "policy (rollout.auto)"
         assert (await here.ended(rollouts[0]["id"]))["phase"] == "done"
+
+
+async def test_policy_does_not_repeat_what_was_taken_back_until_a_while_has_passed() -> None:
+    async with started(rollout={"auto": True, "auto_hold_s": 100}) as here:
+        await here.service.client.put("/v1/topology", json=TOPOLOGY)
+        await here.service.post_reports(traffic())
+        for number, hold_s in enumerate((100, 200, 400), 1):
+            found = await here.post("/v1/tune")
+            assert found["status"] == "approved"
+            await here.ended(found["rollout"])
+            await here.post(f"/v1/rollouts/{found['rollout']}/rollback")
+            await here.ended(found["rollout"])
+            for passes_s in (0, hold_s - 1):
+                here.service.hand.now_s += passes_s
+                await here.service.post_reports(traffic())
+                waiting = await here.post("/v1/tune")
+                assert (waiting["status"], waiting["holds"]) == ("pending", [])
+                assert (await here.get("/v1/rollouts"))["total"] == number
+            here.service.hand.now_s += 2
+            await here.service.post_reports(traffic())
+        # A person may at any time, and what stands ends the count.
+        found = await here.post("/v1/tune")
+        assert (await here.ended(found["rollout"]))["phase"] == "done"
+
+
+async def test_a_policy_that_cannot_begin_fails_no_round() -> None:
+    async with started(rollout={"auto": True}) as here:
+        await here.service.client.put("/v1/topology", json=TOPOLOGY)
+        await here.service.post_reports(traffic())
+        here.service.service.rollouts._journal.close()
+        found = await here.post("/v1/tune")
+        assert (found["status"], found["rollout"]) == ("pending", None)
+        ready = await here.service.client.get("/readyz")
+        assert ready.status_code == 200, ready.text
+
+
+async def test_what_is_being_approved_is_not_rejected_nor_approved_again(here: Here) -> None:
+    at = await here.tuned()
+    journal = here.service.service.rollouts._journal
+    append, writing, written = journal.append, asyncio.Event(), asyncio.Event()
+
+    async def slow(subject: str, at_s: float, document: bytes) -> None:
+        writing.set()
+        await written.wait()
+        await append(subject, at_s, document)
+
+    journal.append = slow  # type: ignore[method-assign]
+    approving = asyncio.create_task(here.post(f"{at}/approve"))
+    await writing.wait()
+    for decision in ("reject", "approve"):
+        assert "being approved" in (await here.refused(f"{at}/{decision}"))["received"]
+    written.set()
+    assert (await approving)["status"] == "approved"
+
+
+async def test_what_waited_while_a_rollout_ended_cools_down_too() -> None:
+    async with started(tuning={"cool_down_s": 60}) as here:
+        await here.service.client.put("/v1/topology", json=TOPOLOGY)
+        await here.service.post_reports(traffic())
+        decided = await here.approved()
+        here.service.hand.now_s += 61
+        await here.service.post_reports(traffic())
+        waiting = await here.tuned()  # nothing holds it back
+        await here.post(f"/v1/rollouts/{decided['rollout']}/rollback")
+        await here.ended(decided["rollout"])
+        assert "cools down" in (await here.refused(f"{waiting}/approve"))["rule"]
+        here.service.hand.now_s += 61
+        assert (await here.post(f"{waiting}/approve"))["status"] == "approved"

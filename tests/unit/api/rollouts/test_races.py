@@ -188,7 +188,7 @@ def test_the_journal_is_let_go_only_when_nothing_is_on_its_way_to_a_switch() -> 
 def test_a_clock_that_is_set_meanwhile_moves_no_wait(set_by_s: float) -> None:
     async def scene(here: World) -> None:
         here.switches["b"].meets["apply"] = [away("b"), away("b")]
-        rollout = await here.rollouts.start(plan(soak_s=50.0), "ada")
+        rollout = await here.rollouts.start(plan(soak_s=50.0, patience_s=5_000.0), "ada")
         await until(lambda: rollout.state.phase is Phase.SOAK)
         begun_s = rollout.state.since_s
         here.wall_ahead_s = set_by_s
