@@ -16,6 +16,8 @@ from switches.errors import CapabilityError
 from switches.units import WatermarkUnits
 from twin.watermark import Watermark
 
+_TINY = 1e-9  # a probability may have been through a text
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
@@ -119,23 +121,20 @@ class StagedChange:
         """Whether anything would differ."""
         return any(queue.watermark != self.after for queue in self.before)
 
-    def made_in(self, reading: Reading, *, within_bytes: int = 0) -> bool:
-        """Whether each of its queues runs ``after``, thresholds to within so many bytes."""
+    def made_in(self, reading: Reading) -> bool:
+        """Whether each of its queues runs ``after``."""
         running = _by_queue(reading)
-        return all(
-            _alike(running.get((queue.port, queue.queue)), self.after, within_bytes) for queue in self.before
-        )
+        return all(_alike(running.get((queue.port, queue.queue)), self.after) for queue in self.before)
 
-    def undone_in(self, reading: Reading, *, within_bytes: int = 0) -> bool:
-        """Whether each of its queues runs what it did before, thresholds to within so many bytes."""
+    def undone_in(self, reading: Reading) -> bool:
+        """Whether each of its queues runs what it did before."""
         running = _by_queue(reading)
         return all(
-            (queue.port, queue.queue) in running
-            and _alike(running[queue.port, queue.queue], queue.watermark, within_bytes)
+            (queue.port, queue.queue) in running and _alike(running[queue.port, queue.queue], queue.watermark)
             for queue in self.before
         )
 
-    def explains(self, reading: Reading, *, within_bytes: int = 0) -> bool:
+    def explains(self, reading: Reading) -> bool:
         """Whether each of its queues runs values from before and after only: nobody else has set them.
 
         A change made in part leaves such a mix. A queue that did not mark before may have any of ``after``.
@@ -145,13 +144,13 @@ class StagedChange:
             if (queue.port, queue.queue) not in running:
                 return False
             now = running[queue.port, queue.queue]
-            if now is None or _alike(now, queue.watermark, within_bytes):
+            if now is None or _alike(now, queue.watermark):
                 if now is None and queue.watermark is not None:
                     return False
                 continue
             known = [mark for mark in (queue.watermark, self.after) if mark is not None]
-            for name, slack in (("kmin_bytes", within_bytes), ("kmax_bytes", within_bytes), ("pmax", 1e-9)):
-                if all(abs(getattr(now, name) - getattr(mark, name)) > slack for mark in known):
+            for name in ("kmin_bytes", "kmax_bytes", "pmax"):
+                if all(abs(getattr(now, name) - getattr(mark, name)) > _TINY for mark in known):
                     return False
         return True
 
@@ -209,11 +208,8 @@ def _by_queue(reading: Reading) -> dict[tuple[str, int], Watermark | None]:
     return {(queue.port, queue.queue): queue.watermark for queue in reading.queues}
 
 
-def _alike(now: Watermark | None, wanted: Watermark | None, within_bytes: int) -> bool:
+def _alike(now: Watermark | None, wanted: Watermark | None) -> bool:
     if now is None or wanted is None:
         return now is wanted
-    return (
-        abs(now.kmin_bytes - wanted.kmin_bytes) <= within_bytes
-        and abs(now.kmax_bytes - wanted.kmax_bytes) <= within_bytes
-        and abs(now.pmax - wanted.pmax) < 1e-9
-    )
+    thresholds = (now.kmin_bytes, now.kmax_bytes) == (wanted.kmin_bytes, wanted.kmax_bytes)
+    return thresholds and abs(now.pmax - wanted.pmax) <= _TINY

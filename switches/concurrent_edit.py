@@ -6,9 +6,9 @@ from switches.base import Reading, StagedChange
 from switches.errors import ConcurrentEditError
 
 
-def check_nobody_else(change: StagedChange, now: Reading, where: str, *, within_bytes: int = 0) -> None:
+def check_nobody_else(change: StagedChange, now: Reading, where: str) -> None:
     """Before setting: raises ``ConcurrentEditError`` where ``now`` shows what nobody here set."""
-    if not change.explains(now, within_bytes=within_bytes):
+    if not change.explains(now):
         raise ConcurrentEditError(
             where,
             _shown(now),
@@ -17,9 +17,9 @@ def check_nobody_else(change: StagedChange, now: Reading, where: str, *, within_
         )
 
 
-def left_alone(change: StagedChange, now: Reading, where: str, *, within_bytes: int = 0) -> None:
+def left_alone(change: StagedChange, now: Reading, where: str) -> None:
     """Before undoing: raises ``ConcurrentEditError`` where undoing would overwrite somebody else's values."""
-    if not change.explains(now, within_bytes=within_bytes):
+    if not change.explains(now):
         raise ConcurrentEditError(
             where,
             _shown(now),
