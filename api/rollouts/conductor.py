@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
@@ -54,6 +55,7 @@ from switches.rollout.state import Phase, Progress, RolloutState
 from twin.watermark import Watermark
 
 STALLED_S = 5.0
+TOO_LATE_S = 3_600.0  # a service away for longer goes on with no change: it was for the network of then
 _WATCH = ""
 
 _log = logging.getLogger("ecntwin.rollouts")
@@ -311,7 +313,12 @@ class Rollouts:
         for rollout in [one for one in self._rollouts.values() if not one.state.phase.ended]:
             _log.warning("rollout %s goes on where it was left: %s", rollout.id, rollout.state.phase.value)
             self._fleet.saw(rollout.state.plan.switches)
-            await self._tell(rollout, Resumed(at_s=self._clock.now_s()))
+            now_s = self._clock.now_s()
+            silent_s = now_s - rollout.events[-1].at_s - _longest_wait_s(rollout.state)
+            await self._tell(rollout, Resumed(at_s=now_s))
+            if silent_s > TOO_LATE_S:
+                by = f"the service, which was away for {silent_s / 3_600:.1f} h or more,"
+                await self._tell(rollout, RollbackAsked(at_s=now_s, by=by))
             await self._tell_freeze(rollout)
             self._drive_on(rollout)
         await self._forget()
@@ -533,6 +540,13 @@ def _repeats(state: RolloutState, event: Event) -> bool:
     if isinstance(event, Failed) and event.switch in state.switches:
         return state.switches[event.switch].attempts > 0 and advance(state, event).phase is state.phase
     return False
+
+
+def _longest_wait_s(state: RolloutState) -> float:
+    """How long nothing may have been written down of it though its service ran."""
+    limits = state.plan.limits
+    waits_s = limits.patience_s + limits.unseen_s + state.plan.soak_s(state.stage)
+    return math.inf if state.frozen else waits_s  # nobody thawed it: nor is it for the service to decide
 
 
 def _later(one_s: float | None, other_s: float | None) -> float | None:

@@ -27,7 +27,7 @@ from switches.rollout.events import (
 )
 from switches.rollout.plan import Figures
 from switches.rollout.state import Phase, Progress
-from tests.unit.api.rollouts.world import FOREIGN, PATIENCE_S, Eyes, Notes, Switch, World, away, world
+from tests.unit.api.rollouts.world import FOREIGN, PATIENCE_S, T0, Eyes, Notes, Switch, World, away, world
 from tests.unit.switches.rollout.rollouts import NEW, OLD, plan
 from twin.watermark import Watermark
 
@@ -437,8 +437,8 @@ def test_a_journal_of_something_else_is_said_and_not_guessed_at(subject: str, do
 def test_a_proposal_that_nobody_approved_gives_way_to_the_next_of_its_id() -> None:
     async def scene(here: World) -> None:
         for one in (plan(("a",), soak_s=0.0), plan(("b",), soak_s=0.0)):
-            await here.journal.append("r", 1.0, encode(Proposed(at_s=1.0, plan=one)))
-        await here.journal.append("r", 2.0, encode(Approved(at_s=2.0, by="ada")))
+            await here.journal.append("r", T0, encode(Proposed(at_s=T0, plan=one)))
+        await here.journal.append("r", T0, encode(Approved(at_s=T0, by="ada")))
         await here.rollouts.resume()
         state = await here.ended(here.rollouts.get("r"))
         assert state.phase is Phase.DONE

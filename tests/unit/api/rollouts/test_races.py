@@ -13,11 +13,21 @@ import pytest
 from api.errors import UnavailableError
 from api.rollouts import conductor
 from switches.rollout import machine
-from switches.rollout.events import Approved, Failed, Measured, Proposed, encode
+from switches.rollout.events import (
+    Applying,
+    Approved,
+    Event,
+    Failed,
+    Frozen,
+    Measured,
+    Proposed,
+    Staged,
+    encode,
+)
 from switches.rollout.plan import Figures
 from switches.rollout.state import Phase, Progress
-from tests.unit.api.rollouts.world import FOREIGN, PATIENCE_S, World, away, world
-from tests.unit.switches.rollout.rollouts import NEW, OLD, plan
+from tests.unit.api.rollouts.world import FOREIGN, PATIENCE_S, T0, World, away, world
+from tests.unit.switches.rollout.rollouts import NEW, OLD, change_of, plan
 from twin.watermark import Watermark
 
 ALL_NEW = dict.fromkeys("abc", NEW)
@@ -77,10 +87,10 @@ def test_a_set_that_has_not_begun_when_switches_are_frozen_does_not_begin(stops:
 
 def test_a_service_killed_while_it_froze_sets_nothing_when_it_is_back() -> None:
     async def scene(here: World) -> None:
-        events = [Proposed(at_s=1.0, plan=QUICK), Approved(at_s=1.0, by="ada")]
+        events = [Proposed(at_s=T0, plan=QUICK), Approved(at_s=T0, by="ada")]
         for event in events:
             await here.journal.append("r", event.at_s, encode(event))
-        await here.journal.append("freeze", 2.0, b'{"frozen":true,"by":"eve"}')
+        await here.journal.append("freeze", T0, b'{"frozen":true,"by":"eve"}')
         await here.rollouts.resume()
         await asyncio.sleep(0.05)
         rollout = here.rollouts.get("r")
@@ -378,6 +388,46 @@ def test_a_soak_whose_telemetry_stays_incomplete_ends() -> None:
         state = await here.rolled_out(plan())
         assert (state.phase, here.runs) == (Phase.ROLLED_BACK, ALL_OLD)
         assert "queue_mean_bytes" in (state.why or "")
+        await here.stop()
+
+    run(scene(world()))
+
+
+@pytest.mark.parametrize("waits", ["frozen", "soaks"])
+def test_a_rollout_that_waited_for_long_goes_on_where_its_service_was_not_away(waits: str) -> None:
+    async def scene(here: World) -> None:
+        soak_s = 3 * conductor.TOO_LATE_S
+        of = plan(("a",), soak_s=soak_s if waits == "soaks" else 0.0)
+        long_ago_s = T0 - 2 * conductor.TOO_LATE_S
+        events: list[Event] = [Proposed(at_s=long_ago_s, plan=of), Approved(at_s=long_ago_s, by="ada")]
+        if waits == "frozen":
+            events += [Frozen(at_s=long_ago_s, by="eve")]
+            await here.journal.append("freeze", long_ago_s, b'{"frozen":true,"by":"eve"}')
+        for event in events:
+            await here.journal.append("r", event.at_s, encode(event))
+        await here.rollouts.resume()
+        assert here.rollouts.get("r").state.why is None
+        await here.stop()
+
+    run(scene(world()))
+
+
+@pytest.mark.parametrize("touched", [False, True])
+def test_a_service_that_was_away_for_long_takes_back_what_it_had_begun(touched: bool) -> None:
+    async def scene(here: World) -> None:
+        long_ago_s = T0 - 2 * conductor.TOO_LATE_S - 200
+        events: list[Event] = [Proposed(at_s=long_ago_s, plan=QUICK), Approved(at_s=long_ago_s, by="ada")]
+        if touched:
+            here.switches["a"].running = NEW
+            names = "abc"
+            events += [Staged(at_s=long_ago_s, switch=name, change=change_of(name)) for name in names]
+            events += [Applying(at_s=long_ago_s, switch="a")]
+        for event in events:
+            await here.journal.append("r", event.at_s, encode(event))
+        await here.rollouts.resume()
+        state = await here.ended(here.rollouts.get("r"))
+        assert (state.phase, here.runs) == (Phase.ROLLED_BACK, ALL_OLD)
+        assert "away for 2.0 h" in (state.why or "")
         await here.stop()
 
     run(scene(world()))

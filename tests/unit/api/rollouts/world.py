@@ -23,6 +23,7 @@ from tests.unit.switches.rollout.rollouts import GOOD, OLD, plan
 from twin.watermark import Watermark
 
 PATIENCE_S = 60.0
+T0 = 1_000_000.0
 FOREIGN = Watermark(7, 9, 0.9)
 
 
@@ -137,7 +138,7 @@ class World:
     wall_ahead_s: float = 0.0
 
     def __post_init__(self) -> None:
-        ticks = itertools.count(1_000_000)
+        ticks = itertools.count(int(T0))
         self.fleet = Fleet(IncumbentSettings(), lambda name, _: self.switches[name], names=self.switches)
         self.rollouts = Rollouts(
             self.fleet,
