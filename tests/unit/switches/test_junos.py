@@ -223,3 +223,40 @@ def test_an_inventory_that_cannot_be_meant_is_refused_before_any_call(
 def test_queues_that_no_port_schedules_are_the_inventorys_mistake(rig: JunosRig, tmp_path: Path) -> None:
     with pytest.raises(InventoryError, match="no port that schedules queue 7"):
         rig.adapter(queues=(7,)).read()
+
+
+OWN_WITH_OTHER_POINTS = (
+    "<drop-profiles><name>ecntwin-5-20-5</name><interpolate>"
+    "<fill-level>1</fill-level><fill-level>2</fill-level>"
+    "<drop-probability>0</drop-probability><drop-probability>3</drop-probability></interpolate></drop-profiles>"
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (
+            "<drop-profile>dp-first</drop-profile>",
+            "<drop-profile>dp-shared</drop-profile>",
+            "scheduler s-first with another drop-profile map",
+        ),
+        (
+            "<interfaces>",
+            f"{OWN_WITH_OTHER_POINTS}<interfaces>",
+            "drop profile ecntwin-5-20-5 with other points",
+        ),
+        (
+            "<scheduler>s-first</scheduler>",
+            "<scheduler>s-rest</scheduler>",
+            "other schedulers for the queues",
+        ),
+    ],
+)
+def test_what_somebody_else_configured_to_the_same_effect_is_not_overwritten(
+    rig: JunosRig, old: str, new: str, says: str
+) -> None:
+    """Every queue runs what it did: only the configuration tells that it is another one."""
+    change = rig.adapter().stage(NEW, "r1-a")
+    with pytest.raises(ConcurrentEditError, match=says):
+        configured(rig, (old, new)).apply(change)
+    assert asked(rig, "edit-config") == []
