@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from api import problems
 from api.bodies import BodyLimit
+from api.errors import ApiError
 from api.routes import (
     events,
     health,
@@ -62,9 +63,12 @@ def create_app(
             search=search,
         )
         app.state.service = service
-        await service.start()
         try:
+            await service.start()
             yield
+        except ApiError as error:  # of the start: a request's own never come this far
+            app.state.failed = error
+            raise
         finally:
             await service.stop()
 

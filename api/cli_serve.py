@@ -28,7 +28,10 @@ _log = logging.getLogger("ecntwin.serve")
 
 
 def serve(config: Path | None, host: str | None, port: int | None) -> None:
-    """Serves until SIGINT or SIGTERM, then exits 0. Raises ``SettingsError`` before anything is opened."""
+    """Serves until SIGINT or SIGTERM, then exits 0.
+
+    Raises ``SettingsError`` before anything is opened, and ``ApiError`` where the journal cannot be taken up.
+    """
     settings = override(load_settings(config), host=host, port=port)
     check_host(settings.server.host, settings.security)
     load_topology(settings.fabric.topology)
@@ -41,7 +44,13 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _done)
     app = create_app(settings)
-    _Server(app, settings).run()
+    # What keeps the service from starting is told in a sentence, by whoever tells all errors.
+    logging.getLogger("uvicorn.error").addFilter(lambda record: not hasattr(app.state, "failed"))
+    try:
+        _Server(app, settings).run()
+    finally:
+        if (failed := getattr(app.state, "failed", None)) is not None:
+            raise failed
 
 
 def _check_switches(settings: Settings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from api.rollouts.journal import Journal
 from tests.e2e.process import PATIENCE_S, REPOSITORY, Served, serving
 
 pytestmark = pytest.mark.e2e
@@ -246,3 +248,22 @@ def test_the_recording_ends_in_a_recommendation() -> None:
         "Next:",
     ):
         assert part in done.stdout
+
+
+def test_a_journal_that_cannot_be_taken_up_is_said_in_a_sentence(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/journal.db"
+    journal = Journal(url)
+    asyncio.run(journal.append("r", 1.0, b"not JSON"))
+    journal.close()
+    ended = subprocess.run(
+        [sys.executable, "-m", "api", "serve", "--port", "0"],
+        env=os.environ | {"ECNTWIN_STORAGE__URL": url},
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert "entry 1 of the journal" in ended.stderr
+    assert "Traceback" not in ended.stderr
