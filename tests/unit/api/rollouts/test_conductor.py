@@ -33,7 +33,7 @@ from twin.watermark import Watermark
 
 ALL_NEW = dict.fromkeys("abc", NEW)
 ALL_OLD = dict.fromkeys("abc", OLD)
-QUICK = plan(soak_s=0.0, patience_s=1e6)  # the clock goes on a second a look, and looks are many
+QUICK = plan(soak_s=0.0, patience_s=3_000.0)  # the clock goes on a second a look, and looks are many
 
 
 def run(scene: Coroutine[Any, Any, None]) -> None:

@@ -32,7 +32,7 @@ from twin.watermark import Watermark
 
 ALL_NEW = dict.fromkeys("abc", NEW)
 ALL_OLD = dict.fromkeys("abc", OLD)
-QUICK = plan(soak_s=0.0, patience_s=1e6)  # the clock goes on a second a look, and looks are many
+QUICK = plan(soak_s=0.0, patience_s=3_000.0)  # the clock goes on a second a look, and looks are many
 
 
 def run(scene: Coroutine[Any, Any, None]) -> None:
@@ -415,7 +415,8 @@ def test_a_rollout_that_waited_for_long_goes_on_where_its_service_was_not_away(w
 @pytest.mark.parametrize("touched", [False, True])
 def test_a_service_that_was_away_for_long_takes_back_what_it_had_begun(touched: bool) -> None:
     async def scene(here: World) -> None:
-        long_ago_s = T0 - 2 * conductor.TOO_LATE_S - 200
+        limits = QUICK.limits
+        long_ago_s = T0 - 2 * conductor.TOO_LATE_S - limits.patience_s - limits.unseen_s
         events: list[Event] = [Proposed(at_s=long_ago_s, plan=QUICK), Approved(at_s=long_ago_s, by="ada")]
         if touched:
             here.switches["a"].running = NEW
