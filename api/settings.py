@@ -274,7 +274,7 @@ class RolloutSettings(Section):
     batch_size: int = Field(default=8, ge=1)
     at_once: int = Field(default=16, ge=1, le=256)
     soak_s: float = Field(default=60.0, ge=0)
-    batch_soak_s: float = Field(default=0.0, ge=0)
+    batch_soak_s: float = Field(default=15.0, ge=0)
     measure_every_s: float = Field(default=5.0, gt=0)
     silence_s: float = Field(default=15.0, gt=0)
     patience_s: float = Field(default=60.0, ge=0)

@@ -8,7 +8,7 @@ from api.clearance import Clearance
 from api.events import Broadcaster
 from api.fleet import Fleet
 from api.metrics import Metrics
-from api.rollouts.conductor import Rollout
+from api.rollouts.driver import Rollout
 from api.store import RecommendationStore
 from switches.rollout.events import Applying, Event, Failed, LeftAlone, Undone
 from switches.rollout.state import Phase, RolloutState

@@ -7,7 +7,7 @@ from typing import Any, Self
 import msgspec
 from pydantic import BaseModel, ConfigDict
 
-from api.rollouts.conductor import Rollout
+from api.rollouts.driver import Rollout
 from api.rollouts.freeze import Freeze
 from api.schemas.base import Document, Figure, timestamp
 from api.schemas.predictions import WatermarkDocument

@@ -45,7 +45,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     soak_s: float = 60.0
-    batch_soak_s: float = 0.0
+    batch_soak_s: float = 15.0
     patience_s: float = 60.0
     unseen_s: float = 75.0
     max_step: float | None = None

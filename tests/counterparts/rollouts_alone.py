@@ -16,7 +16,8 @@ from api.counting import Counting
 from api.events import Broadcaster
 from api.fleet import Fleet
 from api.metrics import Metrics
-from api.rollouts.conductor import Rollout, Rollouts
+from api.rollouts.conductor import Rollouts
+from api.rollouts.driver import Rollout
 from api.rollouts.journal import Journal
 from api.rollouts.watch import Watcher
 from api.sensing import Sensing, SensingLimits

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.e2e
 # A soak ends when the whole window lies after the change, so it lasts until the lab is told to go on.
 SETTINGS = LAB_SETTINGS | {
     "ECNTWIN_ROLLOUT__SOAK_S": "0.1",
+    "ECNTWIN_ROLLOUT__BATCH_SOAK_S": "0",
     "ECNTWIN_ROLLOUT__MEASURE_EVERY_S": "0.1",
     "ECNTWIN_ROLLOUT__SILENCE_S": str(PATIENCE_S),
     "ECNTWIN_ROLLOUT__PAUSE_SHARE_LIMIT": "1",

@@ -72,6 +72,7 @@ def config(fabric: SonicFabric, tmp_path: Path) -> Path:
             "canary": ["leaf2"],
             "batch_size": 1,
             "soak_s": 1.0,
+            "batch_soak_s": 0.0,
             "measure_every_s": 0.1,
             "queue_limit": 1e6,
             "throughput_limit": 0.0,

@@ -25,7 +25,7 @@ SETTINGS = manual(
     push={"adapter": "lab", "lab_url": URL, "read_every_s": 3_600.0},
     telemetry={"period_s": 0.001, "n_periods": 4},
     tuning={"enabled": False, "margin": 0.0, "cool_down_s": 0.0, "residual_limit": 1e9},
-    rollout={"soak_s": 0.0, "patience_s": 0.0},
+    rollout={"soak_s": 0.0, "batch_soak_s": 0.0, "patience_s": 0.0},
 )
 
 

@@ -98,7 +98,7 @@ async def started(
     settings = manual(
         push={"adapter": "memory", "read_every_s": 3_600},
         tuning=TUNING | (tuning or {}),
-        rollout={"soak_s": 0} | (rollout or {}),
+        rollout={"soak_s": 0, "batch_soak_s": 0} | (rollout or {}),
         **sections,
     )
     async with running(Wanted(settings=settings, adapters=fleet.registry())) as service:

@@ -242,7 +242,7 @@ class Forgetful(Writing):
 LENIENT = manual(
     push={"adapter": "other"},
     tuning={"enabled": False, "residual_limit": 1e9},
-    rollout={"soak_s": 0},
+    rollout={"soak_s": 0, "batch_soak_s": 0},
 )
 
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from api.errors import UnavailableError
-from api.rollouts import conductor
+from api.rollouts import conductor, driver
 from switches.rollout import machine
 from switches.rollout.events import (
     Applying,
@@ -104,7 +104,7 @@ def test_a_service_killed_while_it_froze_sets_nothing_when_it_is_back() -> None:
 
 
 def test_a_freeze_that_cannot_be_written_down_holds_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conductor, "STALLED_S", 0.01)
+    monkeypatch.setattr(driver, "STALLED_S", 0.01)
 
     async def scene(here: World) -> None:
         here.switches["a"].gate.clear()
@@ -217,13 +217,13 @@ def test_a_clock_that_is_set_meanwhile_moves_no_wait(set_by_s: float) -> None:
 
 def test_a_frozen_rollout_waits_and_does_not_spin(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
-    wanted = conductor.wanted
+    wanted = driver.wanted
 
     def counted(state: Any, now_s: float) -> Any:
         asked.append(now_s)
         return wanted(state, now_s)
 
-    monkeypatch.setattr(conductor, "wanted", counted)
+    monkeypatch.setattr(driver, "wanted", counted)
 
     async def scene(here: World) -> None:
         here.switches["a"].meets["apply"] = [away("a")]

@@ -10,7 +10,8 @@ from typing import cast
 
 from api.errors import UnavailableError
 from api.fleet import Fleet
-from api.rollouts.conductor import Rollout, Rollouts
+from api.rollouts.conductor import Rollouts
+from api.rollouts.driver import Rollout
 from api.rollouts.journal import Journal
 from api.rollouts.watch import Mark, Watcher
 from api.settings import IncumbentSettings
