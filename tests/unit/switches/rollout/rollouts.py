@@ -48,7 +48,7 @@ def plan(
         recommendation="x",
         targets=dict.fromkeys(names, NEW),
         stages=stages,
-        limits=Limits(**({"soak_s": 10.0, "patience_s": 30.0} | limits)),
+        limits=Limits(**({"soak_s": 10.0, "batch_soak_s": 0.0, "patience_s": 30.0} | limits)),
         before=(BEFORE,) * len(stages),
         written=names if written is None else tuple(written),
     )
