@@ -2,7 +2,7 @@
 # The stamps under .venv depend on what decides the installation: a second run installs nothing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench serve format clean
+.PHONY: help demo test fuzz check bench serve format clean
 .SUFFIXES:
 
 installs := pyproject.toml constraints.txt scripts/setup
@@ -15,6 +15,9 @@ demo: .venv/.stamp-run ## close the loop on a packet-level fabric: a table and a
 
 test: .venv/.stamp-dev ## every test, with branch coverage (a few minutes on two cores)
 	@scripts/test
+
+fuzz: .venv/.stamp-dev ## random input for the decoders, ten minutes
+	@scripts/fuzz
 
 check: .venv/.stamp-dev ## formatting, lint, types, import rules, spelling, changelog
 	@scripts/check

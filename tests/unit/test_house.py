@@ -141,7 +141,7 @@ def test_every_make_command_in_the_documents_is_a_target() -> None:
 
 
 @pytest.mark.parametrize(
-    "script", ["setup", "check", "test", "bench", "demo", "system-packages", "../.ci/run"]
+    "script", ["setup", "check", "test", "fuzz", "bench", "demo", "system-packages", "../.ci/run"]
 )
 def test_scripts_are_executable_and_parse(script: str) -> None:
     path = ROOT / "scripts" / script

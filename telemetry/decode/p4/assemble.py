@@ -1,0 +1,237 @@
+"""Parts in the devices' numbers made into one batch in bytes, nanoseconds and names; imports only
+``telemetry.report``, ``telemetry.state`` and its neighbours.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telemetry.decode.p4.columns import HOP_COLUMNS, FlowColumns, Part
+from telemetry.decode.p4.devices import Devices, TimeUnit
+from telemetry.decode.p4.numbering import numbered
+from telemetry.decode.p4.raw import NOTHING_8, NOTHING_32, NOTHING_64
+from telemetry.decode.p4.result import NO_REASON, NOT_TOLD, P4Reports, Senders
+from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite, ReportBatch, ReportProblem, take_rows
+from telemetry.state import FlowKey
+
+NO_FLOW = FlowKey("0.0.0.0", "0.0.0.0", 0, 0, 0)
+_CE = 3
+_MOST_NS = np.uint64(np.iinfo(np.int64).max)
+_NO_UNIT = -1
+_TIME_UNITS: tuple[TimeUnit, ...] = ("ns", "us", "2^-32 s")
+_NS_PER_S = np.uint64(1_000_000_000)
+_LOW = np.uint64(0xFFFF_FFFF)
+
+
+def assembled(
+    parts: Sequence[Part],
+    senders: Senders,
+    problems: Sequence[ReportProblem],
+    *,
+    received_ns: NDArray[np.int64],
+    devices: Devices,
+    device_time: bool,
+) -> P4Reports:
+    """One batch of all parts, in the order of payloads and of the reports in them."""
+    flow, flow_keys = _flows([part.flow for part in parts])
+    rows = _joined(parts)
+    hop_counts = np.concatenate(
+        [np.full(len(part.payload), part.node.shape[1], np.int64) for part in parts]
+        or [np.empty(0, np.int64)]
+    )
+    offset = np.zeros(len(flow) + 1, np.int64)
+    np.cumsum(hop_counts, out=offset[1:])
+    marked = np.concatenate([_marks(part) for part in parts] or [np.empty(0, np.int8)])
+    if len(parts) > 1 or bool((np.diff(rows["payload"]) < 0).any()):
+        order = np.lexsort((rows["place"], rows["payload"]))
+        offset, hops = take_rows(offset, order)
+        flow, marked = flow[order], marked[hops]
+        rows = {name: column[hops if name in HOP_COLUMNS else order] for name, column in rows.items()}
+    sites = _Sites.of(rows, devices)
+    begun, ended = (sites.nanoseconds(rows[name], sites.number) for name in ("ingress_time", "egress_time"))
+    last = offset[1:] - 1
+    ts_ns = received_ns[rows["payload"]]
+    if device_time and len(last):
+        dated_ns = sites.nanoseconds(rows["date"], sites.number[last])
+        ts_ns = np.where(dated_ns != MISSING_NS, dated_ns, ts_ns)
+    told = rows["occupancy"] != NOTHING_32
+    occupancy = np.where(told, rows["occupancy"].astype(np.int64), NOT_TOLD)
+    batch = ReportBatch(
+        index=rows["payload"],
+        ts_ns=ts_ns,
+        flow=flow,
+        packet_bytes=rows["packet_bytes"],
+        sampling_rate=sites.sampling_rate[sites.number[last]],
+        hop_offset=offset,
+        hop_site=sites.number.astype(np.int32),
+        queue_bytes=np.where(told, occupancy * sites.unit_bytes[sites.number], np.nan),
+        ingress_ns=begun,
+        egress_ns=ended,
+        marked=marked,
+        flow_keys=flow_keys,
+        sites=sites.sites,
+    )
+    used = rows["utilisation"]
+    return P4Reports(
+        batch=batch,
+        flags=rows["flags"],
+        drop_reason=np.where(
+            rows["drop_reason"] != NOTHING_8, rows["drop_reason"].astype(np.int16), np.int16(NO_REASON)
+        ),
+        queue_pair=rows["queue_pair"],
+        packet_sequence=rows["sequence"],
+        occupancy=occupancy,
+        tx_utilisation=np.where(used != NOTHING_32, used / sites.utilisation_scale[sites.number], np.nan),
+        senders=senders,
+        problems=tuple(problems),
+        untuned=sites.untuned,
+    )
+
+
+_ROW_COLUMNS = {
+    "payload": np.int64,
+    "place": np.int64,
+    "flags": np.uint8,
+    "packet_bytes": np.int64,
+    "queue_pair": np.int32,
+    "sequence": np.int32,
+    "drop_reason": np.uint8,
+    "date": np.uint64,
+}
+
+
+def _joined(parts: Sequence[Part]) -> dict[str, NDArray[Any]]:
+    kinds = _ROW_COLUMNS | {name: kind for name, (kind, _) in HOP_COLUMNS.items()}
+    return {
+        name: (
+            getattr(parts[0], name).reshape(-1)
+            if len(parts) == 1
+            else np.concatenate([np.empty(0, kind), *(getattr(part, name).reshape(-1) for part in parts)])
+        )
+        for name, kind in kinds.items()
+    }
+
+
+def _marks(part: Part) -> NDArray[np.int8]:
+    """Whether the packet was marked when it left each hop: one that ends unmarked never was; one that ends
+    marked left the last hop so, and before that nobody knows.
+    """
+    marked = np.full(part.node.shape, MARK_UNKNOWN, np.int8)
+    marked[(part.ecn >= 0) & (part.ecn != _CE)] = 0
+    marked[part.ecn == _CE, -1] = 1
+    return marked.reshape(-1)
+
+
+def _flows(columns: Sequence[FlowColumns]) -> tuple[NDArray[np.int32], tuple[FlowKey, ...]]:
+    numbers: dict[FlowKey, int] = {}
+    found = [np.empty(0, np.int32)]
+    for flow in columns:
+        first, kind = numbered(flow.words)
+        kept = [word[first].tolist() for word in flow.words]
+        named = [
+            numbers.setdefault(_key(flow.version, words), len(numbers)) for words in zip(*kept, strict=True)
+        ]
+        found.append(np.array(named, np.int32)[kind])
+    return np.concatenate(found), tuple(numbers)
+
+
+def _key(version: int, words: Sequence[int]) -> FlowKey:
+    if version == 0:
+        return NO_FLOW
+    tail = words[-1]
+    ports = tail >> 24 & 0xFFFF, tail >> 8 & 0xFFFF, tail & 0xFF
+    if version == 4:
+        source, destination = divmod(words[0], 1 << 32)
+        return FlowKey(_ipv4(source), _ipv4(destination), *ports)
+    begin, end = (
+        socket.inet_ntop(socket.AF_INET6, (words[at] << 64 | words[at + 1]).to_bytes(16, "big"))
+        for at in (0, 2)
+    )
+    return FlowKey(begin, end, *ports)
+
+
+def _ipv4(address: int) -> str:
+    return f"{address >> 24}.{address >> 16 & 255}.{address >> 8 & 255}.{address & 255}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sites:
+    """The distinct places among hops, the place of each hop, and what its device counts in."""
+
+    sites: tuple[HopSite, ...]
+    number: NDArray[np.int64]
+    unit_bytes: NDArray[np.float64]
+    time_unit: NDArray[np.int8]
+    utilisation_scale: NDArray[np.float64]
+    sampling_rate: NDArray[np.float64]
+    untuned: tuple[int, ...]
+
+    @classmethod
+    def of(cls, rows: dict[str, NDArray[Any]], devices: Devices) -> _Sites:
+        place = rows["node"].astype(np.uint64) << np.uint64(8) | rows["queue"]
+        ports = rows["ingress"].astype(np.uint64) << np.uint64(32) | rows["egress"]
+        first, number = numbered((place, ports))
+        nodes = [None if node == NOTHING_32 else node for node in rows["node"][first].tolist()]
+        others = zip(*(rows[name][first].tolist() for name in ("ingress", "egress", "queue")), strict=True)
+        sites = tuple(
+            HopSite(
+                None if node is None else devices.switch(node),
+                None if ingress == NOTHING_32 else devices.port(node, ingress),
+                None if egress == NOTHING_32 else devices.port(node, egress),
+                None if queue == NOTHING_8 else queue,
+            )
+            for node, (ingress, egress, queue) in zip(nodes, others, strict=True)
+        )
+        profiles = [devices.profile(node) for node in nodes]
+        return cls(
+            sites,
+            number,
+            np.array([np.nan if one is None else one.unit_bytes for one in profiles], np.float64),
+            np.array([_NO_UNIT if one is None else _TIME_UNITS.index(one.time) for one in profiles], np.int8),
+            np.array([np.nan if one is None else one.utilisation_scale for one in profiles], np.float64),
+            np.array([1.0 if one is None else one.sampling_rate for one in profiles], np.float64),
+            tuple(
+                sorted(
+                    {
+                        node
+                        for node, one in zip(nodes, profiles, strict=True)
+                        if one is None and node is not None
+                    }
+                )
+            ),
+        )
+
+    def nanoseconds(self, raw: NDArray[np.uint64], site: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Times of hops at ``site``, in their devices' units, as nanoseconds; ``MISSING_NS`` where not told,
+        beyond what 63 bits hold, or of a device without a profile.
+        """
+        units = np.unique(self.time_unit).tolist()
+        if len(units) == 1:
+            return _nanoseconds(raw, units[0])
+        converted = np.full(len(raw), MISSING_NS, np.int64)
+        unit = self.time_unit[site]
+        for one in units:
+            here = unit == one
+            converted[here] = _nanoseconds(raw[here], one)
+        return converted
+
+
+def _nanoseconds(raw: NDArray[np.uint64], unit: int) -> NDArray[np.int64]:
+    if unit == _NO_UNIT:
+        return np.full(len(raw), MISSING_NS, np.int64)
+    told = raw != NOTHING_64
+    if _TIME_UNITS[unit] == "ns":
+        told &= raw <= _MOST_NS
+        value = raw
+    elif _TIME_UNITS[unit] == "us":
+        told &= raw <= _MOST_NS // np.uint64(1000)
+        value = raw * np.uint64(1000)
+    else:
+        value = (raw >> np.uint64(32)) * _NS_PER_S + ((raw & _LOW) * _NS_PER_S >> np.uint64(32))
+    return np.where(told, value.astype(np.int64), MISSING_NS)

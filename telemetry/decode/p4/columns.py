@@ -1,0 +1,271 @@
+"""Many payloads of one layout read at once, a column a value; imports only its neighbours and numpy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telemetry.decode.p4.plan import NOWHERE, FlowLayout, Guard, HopLayout, Plan, ReportLayout
+from telemetry.decode.p4.raw import NOTHING_8, NOTHING_32, NOTHING_64, RawFlow, RawReport
+
+_HALF_32 = np.uint64(1 << 31)
+_U64 = np.uint64
+
+
+@dataclass(frozen=True, slots=True)
+class Payloads:
+    """``count`` payloads of ``length`` bytes each, one after the other in ``buffer``."""
+
+    buffer: bytes
+    count: int
+    length: int
+
+    def column(self, offset: int, kind: str) -> np.ndarray[tuple[int], np.dtype[np.unsignedinteger]]:
+        """One number of every payload, not copied: ``kind`` is numpy's name of its type and byte order."""
+        return np.ndarray((self.count,), kind, self.buffer, offset, (self.length,))
+
+    def number(self, offset: int, width: int) -> NDArray[np.unsignedinteger]:
+        """One big-endian number of every payload, in the machine's order."""
+        return self.column(offset, f">u{width}").astype(f"=u{width}")
+
+    def take(self, rows: NDArray[np.int64]) -> Payloads:
+        """Some of them, copied."""
+        every = np.frombuffer(self.buffer, np.uint8).reshape(self.count, self.length)
+        return Payloads(every[rows].tobytes(), len(rows), self.length)
+
+
+def fitting(plan: Plan, payloads: Payloads) -> NDArray[np.bool_]:
+    """Which of the payloads the plan is for."""
+    fits = np.ones(payloads.count, np.bool_)
+    for guard in plan.guards:
+        fits &= _kept(guard, payloads)
+    for likeness in plan.likenesses:
+        equal = payloads.column(likeness.first, "=u4") == payloads.column(likeness.second, "=u4")
+        fits &= equal if likeness.same else ~equal
+    return fits
+
+
+def _kept(guard: Guard, payloads: Payloads) -> NDArray[np.bool_]:
+    # Compared in the order of the wire: turning the constants round is free, turning the column is not.
+    def turned(value: int) -> NDArray[np.unsignedinteger]:
+        return np.frombuffer(value.to_bytes(guard.width, "big"), f"=u{guard.width}")
+
+    column = payloads.column(guard.offset, f"=u{guard.width}")
+    if guard.mask != (1 << 8 * guard.width) - 1:
+        column = column & turned(guard.mask)
+    kept: NDArray[np.bool_] = column == turned(guard.values[0])
+    for value in guard.values[1:]:
+        kept |= column == turned(value)
+    return kept if guard.wanted else ~kept
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FlowColumns:
+    """Five-tuples as columns of 64 bits: the addresses (one column for IPv4, four for IPv6, none where there
+    is no IP), then ports and protocol.
+    """
+
+    version: int
+    words: tuple[NDArray[np.uint64], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Reports with equally many hops: ``RawReport`` in columns, those of hops (reports, hops)."""
+
+    payload: NDArray[np.int64]
+    place: NDArray[np.int64]
+    flags: NDArray[np.uint8]
+    flow: FlowColumns
+    packet_bytes: NDArray[np.int64]
+    ecn: NDArray[np.int8]
+    queue_pair: NDArray[np.int32]
+    sequence: NDArray[np.int32]
+    drop_reason: NDArray[np.uint8]
+    date: NDArray[np.uint64]
+    node: NDArray[np.uint32]
+    ingress: NDArray[np.uint32]
+    egress: NDArray[np.uint32]
+    queue: NDArray[np.uint8]
+    occupancy: NDArray[np.uint32]
+    utilisation: NDArray[np.uint32]
+    ingress_time: NDArray[np.uint64]
+    egress_time: NDArray[np.uint64]
+
+
+HOP_COLUMNS = {
+    "node": (np.uint32, NOTHING_32),
+    "ingress": (np.uint32, NOTHING_32),
+    "egress": (np.uint32, NOTHING_32),
+    "queue": (np.uint8, NOTHING_8),
+    "occupancy": (np.uint32, NOTHING_32),
+    "utilisation": (np.uint32, NOTHING_32),
+    "ingress_time": (np.uint64, NOTHING_64),
+    "egress_time": (np.uint64, NOTHING_64),
+}
+
+
+def read_all(plan: Plan, payloads: Payloads, position: NDArray[np.int64]) -> list[Part]:
+    """The reports of payloads that fit ``plan``, a part for each report of a payload; ``position`` numbers
+    the payloads.
+    """
+    return [_part(layout, place, payloads, position) for place, layout in enumerate(plan.reports)]
+
+
+def _part(layout: ReportLayout, place: int, payloads: Payloads, position: NDArray[np.int64]) -> Part:
+    n_rows, n_hops = payloads.count, len(layout.hops)
+    hops = {name: np.full((n_rows, n_hops), nothing, kind) for name, (kind, nothing) in HOP_COLUMNS.items()}
+    for number, hop in enumerate(layout.hops):
+        _read_hop(hop, payloads, {name: column[:, number] for name, column in hops.items()})
+    flow = layout.flow
+    length = np.full(n_rows, flow.seen, np.int64)
+    if flow.length != NOWHERE:
+        np.maximum(length, payloads.number(flow.length, 2).astype(np.int64) + flow.length_more, out=length)
+    word = payloads.number(layout.flags, 4) >> np.uint32(layout.flags_shift) & np.uint32(0xF)
+    missing = np.uint32(layout.flags_missing)
+    based = flow.base != NOWHERE
+    drop_at = layout.hops[-1].drop_reason
+    return Part(
+        payload=position,
+        place=np.full(n_rows, place, np.int64),
+        flags=(word >> missing << missing).astype(np.uint8),
+        flow=_flow(flow, payloads),
+        packet_bytes=np.maximum(length, 1),
+        ecn=(
+            (payloads.number(flow.ecn, 2) >> np.uint16(flow.ecn_shift) & np.uint16(3)).astype(np.int8)
+            if flow.ecn != NOWHERE
+            else np.full(n_rows, -1, np.int8)
+        ),
+        queue_pair=_low_24(payloads, flow.base + 4) if based else np.full(n_rows, -1, np.int32),
+        sequence=_low_24(payloads, flow.base + 8) if based else np.full(n_rows, -1, np.int32),
+        drop_reason=(
+            payloads.number(drop_at, 1).astype(np.uint8)
+            if drop_at != NOWHERE
+            else np.full(n_rows, NOTHING_8, np.uint8)
+        ),
+        date=_dates(layout.hops[-1], payloads),
+        **hops,
+    )
+
+
+def _low_24(payloads: Payloads, offset: int) -> NDArray[np.int32]:
+    return (payloads.number(offset, 4) & np.uint32(0xFF_FFFF)).astype(np.int32)
+
+
+def _flow(layout: FlowLayout, payloads: Payloads) -> FlowColumns:
+    if not layout.version:
+        return FlowColumns(0, (np.zeros(payloads.count, np.uint64),))
+    tail = payloads.number(layout.protocol, 1).astype(np.uint64)
+    for offset, shift in ((layout.source_port, 24), (layout.destination_port, 8)):
+        if offset != NOWHERE:
+            tail |= payloads.number(offset, 2).astype(np.uint64) << _U64(shift)
+    if layout.version == 4:  # the addresses are neighbours
+        return FlowColumns(4, (payloads.number(layout.source, 8).astype(np.uint64), tail))
+    words = [payloads.number(layout.source + 8 * step, 8).astype(np.uint64) for step in range(4)]
+    return FlowColumns(6, (*words, tail))
+
+
+def _read_hop(layout: HopLayout, payloads: Payloads, into: dict[str, NDArray[np.unsignedinteger]]) -> None:
+    if layout.node != NOWHERE:
+        into["node"][:] = payloads.number(layout.node, 4)
+    if layout.layer2 != NOWHERE:
+        into["ingress"][:] = payloads.number(layout.layer2, 4)
+        into["egress"][:] = payloads.number(layout.layer2 + 4, 4)
+    if layout.layer1 != NOWHERE:
+        for name, offset in (("ingress", layout.layer1), ("egress", layout.layer1 + 2)):
+            port = payloads.number(offset, 2)
+            np.copyto(into[name], port, where=port != 0xFFFF)
+    if layout.queue_id != NOWHERE:
+        into["queue"][:] = payloads.number(layout.queue_id, 1)
+    if layout.queue != NOWHERE:
+        word = payloads.number(layout.queue, 4)
+        into["queue"][:] = word >> np.uint32(24)
+        occupancy = word & np.uint32(0xFF_FFFF)
+        np.copyto(into["occupancy"], occupancy, where=occupancy != 0xFF_FFFF)
+    if layout.utilisation != NOWHERE:
+        into["utilisation"][:] = payloads.number(layout.utilisation, 4)
+    _read_times(layout, payloads, into["ingress_time"], into["egress_time"])
+
+
+def _read_times(
+    layout: HopLayout,
+    payloads: Payloads,
+    begun: NDArray[np.unsignedinteger],
+    ended: NDArray[np.unsignedinteger],
+) -> None:
+    """As ``raw`` reads them, for every payload."""
+    nothing, width = _U64(NOTHING_64), layout.time_width
+    for column, offset in ((begun, layout.ingress_time), (ended, layout.egress_time)):
+        if offset != NOWHERE:
+            value = payloads.number(offset, width).astype(np.uint64)
+            np.copyto(column, value, where=value != (1 << 8 * width) - 1)
+    if width == 4 and NOWHERE not in (layout.ingress_time, layout.egress_time):
+        stay = (ended - begun) & _U64(NOTHING_32)
+        np.copyto(ended, begun + stay, where=(begun != nothing) & (ended != nothing) & (stay < _HALF_32))
+    if layout.latency == NOWHERE:
+        return
+    stay = payloads.number(layout.latency, 4).astype(np.uint64)
+    told = stay != NOTHING_32
+    no_begin, no_end = begun == nothing, ended == nothing
+    bare = told & no_begin & (no_end | (ended < stay))
+    late = told & no_begin & ~bare
+    early = told & no_end & ~no_begin
+    np.copyto(begun, ended - stay, where=late)
+    np.copyto(ended, np.where(begun < nothing - stay, begun + stay, nothing - _U64(1)), where=early)
+    np.copyto(begun, _U64(0), where=bare)
+    np.copyto(ended, stay, where=bare)
+
+
+def _dates(layout: HopLayout, payloads: Payloads) -> NDArray[np.uint64]:
+    date = np.full(payloads.count, NOTHING_64, np.uint64)
+    if layout.time_width == 8:
+        for offset in (layout.ingress_time, layout.egress_time):
+            if offset != NOWHERE:
+                value = payloads.number(offset, 8).astype(np.uint64)
+                np.copyto(date, value, where=value != NOTHING_64)
+    return date
+
+
+def part_of(reports: list[tuple[int, int, RawReport]]) -> Part:
+    """Reports read one by one, all with equally many hops and one IP version, as a part; each with its
+    payload's number and its place in it.
+    """
+    rows = [report for _, _, report in reports]
+    hops = {
+        name: np.array([[getattr(hop, name) for hop in row.hops] for row in rows], kind)
+        for name, (kind, _) in HOP_COLUMNS.items()
+    }
+    return Part(
+        payload=np.array([payload for payload, _, _ in reports], np.int64),
+        place=np.array([place for _, place, _ in reports], np.int64),
+        flags=np.array([row.flags for row in rows], np.uint8),
+        flow=_flow_columns([row.flow for row in rows]),
+        packet_bytes=np.array([row.packet_bytes for row in rows], np.int64),
+        ecn=np.array([row.ecn for row in rows], np.int8),
+        queue_pair=np.array([row.queue_pair for row in rows], np.int32),
+        sequence=np.array([row.sequence for row in rows], np.int32),
+        drop_reason=np.array([row.drop_reason for row in rows], np.uint8),
+        date=np.array([row.date for row in rows], np.uint64),
+        **hops,
+    )
+
+
+def _flow_columns(flows: list[RawFlow]) -> FlowColumns:
+    version = flows[0].version
+    tail = [flow.source_port << 24 | flow.destination_port << 8 | flow.protocol for flow in flows]
+    if version == 0:
+        words = [tail]
+    elif version == 4:
+        words = [[flow.source << 32 | flow.destination for flow in flows], tail]
+    else:
+        low = NOTHING_64
+        words = [
+            [flow.source >> 64 for flow in flows],
+            [flow.source & low for flow in flows],
+            [flow.destination >> 64 for flow in flows],
+            [flow.destination & low for flow in flows],
+            tail,
+        ]
+    return FlowColumns(version, tuple(np.array(word, np.uint64) for word in words))

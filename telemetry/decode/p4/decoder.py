@@ -1,0 +1,252 @@
+"""UDP payloads of P4.org telemetry reports (v0.5, v1.0, v2.0) in, columns out; imports only ``telemetry``'s
+own modules and numpy.
+
+Payloads are grouped by length; within a group those that a known layout fits are read at once, and what no
+layout fits is looked at anew. Time and memory are linear in the bytes, whatever they are.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telemetry.decode.p4.assemble import assembled
+from telemetry.decode.p4.columns import Part, Payloads, fitting, part_of, read_all
+from telemetry.decode.p4.devices import Devices
+from telemetry.decode.p4.packet import IntMarks
+from telemetry.decode.p4.plan import NOWHERE, OriginLayout, Plan
+from telemetry.decode.p4.raw import RawReport, read
+from telemetry.decode.p4.reports import plan_of
+from telemetry.decode.p4.result import NOT_TOLD, P4Reports, Senders
+from telemetry.errors import DecodeError, ReportError
+from telemetry.report import ReportProblem
+
+_PLANS_A_LENGTH = 16
+_LENGTHS = 256
+_NEW_PLANS_A_BLOCK = 16
+_FEWEST_AT_ONCE = 8
+_BLOCK_BYTES = 8 << 20
+
+
+class P4Decoder:
+    """Decodes telemetry reports; keeps the layouts it met (a bounded number), and nothing else.
+
+    ``devices`` has units and names. ``device_time``: the devices' clocks are the right time (PTP), so a
+    report's time is its last hop's timestamp, where that has 64 bits. Not thread-safe.
+    """
+
+    def __init__(
+        self, devices: Devices | None = None, marks: IntMarks | None = None, *, device_time: bool = False
+    ) -> None:
+        self._devices = devices or Devices()
+        self._marks = marks or IntMarks()
+        self._device_time = device_time
+        self._plans: OrderedDict[int, list[Plan]] = OrderedDict()
+
+    def decode(self, payloads: Sequence[bytes], received_ns: int | NDArray[np.int64]) -> P4Reports:
+        """The reports of ``payloads``, received at ``received_ns`` (one time for all, or one a payload).
+
+        What cannot be read is named in ``problems`` by the payload's position and the byte's offset, and
+        the rest is kept. Raises ``DecodeError`` for negative times, or another number of them than of
+        payloads.
+        """
+        at_ns = np.asarray(received_ns, np.int64)
+        if at_ns.ndim and len(at_ns) != len(payloads):
+            raise DecodeError(
+                "received_ns",
+                f"{len(at_ns)} times for {len(payloads)} payloads",
+                "there is one time for all payloads, or one each",
+                "give as many as there are payloads",
+            )
+        if at_ns.size and int(at_ns.min()) < 0:
+            raise DecodeError(
+                "received_ns", str(int(at_ns.min())), "a time is 0 ns or more", "give the time since 1970"
+            )
+        found = _Found()
+        for position, block in _blocks(payloads):
+            self._take(block, position, found)
+        return assembled(
+            found.all_parts(),
+            found.senders(),
+            sorted(found.problems),
+            received_ns=np.broadcast_to(at_ns, len(payloads)),
+            devices=self._devices,
+            device_time=self._device_time,
+        )
+
+    def _take(self, block: Payloads, position: NDArray[np.int64], found: _Found) -> None:
+        """Reads payloads of one length."""
+        known = self._known(block.length)
+        for plan in list(known):
+            if not block.count:
+                return
+            block, position = _consume(plan, block, position, found)
+        for _ in range(_NEW_PLANS_A_BLOCK):
+            if block.count < _FEWEST_AT_ONCE:
+                break
+            plan = plan_of(bytes(memoryview(block.buffer)[: block.length]), self._marks)
+            known.insert(0, plan)
+            del known[_PLANS_A_LENGTH:]
+            block, position = _consume(plan, block, position, found)
+        data = memoryview(block.buffer)
+        for row, payload_position in enumerate(position.tolist()):
+            payload = bytes(data[row * block.length : (row + 1) * block.length])
+            found.take_one(plan_of(payload, self._marks), payload, payload_position)
+
+    def _known(self, length: int) -> list[Plan]:
+        plans = self._plans.setdefault(length, [])
+        self._plans.move_to_end(length)
+        if len(self._plans) > _LENGTHS:
+            self._plans.popitem(last=False)
+        return plans
+
+
+def decode_one_by_one(
+    payloads: Sequence[bytes],
+    received_ns: int,
+    devices: Devices | None = None,
+    marks: IntMarks | None = None,
+    *,
+    device_time: bool = False,
+) -> P4Reports:
+    """What ``P4Decoder.decode`` does, every payload looked at and read on its own: slow, and what the other
+    is held against.
+    """
+    found = _Found()
+    for position, payload in enumerate(payloads):
+        found.take_one(plan_of(payload, marks or IntMarks()), payload, position)
+    return assembled(
+        found.all_parts(),
+        found.senders(),
+        sorted(found.problems),
+        received_ns=np.full(len(payloads), received_ns, np.int64),
+        devices=devices or Devices(),
+        device_time=device_time,
+    )
+
+
+def _blocks(payloads: Sequence[bytes]) -> list[tuple[NDArray[np.int64], Payloads]]:
+    """Payloads by length, in blocks that a cache of some size can hold."""
+    lengths = np.fromiter(map(len, payloads), np.int64, len(payloads))
+    order = np.argsort(lengths, kind="stable")
+    ends = np.flatnonzero(np.diff(lengths[order], append=-1)) + 1
+    blocks, begin = [], 0
+    for end in ends.tolist():
+        length = int(lengths[order[begin]])
+        step = max(_BLOCK_BYTES // max(length, 1), 1)
+        for start in range(begin, end, step):
+            rows = order[start : min(start + step, end)]
+            chosen = [payloads[row] for row in rows.tolist()]
+            blocks.append((rows, Payloads(b"".join(chosen), len(rows), length)))
+        begin = end
+    return blocks
+
+
+def _consume(
+    plan: Plan, block: Payloads, position: NDArray[np.int64], found: _Found
+) -> tuple[Payloads, NDArray[np.int64]]:
+    """Reads the payloads that ``plan`` is for; gives back the others."""
+    fits = fitting(plan, block)
+    if fits.all():
+        found.take_many(plan, block, position)
+        return Payloads(b"", 0, block.length), position[:0]
+    rows = np.flatnonzero(fits)
+    if len(rows):
+        found.take_many(plan, block.take(rows), position[rows])
+        others = np.flatnonzero(~fits)
+        return block.take(others), position[others]
+    return block, position
+
+
+@dataclass(slots=True)
+class _Found:
+    """What was read so far."""
+
+    parts: list[Part] = field(default_factory=list)
+    alone: dict[tuple[int, int], list[tuple[int, int, RawReport]]] = field(default_factory=dict)
+    problems: list[ReportProblem] = field(default_factory=list)
+    origins: list[tuple[NDArray[np.int64], ...]] = field(default_factory=list)
+    origins_alone: list[tuple[int, ...]] = field(default_factory=list)
+
+    def take_many(self, plan: Plan, payloads: Payloads, position: NDArray[np.int64]) -> None:
+        """Payloads that fit a plan."""
+        self.parts += read_all(plan, payloads, position)
+        if plan.origin is not None:
+            self.origins.append(_origin_columns(plan.origin, payloads, position))
+        if plan.problems:
+            for at in position.tolist():
+                self._name(plan, at)
+
+    def take_one(self, plan: Plan, payload: bytes, position: int) -> None:
+        """A payload and its own plan."""
+        for place, report in enumerate(read(plan, payload)):
+            kind = (len(report.hops), report.flow.version)
+            self.alone.setdefault(kind, []).append((position, place, report))
+        if plan.origin is not None:
+            self.origins_alone.append(_origin(plan.origin, payload, position))
+        self._name(plan, position)
+
+    def _name(self, plan: Plan, position: int) -> None:
+        for wrong in plan.problems:
+            where = f"datagram {position} byte {wrong.offset}"
+            said = ReportError(where, wrong.received, wrong.rule, wrong.remedy)
+            self.problems.append(ReportProblem(position, str(said)))
+
+    def all_parts(self) -> list[Part]:
+        """Every part, in no order."""
+        return [*self.parts, *map(part_of, self.alone.values())]
+
+    def senders(self) -> Senders:
+        """Who sent what, in the order of payloads."""
+        alone = np.array(self.origins_alone, np.int64).reshape(-1, 6)
+        columns = [
+            np.concatenate([*(origin[number] for origin in self.origins), alone[:, number]])
+            for number in range(6)
+        ]
+        order = np.argsort(columns[0], kind="stable")
+        payload, version, node, hardware, sequence, bits = (column[order] for column in columns)
+        return Senders(
+            payload,
+            version.astype(np.int8),
+            node,
+            hardware.astype(np.int16),
+            sequence,
+            bits.astype(np.int8),
+        )
+
+
+def _origin(layout: OriginLayout, payload: bytes, position: int) -> tuple[int, ...]:
+    def word(offset: int) -> int:
+        return int.from_bytes(payload[offset : offset + 4], "big")
+
+    return (
+        position,
+        layout.version,
+        NOT_TOLD if layout.node == NOWHERE else word(layout.node),
+        word(layout.hardware) >> layout.hardware_shift & 0x3F,
+        word(layout.sequence) & (1 << layout.sequence_bits) - 1,
+        layout.sequence_bits,
+    )
+
+
+def _origin_columns(
+    layout: OriginLayout, payloads: Payloads, position: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], ...]:
+    def word(offset: int) -> NDArray[np.int64]:
+        return payloads.number(offset, 4).astype(np.int64)
+
+    def all_of(value: int) -> NDArray[np.int64]:
+        return np.full(payloads.count, value, np.int64)
+
+    return (
+        position,
+        all_of(layout.version),
+        all_of(NOT_TOLD) if layout.node == NOWHERE else word(layout.node),
+        word(layout.hardware) >> layout.hardware_shift & 0x3F,
+        word(layout.sequence) & (1 << layout.sequence_bits) - 1,
+        all_of(layout.sequence_bits),
+    )

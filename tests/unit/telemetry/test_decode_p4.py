@@ -1,0 +1,505 @@
+"""Binary telemetry reports: what every vector says, and the traps that lie in the layouts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from telemetry.decode.p4 import numbering
+from telemetry.decode.p4.decoder import P4Decoder
+from telemetry.decode.p4.devices import Devices, UnitProfile
+from telemetry.decode.p4.packet import IntMarks
+from telemetry.decode.p4.result import P4Reports, ReportFlags
+from telemetry.encode_p4 import (
+    InnerType,
+    Metadata,
+    base_transport,
+    datagram_v0,
+    datagram_v1,
+    datagram_v2,
+    inner_only_v2,
+    int_headers,
+    mx_headers,
+    packet,
+    report_v2,
+    tlv,
+)
+from telemetry.errors import DecodeError, TelemetryError
+from telemetry.report import MARK_UNKNOWN, MISSING_NS
+from telemetry.state import FlowKey
+from tests.counterparts.p4_reports import LENGTHS, PAYLOADS, VECTORS
+
+NODE = 0x0A000001
+BYTES = Devices(default=UnitProfile())
+TCP = FlowKey("10.0.0.1", "10.0.0.2", 1234, 80, 6)
+ROCE = FlowKey("10.0.0.1", "10.0.0.2", 49152, 4791, 17)
+NOBODY = FlowKey("0.0.0.0", "0.0.0.0", 0, 0, 0)
+FULL = Metadata(
+    node=NODE,
+    layer1=(9, 17),
+    latency=12_000,
+    queue=(3, 52_000),
+    ingress_time=1_700_000_000_000_000_000,
+    egress_time=1_700_000_000_000_012_000,
+    layer2=(1009, 1017),
+    utilisation=8750,
+    buffer=(0, 900_000),
+)
+CONGESTED = ReportFlags.CONGESTED_QUEUE | ReportFlags.TRACKED_FLOW
+
+
+def decoded(*payloads: bytes, devices: Devices = BYTES, marks: IntMarks | None = None) -> P4Reports:
+    return P4Decoder(devices, marks).decode(payloads, 77)
+
+
+def alone(payload: bytes, *, devices: Devices = BYTES, marks: IntMarks | None = None) -> P4Reports:
+    reports = decoded(payload, devices=devices, marks=marks)
+    assert reports.problems == ()
+    assert len(reports) == 1
+    return reports
+
+
+def flow_of(reports: P4Reports, row: int = 0) -> FlowKey:
+    return reports.batch.flow_keys[reports.batch.flow[row]]
+
+
+def places(reports: P4Reports) -> list[tuple[str | None, str | None, str | None, int | None]]:
+    return [tuple(reports.batch.sites[number]) for number in reports.batch.hop_site.tolist()]
+
+
+@pytest.mark.parametrize("name", sorted(LENGTHS))
+def test_the_vectors_are_as_long_as_their_layouts_say(name: str) -> None:
+    assert len(VECTORS[name]) == LENGTHS[name]
+
+
+def test_a_tracked_flow_with_its_tcp_packet() -> None:
+    reports = alone(PAYLOADS["A"])
+    assert flow_of(reports) == TCP
+    assert places(reports) == [(str(NODE), "9", "17", 3)]
+    assert reports.batch.queue_bytes.tolist() == [4096.0]
+    assert reports.batch.packet_bytes.tolist() == [40]
+    assert reports.batch.ts_ns.tolist() == [77]
+    assert reports.batch.marked.tolist() == [0]
+    assert reports.flags.tolist() == [ReportFlags.TRACKED_FLOW]
+    sent = reports.senders
+    assert (sent.version[0], sent.node[0], sent.hardware[0], sent.sequence[0]) == (2, NODE, 5, 1001)
+
+
+def test_every_baseline_value() -> None:
+    reports = alone(PAYLOADS["B"])
+    assert flow_of(reports) == NOBODY
+    assert places(reports) == [(str(NODE), "9", "17", 3)]
+    assert reports.batch.queue_bytes.tolist() == [52_000.0]
+    assert reports.batch.ingress_ns.tolist() == [1_700_000_000_000_000_000]
+    assert reports.batch.egress_ns.tolist() == [1_700_000_000_000_012_000]
+    assert reports.tx_utilisation.tolist() == [0.875]
+    assert reports.flags.tolist() == [CONGESTED]
+    assert reports.batch.marked.tolist() == [MARK_UNKNOWN]
+
+
+def test_a_drop_is_told_and_is_no_traffic() -> None:
+    reports = alone(PAYLOADS["C"])
+    assert reports.dropped.tolist() == [True]
+    assert reports.drop_reason.tolist() == [71]
+    assert places(reports) == [(str(NODE), None, None, 3)]
+    assert len(reports.delivered()) == 0
+
+
+@pytest.mark.parametrize(("name", "version"), [("D", 1), ("E", 0)])
+def test_the_older_versions(name: str, version: int) -> None:
+    reports = alone(PAYLOADS[name])
+    assert places(reports) == [(str(NODE), "9", "17", 3)]
+    assert reports.batch.queue_bytes.tolist() == [4096.0]
+    assert reports.batch.ingress_ns.tolist() == [123_456_789]
+    assert reports.batch.egress_ns.tolist() == [123_468_789]
+    assert reports.flags.tolist() == [CONGESTED]
+    sent = reports.senders
+    assert (sent.version[0], sent.node[0], sent.hardware[0], sent.sequence[0]) == (version, NODE, 5, 77)
+
+
+def test_a_stack_in_the_truncated_packet_comes_before_the_sink() -> None:
+    reports = alone(PAYLOADS["G"])
+    assert [place[0] for place in places(reports)] == ["1", "2", "3"]
+    assert reports.batch.queue_bytes.tolist() == [40.0, 600.0, 7.0]
+    assert flow_of(reports) == ROCE
+    assert (reports.queue_pair.tolist(), reports.packet_sequence.tolist()) == ([0x42], [7])
+    # Marked when it was reported; which hop marked it nobody knows.
+    assert reports.batch.marked.tolist() == [MARK_UNKNOWN, MARK_UNKNOWN, 1]
+
+
+def test_a_datagram_of_two_reports() -> None:
+    reports = decoded(PAYLOADS["H"])
+    assert reports.problems == ()
+    assert reports.batch.index.tolist() == [0, 0]
+    assert reports.drop_reason.tolist() == [71, -1]
+    assert np.isnan(reports.batch.queue_bytes[0])
+    assert reports.batch.queue_bytes[1] == 52_000
+    assert len(reports.delivered()) == 1
+
+
+def test_all_ones_are_no_number() -> None:
+    reports = alone(PAYLOADS["I"])
+    assert places(reports) == [(str(NODE), None, None, None)]
+    assert np.isnan(reports.batch.queue_bytes[0])
+    assert reports.occupancy.tolist() == [-1]
+    ones = Metadata(
+        layer1=(0xFFFF, 4),
+        latency=0xFFFF_FFFF,
+        queue=(2, 0xFF_FFFF),
+        ingress_time=2**64 - 1,
+        egress_time=2**64 - 1,
+        layer2=(8, 0xFFFF_FFFF),
+        utilisation=0xFFFF_FFFF,
+    )
+    reports = alone(datagram_v2(1, 0, 0, [report_v2(ones, flags=4)]))
+    assert places(reports) == [("1", "8", "4", 2)]
+    assert np.isnan(reports.batch.queue_bytes[0])
+    assert np.isnan(reports.tx_utilisation[0])
+    assert (reports.batch.ingress_ns[0], reports.batch.egress_ns[0]) == (MISSING_NS, MISSING_NS)
+
+
+def test_the_encoder_writes_the_vectors() -> None:
+    tracked = Metadata(layer1=(9, 17), queue=(3, 4096))
+    tcp = packet(TCP, b"", packet_bytes=40, ecn=2)
+    a = report_v2(tracked, flags=2, inner=tcp, inner_type=InnerType.IPV4)
+    assert datagram_v2(NODE, 5, 1001, [a]) == VECTORS["A"]
+    full = report_v2(FULL, flags=6)
+    assert datagram_v2(NODE, 5, 1001, [full]) == VECTORS["B"]
+    drop = report_v2(Metadata(drop=(3, 71)), flags=8)
+    assert datagram_v2(NODE, 5, 1001, [drop]) == VECTORS["C"]
+    assert datagram_v2(NODE, 5, 1003, [drop, full]) == VECTORS["H"]
+    old = Metadata(
+        node=NODE, layer1=(9, 17), queue=(3, 4096), ingress_time=123_456_789, egress_time=123_468_789
+    )
+    assert datagram_v1(old, flags=6, hardware=5, sequence=77) == VECTORS["D"]
+    assert datagram_v0(old, flags=6, hardware=5, sequence=77) == VECTORS["E"]
+    hops = [Metadata(node=1, queue=(3, 40)), Metadata(node=2, queue=(3, 600))]
+    stack = int_headers(hops, next_protocol=1, original=4791, remaining_hops=6)
+    assert stack == VECTORS["F"]
+    inner = packet(
+        ROCE._replace(dport=5000), stack + base_transport(0x42, 7), packet_bytes=72, ecn=3, dscp=26
+    )
+    sink = report_v2(Metadata(queue=(3, 7)), flags=6, inner=inner, inner_type=InnerType.IPV4)
+    assert datagram_v2(3, 5, 1002, [sink]) == VECTORS["G"]
+    nothing = report_v2(Metadata(queue=(0xFF, 0xFF_FFFF)), flags=0)
+    assert datagram_v2(NODE, 5, 1004, [nothing]) == VECTORS["I"]
+
+
+def sunk(inner: bytes, told: Metadata | None = None, node: int = 9) -> bytes:
+    report = report_v2(told or Metadata(), flags=2, inner=inner, inner_type=InnerType.IPV4)
+    return datagram_v2(node, 0, 0, [report])
+
+
+HOPS = [Metadata(node=1, queue=(3, 40)), Metadata(node=2, queue=(3, 600))]
+
+
+@pytest.mark.parametrize("ethernet", [False, True])
+@pytest.mark.parametrize("source", ["10.0.0.1", "2001:db8::1"])
+def test_every_next_protocol_of_the_shim_gives_the_original_flow(source: str, ethernet: bool) -> None:
+    flow = ROCE._replace(src=source, dst=source + "7")
+    kind = InnerType.ETHERNET if ethernet else InnerType.IPV6 if ":" in source else InnerType.IPV4
+    bth = base_transport(5, 6)
+    port = int_headers(HOPS, next_protocol=1, original=4791) + bth
+    whole = packet(flow, bth, packet_bytes=100)
+    layer4 = whole[-(8 + len(bth)) :]
+    protocol = int_headers(HOPS, next_protocol=2, original=17) + layer4
+    coded = int_headers(HOPS) + bth
+    for behind, changed, dscp in (
+        (port, {"dport": 5000}, 0),
+        (protocol, {"sport": 7, "dport": 5000}, 0),
+        (coded, {}, 23),
+    ):
+        inner = packet(flow._replace(**changed), behind, packet_bytes=200, dscp=dscp, ethernet=ethernet)
+        report = report_v2(Metadata(queue=(1, 7)), flags=2, inner=inner, inner_type=kind)
+        reports = alone(datagram_v2(9, 0, 0, [report]), marks=IntMarks(frozenset({5000}), frozenset({23})))
+        assert flow_of(reports) == flow
+        assert [place[0] for place in places(reports)] == ["1", "2", "9"]
+        assert (reports.queue_pair[0], reports.packet_sequence[0]) == (5, 6)
+        assert reports.batch.packet_bytes[0] == 200
+
+
+def test_int_after_tcp_is_found_by_its_dscp_only() -> None:
+    inner = packet(TCP, int_headers(HOPS, version=1), packet_bytes=90, dscp=23)
+    assert [place[0] for place in places(alone(sunk(inner)))] == ["9"]
+    found = alone(sunk(inner), marks=IntMarks(dscps=frozenset({23})))
+    assert [place[0] for place in places(found)] == ["1", "2"]
+    assert flow_of(found) == TCP
+
+
+def test_a_packet_with_int_mx_carries_no_stack() -> None:
+    behind = mx_headers(next_protocol=1, original=4791) + base_transport(5, 6)
+    reports = alone(sunk(packet(ROCE._replace(dport=5000), behind, packet_bytes=100), Metadata(queue=(3, 8))))
+    assert flow_of(reports) == ROCE
+    assert reports.batch.queue_bytes.tolist() == [8.0]
+    assert reports.queue_pair.tolist() == [5]
+
+
+def test_a_sink_that_put_itself_on_the_stack_is_one_hop() -> None:
+    inner = packet(ROCE._replace(dport=5000), int_headers(HOPS, next_protocol=1), packet_bytes=100)
+    both = alone(sunk(inner, Metadata(layer1=(5, 6)), node=2))
+    assert places(both) == [("1", None, None, 3), ("2", "5", "6", 3)]
+    assert both.batch.queue_bytes.tolist() == [40.0, 600.0]
+    # Read together with one whose sink is not on the stack: the same bytes but for the node.
+    mixed = decoded(*[sunk(inner, Metadata(layer1=(5, 6)), node=node) for node in (2, 3) * 10])
+    assert mixed.batch.hop_count.tolist() == [2, 3] * 10
+
+
+def test_a_stack_that_is_cut_off_keeps_its_last_hops() -> None:
+    hops = [Metadata(node=number, queue=(3, number)) for number in (1, 2, 3)]
+    inner = packet(ROCE._replace(dport=5000), int_headers(hops, next_protocol=1), packet_bytes=100)
+    reports = alone(sunk(inner[:-12], Metadata(queue=(3, 9))))
+    assert [place[0] for place in places(reports)] == ["3", "9"]
+
+
+def test_what_only_the_domain_understands_is_passed_over() -> None:
+    told = Metadata(layer1=(1, 2), queue=(3, 4))
+    report = report_v2(told, flags=1, domain=(0x5453, 0xFFFF, 7, b"\xaa" * 20))
+    reports = alone(datagram_v2(9, 0, 0, [report]))
+    assert places(reports) == [("9", "1", "2", 3)]
+    stack = int_headers(HOPS, next_protocol=1, original=4791, source_only=b"\xbb" * 4)
+    inner = packet(ROCE._replace(dport=5000), stack + base_transport(5, 6), packet_bytes=100)
+    reports = alone(sunk(inner))
+    assert [place[0] for place in places(reports)] == ["1", "2"]
+    assert reports.queue_pair.tolist() == [5]
+
+
+def test_contents_by_type_and_length() -> None:
+    inner = packet(TCP, b"", packet_bytes=40)
+    contents = tlv(0, bytes(8)) + tlv(2, inner)
+    for body, flow in ((contents, TCP), (tlv(0, bytes(8)), NOBODY)):
+        report = report_v2(Metadata(queue=(1, 2)), flags=2, inner=body, inner_type=InnerType.TLV)
+        assert flow_of(alone(datagram_v2(9, 0, 0, [report]))) == flow
+
+
+def test_a_report_of_a_packet_alone() -> None:
+    inner = packet(TCP, b"", packet_bytes=1500, ethernet=True)
+    reports = alone(datagram_v2(9, 0, 0, [inner_only_v2(inner, InnerType.ETHERNET, flags=2)]))
+    assert flow_of(reports) == TCP
+    assert places(reports) == [("9", None, None, None)]
+    assert reports.batch.packet_bytes.tolist() == [1500]
+
+
+def test_a_report_longer_than_its_length_field_goes_to_the_end() -> None:
+    inner = packet(TCP, bytes(1400), packet_bytes=1440)
+    report = report_v2(Metadata(queue=(1, 2)), flags=2, inner=inner, inner_type=InnerType.IPV4)
+    assert report[1] == 0xFF
+    assert flow_of(alone(datagram_v2(9, 0, 0, [report]))) == TCP
+
+
+def test_a_tagged_packet_and_a_later_fragment() -> None:
+    inner = packet(TCP, b"", packet_bytes=54, ethernet=True)
+    tagged = inner[:12] + b"\x81\x00\x00\x05" + inner[12:]
+    report = inner_only_v2(tagged, InnerType.ETHERNET, flags=2)
+    assert flow_of(alone(datagram_v2(9, 0, 0, [report]))) == TCP
+    fragment = bytearray(packet(TCP, b"", packet_bytes=40))
+    fragment[6:8] = b"\x20\x10"
+    assert flow_of(alone(sunk(bytes(fragment)))) == TCP._replace(sport=0, dport=0)
+    other = inner[:12] + b"\x08\x06" + inner[14:]
+    report = inner_only_v2(other, InnerType.ETHERNET, flags=2)
+    assert flow_of(alone(datagram_v2(9, 0, 0, [report]))) == NOBODY
+
+
+def test_ipv6_options_lead_to_the_ports() -> None:
+    flow = FlowKey("2001:db8::1", "2001:db8::2", 7, 8, 17)
+    plain = packet(flow, b"", packet_bytes=100)
+    for kind, option in ((0, b"\x11\x00" + bytes(6)), (44, b"\x11\x00\x00\x01" + bytes(4))):
+        inner = plain[:6] + bytes([kind]) + plain[7:40] + option + plain[40:]
+        report = inner_only_v2(inner, InnerType.IPV6, flags=2)
+        assert flow_of(alone(datagram_v2(9, 0, 0, [report]))) == flow
+    later = plain[:6] + b"\x2c" + plain[7:40] + b"\x11\x00\x00\x08" + bytes(4) + plain[40:]
+    report = inner_only_v2(later, InnerType.IPV6, flags=2)
+    assert flow_of(alone(datagram_v2(9, 0, 0, [report])))[2:] == (0, 0, 17)
+
+
+@pytest.mark.parametrize(
+    ("profile", "queue_bytes", "stay_ns", "share"),
+    [
+        (UnitProfile(utilisation_scale=100.0), 600.0, 1_500, 0.5),
+        (UnitProfile("cells", 80, "us", 1000.0), 48_000.0, 1_500_000, 0.05),
+        (UnitProfile("packets", 1500, "2^-32 s"), 900_000.0, 349, 0.005),
+    ],
+)
+def test_units_are_the_devices(profile: UnitProfile, queue_bytes: float, stay_ns: int, share: float) -> None:
+    told = Metadata(queue=(3, 600), ingress_time=2**34, egress_time=2**34 + 1500, utilisation=50)
+    devices = Devices(profiles={9: profile})
+    reports = alone(datagram_v2(9, 0, 0, [report_v2(told, flags=2)]), devices=devices)
+    assert reports.batch.queue_bytes.tolist() == [queue_bytes]
+    assert reports.batch.egress_ns[0] - reports.batch.ingress_ns[0] == stay_ns
+    assert reports.tx_utilisation.tolist() == [share]
+    assert reports.untuned == ()
+
+
+def test_a_device_without_a_profile_is_shown_and_not_believed() -> None:
+    reports = decoded(*[PAYLOADS["G"]] * 2, devices=Devices(profiles={1: UnitProfile()}))
+    assert reports.untuned == (2, 3)
+    assert reports.batch.queue_bytes[0] == 40
+    assert np.isnan(reports.batch.queue_bytes[1:3]).all()
+    assert reports.occupancy.tolist() == [40, 600, 7] * 2
+    times = decoded(PAYLOADS["B"], PAYLOADS["D"], devices=Devices())
+    assert times.batch.ingress_ns.tolist() == times.batch.egress_ns.tolist() == [MISSING_NS] * 2
+
+
+def test_devices_of_several_units_in_one_batch() -> None:
+    told = Metadata(queue=(3, 10), ingress_time=5, egress_time=7)
+    devices = Devices(profiles={1: UnitProfile("cells", 80, "us"), 2: UnitProfile(sampling_rate=0.25)})
+    payloads = [datagram_v2(node, 0, 0, [report_v2(told, flags=2)]) for node in (1, 2, 3)]
+    batch = decoded(*payloads, devices=devices).batch
+    assert batch.queue_bytes[:2].tolist() == [800, 10]
+    assert batch.ingress_ns.tolist() == [5000, 5, MISSING_NS]
+    assert batch.sampling_rate.tolist() == [1.0, 0.25, 1.0]
+
+
+def test_names_come_from_the_inventory() -> None:
+    devices = Devices({NODE: "tor1"}, {NODE: {9: "Ethernet10"}}, default=UnitProfile())
+    assert places(alone(PAYLOADS["A"], devices=devices)) == [("tor1", "Ethernet10", "17", 3)]
+
+
+@pytest.mark.parametrize(
+    ("told", "begun_ended"),
+    [
+        (Metadata(latency=12), (0, 12)),
+        (Metadata(latency=12, ingress_time=100), (100, 112)),
+        (Metadata(latency=12, egress_time=100), (88, 100)),
+        (Metadata(latency=12, egress_time=3), (0, 12)),
+        (Metadata(latency=12, ingress_time=100, egress_time=150), (100, 150)),
+        (Metadata(ingress_time=2**63), (MISSING_NS, MISSING_NS)),
+    ],
+)
+def test_a_hop_latency_alone_is_a_stay(told: Metadata, begun_ended: tuple[int, int]) -> None:
+    batch = decoded(*[datagram_v2(9, 0, 0, [report_v2(told, flags=2)])] * 10).batch
+    assert set(zip(batch.ingress_ns.tolist(), batch.egress_ns.tolist(), strict=True)) == {begun_ended}
+
+
+def test_a_clock_of_32_bits_goes_round() -> None:
+    old = Metadata(node=1, ingress_time=2**32 - 10, egress_time=20)
+    batch = alone(datagram_v1(old, flags=2, hardware=0, sequence=0)).batch
+    assert batch.egress_ns[0] - batch.ingress_ns[0] == 30
+    backwards = Metadata(node=1, ingress_time=100, egress_time=90)
+    batch = alone(datagram_v1(backwards, flags=2, hardware=0, sequence=0)).batch
+    assert batch.egress_ns[0] - batch.ingress_ns[0] == -10
+
+
+def test_the_devices_time_is_taken_where_it_is_right_and_whole() -> None:
+    decoder = P4Decoder(BYTES, device_time=True)
+    reports = decoder.decode([PAYLOADS[name] for name in ("A", "B", "D")], np.array([1, 2, 3]))
+    assert reports.batch.ts_ns.tolist() == [1, 1_700_000_000_000_012_000, 3]
+
+
+@pytest.mark.parametrize(
+    ("payload", "byte", "said"),
+    [
+        (b"", 0, "0 bytes"),
+        (b"\x70\x00", 0, "version 7"),
+        (b"\x20", 1, "the group header of v2.0 takes 8"),
+        (PAYLOADS["A"][:8], 8, "followed by reports"),
+        (PAYLOADS["A"][:10], 8, "2 bytes"),
+        (PAYLOADS["A"][:-4], 9, "a report of 56 bytes, 52 before the end"),
+        (PAYLOADS["A"][:8] + b"\x20\x00\x00\x00", 8, "IOAM"),
+        (PAYLOADS["A"][:8] + b"\x70\x00\x00\x00", 8, "type 7"),
+        (PAYLOADS["A"][:8] + b"\x10\x01\x00\x00" + bytes(4), 9, "begins with 12"),
+        (PAYLOADS["A"][:8] + b"\x10\x02\x01\x00" + bytes(8), 10, "4 bytes of metadata"),
+        (PAYLOADS["A"][:8] + b"\x10\x02\x00\x00\x80" + bytes(7), 12, "first bit is reserved"),
+        (PAYLOADS["A"][:8] + b"\x10\x02\x00\x00\x10" + bytes(7), 12, "cannot hold"),
+        (PAYLOADS["A"][:8] + b"\x16\x02\x00\x00" + bytes(8), 20, "InType is 0 to 5"),
+        (PAYLOADS["A"][:8] + b"\x14\x07\x00\x00" + bytes(28), 20, "IPv4 header begins"),
+        (PAYLOADS["A"][:8] + b"\x15\x0c\x00\x00" + bytes(48), 20, "IPv6 header begins"),
+        (PAYLOADS["A"][:8] + b"\x11\x03\x00\x00" + bytes(8) + b"\x20\x09\x00\x00", 21, "36 bytes"),
+        (PAYLOADS["D"][:15], 15, "v1.0 takes 16"),
+        (PAYLOADS["D"][:24], 24, "header takes 28"),
+        (b"\x14" + PAYLOADS["D"][1:], 0, "RepMdBits 0x2c need 28"),
+        (b"\x17\xf6" + PAYLOADS["D"][2:], 1, "next protocol 7"),
+        (b"\x17\x36" + PAYLOADS["D"][2:] + bytes(20), 28, "IPv4 header begins"),
+        (PAYLOADS["E"][:11], 11, "v0.5 takes 12"),
+        (PAYLOADS["E"][:20], 20, "switch-local header takes 28"),
+        (b"\x01" + PAYLOADS["E"][1:20], 20, "drop header takes 24"),
+        (b"\x09" + PAYLOADS["E"][1:], 0, "next protocol 9"),
+        (PAYLOADS["E"] + bytes(12) + b"\x08\x00" + bytes(20), 42, "IPv4 header begins"),
+    ],
+)
+@pytest.mark.parametrize("copies", [1, 20])
+def test_what_cannot_be_read_is_named_by_its_byte(payload: bytes, byte: int, said: str, copies: int) -> None:
+    reports = decoded(PAYLOADS["A"], *[payload] * copies, PAYLOADS["A"])
+    assert reports.batch.index.tolist() == [0, copies + 1]
+    assert [problem.index for problem in reports.problems] == list(range(1, copies + 1))
+    for problem in reports.problems:
+        assert problem.detail.startswith(f"datagram {problem.index} byte {byte}: received ")
+        assert said in problem.detail
+
+
+def test_a_bad_report_costs_only_itself() -> None:
+    good = report_v2(Metadata(queue=(1, 2)), flags=2)
+    bad = b"\x10\x02\x00\x00\x80" + bytes(7)
+    reports = decoded(datagram_v2(9, 0, 0, [good, bad, good]))
+    assert len(reports) == 2
+    assert len(reports.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({1: 2}, "INT-MD headers alone are 3 words"),
+        ({4: 0x10}, "INT version 1"),
+        ({6: 0}, "0 bytes a hop"),
+        ({8: 0xFF}, "those instructions take"),
+    ],
+)
+def test_int_headers_that_contradict_themselves_are_named(changed: dict[int, int], said: str) -> None:
+    stack = bytearray(int_headers(HOPS, next_protocol=1, original=4791))
+    for place, value in changed.items():
+        stack[place] = value
+    reports = decoded(sunk(packet(ROCE._replace(dport=5000), bytes(stack), packet_bytes=100)))
+    assert len(reports) == 0
+    assert said in reports.problems[0].detail
+
+
+def test_a_port_that_is_not_ints_after_all_is_a_packet() -> None:
+    flow = ROCE._replace(dport=5000)
+    assert flow_of(alone(sunk(packet(flow, b"\xff" * 20, packet_bytes=100)))) == flow
+
+
+def test_more_hops_than_a_report_holds() -> None:
+    hops = [Metadata(node=number) for number in range(65)]
+    reports = decoded(
+        sunk(packet(ROCE._replace(dport=5000), int_headers(hops, next_protocol=1), packet_bytes=400))
+    )
+    assert "at most 64" in reports.problems[0].detail
+
+
+def test_times_must_match_the_payloads() -> None:
+    with pytest.raises(DecodeError, match="2 times for 1 payloads"):
+        P4Decoder().decode([b""], np.array([1, 2]))
+    with pytest.raises(DecodeError, match="0 ns or more"):
+        P4Decoder().decode([b""], -1)
+    assert len(P4Decoder().decode([], 0)) == 0
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: UnitProfile("cells", 0),
+        lambda: UnitProfile("bytes", 80),
+        lambda: UnitProfile(utilisation_scale=0.0),
+        lambda: UnitProfile(sampling_rate=1.5),
+    ],
+)
+def test_units_that_cannot_be(build: object) -> None:
+    with pytest.raises(TelemetryError):
+        build()  # type: ignore[operator]
+
+
+def test_rows_are_told_apart_even_where_every_hash_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numbering, "_MIXERS", (np.uint64(0),) * 2)
+    column = np.array([7, 9, 7, 8, 9], np.uint64)
+    first, kind = numbering.numbered([column, column])
+    assert first.tolist() == [0, 1, 3]
+    assert kind.tolist() == [0, 1, 0, 2, 1]
+
+
+def test_what_the_decoder_remembers_is_bounded() -> None:
+    decoder = P4Decoder()
+    for length in range(1, 300):
+        decoder.decode([b"\x70" + bytes(length)] * 10, 0)
+    for flags in range(30):  # as many layouts of one length
+        decoder.decode([b"\x20" + bytes(7) + bytes([0x20 + flags % 16, 0, 0, flags << 4 & 0xF0]) * 2] * 10, 0)
+    assert len(decoder._plans) <= 256
+    assert max(map(len, decoder._plans.values())) <= 16

@@ -1,0 +1,58 @@
+"""Numbers that are missing, come late, go round or begin anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from telemetry.sequence import Sender, SequenceCounts, SequenceGaps
+
+ONE = Sender(node=1, hardware=0, version=2)
+BITS = 22
+TURN = 1 << BITS
+
+
+def counts(*sequence: int, bits: int = BITS) -> SequenceCounts:
+    gaps = SequenceGaps()
+    for number in sequence:
+        gaps.note(ONE, number, bits)
+    return gaps.counts()[ONE]
+
+
+@pytest.mark.parametrize(
+    ("sequence", "expected"),
+    [
+        ((5,), SequenceCounts(1)),
+        ((5, 6, 7), SequenceCounts(3)),
+        ((5, 8), SequenceCounts(2, lost=2)),
+        ((TURN - 2, TURN - 1, 0, 1), SequenceCounts(4)),
+        ((TURN - 2, 1), SequenceCounts(2, lost=2)),
+        ((5, 7, 6), SequenceCounts(3, late=1)),
+        ((5, 6, 6), SequenceCounts(3, late=1)),
+        ((0, TURN - 1), SequenceCounts(2, late=1)),
+        ((100_000, 0, 1), SequenceCounts(3, restarts=1)),
+    ],
+)
+def test_a_senders_count(sequence: tuple[int, ...], expected: SequenceCounts) -> None:
+    assert counts(*sequence) == expected
+
+
+def test_a_count_of_32_bits_goes_round_later() -> None:
+    assert counts(TURN - 1, TURN, bits=32) == SequenceCounts(2)
+    assert counts(2**32 - 1, 0, bits=32) == SequenceCounts(2)
+
+
+def test_each_unit_of_each_device_counts_for_itself() -> None:
+    gaps = SequenceGaps()
+    for sender in (ONE, ONE._replace(hardware=1), ONE._replace(node=2)):
+        assert gaps.note(sender, 10, BITS) == 0
+    assert gaps.note(ONE, 13, BITS) == 2
+    assert gaps.note(ONE, 12, BITS) == -1
+    assert [count.lost for count in gaps.counts().values()].count(0) == 2
+
+
+def test_the_sender_not_heard_for_longest_is_forgotten() -> None:
+    gaps = SequenceGaps(max_senders=2)
+    for node in (1, 2, 1, 3):
+        gaps.note(ONE._replace(node=node), 0, BITS)
+    assert {sender.node for sender in gaps.counts()} == {1, 3}
+    assert len(gaps) == 2
