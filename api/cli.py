@@ -217,6 +217,48 @@ def whatif(
     run(scenario, watermarks, engine, seed=seed, n_workers=workers, as_json=as_json)
 
 
+@app.command()
+def decode(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE|-", help="A UDP payload, or a capture.", show_default=False)
+    ],
+    hexadecimal: Annotated[bool, typer.Option("--hex", help="Payloads in hex, one a line.")] = False,
+    port: Annotated[
+        list[int] | None,
+        typer.Option(min=0, max=65535, help="Only UDP to this port, of a capture.", show_default=False),
+    ] = None,
+    int_port: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=0, max=65535, help="UDP port of packets with INT headers; 5000.", show_default=False
+        ),
+    ] = None,
+    int_dscp: Annotated[
+        list[int] | None,
+        typer.Option(min=0, max=63, help="DSCP of packets with INT headers.", show_default=False),
+    ] = None,
+    occupancy: Annotated[
+        str, typer.Option(help="What queues are counted in: bytes, cells:SIZE, packets:SIZE, unknown.")
+    ] = "bytes",
+    time_unit: Annotated[str, typer.Option("--time", help="Unit of timestamps: ns, us, 2^-32s.")] = "ns",
+) -> None:
+    """Show binary telemetry reports as JSON INT reports, one a line."""
+    from api.cli_decode import DecodeOptions
+    from api.cli_decode import decode as run
+
+    run(
+        file,
+        DecodeOptions(
+            hexadecimal=hexadecimal,
+            ports=tuple(port or ()),
+            int_ports=tuple(int_port or (5000,)),
+            int_dscps=tuple(int_dscp or ()),
+            occupancy=occupancy,
+            time_unit=time_unit,
+        ),
+    )
+
+
 @app.command("check-config")
 def check_config(
     file: Annotated[Path | None, typer.Argument(help="Settings file (YAML).", show_default=False)] = None,

@@ -17,8 +17,9 @@ from api.rollouts.known import Known
 from api.rollouts.steady import SteadyClock
 from api.rollouts.steps import event_of, step_of
 from api.rollouts.watch import Mark, Watcher
+from switches.rollout.actions import Action, Apply, SwitchAction, Undo, Watch
 from switches.rollout.events import Applying, Event, Failed, Measured, WentSilent, encode
-from switches.rollout.machine import Action, Apply, SwitchAction, Undo, Watch, advance, next_due_s, wanted
+from switches.rollout.machine import advance, next_due_s, wanted
 from switches.rollout.state import RolloutState
 
 STALLED_S = 5.0

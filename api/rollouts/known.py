@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from api.fleet import Fleet
-from switches.rollout.events import Applying, Event, Undone
+from switches.rollout.events import Applying, Event, ToSwitch, Undone
 from switches.rollout.state import Phase, Progress, RolloutState
 from twin.watermark import Watermark
 
@@ -36,9 +36,9 @@ class Known:
 
     def note(self, state: RolloutState, event: Event) -> None:
         """What a switch should run by now, and when one was last set."""
-        name = getattr(event, "switch", None)
-        if name is None or name not in state.switches or name not in state.plan.written:
+        if not isinstance(event, ToSwitch) or event.switch not in state.plan.written:
             return
+        name = event.switch
         if isinstance(event, Applying | Undone):
             self.last_set_s = _later(self.last_set_s, event.at_s)
         one = state.switches[name]

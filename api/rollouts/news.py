@@ -10,7 +10,7 @@ from api.fleet import Fleet
 from api.metrics import Metrics
 from api.rollouts.driver import Rollout
 from api.store import RecommendationStore
-from switches.rollout.events import Applying, Event, Failed, LeftAlone, Undone
+from switches.rollout.events import Applying, Event, Failed, LeftAlone, ToSwitch, Undone
 from switches.rollout.state import Phase, RolloutState
 
 _log = logging.getLogger("ecntwin.rollouts")
@@ -39,7 +39,7 @@ class RolloutNews:
         state = rollout.state
         self._store.follow(state.plan.recommendation, state)
         self._count(state, event)
-        switch = getattr(event, "switch", None)
+        switch = event.switch if isinstance(event, ToSwitch) else None
         one = None if switch is None else state.switches.get(switch)
         entered = before is None or before.phase is not state.phase
         self._events.publish(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from api.fleet import Fleet, OvertakenError
 from switches.base import StagedChange, SwitchAdapter
 from switches.errors import ConcurrentEditError, SwitchError, UnreachableError
+from switches.rollout.actions import Apply, Confirm, Stage, SwitchAction, Undo, Verify
 from switches.rollout.events import (
     Applied,
     Confirmed,
@@ -19,7 +20,6 @@ from switches.rollout.events import (
     Undone,
     Verified,
 )
-from switches.rollout.machine import Apply, Confirm, Stage, SwitchAction, Undo, Verify
 from switches.rollout.plan import RolloutPlan
 from twin.guard import within_step
 from twin.watermark import Watermark

@@ -12,7 +12,7 @@ from api.rollouts.freeze import Freeze
 from api.schemas.base import Document, Figure, timestamp
 from api.schemas.predictions import WatermarkDocument
 from api.schemas.switches import watermark_document
-from switches.rollout.events import Event, Failed, Measured, Proposed, Staged
+from switches.rollout.events import Event, Failed, Measured, Proposed, Staged, ToSwitch
 from switches.rollout.plan import Figures
 from switches.rollout.state import SwitchProgress
 from twin.watermark import Watermark
@@ -191,7 +191,7 @@ def _event(event: Event) -> RolloutEventDocument:
     return RolloutEventDocument(
         at=_at(event.at_s),
         what=type(event).__name__,
-        switch=getattr(event, "switch", None),
+        switch=event.switch if isinstance(event, ToSwitch) else None,
         detail=_detail(event),
     )
 

@@ -22,70 +22,68 @@ class Happened(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     at_s: float
 
 
+class ToSwitch(Happened, frozen=True, kw_only=True):
+    """Something that happened to one switch."""
+
+    switch: str
+
+
+class ByPerson(Happened, frozen=True, kw_only=True):
+    """Something that somebody decided, or the policy."""
+
+    by: str
+
+
 class Proposed(Happened, frozen=True, kw_only=True):
     """The rollout was planned."""
 
     plan: RolloutPlan
 
 
-class Approved(Happened, frozen=True, kw_only=True):
-    """A person, or the policy, lets it begin."""
-
-    by: str
+class Approved(ByPerson, frozen=True, kw_only=True):
+    """It may begin."""
 
 
-class Staged(Happened, frozen=True, kw_only=True):
-    """A switch's change was worked out; nothing was touched."""
+class Staged(ToSwitch, frozen=True, kw_only=True):
+    """The switch's change was worked out; nothing was touched."""
 
-    switch: str
     change: StagedChange
 
 
-class Applying(Happened, frozen=True, kw_only=True):
-    """A switch is about to be set: journaled first, so that a crash cannot hide that it was touched."""
-
-    switch: str
+class Applying(ToSwitch, frozen=True, kw_only=True):
+    """The switch is about to be set: journaled first, so that a crash cannot hide that it was touched."""
 
 
-class Applied(Happened, frozen=True, kw_only=True):
+class Applied(ToSwitch, frozen=True, kw_only=True):
     """The switch took the change."""
 
-    switch: str
 
-
-class Verified(Happened, frozen=True, kw_only=True):
+class Verified(ToSwitch, frozen=True, kw_only=True):
     """The switch was read to run the change."""
 
-    switch: str
     runs: Watermark
 
 
-class Confirmed(Happened, frozen=True, kw_only=True):
+class Confirmed(ToSwitch, frozen=True, kw_only=True):
     """The switch keeps the change: its dead-man, if it has one, waits no more."""
 
-    switch: str
 
-
-class Failed(Happened, frozen=True, kw_only=True):
+class Failed(ToSwitch, frozen=True, kw_only=True):
     """A step did not work. ``passing``: it may, tried again. ``sentence`` is the error's."""
 
-    switch: str
     step: Step
     reason: str
     sentence: str
     passing: bool
 
 
-class Undone(Happened, frozen=True, kw_only=True):
+class Undone(ToSwitch, frozen=True, kw_only=True):
     """The switch was read to run what it ran before."""
 
-    switch: str
 
-
-class LeftAlone(Happened, frozen=True, kw_only=True):
+class LeftAlone(ToSwitch, frozen=True, kw_only=True):
     """An undo found what somebody else has set since, and left it."""
 
-    switch: str
     sentence: str
 
 
@@ -101,22 +99,16 @@ class WentSilent(Happened, frozen=True, kw_only=True):
     sentence: str
 
 
-class RollbackAsked(Happened, frozen=True, kw_only=True):
-    """An operator wants it undone."""
-
-    by: str
+class RollbackAsked(ByPerson, frozen=True, kw_only=True):
+    """It is to be undone."""
 
 
-class Frozen(Happened, frozen=True, kw_only=True):
-    """Operators let no switch be set until further notice; undoing goes on."""
-
-    by: str
+class Frozen(ByPerson, frozen=True, kw_only=True):
+    """No switch is set until further notice; undoing goes on."""
 
 
-class Thawed(Happened, frozen=True, kw_only=True):
+class Thawed(ByPerson, frozen=True, kw_only=True):
     """Switches may be set again."""
-
-    by: str
 
 
 class Resumed(Happened, frozen=True, kw_only=True):

@@ -9,9 +9,10 @@ one restored or, where somebody else has set it since, left alone.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from switches.base import StagedChange
+from switches.rollout.actions import Action, Apply, Confirm, Stage, SwitchAction, Undo, Verify, Watch
 from switches.rollout.events import (
     Applied,
     Applying,
@@ -39,58 +40,6 @@ from twin.watermark import Watermark
 FIRST_RETRY_S = 0.5
 LONGEST_RETRY_S = 15.0
 _SETTING = (Phase.CANARY, Phase.FLEET)
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """Work out a switch's change."""
-
-    switch: str
-    target: Watermark
-
-
-@dataclass(frozen=True, slots=True)
-class Apply:
-    """Set a switch; ``Applying`` is journaled first."""
-
-    switch: str
-    change: StagedChange
-
-
-@dataclass(frozen=True, slots=True)
-class Verify:
-    """Read a switch back."""
-
-    switch: str
-    change: StagedChange
-
-
-@dataclass(frozen=True, slots=True)
-class Confirm:
-    """Let a switch keep its change."""
-
-    switch: str
-    change: StagedChange
-
-
-@dataclass(frozen=True, slots=True)
-class Undo:
-    """Return a switch to what it ran before."""
-
-    switch: str
-    change: StagedChange
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """Look at telemetry of these switches from ``since_s`` on, and say what it sees."""
-
-    switches: tuple[str, ...]
-    since_s: float
-
-
-SwitchAction = Stage | Apply | Verify | Confirm | Undo
-Action = SwitchAction | Watch
 
 
 def begin(event: Proposed) -> RolloutState:

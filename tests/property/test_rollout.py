@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from switches.base import QueueWatermark, StagedChange
+from switches.rollout.actions import Action, Apply, Confirm, Stage, Undo, Verify, Watch
 from switches.rollout.events import (
     Applied,
     Applying,
@@ -32,13 +33,6 @@ from switches.rollout.events import (
     encode,
 )
 from switches.rollout.machine import (
-    Action,
-    Apply,
-    Confirm,
-    Stage,
-    Undo,
-    Verify,
-    Watch,
     advance,
     begin,
     next_due_s,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from switches.rollout.actions import Apply, Confirm, Stage, Undo, Verify, Watch
 from switches.rollout.events import (
     Applied,
     Applying,
@@ -29,12 +30,6 @@ from switches.rollout.events import (
 from switches.rollout.machine import (
     FIRST_RETRY_S,
     LONGEST_RETRY_S,
-    Apply,
-    Confirm,
-    Stage,
-    Undo,
-    Verify,
-    Watch,
     advance,
     next_due_s,
     replay,
