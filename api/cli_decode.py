@@ -25,6 +25,7 @@ from telemetry.report import ReportProblem
 STANDARD_INPUT = "-"
 UNKNOWN = "unknown"
 _AT_ONCE = 10_000
+_MOST_UNSAID = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,8 @@ def decode(file: str, options: DecodeOptions) -> None:
     payloads = _payloads(data, options, found_problems)
     decoders = {dated: P4Decoder(devices, marks, device_time=not dated) for dated in (True, False)}
     now_ns = time.time_ns()
-    n_reports, n_problems, first = 0, 0, ""
-    untuned: set[int] = set()
+    n_reports = n_problems = 0
+    unsaid: list[str] = []  # where there is no report at all, one sentence is enough
     while True:
         block = list(islice(payloads, _AT_ONCE))
         said = [problem.detail for problem in found_problems]
@@ -77,18 +78,18 @@ def decode(file: str, options: DecodeOptions) -> None:
             sys.stdout.buffer.write(line + b"\n")
         n_reports += len(reports)
         n_problems += len(said)
-        first = first or (said[0] if said else "")
-        untuned.update(reports.untuned)
+        unsaid += said[: _MOST_UNSAID - len(unsaid)] if not n_reports else said
         if n_reports:
-            for problem in said:
+            for problem in unsaid:
                 _say(problem)
+            unsaid.clear()
         if not block:
             break
     sys.stdout.buffer.flush()
     if not n_reports:
         raise DecodeError(
             "standard input" if file == STANDARD_INPUT else file,
-            f"no report, and {n_problems} problems, the first {first}" if n_problems else "no report",
+            f"no report, and {n_problems} that cannot be read, first {unsaid[0]}" if unsaid else "no report",
             "UDP payloads of telemetry reports: one as it is, a capture, or with --hex one a line",
             "see docs/int-binary.md",
         )

@@ -1,0 +1,224 @@
+"""Packet captures (pcap, pcapng): the UDP payloads in them, each with its time; knows no report.
+
+Imports only ``telemetry.errors`` and ``telemetry.report``. The layouts are those of draft-ietf-opsawg-pcap
+and draft-ietf-opsawg-pcapng. Payloads in IP fragments are named and left out.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from telemetry.errors import DecodeError, ReportError
+from telemetry.report import ReportProblem
+
+Order = Literal["<", ">"]
+
+_PCAP: dict[bytes, tuple[Order, int]] = {
+    b"\xd4\xc3\xb2\xa1": ("<", 1000),
+    b"\xa1\xb2\xc3\xd4": (">", 1000),
+    b"\x4d\x3c\xb2\xa1": ("<", 1),
+    b"\xa1\xb2\x3c\x4d": (">", 1),
+}
+_PCAPNG = b"\x0a\x0d\x0d\x0a"
+_SECTION, _INTERFACE, _PACKET_OLD, _SIMPLE, _PACKET = 0x0A0D0D0A, 1, 2, 3, 6
+_RESOLUTION, _OFFSET = 9, 14
+_NS_PER_S = 1_000_000_000
+_MOST_NS = 2**63 - 1
+_ETHERNET = 1
+_RAW_IP = frozenset({12, 14, 101, 228, 229})
+_LOOPBACK = frozenset({0, 108})
+_COOKED = {113: (14, 16), 276: (0, 20)}
+_IPV4, _IPV6 = 0x0800, 0x86DD
+_TAGS = frozenset({0x8100, 0x88A8})
+_UDP = 17
+_REMEDY = "what came before is kept; capture again for the rest"
+
+
+class Datagram(NamedTuple):
+    """A UDP payload: the number of its frame (from 0), when it was captured (None: not told), where it
+    went.
+    """
+
+    frame: int
+    time_ns: int | None
+    port: int
+    payload: bytes
+
+
+class _Frame(NamedTuple):
+    time_ns: int | None
+    link: int
+    data: memoryview
+
+
+def is_capture(data: bytes) -> bool:
+    """Whether these bytes begin as a pcap or pcapng file."""
+    return data[:4] in _PCAP or data[:4] == _PCAPNG
+
+
+def udp_datagrams(data: bytes, problems: list[ReportProblem]) -> Iterator[Datagram]:
+    """The UDP datagrams of a capture, in its order; what cannot be read is added to ``problems``, its index
+    the number of its frame.
+
+    Raises ``DecodeError`` where the bytes are no capture.
+    """
+    if data[:4] == _PCAPNG:
+        frames = _pcapng(memoryview(data), problems)
+    elif data[:4] in _PCAP:
+        frames = _pcap(memoryview(data), problems)
+    else:
+        raise DecodeError(
+            "capture", f"first bytes {data[:4].hex() or 'none'}", "a pcap or pcapng file", "capture again"
+        )
+    for number, frame in enumerate(frames):
+        packet = _ip(frame)
+        if packet is None:
+            continue
+        found = _udp(packet)
+        if isinstance(found, str):
+            where = f"frame {number}"
+            said = ReportError(where, found, "a datagram is in one whole packet", "raise the path's MTU")
+            problems.append(ReportProblem(number, str(said)))
+        elif found is not None:
+            yield Datagram(number, frame.time_ns, *found)
+
+
+def _broken(problems: list[ReportProblem], number: int, at: int, received: str, rule: str) -> None:
+    said = ReportError(f"capture byte {at}", received, rule, _REMEDY)
+    problems.append(ReportProblem(number, str(said)))
+
+
+def _pcap(data: memoryview, problems: list[ReportProblem]) -> Iterator[_Frame]:
+    order, fraction_ns = _PCAP[bytes(data[:4])]
+    if len(data) < 24:
+        raise DecodeError("capture", f"{len(data)} bytes", "a pcap file begins with 24", "capture again")
+    link = struct.unpack_from(f"{order}I", data, 20)[0] & 0xFFFF
+    at, number = 24, 0
+    while at < len(data):
+        if at + 16 > len(data):
+            _broken(problems, number, at, f"{len(data) - at} bytes", "a record begins with 16")
+            return
+        seconds, fraction, held, _ = struct.unpack_from(f"{order}IIII", data, at)
+        if at + 16 + held > len(data):
+            _broken(problems, number, at + 8, f"a frame of {held} bytes", "it ends within the file")
+            return
+        yield _Frame(seconds * _NS_PER_S + fraction * fraction_ns, link, data[at + 16 : at + 16 + held])
+        at, number = at + 16 + held, number + 1
+
+
+class _Interface(NamedTuple):
+    link: int
+    ticks_per_s: int
+    offset_s: int
+
+    def time_ns(self, high: int, low: int) -> int:
+        ticks = high << 32 | low
+        return min(max(ticks * _NS_PER_S // self.ticks_per_s + self.offset_s * _NS_PER_S, 0), _MOST_NS)
+
+
+def _pcapng(data: memoryview, problems: list[ReportProblem]) -> Iterator[_Frame]:
+    order: Order = "<"
+    interfaces: list[_Interface] = []
+    at, number = 0, 0
+    while at < len(data):
+        if at + 12 > len(data):
+            _broken(problems, number, at, f"{len(data) - at} bytes", "a block has at least 12")
+            return
+        if bytes(data[at : at + 4]) == _PCAPNG:
+            magic = bytes(data[at + 8 : at + 12])
+            if magic not in (b"\x4d\x3c\x2b\x1a", b"\x1a\x2b\x3c\x4d"):
+                _broken(problems, number, at + 8, magic.hex(), "a section tells its byte order, 1a2b3c4d")
+                return
+            order, interfaces = ("<" if magic[0] == 0x4D else ">"), []
+        kind, size = struct.unpack_from(f"{order}II", data, at)
+        if size < 12 or size % 4 or at + size > len(data):
+            _broken(problems, number, at + 4, f"a block of {size} bytes", "it ends within the file, in words")
+            return
+        body = data[at + 8 : at + size - 4]
+        if kind == _INTERFACE and len(body) >= 8:
+            interfaces.append(_interface(body, order))
+        elif kind in (_PACKET, _PACKET_OLD, _SIMPLE):
+            frame = _frame(kind, body, order, interfaces)
+            if frame is None:
+                _broken(problems, number, at, "a packet block", "it tells its interface and holds its frame")
+                return
+            yield frame
+            number += 1
+        at += size
+
+
+def _frame(kind: int, body: memoryview, order: Order, interfaces: list[_Interface]) -> _Frame | None:
+    if kind == _SIMPLE:
+        if len(body) < 4 or not interfaces:
+            return None
+        held = min(struct.unpack_from(f"{order}I", body)[0], len(body) - 4)
+        return _Frame(None, interfaces[0].link, body[4 : 4 + held])
+    if len(body) < 20:
+        return None
+    form = f"{order}IIII" if kind == _PACKET else f"{order}HxxIII"
+    which, high, low, held = struct.unpack_from(form, body)
+    if which >= len(interfaces) or 20 + held > len(body):
+        return None
+    return _Frame(interfaces[which].time_ns(high, low), interfaces[which].link, body[20 : 20 + held])
+
+
+def _interface(body: memoryview, order: Order) -> _Interface:
+    link = struct.unpack_from(f"{order}H", body)[0]
+    ticks_per_s, offset_s = 1_000_000, 0
+    at = 8
+    while at + 4 <= len(body):
+        code, size = struct.unpack_from(f"{order}HH", body, at)
+        value = body[at + 4 : at + 4 + size]
+        if code == 0:
+            break
+        if code == _RESOLUTION and len(value) == 1:
+            ticks_per_s = 2 ** (value[0] & 0x7F) if value[0] & 0x80 else 10 ** value[0]
+        elif code == _OFFSET and len(value) == 8:
+            offset_s = struct.unpack(f"{order}q", value)[0]
+        at += 4 + size + -size % 4
+    return _Interface(link, ticks_per_s, offset_s)
+
+
+def _ip(frame: _Frame) -> memoryview | None:
+    """The frame from its IP header on; None where it has none."""
+    data = frame.data
+    if frame.link in _RAW_IP:
+        return data
+    if frame.link in _LOOPBACK:
+        return data[4:]
+    if frame.link in _COOKED:
+        kind_at, begin = _COOKED[frame.link]
+    elif frame.link == _ETHERNET:
+        kind_at, begin = 12, 14
+    else:
+        return None
+    kind = _number(data, kind_at)
+    while kind in _TAGS:
+        kind, begin = _number(data, begin + 2), begin + 4
+    return data[begin:] if kind in (_IPV4, _IPV6) else None
+
+
+def _number(data: memoryview, at: int) -> int:
+    return int.from_bytes(data[at : at + 2], "big")
+
+
+def _udp(packet: memoryview) -> tuple[int, bytes] | str | None:
+    """Destination port and payload of a UDP packet; a word of what it is where it is a fragment."""
+    if len(packet) < 20:
+        return None
+    if packet[0] >> 4 == 4:
+        if packet[9] != _UDP:
+            return None
+        if _number(packet, 6) & 0x3FFF:
+            return "a fragment of a datagram"
+        begin = 4 * (packet[0] & 0xF)
+    elif packet[0] >> 4 == 6 and len(packet) >= 40 and packet[6] == _UDP:
+        begin = 40
+    else:
+        return None
+    size = _number(packet, begin + 4)
+    if begin < 20 or len(packet) < begin + 8 or size < 8:
+        return None
+    return _number(packet, begin + 2), bytes(packet[begin + 8 : begin + size])
