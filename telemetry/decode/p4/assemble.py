@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,18 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.decode.p4.columns import HOP_COLUMNS, FlowColumns, Part
-from telemetry.decode.p4.devices import Devices, TimeUnit
+from telemetry.decode.p4.names import NO_UNIT, TIME_UNITS, Names
 from telemetry.decode.p4.numbering import numbered
 from telemetry.decode.p4.raw import NOTHING_8, NOTHING_32, NOTHING_64
 from telemetry.decode.p4.result import NO_REASON, NOT_TOLD, P4Reports, Senders
 from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite, ReportBatch, ReportProblem, take_rows
 from telemetry.state import FlowKey
 
-NO_FLOW = FlowKey("0.0.0.0", "0.0.0.0", 0, 0, 0)
 _CE = 3
 _MOST_NS = np.uint64(np.iinfo(np.int64).max)
-_NO_UNIT = -1
-_TIME_UNITS: tuple[TimeUnit, ...] = ("ns", "us", "2^-32 s")
 _NS_PER_S = np.uint64(1_000_000_000)
 _LOW = np.uint64(0xFFFF_FFFF)
 
@@ -35,11 +31,11 @@ def assembled(
     problems: Sequence[ReportProblem],
     *,
     received_ns: NDArray[np.int64],
-    devices: Devices,
+    names: Names,
     device_time: bool,
 ) -> P4Reports:
     """One batch of all parts, in the order of payloads and of the reports in them."""
-    flow, flow_keys = _flows([part.flow for part in parts])
+    flow, flow_keys = _flows([part.flow for part in parts], names)
     rows = _joined(parts)
     hop_counts = np.concatenate(
         [np.full(len(part.payload), part.node.shape[1], np.int64) for part in parts]
@@ -53,7 +49,7 @@ def assembled(
         offset, hops = take_rows(offset, order)
         flow, marked = flow[order], marked[hops]
         rows = {name: column[hops if name in HOP_COLUMNS else order] for name, column in rows.items()}
-    sites = _Sites.of(rows, devices)
+    sites = _Sites.of(rows, names)
     begun, ended = (sites.nanoseconds(rows[name], sites.number) for name in ("ingress_time", "egress_time"))
     last = offset[1:] - 1
     ts_ns = received_ns[rows["payload"]]
@@ -128,36 +124,15 @@ def _marks(part: Part) -> NDArray[np.int8]:
     return marked.reshape(-1)
 
 
-def _flows(columns: Sequence[FlowColumns]) -> tuple[NDArray[np.int32], tuple[FlowKey, ...]]:
+def _flows(columns: Sequence[FlowColumns], names: Names) -> tuple[NDArray[np.int32], tuple[FlowKey, ...]]:
     numbers: dict[FlowKey, int] = {}
     found = [np.empty(0, np.int32)]
     for flow in columns:
         first, kind = numbered(flow.words)
-        kept = [word[first].tolist() for word in flow.words]
-        named = [
-            numbers.setdefault(_key(flow.version, words), len(numbers)) for words in zip(*kept, strict=True)
-        ]
+        keys = names.flows(flow.version, [word[first].tolist() for word in flow.words])
+        named = [numbers.setdefault(key, len(numbers)) for key in keys]
         found.append(np.array(named, np.int32)[kind])
     return np.concatenate(found), tuple(numbers)
-
-
-def _key(version: int, words: Sequence[int]) -> FlowKey:
-    if version == 0:
-        return NO_FLOW
-    tail = words[-1]
-    ports = tail >> 24 & 0xFFFF, tail >> 8 & 0xFFFF, tail & 0xFF
-    if version == 4:
-        source, destination = divmod(words[0], 1 << 32)
-        return FlowKey(_ipv4(source), _ipv4(destination), *ports)
-    begin, end = (
-        socket.inet_ntop(socket.AF_INET6, (words[at] << 64 | words[at + 1]).to_bytes(16, "big"))
-        for at in (0, 2)
-    )
-    return FlowKey(begin, end, *ports)
-
-
-def _ipv4(address: int) -> str:
-    return f"{address >> 24}.{address >> 16 & 255}.{address >> 8 & 255}.{address & 255}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,38 +148,20 @@ class _Sites:
     untuned: tuple[int, ...]
 
     @classmethod
-    def of(cls, rows: dict[str, NDArray[Any]], devices: Devices) -> _Sites:
-        place = rows["node"].astype(np.uint64) << np.uint64(8) | rows["queue"]
+    def of(cls, rows: dict[str, NDArray[Any]], names: Names) -> _Sites:
+        at = rows["node"].astype(np.uint64) << np.uint64(8) | rows["queue"]
         ports = rows["ingress"].astype(np.uint64) << np.uint64(32) | rows["egress"]
-        first, number = numbered((place, ports))
-        nodes = [None if node == NOTHING_32 else node for node in rows["node"][first].tolist()]
-        others = zip(*(rows[name][first].tolist() for name in ("ingress", "egress", "queue")), strict=True)
-        sites = tuple(
-            HopSite(
-                None if node is None else devices.switch(node),
-                None if ingress == NOTHING_32 else devices.port(node, ingress),
-                None if egress == NOTHING_32 else devices.port(node, egress),
-                None if queue == NOTHING_8 else queue,
-            )
-            for node, (ingress, egress, queue) in zip(nodes, others, strict=True)
-        )
-        profiles = [devices.profile(node) for node in nodes]
+        first, number = numbered((at, ports))
+        places = names.places(list(zip(at[first].tolist(), ports[first].tolist(), strict=True)))
+        untuned = {one.node for one in places if one.time_unit == NO_UNIT and one.node is not None}
         return cls(
-            sites,
+            tuple(one.site for one in places),
             number,
-            np.array([np.nan if one is None else one.unit_bytes for one in profiles], np.float64),
-            np.array([_NO_UNIT if one is None else _TIME_UNITS.index(one.time) for one in profiles], np.int8),
-            np.array([np.nan if one is None else one.utilisation_scale for one in profiles], np.float64),
-            np.array([1.0 if one is None else one.sampling_rate for one in profiles], np.float64),
-            tuple(
-                sorted(
-                    {
-                        node
-                        for node, one in zip(nodes, profiles, strict=True)
-                        if one is None and node is not None
-                    }
-                )
-            ),
+            np.array([one.unit_bytes for one in places], np.float64),
+            np.array([one.time_unit for one in places], np.int8),
+            np.array([one.utilisation_scale for one in places], np.float64),
+            np.array([one.sampling_rate for one in places], np.float64),
+            tuple(sorted(untuned)),
         )
 
     def nanoseconds(self, raw: NDArray[np.uint64], site: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -223,13 +180,13 @@ class _Sites:
 
 
 def _nanoseconds(raw: NDArray[np.uint64], unit: int) -> NDArray[np.int64]:
-    if unit == _NO_UNIT:
+    if unit == NO_UNIT:
         return np.full(len(raw), MISSING_NS, np.int64)
     told = raw != NOTHING_64
-    if _TIME_UNITS[unit] == "ns":
+    if TIME_UNITS[unit] == "ns":
         told &= raw <= _MOST_NS
         value = raw
-    elif _TIME_UNITS[unit] == "us":
+    elif TIME_UNITS[unit] == "us":
         told &= raw <= _MOST_NS // np.uint64(1000)
         value = raw * np.uint64(1000)
     else:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from telemetry.decode.p4.assemble import assembled
 from telemetry.decode.p4.columns import Part, Payloads, fitting, part_of, read_all
 from telemetry.decode.p4.devices import Devices
+from telemetry.decode.p4.names import Names
 from telemetry.decode.p4.packet import IntMarks
 from telemetry.decode.p4.plan import NOWHERE, OriginLayout, Plan
 from telemetry.decode.p4.raw import RawReport, read
@@ -33,7 +34,7 @@ _BLOCK_BYTES = 8 << 20
 
 
 class P4Decoder:
-    """Decodes telemetry reports; keeps the layouts it met (a bounded number), and nothing else.
+    """Decodes telemetry reports; remembers layouts and names it met (a bounded number).
 
     ``devices`` has units and names. ``device_time``: the devices' clocks are the right time (PTP), so a
     report's time is its last hop's timestamp, where that has 64 bits. Not thread-safe.
@@ -42,7 +43,7 @@ class P4Decoder:
     def __init__(
         self, devices: Devices | None = None, marks: IntMarks | None = None, *, device_time: bool = False
     ) -> None:
-        self._devices = devices or Devices()
+        self._names = Names(devices or Devices())
         self._marks = marks or IntMarks()
         self._device_time = device_time
         self._plans: OrderedDict[int, list[Plan]] = OrderedDict()
@@ -74,7 +75,7 @@ class P4Decoder:
             found.senders(),
             sorted(found.problems),
             received_ns=np.broadcast_to(at_ns, len(payloads)),
-            devices=self._devices,
+            names=self._names,
             device_time=self._device_time,
         )
 
@@ -124,7 +125,7 @@ def decode_one_by_one(
         found.senders(),
         sorted(found.problems),
         received_ns=np.full(len(payloads), received_ns, np.int64),
-        devices=devices or Devices(),
+        names=Names(devices or Devices()),
         device_time=device_time,
     )
 

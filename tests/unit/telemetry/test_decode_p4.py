@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from telemetry.decode.p4 import numbering
+from telemetry.decode.p4 import names, numbering
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.packet import IntMarks
@@ -503,3 +503,15 @@ def test_what_the_decoder_remembers_is_bounded() -> None:
         decoder.decode([b"\x20" + bytes(7) + bytes([0x20 + flags % 16, 0, 0, flags << 4 & 0xF0]) * 2] * 10, 0)
     assert len(decoder._plans) <= 256
     assert max(map(len, decoder._plans.values())) <= 16
+
+
+def test_what_the_names_remember_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "_MOST_REMEMBERED", 5)
+    remembered = names.Names(Devices())
+    for begin in range(0, 100, 10):
+        rows = range(begin, begin + 10)
+        flows = remembered.flows(4, [list(rows), list(rows)])
+        assert [flow.dst for flow in flows] == [f"0.0.0.{row}" for row in rows]
+        places = remembered.places([(row << 8 | 3, row << 32 | 1) for row in rows])
+        assert [place.site for place in places] == [(str(row), str(row), "1", 3) for row in rows]
+        assert len(remembered._flows) == len(remembered._places) == 10
