@@ -89,10 +89,12 @@ class P4Decoder:
         for _ in range(_NEW_PLANS_A_BLOCK):
             if block.count < _FEWEST_AT_ONCE:
                 break
-            plan = plan_of(bytes(memoryview(block.buffer)[: block.length]), self._marks)
-            known.insert(0, plan)
-            del known[_PLANS_A_LENGTH:]
+            before, begin = block.count, block.count // 2 * block.length
+            plan = plan_of(block.buffer[begin : begin + block.length], self._marks)
             block, position = _consume(plan, block, position, found)
+            if before - block.count >= _FEWEST_AT_ONCE:  # a stray payload must not push out what is sent
+                known.insert(0, plan)
+                del known[_PLANS_A_LENGTH:]
         data = memoryview(block.buffer)
         for row, payload_position in enumerate(position.tolist()):
             payload = bytes(data[row * block.length : (row + 1) * block.length])

@@ -9,6 +9,7 @@ from telemetry.decode.p4 import names, numbering
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.packet import IntMarks
+from telemetry.decode.p4.reports import plan_of
 from telemetry.decode.p4.result import P4Reports, ReportFlags
 from telemetry.encode_p4 import (
     InnerType,
@@ -515,3 +516,16 @@ def test_what_the_names_remember_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
         places = remembered.places([(row << 8 | 3, row << 32 | 1) for row in rows])
         assert [place.site for place in places] == [(str(row), str(row), "1", 3) for row in rows]
         assert len(remembered._flows) == len(remembered._places) == 10
+
+
+def test_noise_does_not_make_the_decoder_forget_what_is_sent() -> None:
+    random = np.random.default_rng(3)
+    decoder = P4Decoder(BYTES)
+    for _ in range(20):
+        payloads = [PAYLOADS["A"]] * 200
+        for place in random.choice(200, 40, replace=False):
+            payloads[place] = random.bytes(len(PAYLOADS["A"]))
+        decoder.decode(payloads, 0)
+    (plans,) = decoder._plans.values()
+    assert len(plans) < 5
+    assert any(plan == plan_of(PAYLOADS["A"], IntMarks()) for plan in plans)
