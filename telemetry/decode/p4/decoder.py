@@ -27,7 +27,7 @@ from telemetry.errors import DecodeError, ReportError
 from telemetry.report import ReportProblem
 
 _PLANS_A_LENGTH = 16
-_LENGTHS = 256
+_MOST_WEIGHT = 200_000  # some 50 MB
 _NEW_PLANS_A_BLOCK = 16
 _FEWEST_AT_ONCE = 8
 _BLOCK_BYTES = 8 << 20
@@ -47,6 +47,7 @@ class P4Decoder:
         self._marks = marks or IntMarks()
         self._device_time = device_time
         self._plans: OrderedDict[int, list[Plan]] = OrderedDict()
+        self._weight = 0
 
     def decode(self, payloads: Sequence[bytes], received_ns: int | NDArray[np.int64]) -> P4Reports:
         """The reports of ``payloads``, received at ``received_ns`` (one time for all, or one a payload).
@@ -81,8 +82,7 @@ class P4Decoder:
 
     def _take(self, block: Payloads, position: NDArray[np.int64], found: _Found) -> None:
         """Reads payloads of one length."""
-        known = self._known(block.length)
-        for plan in list(known):
+        for plan in list(self._known(block.length)):
             if not block.count:
                 return
             block, position = _consume(plan, block, position, found)
@@ -93,19 +93,26 @@ class P4Decoder:
             plan = plan_of(block.buffer[begin : begin + block.length], self._marks)
             block, position = _consume(plan, block, position, found)
             if before - block.count >= _FEWEST_AT_ONCE:  # a stray payload must not push out what is sent
-                known.insert(0, plan)
-                del known[_PLANS_A_LENGTH:]
+                self._keep(plan)
         data = memoryview(block.buffer)
         for row, payload_position in enumerate(position.tolist()):
             payload = bytes(data[row * block.length : (row + 1) * block.length])
             found.take_one(plan_of(payload, self._marks), payload, payload_position)
 
     def _known(self, length: int) -> list[Plan]:
-        plans = self._plans.setdefault(length, [])
-        self._plans.move_to_end(length)
-        if len(self._plans) > _LENGTHS:
-            self._plans.popitem(last=False)
-        return plans
+        if length in self._plans:
+            self._plans.move_to_end(length)
+        return self._plans.get(length, [])
+
+    def _keep(self, plan: Plan) -> None:
+        """Remembers a layout; the lengths not met for longest are forgotten where that is too much."""
+        plans = self._plans.setdefault(plan.length, [])
+        plans.insert(0, plan)
+        self._weight += _weight(plan) - sum(map(_weight, plans[_PLANS_A_LENGTH:]))
+        del plans[_PLANS_A_LENGTH:]
+        while self._weight > _MOST_WEIGHT:
+            _, forgotten = self._plans.popitem(last=False)
+            self._weight -= sum(map(_weight, forgotten))
 
 
 def decode_one_by_one(
@@ -130,6 +137,11 @@ def decode_one_by_one(
         names=Names(devices or Devices()),
         device_time=device_time,
     )
+
+
+def _weight(plan: Plan) -> int:
+    """How many things a plan is made of."""
+    return 1 + len(plan.guards) + len(plan.reports) + len(plan.problems)
 
 
 def _blocks(payloads: Sequence[bytes]) -> list[tuple[NDArray[np.int64], Payloads]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from telemetry.decode.p4 import decoder as decoder_module
 from telemetry.decode.p4 import names, numbering
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
@@ -496,13 +497,16 @@ def test_rows_are_told_apart_even_where_every_hash_is_the_same(monkeypatch: pyte
     assert kind.tolist() == [0, 1, 0, 2, 1]
 
 
-def test_what_the_decoder_remembers_is_bounded() -> None:
+def test_what_the_decoder_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoder_module, "_MOST_WEIGHT", 100)
     decoder = P4Decoder()
-    for length in range(1, 300):
-        decoder.decode([b"\x70" + bytes(length)] * 10, 0)
-    for flags in range(30):  # as many layouts of one length
-        decoder.decode([b"\x20" + bytes(7) + bytes([0x20 + flags % 16, 0, 0, flags << 4 & 0xF0]) * 2] * 10, 0)
-    assert len(decoder._plans) <= 256
+    for number in range(1, 60):
+        payload = PAYLOADS["A"][:8] + bytes([0x20 + number % 16, 0, 0, 0]) * number
+        assert len(decoder.decode([payload] * 10, 0).problems) == 10 * number
+        kept = [plan for plans in decoder._plans.values() for plan in plans]
+        assert decoder._weight == sum(map(decoder_module._weight, kept)) <= 100
+    for kind in range(40):  # as many layouts of one length
+        decoder.decode([PAYLOADS["A"][:8] + bytes([0x20 + kind % 16, 0, 0, 0])] * 10, 0)
     assert max(map(len, decoder._plans.values())) <= 16
 
 
