@@ -15,9 +15,9 @@ from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.change_name import name_of
 from switches.concurrent_edit import check_nobody_else, left_alone
 from switches.device import Device
-from switches.errors import CapabilityError, ConcurrentEditError, ReadBackError
+from switches.errors import CapabilityError, ConcurrentEditError
 from switches.netconf_session import NetconfSession
-from switches.read_back import Waiting
+from switches.read_back import Waiting, settled
 from switches.staging import recorded, staged
 from switches.units import Rounded, WatermarkUnits, to_device
 from twin.watermark import Watermark
@@ -218,16 +218,11 @@ class CandidateAdapter(Generic[ConfigT]):
 
     def _settled(self, session: NetconfSession) -> Found[ConfigT]:
         """What is found once hardware runs what is configured: no change could be undone to anything else."""
-        for _ in self._waiting.until(self._device.timeout_s):
-            now = self._model.look(session)
-            unsettled = self._model.unsettled(now.config)
-            if unsettled is None:
-                return now
-        raise ReadBackError(
-            self._device.where,
-            unsettled or "nothing",
-            "hardware runs what is configured before that is changed",
-            "look at the switch's own log, or give units.cell_bytes where hardware rounds thresholds",
+        return settled(
+            lambda: self._model.look(session),
+            lambda now: self._model.unsettled(now.config),
+            self._device,
+            self._waiting,
         )
 
     def _read_while_it_settles(self) -> Reading:

@@ -18,14 +18,14 @@ from switches import read_back
 from switches.base import Capabilities, Reading, StagedChange
 from switches.concurrent_edit import check_nobody_else, left_alone
 from switches.device import Device, options_of
-from switches.errors import CapabilityError, ConcurrentEditError, ReadBackError, RefusedError
+from switches.errors import CapabilityError, ConcurrentEditError, RefusedError
 from switches.gnmi_path import GnmiPath
 from switches.gnmi_session import GnmiOptions, GnmiSession
 from switches.gnmi_tree import tree_of
 from switches.openconfig_plan import Plan
 from switches.openconfig_qos import Qos
 from switches.openconfig_queues import OpenConfigQueues
-from switches.read_back import Waiting
+from switches.read_back import Waiting, settled
 from switches.staging import recorded, staged
 from switches.units import to_device
 from twin.watermark import Watermark
@@ -155,17 +155,7 @@ class OpenConfigAdapter:
 
     def _settled(self) -> _Look:
         """What a Get said, once hardware runs what is configured; ``ReadBackError`` where it does not."""
-        for _ in self._waiting.until(self._device.timeout_s):
-            now = self._look()
-            unsettled = self._queues.unsettled(now.qos)
-            if unsettled is None:
-                return now
-        raise ReadBackError(
-            self._device.where,
-            unsettled or "nothing",
-            "hardware runs what is configured before that is changed",
-            "look at the switch's own log, or give units.cell_bytes where hardware rounds thresholds",
-        )
+        return settled(self._look, lambda now: self._queues.unsettled(now.qos), self._device, self._waiting)
 
     def _read_while_it_settles(self) -> Reading:
         """A reading; one of no queues where the switch shows a profile bound, and not yet what is in it."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from switches.base import Reading, StagedChange
 from switches.device import Device
 from switches.errors import ReadBackError
+
+FoundT = TypeVar("FoundT")
 
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
@@ -66,6 +69,28 @@ def undone(
         str(found.watermark) if found.watermark is not None else "queues that differ, or do not mark",
         "after rolling back, every queue must run what it did before",
         "look at the switch's own log, and set the old values by hand",
+    )
+
+
+def settled(
+    look: Callable[[], FoundT], unsettled: Callable[[FoundT], str | None], device: Device, waiting: Waiting
+) -> FoundT:
+    """What ``look`` finds once hardware runs what is configured: no change could be undone to anything else.
+
+    ``unsettled`` says what does not run yet, None for nothing; raises ``ReadBackError`` where that lasts
+    longer than the device's ``timeout_s``.
+    """
+    lagging: str | None = None
+    for _ in waiting.until(device.timeout_s):
+        now = look()
+        lagging = unsettled(now)
+        if lagging is None:
+            return now
+    raise ReadBackError(
+        device.where,
+        lagging or "nothing",
+        "hardware runs what is configured before that is changed",
+        "look at the switch's own log, or give units.cell_bytes where hardware rounds thresholds",
     )
 
 
