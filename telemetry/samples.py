@@ -130,13 +130,13 @@ class SampleStore:
         period = self._periods.get(period_number)
         return np.zeros(len(fingerprints), np.bool_) if period is None else period.seen.contains(fingerprints)
 
-    def newest_ns(self, last: int) -> int | None:
-        """The newest timestamp in the newest period up to ``last`` that holds anything; None where none does.
+    def newest(self, last: int) -> tuple[int, int] | None:
+        """The newest period up to ``last`` that holds anything, and its newest timestamp; None where none does.
 
         The last period itself may be empty: its reports found no room, or were thinned out.
         """
         held = [number for number, period in self._periods.items() if period.rows and number <= last]
-        return self._periods[max(held)].newest_ns if held else None
+        return (max(held), self._periods[max(held)].newest_ns) if held else None
 
     def pop(self, period_number: int) -> list[Samples]:
         """Remove a period and hand out what it held."""

@@ -58,7 +58,7 @@ class Window:
         self._site_fingerprint = lru_cache(maxsize=65_536)(fingerprint_of)
         self._before_ns = np.empty(0, np.int64)
         self._merged_flows: dict[int, NDArray[np.int64]] = {}
-        self._first_ns: int | None = None
+        self._begun_ns: int = np.iinfo(np.int64).max
         self._level = 0
 
     @property
@@ -74,8 +74,8 @@ class Window:
     @property
     def last_report_ns(self) -> int | None:
         """The newest believed timestamp; None while the window is empty."""
-        span = self._span()
-        return None if span is None else span[1] - 1
+        held = self._held()
+        return None if held is None else held[1]
 
     def __len__(self) -> int:
         """Reports held in memory (fewer than accepted once old ones leave or many are thinned)."""
@@ -120,14 +120,15 @@ class Window:
 
         Raises ``WindowError`` while the window holds no report.
         """
-        span, last = self._span(), self._timeline.end
-        if span is None or last is None:
+        held = self._held()
+        if held is None:
             raise WindowError(
                 "window",
                 "no report yet",
                 "a state needs at least one report",
                 "post INT reports and ask again",
             )
+        last, newest_ns = held
         first = last - self.settings.n_periods + 1
         merged = np.zeros(len(FlowClass), np.int64)
         for period, counts in self._merged_flows.items():
@@ -140,23 +141,24 @@ class Window:
             last_before_ns=self._before_ns.copy(),
             path_sites=tuple(self._paths.keys),
             merged_flows=merged,
-            span_ns=span,
+            span_ns=self._span(last, newest_ns),
             settings=self.settings,
             topology=self._topology,
         )
 
-    def _span(self) -> tuple[int, int] | None:
+    def _held(self) -> tuple[int, int] | None:
+        """The newest believed period that holds anything, and its newest timestamp."""
+        end = self._timeline.end
+        return None if end is None else self._store.newest(end)
+
+    def _span(self, last: int, newest_ns: int) -> tuple[int, int]:
         """Start and end (exclusive) of the window as far as reports reach."""
-        last = self._timeline.end
-        newest_ns = None if last is None else self._store.newest_ns(last)
-        if last is None or newest_ns is None or self._first_ns is None:
-            return None
         settings = self.settings
         end_ns = newest_ns + 1
         start_ns = settings.origin_ns + (last - settings.n_periods + 1) * settings.period_ns
         # A window just begun is as long as its reports reach; one report alone gets a millisecond.
         shortest = min(settings.period_ns, NS_PER_S // 1000)
-        return min(max(start_ns, self._first_ns), end_ns - shortest), end_ns
+        return min(max(start_ns, self._begun_ns), end_ns - shortest), end_ns
 
     def _known_places(self, batch: ReportBatch, rejections: dict[int, ReportError]) -> NDArray[np.int64]:
         """Rows whose hops all lie in the declared topology."""
@@ -322,8 +324,7 @@ class Window:
         for period in np.unique(periods).tolist():
             part = thinned(samples.take(np.flatnonzero(periods == period)), self._level)
             self._store.append(period, part)
-        first_ns = int(samples.ts_ns.min())
-        self._first_ns = first_ns if self._first_ns is None else min(self._first_ns, first_ns)
+        self._begun_ns = min(self._begun_ns, int(samples.ts_ns.min()))
         for period in self._timeline.record(periods):
             self._expire(period)
         self._hold_to_limits()

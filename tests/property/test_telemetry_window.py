@@ -146,6 +146,15 @@ def test_merging_flows_loses_no_byte_of_a_queue_or_a_class_total(rows: list[Row]
     [((0, 0, 64, 1.0, [(0, nan, -1, -1)]), 1), ((0, 0, 64, 1.0, [(0, nan, -1, -1)] * 3), 0)],
     1,
 )
+@example(
+    # The newest period is thinned out, and what is left lies more than a window before it.
+    [
+        *([((0, 0, 64, 1.0, [(0, nan, -1, -1)]), 0)] * 5),
+        ((0, 0, 64, 1.0, [(0, nan, -1, -1)]), 129),
+        ((0, 0, 64, 1.0, [(0, nan, -1, -1)]), 133),
+    ],
+    1,
+)
 @given(
     st.lists(st.tuples(ROWS, st.integers(0, 400)), min_size=1, max_size=80),
     st.integers(1, 30),
