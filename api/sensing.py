@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 from api.events import Broadcaster
 from api.metrics import Metrics
 from api.schemas.telemetry import IngestDocument, ReportErrorDocument
-from telemetry.decode.json import decode
+from telemetry.decode.decoded import Decoded
 from telemetry.errors import DecodeError, WindowError
 from telemetry.report import ReportProblem
 from telemetry.settings import WindowSettings
@@ -81,10 +81,14 @@ class Sensing:
         age_s = self.age_s()
         return age_s is None or age_s > self._limits.stale_after_s
 
-    async def ingest(self, body: bytes, content_encoding: str | None) -> IngestDocument:
-        """Takes one body in. Raises ``DecodeError`` where it holds no reports at all."""
+    async def ingest(self, decode: Callable[[], Decoded]) -> IngestDocument:
+        """Takes one body in: ``decode`` is called in the window's thread, and what it gives goes into the
+        window.
+
+        Raises the ``DecodeError`` of a body that holds no reports at all.
+        """
         try:
-            accepted, problems, reasons = await self._run(self._take, body, content_encoding)
+            accepted, problems, reasons = await self._run(self._take, decode)
         except DecodeError:
             self._metrics.bodies.inc()
             raise
@@ -136,13 +140,9 @@ class Sensing:
         finally:
             self._window.set_topology(declared)
 
-    def _take(
-        self, body: bytes, content_encoding: str | None
-    ) -> tuple[int, list[ReportProblem], Counter[str]]:
+    def _take(self, decode: Callable[[], Decoded]) -> tuple[int, list[ReportProblem], Counter[str]]:
         """In the window's thread: how many were accepted, every problem by index, counts by reason."""
-        decoded = decode(
-            body, content_encoding=content_encoding, max_body_bytes=self._limits.max_decoded_bytes
-        )
+        decoded = decode()
         before = self._window.counters
         added = self._window.add(decoded.batch)
         after = self._window.counters

@@ -27,6 +27,7 @@ from api.fleet import Fleet
 from api.inventory import load_inventory
 from api.metrics import Metrics
 from api.readings import Known
+from api.report_formats import ReportFormats
 from api.rollouts.conductor import Rollouts
 from api.rollouts.journal import Journal
 from api.rollouts.news import RolloutNews
@@ -98,6 +99,7 @@ class Service:
             settings.server.max_errors_listed,
             settings.tuning.stale_after_s,
         )
+        self.formats = ReportFormats(max_decoded_bytes=limits.max_decoded_bytes)
         self.counting = Counting(CounterSettings(), limits, metrics=self.metrics, clock_s=clocks.monotonic_s)
         self.sensing = Sensing(
             settings.telemetry.window(),

@@ -131,7 +131,7 @@ class SampleStore:
         return np.zeros(len(fingerprints), np.bool_) if period is None else period.seen.contains(fingerprints)
 
     def newest(self, last: int) -> tuple[int, int] | None:
-        """The newest period up to ``last`` that holds anything, and its newest timestamp; None where none does.
+        """The newest period up to ``last`` that holds anything, and its newest timestamp; None without one.
 
         The last period itself may be empty: its reports found no room, or were thinned out.
         """

@@ -5,26 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from api.deps import PostsTelemetry, ServiceDep
-from api.errors import UnsupportedMediaError
+from api.report_formats import check_encoding, check_media_type
 from api.schemas.telemetry import IngestDocument
 
 router = APIRouter(prefix="/v1/telemetry", tags=["telemetry"])
 
-# curl sends the form type where a script forgot the header; the decoder looks at the bytes anyway.
-JSON_TYPES = frozenset(
-    {
-        "",
-        "application/gzip",
-        "application/json",
-        "application/jsonl",
-        "application/ndjson",
-        "application/x-gzip",
-        "application/x-ndjson",
-        "application/x-www-form-urlencoded",
-        "text/plain",
-    }
-)
-ENCODINGS = frozenset({"", "gzip", "identity", "x-gzip"})
 _BODY = {"schema": {"type": "array", "items": {"type": "object"}}}
 
 
@@ -41,8 +26,8 @@ async def post_int_reports(request: Request, service: ServiceDep, caller: PostsT
 
     Good reports in a bad batch are kept.
     """
-    encoding = _encoding(request, "INT reports")
-    return await service.sensing.ingest(await request.body(), encoding)
+    decode = service.formats.decoder(_media_type(request), _encoding(request), await request.body())
+    return await service.sensing.ingest(decode)
 
 
 @router.post("/counters", status_code=202, openapi_extra=_BODY_DOCUMENTED)
@@ -51,23 +36,15 @@ async def post_counters(request: Request, service: ServiceDep, caller: PostsTele
 
     Good samples in a bad batch are kept.
     """
-    encoding = _encoding(request, "counter samples")
-    return await service.counting.ingest(await request.body(), encoding)
+    check_media_type(_media_type(request), "counter samples")
+    return await service.counting.ingest(await request.body(), _encoding(request))
 
 
-def _encoding(request: Request, what: str) -> str | None:
-    """The body's encoding; raises ``UnsupportedMediaError`` for a type or an encoding not understood."""
-    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media not in JSON_TYPES:
-        raise UnsupportedMediaError(
-            "Content-Type",
-            repr(media),
-            f"{what} come as application/json or application/x-ndjson",
-            "convert them",
-        )
+def _media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _encoding(request: Request) -> str | None:
     encoding = request.headers.get("content-encoding", "").strip().lower()
-    if encoding not in ENCODINGS:
-        raise UnsupportedMediaError(
-            "Content-Encoding", repr(encoding), "gzip and identity are understood", "send one of them"
-        )
+    check_encoding(encoding)
     return encoding or None

@@ -2,13 +2,12 @@
 out.
 
 Imports only msgspec, numpy, ``telemetry.report``, ``telemetry.state`` and its neighbours ``body``,
-``problem`` and ``records``.
+``decoded``, ``problem`` and ``records``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from types import MappingProxyType
 from typing import Annotated
@@ -18,6 +17,7 @@ import numpy as np
 from msgspec import Meta, Raw, Struct
 
 from telemetry.decode.body import unpacked
+from telemetry.decode.decoded import Decoded
 from telemetry.decode.problem import Wording, broken_json, explained
 from telemetry.decode.records import UNREADABLE, Records
 from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite, ReportBatch, ReportProblem
@@ -87,14 +87,6 @@ class _Report(Struct, gc=False):
     packet_bytes: Annotated[int, Meta(gt=0, le=2**31 - 1)]
     sampling_rate: Annotated[float, Meta(gt=0, le=1)]
     hops: Annotated[list[_Hop], Meta(min_length=1, max_length=MAX_HOPS)]
-
-
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """The sound reports of a body, and the others by position."""
-
-    batch: ReportBatch
-    errors: tuple[ReportProblem, ...]
 
 
 def decode(

@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
@@ -27,6 +28,7 @@ from switches.registry import AdapterRegistry
 from switches.rollout.events import Event
 from switches.rollout.state import RolloutState
 from telemetry.counters import CounterSettings
+from telemetry.decode.json import decode
 from telemetry.settings import WindowSettings
 
 REPORT_EVERY_S = 0.02
@@ -125,5 +127,5 @@ async def _feed(sensing: Sensing, switch: str) -> None:
                 }
             ],
         }
-        await sensing.ingest(json.dumps([report]).encode(), None)
+        await sensing.ingest(partial(decode, json.dumps([report]).encode()))
         await asyncio.sleep(REPORT_EVERY_S)
