@@ -14,6 +14,7 @@ from typing import ParamSpec, TypeVar
 from api.metrics import Metrics
 from api.schemas.telemetry import IngestDocument, ReportErrorDocument
 from api.sensing import SensingLimits
+from telemetry.counter_rates import PortRates, port_rates
 from telemetry.counter_window import CounterWindow
 from telemetry.counters import CounterIncrease, CounterSettings
 from telemetry.decode.counters_json import decode_counters
@@ -71,6 +72,13 @@ class Counting:
     async def newest_ns(self, switches: Collection[str] | None = None) -> int | None:
         """The newest reading of these switches by their clocks; None without one."""
         return await self._run(self._window.newest_ns, switches)
+
+    async def lately(self, span_ns: int) -> tuple[tuple[PortRates, ...], dict[str, int]]:
+        """What every port did in the last ``span_ns`` of its own clock, and each switch's newest reading."""
+        return await self._run(self._lately, span_ns)
+
+    def _lately(self, span_ns: int) -> tuple[tuple[PortRates, ...], dict[str, int]]:
+        return port_rates(self._window.lately(span_ns)), self._window.newest_by_switch()
 
     def close(self) -> None:
         """Ends the thread once what it has begun is done."""

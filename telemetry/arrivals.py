@@ -14,12 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from telemetry.incast import incast_degrees
 from telemetry.messages import messages
 from telemetry.placement import Placement
 from telemetry.places import Path
 from telemetry.samples import NEVER_NS, Samples
 from telemetry.settings import WindowSettings
-from telemetry.state import FlowArrivals, FlowClass, FlowKey
+from telemetry.state import FlowArrivals, FlowClass, FlowKey, Incast
 from telemetry.topology import GBPS, Topology
 
 
@@ -31,8 +32,11 @@ def flow_arrivals(
     span_ns: tuple[int, int],
     settings: WindowSettings,
     topology: Topology,
-) -> FlowArrivals:
-    """Every message of the window; one still being sent when the window closes has ``inf`` bytes."""
+) -> tuple[FlowArrivals, tuple[Incast, ...]]:
+    """Every message of the window, and how many senders met at each receiver.
+
+    A message still being sent when the window closes has ``inf`` bytes, and lasts until then.
+    """
     used, row_flow = np.unique(samples.flow, return_inverse=True)
     # Merged flows have lost their identity: each of their samples is a message of its own.
     nameless = np.flatnonzero(samples.flow < 0)
@@ -57,7 +61,7 @@ def flow_arrivals(
     chosen = np.flatnonzero(known[senders.row[found.first_row]])
     order = chosen[np.lexsort((fingerprint[chosen], start_ns[chosen]))]
     ends = [senders.ends[number] for number in senders.row[found.first_row[order]].tolist()]
-    return FlowArrivals(
+    arrivals = FlowArrivals(
         src_host=tuple(str(src) for src, _ in ends),
         dst_host=tuple(str(dst) for _, dst in ends),
         path=places.row_path[found.first_row[order]],
@@ -66,6 +70,15 @@ def flow_arrivals(
         last_s=found.last_ns[order] * 1e-9,
         sent_bytes=found.wire_bytes[order],
     )
+    length_ns = float(span_ns[1] - span_ns[0])
+    until_ns = np.where(found.sending_at_close, length_ns, np.minimum(found.end_ns, length_ns))
+    incast = incast_degrees(
+        [(str(src), str(dst)) for src, dst in senders.ends],
+        senders.row[found.first_row[chosen]],
+        start_ns[chosen],
+        np.maximum(until_ns, start_ns)[chosen],
+    )
+    return arrivals, incast
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -66,6 +66,7 @@ def network_state(
     flows, bytes_by_class, flows_by_class = _flows(
         samples, flow_keys, flow_fingerprint, merged_flows, places, span_ns, settings, topology
     )
+    arrivals, incast = flow_arrivals(samples, flow_keys, last_before_ns, places, span_ns, settings, topology)
     return NetworkState(
         window_start_ns=span_ns[0],
         window_end_ns=span_ns[1],
@@ -76,11 +77,12 @@ def network_state(
         flows=flows,
         groups=_groups(flows),
         queues=queue_states(hops, places.refs, capacity, duration_s),
-        arrivals=flow_arrivals(samples, flow_keys, last_before_ns, places, span_ns, settings, topology),
+        arrivals=arrivals,
         bytes_by_class=bytes_by_class,
         flows_by_class=flows_by_class,
         dominant_class=dominant_class(bytes_by_class),
         packet_bytes=_usual_packet(samples),
+        incast=incast,
     )
 
 

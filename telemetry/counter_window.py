@@ -12,6 +12,7 @@ from telemetry.errors import ReportError
 from telemetry.report import ReportProblem
 
 _NS_PER_S = 1e9
+_ENDED_NS = 60_000_000_000  # the slowest usual poll is every 10 s; queues may be read less often than ports
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class _Held:
     series: CounterSeries
     set_back: int = 0
     set_back_ns: int = -1
+    lately: tuple[tuple[int, int], Grown | None] | None = None
 
 
 @dataclass(slots=True)
@@ -120,6 +122,37 @@ class CounterWindow:
             silent=tuple(sorted(switch for switch, covered in covered_ns.items() if not covered)),
             resets=sum(grown.resets for grown in counted),
         )
+
+    def lately(self, span_ns: int) -> list[tuple[SeriesKey, Grown]]:
+        """How much each series grew in the last ``span_ns`` before its newest reading, or between its last
+        two where they lie further apart.
+
+        Left out are those with fewer than two readings, and those that ended more than a minute and
+        ``span_ns`` before others of their switch.
+
+        Worked out anew only for series with a new reading.
+        """
+        found = []
+        for held_by_key in self._held.values():
+            since_ns = max(held.series.newest_ns for held in held_by_key.values())
+            since_ns -= span_ns + _ENDED_NS
+            for key, held in held_by_key.items():
+                newest_ns = held.series.newest_ns
+                asked = (max(newest_ns - span_ns, 0), newest_ns)
+                if newest_ns < since_ns:
+                    continue
+                if held.lately is None or held.lately[0] != asked:
+                    held.lately = (asked, held.series.between(*asked))
+                if held.lately[1] is not None:
+                    found.append((key, held.lately[1]))
+        return found
+
+    def newest_by_switch(self) -> dict[str, int]:
+        """The newest reading of each switch, by its own clock."""
+        return {
+            switch: max(held.series.newest_ns for held in ports.values())
+            for switch, ports in self._held.items()
+        }
 
     def _of(self, switches: Collection[str] | None) -> Iterator[tuple[SeriesKey, _Held]]:
         for switch in self._held if switches is None else set(switches):

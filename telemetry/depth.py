@@ -90,6 +90,8 @@ def queue_states(
     answers = hops.marked >= 0
     answered = np.bincount(hops.queue[answers], hops.true_packets[answers], minlength=n)
     marked = np.bincount(hops.queue[answers], hops.true_packets[answers] * hops.marked[answers], minlength=n)
+    ratio = np.divide(marked, answered, out=np.full(n, np.nan), where=answered > 0)
+    marked_per_s = ratio * np.bincount(hops.queue, hops.true_packets, minlength=n) / duration_s
     samples = np.bincount(hops.queue, hops.stands_for, minlength=n)
     return tuple(
         QueueState(
@@ -98,9 +100,10 @@ def queue_states(
             depth_mean_bytes=float(mean[number]),
             depth_p99_bytes=float(high[number]),
             depth_max_bytes=float(most[number]),
-            marked_ratio=float(marked[number] / answered[number]) if answered[number] > 0 else None,
+            marked_ratio=float(ratio[number]) if answered[number] > 0 else None,
             throughput_bytes_per_s=float(all_bytes[number] / duration_s),
             capacity_bytes_per_s=capacity_bytes_per_s.get(number),
+            marked_packets_per_s=float(marked_per_s[number]) if answered[number] > 0 else None,
         )
         for number, ref in enumerate(refs)
     )

@@ -33,8 +33,9 @@ class Messages:
     """Messages in order of flow and time: ``flow`` as the caller numbered the rows; times in ns on
     ``sent_ns``'s scale.
 
-    ``running_at_open``: the flow was seen before the window; ``sending_at_close``: the window ends before it
-    does.
+    ``start_ns`` and ``end_ns`` when its first and its last packet left, seen or not; ``last_ns`` the last one
+    seen. ``running_at_open``: the flow was seen before the window; ``sending_at_close``: the window ends
+    before it does.
     """
 
     flow: NDArray[np.int64]
@@ -43,6 +44,7 @@ class Messages:
     wire_bytes: NDArray[np.float64]
     start_ns: NDArray[np.float64]
     last_ns: NDArray[np.float64]
+    end_ns: NDArray[np.float64]
     running_at_open: NDArray[np.bool_]
     sending_at_close: NDArray[np.bool_]
 
@@ -101,6 +103,7 @@ def messages(
         wire_bytes=wire_bytes,
         start_ns=sent[first] - unseen_ns,
         last_ns=sent[last],
+        end_ns=sent[last] + unseen_ns,
         running_at_open=at_open,
         sending_at_close=at_close,
     )

@@ -56,7 +56,8 @@ class QueueState:
 
     Depths are time averages over the window (idle time counts as empty), so they compare with a prediction's;
     ``marked_ratio`` is over the packets whose device reported it, None where none did;
-    ``throughput_bytes_per_s`` has the sampling undone; ``capacity_bytes_per_s`` is None while no topology
+    ``marked_packets_per_s`` is that share of all packets, None likewise; it and ``throughput_bytes_per_s``
+    have the sampling undone; ``capacity_bytes_per_s`` is None while no topology
     tells it.
     """
 
@@ -68,6 +69,7 @@ class QueueState:
     marked_ratio: float | None
     throughput_bytes_per_s: float
     capacity_bytes_per_s: float | None
+    marked_packets_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,17 @@ class FlowGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class Incast:
+    """Senders that met at one receiver: ``degree`` is the largest number of distinct ones that had a message
+    to it under way at the same moment of the window, ``senders`` how many there were in all of it.
+    """
+
+    receiver: str
+    degree: int
+    senders: int
+
+
+@dataclass(frozen=True, slots=True)
 class FlowArrivals:
     """The window's flows as a replay wants them, ordered by start; sampling undone.
 
@@ -130,7 +143,7 @@ class FlowArrivals:
 
 @dataclass(frozen=True, slots=True)
 class NetworkState:
-    """Everything one window of reports says about the fabric."""
+    """Everything one window of reports says about the fabric. ``incast`` is by receiver, worst first."""
 
     window_start_ns: int
     window_end_ns: int
@@ -146,8 +159,23 @@ class NetworkState:
     flows_by_class: Mapping[FlowClass, int]
     dominant_class: FlowClass
     packet_bytes: int
+    incast: tuple[Incast, ...] = ()
+
+    @property
+    def mice_to_elephants(self) -> float | None:
+        """Mice for each elephant, by number; None without elephants. Potential elephants are neither."""
+        return _ratio(self.flows_by_class[FlowClass.MOUSE], self.flows_by_class[FlowClass.ELEPHANT])
+
+    @property
+    def mice_to_elephants_bytes(self) -> float | None:
+        """Bytes of mice for each byte of elephants; None without elephants."""
+        return _ratio(self.bytes_by_class[FlowClass.MOUSE], self.bytes_by_class[FlowClass.ELEPHANT])
 
     @property
     def duration_s(self) -> float:
         """Length of the window in seconds."""
         return (self.window_end_ns - self.window_start_ns) * 1e-9
+
+
+def _ratio(mice: float, elephants: float) -> float | None:
+    return mice / elephants if elephants else None

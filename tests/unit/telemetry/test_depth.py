@@ -86,8 +86,12 @@ def test_queues_do_not_mix_and_capacities_may_differ() -> None:
 
 
 def test_marks_are_counted_over_the_packets_that_say() -> None:
-    (state,) = queue_states(hops([0.0] * 5, marked=[1, 0, 0, 0, -1]), QUEUES[:1], {0: 1e9}, 1.0)
+    rows = hops([0.0] * 5, marked=[1, 0, 0, 0, -1])
+    (state,) = queue_states(rows, QUEUES[:1], {0: 1e9}, 2.0)
     assert state.marked_ratio == pytest.approx(0.25)
+    assert state.marked_packets_per_s == pytest.approx(0.25 * rows.true_packets.sum() / 2.0)
+    (told_nothing,) = queue_states(hops([0.0]), QUEUES[:1], {0: 1e9}, 1.0)
+    assert told_nothing.marked_packets_per_s is None
 
 
 def test_the_rate_of_a_port_shows_in_how_long_deep_packets_stay() -> None:
