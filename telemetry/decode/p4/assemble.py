@@ -16,6 +16,7 @@ from telemetry.decode.p4.names import NO_UNIT, TIME_UNITS, Names
 from telemetry.decode.p4.numbering import numbered
 from telemetry.decode.p4.raw import NOTHING_8, NOTHING_32, NOTHING_64
 from telemetry.decode.p4.result import NO_REASON, NOT_TOLD, P4Reports, Senders
+from telemetry.decode.p4.source_nodes import tell_nodes
 from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite, ReportBatch, ReportProblem, take_rows
 from telemetry.state import FlowKey
 
@@ -33,8 +34,11 @@ def assembled(
     received_ns: NDArray[np.int64],
     names: Names,
     device_time: bool,
+    nodes: NDArray[np.int64] | None = None,
 ) -> P4Reports:
-    """One batch of all parts, in the order of payloads and of the reports in them."""
+    """One batch of all parts, in the order of payloads and of the reports in them. ``nodes`` are those of
+    who sent each payload, where it does not say (``NOT_TOLD``: not known).
+    """
     flow, flow_keys = _flows([part.flow for part in parts], names)
     rows = _joined(parts)
     hop_counts = np.concatenate(
@@ -49,6 +53,8 @@ def assembled(
         offset, hops = take_rows(offset, order)
         flow, marked = flow[order], marked[hops]
         rows = {name: column[hops if name in HOP_COLUMNS else order] for name, column in rows.items()}
+    if nodes is not None:
+        senders = tell_nodes(rows["node"], offset, rows["payload"], senders, nodes)
     sites = _Sites.of(rows, names)
     begun, ended = (sites.nanoseconds(rows[name], sites.number) for name in ("ingress_time", "egress_time"))
     last = offset[1:] - 1

@@ -49,12 +49,18 @@ class P4Decoder:
         self._plans: OrderedDict[int, list[Plan]] = OrderedDict()
         self._weight = 0
 
-    def decode(self, payloads: Sequence[bytes], received_ns: int | NDArray[np.int64]) -> P4Reports:
+    def decode(
+        self,
+        payloads: Sequence[bytes],
+        received_ns: int | NDArray[np.int64],
+        nodes: NDArray[np.int64] | None = None,
+    ) -> P4Reports:
         """The reports of ``payloads``, received at ``received_ns`` (one time for all, or one a payload).
 
-        What cannot be read is named in ``problems`` by the payload's position and the byte's offset, and
-        the rest is kept. Raises ``DecodeError`` for negative times, or another number of them than of
-        payloads.
+        ``nodes`` are the node ids of who sent each (``NOT_TOLD``: not known), for reports of v0.5, which do
+        not always say. What cannot be read is named in ``problems`` by the payload's position and the byte's
+        offset, and the rest is kept. Raises ``DecodeError`` for negative times, or another number of them
+        than of payloads.
         """
         at_ns = np.asarray(received_ns, np.int64)
         if at_ns.ndim and len(at_ns) != len(payloads):
@@ -78,6 +84,7 @@ class P4Decoder:
             received_ns=np.broadcast_to(at_ns, len(payloads)),
             names=self._names,
             device_time=self._device_time,
+            nodes=nodes,
         )
 
     def _take(self, block: Payloads, position: NDArray[np.int64], found: _Found) -> None:
@@ -146,19 +153,29 @@ def _weight(plan: Plan) -> int:
 
 def _blocks(payloads: Sequence[bytes]) -> list[tuple[NDArray[np.int64], Payloads]]:
     """Payloads by length, in blocks that a cache of some size can hold."""
-    lengths = np.fromiter(map(len, payloads), np.int64, len(payloads))
-    order = np.argsort(lengths, kind="stable")
-    ends = np.flatnonzero(np.diff(lengths[order], append=-1)) + 1
+    lengths = list(map(len, payloads))
+    found = sorted(set(lengths))
+    if len(found) == 1:
+        return _cut(np.arange(len(lengths)), payloads, found[0])
+    sizes = np.array(lengths, np.int64)
+    order = np.argsort(sizes, kind="stable")
+    ends = np.searchsorted(sizes[order], found, side="right").tolist()
     blocks, begin = [], 0
-    for end in ends.tolist():
-        length = int(lengths[order[begin]])
-        step = max(_BLOCK_BYTES // max(length, 1), 1)
-        for start in range(begin, end, step):
-            rows = order[start : min(start + step, end)]
-            chosen = [payloads[row] for row in rows.tolist()]
-            blocks.append((rows, Payloads(b"".join(chosen), len(rows), length)))
+    for length, end in zip(found, ends, strict=True):
+        rows = order[begin:end]
+        blocks += _cut(rows, [payloads[row] for row in rows.tolist()], length)
         begin = end
     return blocks
+
+
+def _cut(
+    rows: NDArray[np.int64], payloads: Sequence[bytes], length: int
+) -> list[tuple[NDArray[np.int64], Payloads]]:
+    step = max(_BLOCK_BYTES // max(length, 1), 1)
+    return [
+        (rows[at : at + step], Payloads(b"".join(payloads[at : at + step]), len(rows[at : at + step]), length))
+        for at in range(0, len(rows), step)
+    ]
 
 
 def _consume(

@@ -22,8 +22,10 @@ class UnitProfile:
 
     ``unit_bytes`` is the size of a cell, or what a packet is reckoned as (1 for bytes).
     ``utilisation_scale`` is what the device calls a fully used interface: 100 for percent, 10 000 for
-    hundredths of one. ``timing`` says when a packet meets the queue that it reports. ``sampling_rate`` is the
-    share of packets that it reports. Raises ``TelemetryError`` for a size, scale or share that cannot be.
+    hundredths of one. ``timing`` says whether a packet reports the queue that it met or the one it left
+    behind; neither counts the packet itself, and over time both are the same (docs/int-binary.md).
+    ``sampling_rate`` is the share of packets that it reports. Raises ``TelemetryError`` for a size, scale or
+    share that cannot be.
     """
 
     occupancy: Occupancy = "bytes"
@@ -59,15 +61,19 @@ class UnitProfile:
 class Devices:
     """The devices that report, by node id.
 
-    ``switches`` names them as the topology does, ``ports`` their interfaces by interface id; what has no name
-    is called by its number. A device without a profile has the ``default`` one; where that is None its
-    occupancies and times are not believed.
+    ``switches`` names them as the topology does, ``ports`` their interfaces by interface id; where it does
+    not, ``patterns`` has the text in which ``{}`` stands for the id. What has no name is called by its
+    number. A device that is not among ``profiles`` has the ``default`` one; where that is None, or its own
+    is, its occupancies and times are not believed. ``sources`` are node ids by the address that a device
+    sends from, for reports that do not say who sent them (v0.5).
     """
 
     switches: Mapping[int, str] = field(default_factory=dict)
     ports: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
-    profiles: Mapping[int, UnitProfile] = field(default_factory=dict)
+    profiles: Mapping[int, UnitProfile | None] = field(default_factory=dict)
     default: UnitProfile | None = None
+    patterns: Mapping[int, str] = field(default_factory=dict)
+    sources: Mapping[str, int] = field(default_factory=dict)
 
     def switch(self, node: int) -> str:
         """The name of a node."""
@@ -75,8 +81,10 @@ class Devices:
 
     def port(self, node: int | None, interface: int) -> str:
         """The name of an interface of a node."""
-        named = self.ports.get(node) if node is not None else None
-        return (named.get(interface) if named else None) or str(interface)
+        if node is None:
+            return str(interface)
+        named = self.ports.get(node, {}).get(interface)
+        return named or self.patterns.get(node, "{}").replace("{}", str(interface))
 
     def profile(self, node: int | None) -> UnitProfile | None:
         """The units of a node; None where nobody told them."""
