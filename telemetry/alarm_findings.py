@@ -1,0 +1,123 @@
+"""What a window and counters show that may be worth an alarm; must not know thresholds, or the fabric's settings.
+
+Each function tells every subject it could measure, good or bad: what it leaves out is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+from telemetry.alarms import Finding, Subject
+from telemetry.counter_rates import PortRates
+from telemetry.sequence import Sender, SequenceCounts
+from telemetry.state import QueueRef, QueueState
+
+PFC_STORM = "pfc_storm"
+PFC_FRAMES = "pfc_frames"
+LOSSLESS_LOSS = "lossless_loss"
+ECN_OFF = "ecn_off"
+SEQUENCE_GAPS = "sequence_gaps"
+
+LEAST_SAMPLES = 200
+"""Packets a queue must have been seen by, so that some of them would have been marked."""
+
+
+def pause_findings(ports: Iterable[PortRates]) -> Iterator[Finding]:
+    """The share of time ports were kept from sending, and the PFC frames they sent a second."""
+    for port in ports:
+        of, rates = f"{port.switch} {port.port}", port.rates
+        if rates.pause_share is not None:
+            yield Finding(
+                Subject(PFC_STORM, of, port.switch),
+                rates.pause_share,
+                f"PFC kept {of} from sending for {rates.pause_share:.1%} of the last {port.covered_s:.3g} s: "
+                "what is beyond this port cannot take what it sends",
+            )
+        if rates.pfc_tx_frames_per_s is not None:
+            yield Finding(
+                Subject(PFC_FRAMES, of, port.switch),
+                rates.pfc_tx_frames_per_s,
+                f"{of} sent {rates.pfc_tx_frames_per_s:.4g} PFC frames a second: its buffer was full, and it "
+                "stopped the node across",
+            )
+
+
+def loss_findings(ports: Iterable[PortRates], lossless: Collection[int]) -> Iterator[Finding]:
+    """Packets dropped a second on the queues that ``lossless`` numbers; of a port as a whole where no queue
+    of it tells its drops.
+    """
+    for port in ports:
+        told = {number: rates.drops_per_s for number, rates in port.queues.items()}
+        if all(drops is None for drops in told.values()):
+            if port.rates.drops_per_s is not None:
+                of = f"{port.switch} {port.port}"
+                yield _loss(
+                    of, port, port.rates.drops_per_s, "though it may not be the lossless queue's loss"
+                )
+            continue
+        for number, drops in told.items():
+            if number in lossless and drops is not None:
+                of = f"{port.switch} {port.port} queue {number}"
+                yield _loss(of, port, drops, "though PFC should let it lose nothing")
+
+
+def _loss(of: str, port: PortRates, drops_per_s: float, though: str) -> Finding:
+    return Finding(
+        Subject(LOSSLESS_LOSS, of, port.switch),
+        drops_per_s,
+        f"{of} dropped {drops_per_s:.4g} packets a second over the last {port.covered_s:.3g} s, {though}",
+    )
+
+
+def ecn_findings(
+    queues: Iterable[QueueState],
+    ports: Iterable[PortRates],
+    kmax_of: Callable[[QueueRef], int | None],
+) -> Iterator[Finding]:
+    """How often over Kmax a queue's 99th percentile lies that marks nothing; 0 for one that marks.
+
+    Every packet that meets a queue over Kmax is marked. Whether any was is what INT reports say, else the
+    queue's or the port's counters. A queue of which neither is known, that was hardly seen, or whose Kmax
+    (bytes, by ``kmax_of``) is not known is left out.
+    """
+    counted: Mapping[tuple[str, str], PortRates] = {(port.switch, port.port): port for port in ports}
+    for queue in queues:
+        ref, kmax_bytes = queue.ref, kmax_of(queue.ref)
+        marked_per_s = queue.marked_packets_per_s
+        if marked_per_s is None and (port := counted.get((ref.switch, ref.port))) is not None:
+            rates = port.queues.get(ref.queue)
+            marked_per_s = port.rates.ecn_marked_per_s if rates is None else rates.ecn_marked_per_s
+        if marked_per_s is None or kmax_bytes is None or queue.n_samples < LEAST_SAMPLES:
+            continue
+        over = 0.0 if marked_per_s > 0 else queue.depth_p99_bytes / kmax_bytes
+        of = f"{ref.switch} {ref.port} queue {ref.queue}"
+        yield Finding(
+            Subject(ECN_OFF, of, ref.switch),
+            over,
+            f"{of} held {queue.depth_p99_bytes:.4g} bytes (99th percentile), {over:.3g} times the Kmax of "
+            f"{kmax_bytes} it should run, and not one packet was marked: ECN seems to be off on it",
+        )
+
+
+def gap_findings(
+    before: Mapping[Sender, SequenceCounts],
+    now: Mapping[Sender, SequenceCounts],
+    name_of: Callable[[Sender], tuple[str, str | None]],
+) -> Iterator[Finding]:
+    """The share of its datagrams that each sender lost between two counts, of those that sent any.
+
+    ``name_of`` gives a sender's name and its switch, where it has one.
+    """
+    for sender, counts in now.items():
+        earlier = before.get(sender, SequenceCounts())
+        received, lost = counts.received - earlier.received, max(counts.lost - earlier.lost, 0)
+        if received <= 0:
+            continue
+        of, switch = name_of(sender)
+        share = lost / (lost + received)
+        yield Finding(
+            Subject(SEQUENCE_GAPS, of, switch),
+            share,
+            f"{lost} of the last {lost + received} datagrams of {of} never came ({share:.2%}): what it saw "
+            "then is missing from the window",
+        )
