@@ -10,6 +10,7 @@ from rich.text import Text
 
 from api.schemas.predictions import PredictionDocument, WatermarkDocument
 from api.schemas.recommendation import CandidateDocument, RoundDocument
+from api.schemas.telemetry import deepest_first
 from api.schemas.whatif import WhatIfDocument
 from telemetry.state import FlowClass, NetworkState
 from twin.units import bytes_text, change_text, duration_text, percent_text
@@ -68,14 +69,14 @@ def flows_table(state: NetworkState) -> Table:
 def queues_table(state: NetworkState, limit: int) -> Table:
     """The deepest queues."""
     table = headed_table("Deepest queues", "queue", "mean", "99 %", "marked", "load")
-    for queue in sorted(state.queues, key=lambda item: -item.depth_mean_bytes)[:limit]:
+    for queue in sorted(state.queues, key=deepest_first)[:limit]:
         load = None
         if queue.capacity_bytes_per_s:
             load = queue.throughput_bytes_per_s / queue.capacity_bytes_per_s
         table.add_row(
             f"{queue.ref.switch} {queue.ref.port} · {queue.ref.queue}",
-            bytes_text(queue.depth_mean_bytes),
-            bytes_text(queue.depth_p99_bytes),
+            bytes_text(queue.depth_mean_bytes) if queue.has_depth else NONE,
+            bytes_text(queue.depth_p99_bytes) if queue.has_depth else NONE,
             _shown(queue.marked_ratio, percent_text),
             _shown(load, percent_text),
         )

@@ -166,6 +166,7 @@ def tune_recording(
         result.recommendation,
         flows=by_label(recording.state.flows_by_class),
         measured_queue_bytes=result.measured_queue_bytes,
+        left_out=result.left_out,
         wall_s=time.perf_counter() - began_s,
     )
     return result, RoundDocument(**fields)

@@ -65,6 +65,11 @@ class RoundResult:
         """The switches whose queues it is about, sorted."""
         return switches_of(self.scenario)
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The switches that it is not about, as no depth of their queues is known; sorted."""
+        return self.state.switches_without_depth
+
 
 def run_round(
     state: NetworkState,
@@ -127,7 +132,8 @@ def measured_queue_bytes(state: NetworkState, scenario: Scenario) -> float | Non
     """
     depth: defaultdict[tuple[str, str], float] = defaultdict(float)
     for queue in state.queues:
-        depth[queue.ref.switch, queue.ref.port] += queue.depth_mean_bytes
+        if queue.has_depth:
+            depth[queue.ref.switch, queue.ref.port] += queue.depth_mean_bytes
     monitored = [scenario.ports[index] for index in scenario.monitored]
     seen = [(port.node, port.port) for port in monitored if port.port is not None]
     if not any(port in depth for port in seen):

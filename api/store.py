@@ -44,6 +44,7 @@ class Entry:
                 self.result.recommendation,
                 flows=by_label(self.result.state.flows_by_class),
                 measured_queue_bytes=self.result.measured_queue_bytes,
+                left_out=self.result.left_out,
                 wall_s=self.wall_s,
                 candidates=candidates,
             ),

@@ -65,7 +65,7 @@ def queue_states(
     ``capacity_bytes_per_s`` by queue number. Where it is missing, the window is cut into bins of eight of the
     queue's usual gaps between samples; a bin counts at the mean depth seen in it, empty bins as an empty
     queue (coarser, and a little high). Packets whose device told no depth count for throughput alone; the
-    others then stand for them too.
+    others then stand for them too. Where no packet told one, the depth is NaN: not known, which is not empty.
     """
     n = len(refs)
     told = ~np.isnan(hops.queue_bytes)
@@ -87,6 +87,8 @@ def queue_states(
     most = np.zeros(n)
     np.maximum.at(most, queue, depth)
     mean = np.minimum(mean, most)  # scaling to fit may round up
+    unknown = np.bincount(queue, minlength=n) == 0
+    mean[unknown] = high[unknown] = most[unknown] = np.nan
     answers = hops.marked >= 0
     answered = np.bincount(hops.queue[answers], hops.true_packets[answers], minlength=n)
     marked = np.bincount(hops.queue[answers], hops.true_packets[answers] * hops.marked[answers], minlength=n)

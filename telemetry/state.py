@@ -6,6 +6,7 @@ Columnar where there may be a million rows, objects where there are a few thousa
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
@@ -55,6 +56,7 @@ class QueueState:
     """What the window saw of one egress queue.
 
     Depths are time averages over the window (idle time counts as empty), so they compare with a prediction's;
+    NaN where no packet told one;
     ``marked_ratio`` is over the packets whose device reported it, None where none did;
     ``marked_packets_per_s`` is that share of all packets, None likewise; it and ``throughput_bytes_per_s``
     have the sampling undone; ``capacity_bytes_per_s`` is None while no topology
@@ -70,6 +72,11 @@ class QueueState:
     throughput_bytes_per_s: float
     capacity_bytes_per_s: float | None
     marked_packets_per_s: float | None = None
+
+    @property
+    def has_depth(self) -> bool:
+        """Whether any packet told how deep it is."""
+        return not math.isnan(self.depth_mean_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +167,12 @@ class NetworkState:
     dominant_class: FlowClass
     packet_bytes: int
     incast: tuple[Incast, ...] = ()
+
+    @property
+    def switches_without_depth(self) -> tuple[str, ...]:
+        """Switches with queues of which none tells its depth, as nobody told the units; sorted."""
+        told = {queue.ref.switch for queue in self.queues if queue.has_depth}
+        return tuple(sorted({queue.ref.switch for queue in self.queues} - told))
 
     @property
     def mice_to_elephants(self) -> float | None:

@@ -113,18 +113,27 @@ def _resumed(before: NDArray[np.bool_], start_s: NDArray[np.float64], begin_s: f
 def _monitored(state: NetworkState) -> tuple[int, ...]:
     """The bottlenecks: ports that queue (a hundredth of the deepest one's mean, or more) or run nearly full.
 
-    Edge ports where nothing ever waits would only dilute the mean that candidates are judged by.
+    Edge ports where nothing ever waits would only dilute the mean that candidates are judged by. A queue
+    whose depth nobody tells is none: what is right for it cannot be checked. Raises ``ScenarioError`` where
+    that is all of them.
     """
     index = state.topology.port_index
     depth: dict[int, float] = {}
     busy: dict[int, float] = {}
     for queue in state.queues:
         port = index.get((queue.ref.switch, queue.ref.port))
-        if port is None:
+        if port is None or not queue.has_depth:
             continue
         rate = state.topology.ports[port].rate_bytes_per_s
         depth[port] = depth.get(port, 0.0) + queue.depth_mean_bytes
         busy[port] = busy.get(port, 0.0) + queue.throughput_bytes_per_s / rate
+    if state.queues and not any(queue.has_depth for queue in state.queues):
+        raise ScenarioError(
+            "telemetry window",
+            f"{len(state.queues)} queues, none of them with a depth",
+            "a round needs the depth of a queue in bytes",
+            "give the switches a unit profile in the inventory (docs/int-binary.md)",
+        )
     deepest = max(depth.values(), default=0.0)
     if deepest <= 0.0:
         return tuple(sorted(depth))

@@ -82,7 +82,8 @@ class Watcher:
         depth = throughput = None
         if state is not None:
             queues = [queue for queue in state.queues if queue.ref.switch in named]
-            depth = sum(queue.depth_mean_bytes for queue in queues) / len(queues) if queues else 0.0
+            depths = [queue.depth_mean_bytes for queue in queues if queue.has_depth]
+            depth = sum(depths) / len(depths) if depths else None if queues else 0.0
             throughput = sum(queue.throughput_bytes_per_s for queue in queues)
         ports = 0
         paused, frames, dropped = _Rate(), _Rate(), _Rate()

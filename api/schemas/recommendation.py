@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 from pydantic import Field
@@ -17,6 +18,8 @@ from twin.recommendation import (
     SecondOpinion,
 )
 from twin.result import Prediction
+
+_NAMED = 5
 
 Decision = Literal["pending", "kept", "approved", "rejected", "superseded", "rolled_back"]
 
@@ -163,6 +166,8 @@ class RoundDocument(Document):
     why: str
     remarks: list[str]
     notes: list[str]
+    # Switches that are not set, as no depth of their queues is known.
+    left_out: list[str]
     improvement: ImprovementDocument
     dominant_class: str
     lambda_: float = Field(serialization_alias="lambda")
@@ -217,6 +222,7 @@ def round_fields(
     flows: dict[str, int],
     measured_queue_bytes: float | None,
     wall_s: float,
+    left_out: Sequence[str] = (),
     candidates: bool = True,
 ) -> dict[str, Any]:
     """The fields of a ``RoundDocument``; ``candidates`` False leaves the list of them empty."""
@@ -232,7 +238,8 @@ def round_fields(
         "verdict": answer.verdict.kind.value,
         "why": answer.why,
         "remarks": list(answer.verdict.remarks),
-        "notes": list(answer.notes),
+        "notes": [*answer.notes, *_left_out_note(left_out)],
+        "left_out": list(left_out),
         "improvement": ImprovementDocument(
             best=WatermarkDocument.of(answer.improvement.best),
             score_gain=answer.improvement.score_gain,
@@ -261,6 +268,17 @@ def round_fields(
         "version": answer.version,
         "wall_s": wall_s,
     }
+
+
+def _left_out_note(switches: Sequence[str]) -> list[str]:
+    if not switches:
+        return []
+    more = len(switches) - _NAMED
+    named = ", ".join(switches[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return [
+        f"Not set: {named}. How deep their queues are is not known; "
+        "give them a unit profile in the inventory (docs/int-binary.md)."
+    ]
 
 
 def residual_ratio(predicted_bytes: float, measured_bytes: float | None) -> float | None:

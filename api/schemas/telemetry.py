@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from api.schemas.base import Document, Figure, timestamp
-from telemetry.state import FlowClass, FlowTable, NetworkState, QueueState
+from telemetry.state import FlowClass, FlowTable, NetworkState, QueueRef, QueueState
 
 
 class ReportErrorDocument(Document):
@@ -77,8 +77,8 @@ class StateDocument(Document):
 
     @classmethod
     def of(cls, state: NetworkState, *, age_s: float | None, stale: bool, limit: int) -> Self:
-        """The document of a state, its ``limit`` deepest queues first."""
-        deepest = sorted(state.queues, key=lambda queue: (-queue.depth_mean_bytes, queue.ref))
+        """The document of a state, its ``limit`` deepest queues first, those of unknown depth last."""
+        deepest = sorted(state.queues, key=deepest_first)
         return cls(
             window_start=timestamp(state.window_start_ns),
             window_end=timestamp(state.window_end_ns),
@@ -126,6 +126,11 @@ class FlowsDocument(Document):
         table = state.flows
         rows = np.arange(len(table)) if flow_class is None else np.flatnonzero(table.flow_class == flow_class)
         return cls(total=len(rows), flows=[_flow(state, table, int(row)) for row in rows[:limit]])
+
+
+def deepest_first(queue: QueueState) -> tuple[bool, float, QueueRef]:
+    """Sorts queues by depth; those whose depth nobody told come last."""
+    return not queue.has_depth, -queue.depth_mean_bytes if queue.has_depth else 0.0, queue.ref
 
 
 def by_label(values: Any) -> dict[str, Any]:
