@@ -1,4 +1,4 @@
-"""Reports lost on the way, by the numbers their senders gave them; imports only the standard library."""
+"""Reports lost on the way, by the numbers their senders gave them; imports only numpy."""
 
 from __future__ import annotations
 
@@ -6,16 +6,24 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 MOST_SENDERS = 65_536
 _REORDERED_AT_MOST = 1024
 
 
 class Sender(NamedTuple):
-    """One unit of one device; each counts for itself. ``node`` is -1 where the report does not say."""
+    """One unit of one device; each counts for itself.
+
+    Reports of v0.5 do not all say their node: there ``node`` is -1, and the address they came from is the
+    ``source``.
+    """
 
     node: int
     hardware: int
     version: int
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,15 @@ class SequenceCounts:
     late: int = 0
     restarts: int = 0
 
+    def less(self, before: SequenceCounts) -> SequenceCounts:
+        """By how much they grew."""
+        return SequenceCounts(
+            self.received - before.received,
+            self.lost - before.lost,
+            self.late - before.late,
+            self.restarts - before.restarts,
+        )
+
 
 @dataclass(slots=True)
 class _Progress:
@@ -37,6 +54,22 @@ class _Progress:
     lost: int = 0
     late: int = 0
     restarts: int = 0
+
+    def take(self, sequence: int, turn: int) -> None:
+        self.received += 1
+        ahead = (sequence - self.due) % turn
+        if ahead < turn // 2:
+            self.lost += ahead
+            self.due = (sequence + 1) % turn
+        elif turn - ahead <= _REORDERED_AT_MOST:
+            self.late += 1
+            self.lost -= min(self.lost, 1)
+        else:
+            self.restarts += 1
+            self.due = (sequence + 1) % turn
+
+    def counts(self) -> SequenceCounts:
+        return SequenceCounts(self.received, self.lost, self.late, self.restarts)
 
 
 class SequenceGaps:
@@ -49,36 +82,40 @@ class SequenceGaps:
     def __len__(self) -> int:
         return len(self._senders)
 
-    def note(self, sender: Sender, sequence: int, sequence_bits: int) -> int:
+    def note(self, sender: Sender, sequence: int, sequence_bits: int) -> SequenceCounts:
         """Takes the number of a datagram just received (it wraps at 2**``sequence_bits``).
 
-        Returns by how many the count of lost datagrams rose (negative: one was only late).
+        Returns by how much the counts rose; ``lost`` is negative where one was only late.
         """
+        progress = self._progress(sender, sequence)
+        before = progress.counts()
+        progress.take(sequence, 1 << sequence_bits)
+        return progress.counts().less(before)
+
+    def note_all(self, sender: Sender, sequences: NDArray[np.int64], sequence_bits: int) -> SequenceCounts:
+        """The same of datagrams in the order received, at least one."""
         turn = 1 << sequence_bits
+        progress = self._progress(sender, int(sequences[0]))
+        before = progress.counts()
+        ahead = np.diff(sequences, prepend=progress.due - 1) - 1 & turn - 1
+        if int(ahead.max()) < turn // 2:  # none came late, and nobody began anew
+            progress.received += len(sequences)
+            progress.lost += int(ahead.sum())
+            progress.due = (int(sequences[-1]) + 1) % turn
+        else:
+            for sequence in sequences.tolist():
+                progress.take(sequence, turn)
+        return progress.counts().less(before)
+
+    def counts(self) -> dict[Sender, SequenceCounts]:
+        """The counts of every sender."""
+        return {sender: one.counts() for sender, one in self._senders.items()}
+
+    def _progress(self, sender: Sender, sequence: int) -> _Progress:
         progress = self._senders.get(sender)
         if progress is None:
             progress = self._senders[sender] = _Progress(due=sequence)
             if len(self._senders) > self._max_senders:
                 self._senders.popitem(last=False)
         self._senders.move_to_end(sender)
-        progress.received += 1
-        ahead = (sequence - progress.due) % turn
-        if ahead < turn // 2:
-            progress.lost += ahead
-            progress.due = (sequence + 1) % turn
-            return ahead
-        if turn - ahead <= _REORDERED_AT_MOST:
-            progress.late += 1
-            found = min(progress.lost, 1)
-            progress.lost -= found
-            return -found
-        progress.restarts += 1
-        progress.due = (sequence + 1) % turn
-        return 0
-
-    def counts(self) -> dict[Sender, SequenceCounts]:
-        """The counts of every sender."""
-        return {
-            sender: SequenceCounts(one.received, one.lost, one.late, one.restarts)
-            for sender, one in self._senders.items()
-        }
+        return progress

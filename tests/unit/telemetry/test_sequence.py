@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from telemetry.sequence import Sender, SequenceCounts, SequenceGaps
 
@@ -44,9 +47,9 @@ def test_a_count_of_32_bits_goes_round_later() -> None:
 def test_each_unit_of_each_device_counts_for_itself() -> None:
     gaps = SequenceGaps()
     for sender in (ONE, ONE._replace(hardware=1), ONE._replace(node=2)):
-        assert gaps.note(sender, 10, BITS) == 0
-    assert gaps.note(ONE, 13, BITS) == 2
-    assert gaps.note(ONE, 12, BITS) == -1
+        assert gaps.note(sender, 10, BITS) == SequenceCounts(1)
+    assert gaps.note(ONE, 13, BITS) == SequenceCounts(1, lost=2)
+    assert gaps.note(ONE, 12, BITS) == SequenceCounts(1, lost=-1, late=1)
     assert [count.lost for count in gaps.counts().values()].count(0) == 2
 
 
@@ -55,4 +58,28 @@ def test_the_sender_not_heard_for_longest_is_forgotten() -> None:
     for node in (1, 2, 1, 3):
         gaps.note(ONE._replace(node=node), 0, BITS)
     assert {sender.node for sender in gaps.counts()} == {1, 3}
+    assert len(gaps) == 2
+
+
+_NUMBERS = st.lists(
+    st.integers(0, 40) | st.integers(TURN - 3, TURN - 1) | st.integers(0, TURN - 1), min_size=1
+)
+
+
+@given(st.lists(_NUMBERS, min_size=1, max_size=5))
+def test_many_at_once_are_counted_as_one_by_one(batches: list[list[int]]) -> None:
+    together, alone = SequenceGaps(), SequenceGaps()
+    for batch in batches:
+        rose = together.note_all(ONE, np.array(batch, np.int64), BITS)
+        each = [alone.note(ONE, number, BITS) for number in batch]
+        assert rose == SequenceCounts(
+            *(sum(getattr(one, name) for one in each) for name in ("received", "lost", "late", "restarts"))
+        )
+    assert together.counts() == alone.counts()
+
+
+def test_senders_without_a_node_are_told_apart_by_where_they_sent_from() -> None:
+    gaps = SequenceGaps()
+    for source in ("192.0.2.1", "192.0.2.2"):
+        gaps.note(Sender(-1, 0, 0, source), 7, 32)
     assert len(gaps) == 2
