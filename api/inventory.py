@@ -7,33 +7,31 @@ that may be one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from api.errors import SettingsError
+from api.inventory_int import IntKeys, SaidOfInt, reporting_devices
+from api.inventory_part import Part
 from api.settings_source import counted
 from api.validation import HIDDEN, HiddenValueError, Mistake, dotted, mistake, telling
 from api.yaml_file import read_yaml
 from switches.credentials import Secret
 from switches.device import Device, Tls, UnitProfile
+from telemetry.decode.p4.devices import Devices
+from telemetry.decode.p4.devices import UnitProfile as IntUnitProfile
 
 SECRETS = ("username", "password", "token")
 _SECRETS_RULE = (
     "an inventory names the one place of a secret, and never holds it",
     "write {env: NAME} of an environment variable, or {file: PATH} of a mounted file",
 )
-
-
-class Part(BaseModel):
-    """A mapping of the file: unknown keys refused, no NaN or infinity. Any key may be null: not said."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
 
 
 class SecretKeys(Part):
@@ -104,6 +102,7 @@ class SwitchKeys(Part):
     timeout_s: float | None = Field(default=None, gt=0, le=600)
     settle_s: float | None = Field(default=None, ge=0, le=600)
     options: dict[str, Any] | None = None
+    int_: IntKeys | None = Field(default=None, alias="int")
 
 
 class OneSwitchKeys(SwitchKeys):
@@ -128,21 +127,25 @@ def load_inventory(path: Path) -> Mapping[str, Device]:
     return parse(read_yaml(path, "inventory"), source=f"inventory {path.name}", folder=path.parent)
 
 
+def load_reporting(path: Path, default: IntUnitProfile | None = None) -> Devices:
+    """What the same file says of the INT reports that its switches send; ``default`` are the units of others.
+
+    Raises ``SettingsError`` likewise.
+    """
+    source = f"inventory {path.name}"
+    said = {
+        name: SaidOfInt(f"{where}.int", keys.int_)
+        for name, where, keys in _said(read_yaml(path, "inventory"), source)
+        if keys.int_ is not None
+    }
+    return reporting_devices(said, default)
+
+
 def parse(document: Mapping[str, Any], *, source: str, folder: Path) -> Mapping[str, Device]:
-    """The same of a file's content."""
-    _check_names(document, source)
-    try:
-        InventoryKeys.model_validate(document)
-    except ValidationError as error:
-        raise _refused(error, source) from None
-    defaults, profiles = document.get("defaults") or {}, document.get("profiles") or {}
+    """The switches of a file's content."""
     devices: dict[str, Device] = {}
     hosts: dict[tuple[str, int | None, str], str] = {}
-    for name, said in document["switches"].items():
-        where = f"{source} switches.{name}"
-        own = dict(said or {})
-        layers = (defaults, _profile(own.pop("profile", None), profiles, where), own)
-        keys = SwitchKeys.model_validate(said_in(reduce(merged, layers)))
+    for name, where, keys in _said(document, source):
         device = _Making(name, where, folder).device(keys)
         first = hosts.setdefault((device.address, device.port, repr(device.options)), name)
         if first != name and device.address and "://" not in device.address:
@@ -154,6 +157,21 @@ def parse(document: Mapping[str, Any], *, source: str, folder: Path) -> Mapping[
             )
         devices[name] = device
     return devices
+
+
+def _said(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, str, SwitchKeys]]:
+    """Each switch's name, its place in messages, and its keys with what it takes from others."""
+    _check_names(document, source)
+    try:
+        InventoryKeys.model_validate(document)
+    except ValidationError as error:
+        raise _refused(error, source) from None
+    defaults, profiles = document.get("defaults") or {}, document.get("profiles") or {}
+    for name, said in document["switches"].items():
+        where = f"{source} switches.{name}"
+        own = dict(said or {})
+        layers = (defaults, _profile(own.pop("profile", None), profiles, where), own)
+        yield name, where, SwitchKeys.model_validate(said_in(reduce(merged, layers)))
 
 
 def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

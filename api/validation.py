@@ -95,8 +95,8 @@ def _fields(model: type[BaseModel], location: Iterable[str | int]) -> Iterable[s
     annotation: Any = model
     for part in location:
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            field = annotation.model_fields.get(str(part))
-            annotation = field.annotation if field else None
+            named = (field for name, field in annotation.model_fields.items() if part in (name, field.alias))
+            annotation = next((field.annotation for field in named), None)
         elif get_origin(annotation) is dict:
             annotation = get_args(annotation)[1]
         else:
@@ -104,5 +104,6 @@ def _fields(model: type[BaseModel], location: Iterable[str | int]) -> Iterable[s
         kinds = [kind for kind in get_args(annotation) if kind is not NoneType]
         if get_origin(annotation) in (Union, UnionType) and len(kinds) == 1:
             annotation = kinds[0]
-    known = isinstance(annotation, type) and issubclass(annotation, BaseModel)
-    return annotation.model_fields if known else ()
+    if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        return ()
+    return [field.alias or name for name, field in annotation.model_fields.items()]

@@ -1,0 +1,94 @@
+"""What binary INT reports leave to the device and the operator, as keys of the settings and the inventory.
+
+Must not read a file. ``telemetry.decode.p4.devices`` says what the units mean.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from telemetry.decode.p4.devices import Occupancy, TimeUnit, Timing, UnitProfile
+from telemetry.decode.p4.packet import IntMarks
+
+TimeWord = Literal["ns", "us", "2^-32s"]
+TIME_UNITS: dict[TimeWord, TimeUnit] = {"ns": "ns", "us": "us", "2^-32s": "2^-32 s"}
+_SIZES: tuple[tuple[Occupancy, str], ...] = (("cells", "cell_bytes"), ("packets", "packet_bytes"))
+
+UdpPort = Annotated[int, Field(ge=0, le=65_535)]
+Dscp = Annotated[int, Field(ge=0, le=63)]
+
+
+class _Keys(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class IntUnitKeys(_Keys):
+    """What a device counts in. ``occupancy`` makes it a unit profile: a device without it is shown, and not
+    tuned.
+
+    ``cell_bytes`` goes with cells, ``packet_bytes`` (what a packet is reckoned as) with packets.
+    ``utilisation_scale`` is what a fully used interface is called: 100 is percent, 10 000 hundredths of one.
+    ``sampling_rate`` is the share of packets that is reported.
+    """
+
+    occupancy: Occupancy | None = None
+    cell_bytes: int | None = Field(default=None, ge=1, le=65_535)
+    packet_bytes: int | None = Field(default=None, ge=1, le=65_535)
+    time: TimeWord | None = None
+    utilisation_scale: float | None = Field(default=None, gt=0)
+    timing: Timing | None = None
+    sampling_rate: float | None = Field(default=None, gt=0, le=1)
+
+    def profile(self) -> UnitProfile | None:
+        """The same for the decoder; None without ``occupancy``. Raises ``ValueError`` for a size that is
+        missing, or of another occupancy.
+        """
+        for occupancy, size in _SIZES:
+            given = getattr(self, size) is not None
+            if given != (self.occupancy == occupancy):
+                raise ValueError(
+                    f"occupancy {self.occupancy or 'that is not said'} "
+                    f"{'has no' if given else 'needs'} {size}: it is the size of one of its {occupancy}"
+                )
+        if self.occupancy is None:
+            return None
+        usual = UnitProfile()
+        return UnitProfile(
+            occupancy=self.occupancy,
+            unit_bytes=self.cell_bytes or self.packet_bytes or 1,
+            time=usual.time if self.time is None else TIME_UNITS[self.time],
+            utilisation_scale=self.utilisation_scale or usual.utilisation_scale,
+            timing=self.timing or usual.timing,
+            sampling_rate=self.sampling_rate or usual.sampling_rate,
+        )
+
+
+class IntSettings(_Keys):
+    """Binary INT reports, however they come. The inventory has what differs between devices.
+
+    ``int_ports`` and ``int_dscps`` tell packets with INT headers inside a report from others. With
+    ``device_time`` the devices' 64-bit timestamps are the time of their reports (PTP keeps them right); else
+    the arrival is. ``default_units`` are those of devices that the inventory does not have: none, so that
+    such are shown and not tuned.
+    """
+
+    int_ports: tuple[UdpPort, ...] = (5000,)
+    int_dscps: tuple[Dscp, ...] = ()
+    device_time: bool = False
+    default_units: IntUnitKeys = IntUnitKeys()
+
+    @field_validator("int_ports", "int_dscps", mode="before")
+    @classmethod
+    def _one_or_several(cls, given: object) -> object:
+        return (given,) if isinstance(given, int | str) else given
+
+    @model_validator(mode="after")
+    def _units_are_whole(self) -> Self:
+        self.default_units.profile()
+        return self
+
+    def marks(self) -> IntMarks:
+        """The same for the decoder."""
+        return IntMarks(frozenset(self.int_ports), frozenset(self.int_dscps))
