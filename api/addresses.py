@@ -1,12 +1,25 @@
-"""URLs of servers and databases, as settings and options give them; must import nothing of this package."""
+"""Addresses of hosts, servers and databases, as settings and options give them; must import nothing of this
+package.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from urllib.parse import urlsplit
 
 _DATABASE = re.compile(r"[a-z][a-z0-9_]*(\+[a-z0-9_]+)?://\S*")
 _PASSWORD = re.compile(r"(?<=://)([^:/@]*):.*@|(?<=password=)([^&]*)")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach that address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
 
 
 def server_url(text: str) -> str:

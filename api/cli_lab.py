@@ -16,7 +16,7 @@ import typer
 import uvicorn
 from fastapi import FastAPI
 
-from api.addresses import server_url
+from api.addresses import is_loopback, server_url
 from api.cli_output import console, print_json
 from api.errors import InputError
 from api.lab.control import Lab, control_app
@@ -27,7 +27,6 @@ from api.lab.runner import Runner
 from api.lab.setup import LabOptions, lab_parts
 from api.logs import configure_logging
 from api.schemas.lab import LabDocument
-from api.security import is_loopback
 from api.settings_source import TOKEN_VARIABLE
 from twin.packet.fabric import Fabric
 from twin.units import bytes_text, duration_text

@@ -15,6 +15,7 @@ from twin.watermark import Watermark
 ROUND_OUTCOMES = ("recommended", "kept", "failed", "skipped")
 REJECT_REASONS = ("malformed", "late", "skewed", "unknown_place", "no_room")
 SAMPLE_REJECT_REASONS = ("malformed", "late", "no_room")
+UDP_DROPS = ("queue", "kernel", "refused", "truncated")
 ROLLOUT_OUTCOMES = ("done", "rolled_back")
 _STEP_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 _ROUND_BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
@@ -43,6 +44,45 @@ class Metrics:
             "ecntwin_switch_samples_rejected",
             "Counter samples left out, by reason.",
             ["reason"],
+            registry=registry,
+        )
+        self.udp_received = Counter(
+            "ecntwin_udp_datagrams_received",
+            "Datagrams of telemetry reports received by UDP, dropped ones too.",
+            registry=registry,
+        )
+        self.udp_dropped = Counter(
+            "ecntwin_udp_datagrams_dropped",
+            "Datagrams lost, by where: queue (full), kernel (its buffer full, not received), refused (the "
+            "sender may not send), truncated (too long).",
+            ["where"],
+            registry=registry,
+        )
+        self.udp_queue = Gauge(
+            "ecntwin_udp_queue_datagrams", "Datagrams that wait to be decoded.", registry=registry
+        )
+        self.counter_polls = Counter(
+            "ecntwin_counter_polls",
+            "Looks at a switch's own counters that brought some, by adapter.",
+            ["adapter"],
+            registry=registry,
+        )
+        self.counter_poll_failures = Counter(
+            "ecntwin_counter_poll_failures",
+            "Looks at a switch's own counters that failed, by adapter and reason.",
+            ["adapter", "reason"],
+            registry=registry,
+        )
+        self.counter_values_refused = Counter(
+            "ecntwin_counter_poll_values_refused",
+            "Values of switches' counters that were no count and left out, by adapter.",
+            ["adapter"],
+            registry=registry,
+        )
+        self.counter_poll_age = Gauge(
+            "ecntwin_counter_poll_age_seconds",
+            "How long ago a switch's own counters last came; NaN before the first.",
+            ["switch"],
             registry=registry,
         )
         self.flows = Gauge("ecntwin_flows", "Flows in the window, by class.", ["class"], registry=registry)
@@ -157,6 +197,8 @@ class Metrics:
             self.rejected.labels(reason)
         for reason in SAMPLE_REJECT_REASONS:
             self.samples_rejected.labels(reason)
+        for where in UDP_DROPS:
+            self.udp_dropped.labels(where)
         for outcome in ROUND_OUTCOMES:
             self.rounds.labels(outcome)
         for ended in ROLLOUT_OUTCOMES:

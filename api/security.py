@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from fastapi import Request
 
+from api.addresses import is_loopback
 from api.errors import ForbiddenError, SettingsError, UnauthorizedError
 from api.settings import Scope, SecuritySettings
 
@@ -113,13 +113,3 @@ def check_host(host: str, security: SecuritySettings) -> None:
         "without a token in security.tokens the service listens on loopback only",
         "configure a token, or use 127.0.0.1",
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach that address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from api.addresses import database_url, server_url
+from api.udp.settings import UdpSettings
+from api.int_settings import IntSettings
 from api.validation import HiddenValueError
 from telemetry.settings import NS_PER_S, WindowSettings
 from twin.dcqcn import DcqcnParams, preset
@@ -66,6 +68,8 @@ class TelemetrySettings(Section):
     idle_gap_s: float = Field(default=_WINDOW.idle_gap_ns / NS_PER_S, ge=0)
     default_rate_gbps: float = _WINDOW.default_rate_gbps
     default_delay_us: float = _WINDOW.default_delay_us
+    int_: IntSettings = Field(default=IntSettings(), alias="int")
+    udp: UdpSettings = UdpSettings()
 
     @model_validator(mode="after")
     def _is_a_window(self) -> Self:
@@ -74,7 +78,7 @@ class TelemetrySettings(Section):
 
     def window(self) -> WindowSettings:
         """The same for the domain."""
-        values = self.model_dump(exclude={"period_s", "idle_gap_s"})
+        values = self.model_dump(exclude={"period_s", "idle_gap_s", "int_", "udp"})
         return WindowSettings(
             period_ns=max(1, round(self.period_s * NS_PER_S)),
             idle_gap_ns=round(self.idle_gap_s * NS_PER_S),

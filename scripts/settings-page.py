@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import types
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -32,6 +32,8 @@ This page is written by `scripts/settings-page.py`.
 
 def type_name(annotation: Any) -> str:
     """A type as a person who writes YAML calls it."""
+    if get_origin(annotation) is Annotated:
+        return type_name(get_args(annotation)[0])
     if get_origin(annotation) is Literal:
         return " or ".join(f"`{value}`" for value in get_args(annotation))
     if get_origin(annotation) in (types.UnionType, Union):
@@ -71,18 +73,38 @@ def default(field: FieldInfo) -> str:
     return "empty" if value in ((), {}) else f"`{value}`"
 
 
+def is_section(annotation: Any) -> bool:
+    """Whether it is a part with a table of its own: settings of which none must be said."""
+    return (
+        isinstance(annotation, type)
+        and issubclass(annotation, BaseModel)
+        and not any(field.is_required() for field in annotation.model_fields.values())
+    )
+
+
+def section_of(name: str, section: type[BaseModel], heading: str) -> str:
+    """A section, and those inside it."""
+    what = " ".join((section.__doc__ or "").split()).replace("``", "`")
+    rows, inside = [], []
+    for key, field in section.model_fields.items():
+        if is_section(field.annotation):
+            inner = f"{name}.{key}"
+            rows.append(f"| `{key}` | [{inner}](#{inner.replace('.', '')}) | |\n")
+            inside.append(section_of(inner, field.annotation, heading + "#"))  # type: ignore[arg-type]
+        else:
+            kind = ", ".join(part for part in (type_name(field.annotation), bounds(field)) if part)
+            rows.append(f"| `{key}` | {kind} | {default(field)} |\n")
+    table = "| key | type | default |\n|---|---|---|\n"
+    return "".join([f"\n{heading} {name}\n\n{what}\n\n{table}", *rows, *inside])
+
+
 def page() -> str:
     """The whole page."""
     parts = [HEAD]
     for name, field in Settings.model_fields.items():
         section = field.annotation
         assert section is not None
-        assert issubclass(section, BaseModel)
-        what = " ".join((section.__doc__ or "").split()).replace("``", "`")
-        parts.append(f"\n## {name}\n\n{what}\n\n| key | type | default |\n|---|---|---|\n")
-        for key, inner in section.model_fields.items():
-            kind = ", ".join(part for part in (type_name(inner.annotation), bounds(inner)) if part)
-            parts.append(f"| `{key}` | {kind} | {default(inner)} |\n")
+        parts.append(section_of(name, section, "##"))
     return "".join(parts)
 
 

@@ -22,6 +22,7 @@ UNITLESS = {
     "ecntwin_switch_drifted",
     "ecntwin_switches_frozen",
     "ecntwin_rollouts_active",
+    "ecntwin_udp_queue_datagrams",
 }
 COUNTS = {
     "ecntwin_reports_accepted",
@@ -29,6 +30,8 @@ COUNTS = {
     "ecntwin_report_bodies_refused",
     "ecntwin_switch_samples_accepted",
     "ecntwin_switch_samples_rejected",
+    "ecntwin_udp_datagrams_received",
+    "ecntwin_udp_datagrams_dropped",
     "ecntwin_rounds",
     "ecntwin_rollouts",
     "ecntwin_switch_failures",
@@ -36,7 +39,7 @@ COUNTS = {
 }
 LABELS = {
     *("reason", "class", "stage", "outcome", "switch", "role", "version", "python", "le"),
-    *("adapter", "step"),
+    *("adapter", "step", "where"),
 }
 
 

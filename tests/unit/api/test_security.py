@@ -6,8 +6,9 @@ from hashlib import sha256
 
 import pytest
 
+from api.addresses import is_loopback
 from api.errors import SettingsError, UnauthorizedError
-from api.security import authenticate, check_host, is_loopback
+from api.security import authenticate, check_host
 from api.settings import SecuritySettings, TokenSettings
 
 OPEN = SecuritySettings()

@@ -1,0 +1,1 @@
+"""Binary telemetry reports over UDP: sockets, a thread that reads them, a bounded queue, and who may send."""
