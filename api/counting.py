@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
@@ -16,7 +16,7 @@ from api.schemas.telemetry import IngestDocument, ReportErrorDocument
 from api.sensing import SensingLimits
 from telemetry.counter_rates import PortRates, port_rates
 from telemetry.counter_window import CounterWindow
-from telemetry.counters import CounterIncrease, CounterSettings
+from telemetry.counters import CounterIncrease, CounterSample, CounterSettings
 from telemetry.decode.counters_json import decode_counters
 from telemetry.report import ReportProblem
 
@@ -49,12 +49,7 @@ class Counting:
     async def ingest(self, body: bytes, content_encoding: str | None) -> IngestDocument:
         """Takes one body in. Raises ``DecodeError`` where it holds no samples at all."""
         accepted, problems, reasons = await self._run(self._take, body, content_encoding)
-        self._metrics.samples_accepted.inc(accepted)
-        for reason, number in reasons.items():
-            if number:
-                self._metrics.samples_rejected.labels(reason).inc(number)
-        if accepted:
-            self._last_accepted_s = self._clock_s()
+        self._note(accepted, reasons)
         listed = problems[: self._limits.max_errors_listed]
         return IngestDocument(
             accepted=accepted,
@@ -62,6 +57,12 @@ class Counting:
             errors=[ReportErrorDocument(index=item.index, detail=item.detail) for item in listed],
             error_count=len(problems),
         )
+
+    async def add(self, samples: Sequence[CounterSample]) -> int:
+        """Takes the samples of one look at a switch in; how many were accepted."""
+        added = await self._run(self._window.add, samples)
+        self._note(added.accepted, Counter(late=len(added.late), no_room=len(added.no_room)))
+        return added.accepted
 
     async def increase(
         self, switches: Collection[str] | None, since_ns: int, until_ns: int
@@ -94,6 +95,14 @@ class Counting:
         added = self._window.add(decoded.samples, decoded.positions)
         reasons = Counter(malformed=len(decoded.errors), late=len(added.late), no_room=len(added.no_room))
         return added.accepted, sorted([*decoded.errors, *added.late, *added.no_room]), reasons
+
+    def _note(self, accepted: int, rejected: Counter[str]) -> None:
+        self._metrics.samples_accepted.inc(accepted)
+        for reason, number in rejected.items():
+            if number:
+                self._metrics.samples_rejected.labels(reason).inc(number)
+        if accepted:
+            self._last_accepted_s = self._clock_s()
 
     async def _run(self, function: Callable[P, T], *arguments: P.args, **_named: P.kwargs) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)

@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 from api.adapters import Adapters
 from api.approvals import Approvals
 from api.clearance import Clearance
+from api.counter_sources.making import counter_polling
 from api.counting import Counting
 from api.errors import SettingsError, UnprocessableError
 from api.events import Broadcaster
@@ -42,7 +43,6 @@ from api.tuning_loop import TuningLoop
 from api.version import ecntwin_version
 from api.whatif import ONE_BY_ONE, what_if
 from switches.registry import AdapterRegistry
-from telemetry.counters import CounterSettings
 from telemetry.errors import TopologyError, WindowError
 from telemetry.topology import Topology, topology_from_json
 from twin.guard import GuardSettings
@@ -100,7 +100,16 @@ class Service:
             settings.tuning.stale_after_s,
         )
         self.formats = ReportFormats(max_decoded_bytes=limits.max_decoded_bytes)
-        self.counting = Counting(CounterSettings(), limits, metrics=self.metrics, clock_s=clocks.monotonic_s)
+        self.counting = Counting(
+            settings.telemetry.counters.window(), limits, metrics=self.metrics, clock_s=clocks.monotonic_s
+        )
+        self.counter_polling = counter_polling(
+            devices.values(),
+            settings.telemetry.counters,
+            counting=self.counting,
+            metrics=self.metrics,
+            clock_s=clocks.monotonic_s,
+        )
         self.sensing = Sensing(
             settings.telemetry.window(),
             declared,
@@ -170,6 +179,7 @@ class Service:
             age_s = self._clocks.wall_ns() / 1e9 - set_s
             self._clearance.watermark_changed(age_s=max(age_s, 0.0))  # the clock may have been set back
         self._tasks.append(asyncio.create_task(self._watch_switches(), name="switches"))
+        self.counter_polling.start()
         if self.settings.tuning.enabled:
             self._tasks.append(asyncio.create_task(self.tuning.run_forever(), name="tuning-loop"))
 
@@ -194,6 +204,7 @@ class Service:
         for ended in await asyncio.gather(*self._tasks, return_exceptions=True):
             if isinstance(ended, Exception):
                 _log.error("a task of the service had failed", exc_info=ended)
+        await self.counter_polling.stop()
         self.fleet.close()
         await asyncio.to_thread(self.sensing.close)
         await asyncio.to_thread(self.counting.close)

@@ -12,8 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from api.addresses import database_url, server_url
-from api.udp.settings import UdpSettings
+from api.counter_settings import CounterPollSettings
 from api.int_settings import IntSettings
+from api.udp.settings import UdpSettings
 from api.validation import HiddenValueError
 from telemetry.settings import NS_PER_S, WindowSettings
 from twin.dcqcn import DcqcnParams, preset
@@ -68,6 +69,7 @@ class TelemetrySettings(Section):
     idle_gap_s: float = Field(default=_WINDOW.idle_gap_ns / NS_PER_S, ge=0)
     default_rate_gbps: float = _WINDOW.default_rate_gbps
     default_delay_us: float = _WINDOW.default_delay_us
+    counters: CounterPollSettings = CounterPollSettings()
     int_: IntSettings = Field(default=IntSettings(), alias="int")
     udp: UdpSettings = UdpSettings()
 
@@ -78,7 +80,7 @@ class TelemetrySettings(Section):
 
     def window(self) -> WindowSettings:
         """The same for the domain."""
-        values = self.model_dump(exclude={"period_s", "idle_gap_s", "int_", "udp"})
+        values = self.model_dump(exclude={"period_s", "idle_gap_s", "counters", "int_", "udp"})
         return WindowSettings(
             period_ns=max(1, round(self.period_s * NS_PER_S)),
             idle_gap_ns=round(self.idle_gap_s * NS_PER_S),

@@ -36,6 +36,7 @@ class SonicOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     config_db: Number = 4
     asic_db: Number = 1
     counters_db: Number = 2
+    state_db: Number = 6
 
 
 class Databases:
@@ -82,10 +83,20 @@ def connected(device: Device, options: SonicOptions) -> Iterator[Databases]:
     Raises ``UnreachableError``, ``AccessError``, ``RefusedError``, and ``ConcurrentEditError`` where a
     watched row changed before a transaction.
     """
-    common = _arguments(device)
+    common = arguments(device)
     databases = Databases(lambda number: redis.Redis(db=number, **common), options)
     try:
-        yield databases
+        with telling(device):
+            yield databases
+    finally:
+        databases.close()
+
+
+@contextmanager
+def telling(device: Device) -> Iterator[None]:
+    """What fails inside is a ``SwitchError``; raises as ``connected`` does."""
+    try:
+        yield
     except redis.WatchError as error:
         lost = error.__context__  # the client says so too of a connection that ends before the answer
         if isinstance(lost, redis.ConnectionError | redis.TimeoutError):
@@ -143,8 +154,6 @@ def connected(device: Device, options: SonicOptions) -> Iterator[Databases]:
             "redis takes the commands",
             "look at the switch, and at the numbers of its databases",
         ) from None
-    finally:
-        databases.close()
 
 
 def check_address(device: Device) -> None:
@@ -173,7 +182,8 @@ def _check_authorities(device: Device) -> None:
         ) from error
 
 
-def _arguments(device: Device) -> Mapping[str, Any]:
+def arguments(device: Device) -> Mapping[str, Any]:
+    """What a client of its redis is made with. Raises ``InventoryError``, ``CredentialsError`` too."""
     where: dict[str, Any]
     if device.address.startswith(_UNIX):
         where = {"unix_socket_path": device.address.removeprefix(_UNIX)}

@@ -1,0 +1,278 @@
+"""Rows of a SONiC switch's COUNTERS_DB as counter samples; imports nothing but telemetry, and asks nobody.
+
+Sources: sonic-swss ``orchagent/portsorch.cpp`` and ``flexcounterorch.cpp`` (e6b0c5b, 2026-08) for which group
+reads which counters and what STATE_DB says of them; SAI ``inc/saiport.h`` for what a pause's duration is.
+
+A row stays in COUNTERS_DB when nobody reads the counter any more, and then stands still. So a counter is
+taken only where its group is not switched off and the chip is not known to lack it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from telemetry.counters import MOST, Counters, CounterSample, SeriesKey
+from telemetry.decode.polled import Polled, count_of
+
+PORT_NAMES, QUEUE_NAMES, VOQ_NAMES = (
+    "COUNTERS_PORT_NAME_MAP",
+    "COUNTERS_QUEUE_NAME_MAP",
+    "COUNTERS_VOQ_NAME_MAP",
+)
+GROUPS = ("PORT", "QUEUE", "PFCWD", "WRED_ECN_QUEUE", "WRED_ECN_PORT")
+"""Keys of CONFIG_DB's FLEX_COUNTER_TABLE whose ``FLEX_COUNTER_STATUS`` matters."""
+QUEUE_CAPABILITIES = {
+    "WRED_ECN_QUEUE_ECN_MARKED_PKT_COUNTER": "SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS",
+    "WRED_ECN_QUEUE_WRED_DROPPED_PKT_COUNTER": "SAI_QUEUE_STAT_WRED_DROPPED_PACKETS",
+}
+"""Keys of STATE_DB's QUEUE_COUNTER_CAPABILITIES, and the counter each is about."""
+PORT_CAPABILITIES = {
+    "WRED_ECN_PORT_WRED_TOTAL_DROP_COUNTER": "SAI_PORT_STAT_WRED_DROPPED_PACKETS",
+}
+"""The same of PORT_COUNTER_CAPABILITIES."""
+
+QUEUE_FIELDS = (
+    "SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS",
+    "SAI_QUEUE_STAT_DROPPED_PACKETS",
+    "SAI_QUEUE_STAT_DROPPED_BYTES",
+    "SAI_QUEUE_STAT_WRED_DROPPED_PACKETS",
+    "SAI_QUEUE_STAT_PACKETS",
+    "SAI_QUEUE_STAT_BYTES",
+)
+VOQ_FIELDS = QUEUE_FIELDS[1:4]
+"""On a chassis drops are counted where packets enter, at virtual output queues; all else at the egress."""
+_PORT_FIELDS = (
+    "SAI_PORT_STAT_IF_OUT_DISCARDS",
+    "SAI_PORT_STAT_WRED_DROPPED_PACKETS",
+    "SAI_PORT_STAT_ECN_MARKED_PACKETS",
+    "SAI_PORT_STAT_IF_OUT_UCAST_PKTS",
+    "SAI_PORT_STAT_IF_OUT_NON_UCAST_PKTS",
+    "SAI_PORT_STAT_IF_OUT_OCTETS",
+)
+_PRIORITIES = range(8)
+_OF_PRIORITY = (
+    "SAI_PORT_STAT_PFC_{}_TX_PKTS",
+    "SAI_PORT_STAT_PFC_{}_RX_PKTS",
+    "SAI_PORT_STAT_PFC_{}_RX_PAUSE_DURATION_US",
+    "EST_PORT_STAT_PFC_{}_RX_PAUSE_DURATION_US",
+)
+_PAUSES = frozenset(form.format(number) for form in _OF_PRIORITY[2:] for number in _PRIORITIES)
+_US = 1_000
+_LONGEST_NUMBER = 4
+_LONGEST_NAME = 256
+_OFF = "disable"
+_LEFT_OUT = "it was left out"
+
+_FIELDS_OF_GROUP = {
+    "PORT": frozenset(_PORT_FIELDS)
+    - {"SAI_PORT_STAT_WRED_DROPPED_PACKETS", "SAI_PORT_STAT_ECN_MARKED_PACKETS"}
+    | {form.format(number) for form in _OF_PRIORITY[:2] for number in _PRIORITIES},
+    "QUEUE": frozenset(name for name in QUEUE_FIELDS if "WRED" not in name),
+    "PFCWD": _PAUSES,
+    "WRED_ECN_QUEUE": frozenset(name for name in QUEUE_FIELDS if "WRED" in name),
+    "WRED_ECN_PORT": frozenset({"SAI_PORT_STAT_WRED_DROPPED_PACKETS", "SAI_PORT_STAT_ECN_MARKED_PACKETS"}),
+}
+# What matters most of each, how a person calls it, and the command that turns it on.
+_WANTED = (
+    ("PORT", "SAI_PORT_STAT_PFC_{}_TX_PKTS", "PFC frames", "counterpoll port enable"),
+    ("QUEUE", "SAI_QUEUE_STAT_DROPPED_PACKETS", "drops of queues", "counterpoll queue enable"),
+    (
+        "WRED_ECN_QUEUE",
+        "SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS",
+        "packets that were marked",
+        "counterpoll wredqueue enable",
+    ),
+)
+
+QueueName = tuple[str, int]
+
+
+def port_fields(queues: Iterable[int]) -> tuple[str, ...]:
+    """The fields of a port's row that matter for these queues, which are PFC priorities too."""
+    priorities = [queue for queue in queues if queue in _PRIORITIES]
+    return _PORT_FIELDS + tuple(form.format(number) for number in priorities for form in _OF_PRIORITY)
+
+
+@dataclass(frozen=True, slots=True)
+class SonicNames:
+    """The objects of a switch by the names it gives them: what is read under ``COUNTERS:`` and the object."""
+
+    ports: Mapping[str, str] = field(default_factory=dict)
+    queues: Mapping[QueueName, str] = field(default_factory=dict)
+    voqs: Mapping[QueueName, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the switch says of its own counting.
+
+    ``groups`` are ``FLEX_COUNTER_STATUS`` by key of GROUPS, ``queue_support`` and ``port_support`` are
+    ``isSupported`` by key of the tables of capabilities; None or absent: it says nothing. ``watched`` are the
+    ports that its PFC watchdog looks after: nobody else reads how long they were paused.
+    """
+
+    groups: Mapping[str, str | None] = field(default_factory=dict)
+    queue_support: Mapping[str, str | None] = field(default_factory=dict)
+    port_support: Mapping[str, str | None] = field(default_factory=dict)
+    watched: Collection[str] = ()
+
+    def untold(self) -> frozenset[str]:
+        """The fields that tell nothing on any port or queue, whatever is in them."""
+        fields: set[str] = set()
+        for group, names in _FIELDS_OF_GROUP.items():
+            if self.groups.get(group) == _OFF:
+                fields.update(names)
+        fields.update(_unsupported(self.queue_support, QUEUE_CAPABILITIES))
+        fields.update(_unsupported(self.port_support, PORT_CAPABILITIES))
+        return frozenset(fields)
+
+
+@dataclass(frozen=True, slots=True)
+class SonicRows:
+    """Values at ``ts_ns`` by the switch's clock, in the order of ``port_fields``, ``QUEUE_FIELDS`` and
+    ``VOQ_FIELDS``; None: the row has no such field.
+    """
+
+    ts_ns: int
+    ports: Mapping[str, Sequence[object]]
+    queues: Mapping[QueueName, Sequence[object]]
+    voqs: Mapping[QueueName, Sequence[object]] = field(default_factory=dict)
+
+
+def wanted_names(
+    ports: Mapping[str, str],
+    queues: Mapping[str, str],
+    voqs: Mapping[str, str],
+    *,
+    of: Collection[int],
+    wants: Callable[[str], bool],
+) -> SonicNames:
+    """What is wanted of the three name maps of COUNTERS_DB, in order of name.
+
+    ``wants`` tells of a port's name, for a chassis' queues (``host|asic|Ethernet0``) of its last part too.
+    What is no name, or longer than one may be, is passed over.
+    """
+
+    def chosen(names: Mapping[str, str]) -> dict[QueueName, str]:
+        found = ((queue_name(name), oid) for name, oid in names.items())
+        kept = {name: oid for name, oid in found if name is not None and name[1] in of}
+        return {
+            name: kept[name]
+            for name in sorted(kept)
+            if wants(name[0]) or ("|" in name[0] and wants(name[0].rpartition("|")[2]))
+        }
+
+    named = {port: ports[port] for port in sorted(ports) if 0 < len(port) <= _LONGEST_NAME and wants(port)}
+    return SonicNames(named, chosen(queues), chosen(voqs))
+
+
+def queue_name(text: str) -> QueueName | None:
+    """``Ethernet0:3`` in two; None for what is no queue's name."""
+    port, colon, number = text.rpartition(":")
+    if not (colon and 0 < len(port) <= _LONGEST_NAME and len(number) <= _LONGEST_NUMBER):
+        return None
+    if not (number.isascii() and number.isdecimal()):
+        return None
+    return port, int(number)
+
+
+def sonic_samples(switch: str, queues: Sequence[int], rows: SonicRows, counted: Counted) -> Polled:
+    """Samples of these rows: one a port, and one a queue, with its priority's pauses from the port's row.
+
+    Nothing is raised: a value that is no counter costs itself only, and is told in ``problems``.
+    """
+    problems: list[str] = []
+    untold, given = counted.untold(), set[str]()
+    of_ports: dict[str, dict[str, int]] = {}
+    samples: list[CounterSample] = []
+    fields = port_fields(queues)
+    for port, row in rows.ports.items():
+        not_here = untold if port in counted.watched else untold | _PAUSES
+        values = _values(fields, row, not_here, port, problems)
+        of_ports[port] = values
+        given.update(values)
+        _add(samples, SeriesKey(switch, port, None), rows.ts_ns, _of_port(values))
+    paused = [(port, queue) for port in rows.ports for queue in queues if queue in _PRIORITIES]
+    for name in dict.fromkeys(chain(rows.queues, paused)):
+        port, queue = name
+        values = _values(QUEUE_FIELDS, rows.queues.get(name, ()), untold, f"{port} queue {queue}", problems)
+        given.update(values)
+        counters = _of_queue(values, of_ports.get(port, {}), queue)
+        _add(samples, SeriesKey(switch, port, queue), rows.ts_ns, counters)
+    for (port, queue), row in rows.voqs.items():
+        values = _values(VOQ_FIELDS, row, untold, f"{port} queue {queue}", problems)
+        given.update(values)
+        _add(samples, SeriesKey(switch, port, queue), rows.ts_ns, _of_queue(values, {}, queue))
+    return Polled(tuple(samples), tuple(problems), _notes(given, counted) if samples else ())
+
+
+def _notes(given: Collection[str], counted: Counted) -> tuple[str, ...]:
+    lacking = _unsupported(counted.queue_support, QUEUE_CAPABILITIES)
+    notes = []
+    for group, form, said, command in _WANTED:
+        if any(form.format(number) in given for number in _PRIORITIES):
+            continue
+        if form in lacking:
+            notes.append(f"it does not count {said}: QUEUE_COUNTER_CAPABILITIES says its chip cannot")
+        elif counted.groups.get(group) == _OFF:
+            notes.append(f"it does not count {said}: {group} is off in FLEX_COUNTER_TABLE; '{command}' there")
+        else:
+            notes.append(f"it gives no count of {said}; '{command}' there, where the chip can")
+    return tuple(notes)
+
+
+def _unsupported(support: Mapping[str, str | None], fields: Mapping[str, str]) -> set[str]:
+    return {name for key, name in fields.items() if (support.get(key) or "").lower() == "false"}
+
+
+def _values(
+    fields: Sequence[str],
+    row: Sequence[object],
+    untold: Collection[str],
+    where: str,
+    problems: list[str],
+) -> dict[str, int]:
+    found = {}
+    for name, value in zip(fields, row, strict=False):
+        if value is None or name in untold:
+            continue
+        try:
+            count = count_of(value)
+            found[name] = count_of(count * _US) if name in _PAUSES else count
+        except ValueError as error:
+            problems.append(f"{where} {name}: received {error}; {_LEFT_OUT}")
+    return found
+
+
+def _of_port(values: Mapping[str, int]) -> Counters:
+    unicast = values.get("SAI_PORT_STAT_IF_OUT_UCAST_PKTS")
+    others = values.get("SAI_PORT_STAT_IF_OUT_NON_UCAST_PKTS")
+    return Counters(
+        ecn_marked_packets=values.get("SAI_PORT_STAT_ECN_MARKED_PACKETS"),
+        dropped_packets=values.get("SAI_PORT_STAT_IF_OUT_DISCARDS"),
+        wred_dropped_packets=values.get("SAI_PORT_STAT_WRED_DROPPED_PACKETS"),
+        tx_packets=None if unicast is None or others is None else min(unicast + others, MOST),
+        tx_bytes=values.get("SAI_PORT_STAT_IF_OUT_OCTETS"),
+    )
+
+
+def _of_queue(values: Mapping[str, int], port: Mapping[str, int], queue: int) -> Counters:
+    sent, received, paused, estimated = (port.get(form.format(queue)) for form in _OF_PRIORITY)
+    return Counters(
+        pfc_tx_frames=sent,
+        pfc_rx_frames=received,
+        pfc_pause_ns=estimated if paused is None else paused,
+        ecn_marked_packets=values.get("SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS"),
+        dropped_packets=values.get("SAI_QUEUE_STAT_DROPPED_PACKETS"),
+        dropped_bytes=values.get("SAI_QUEUE_STAT_DROPPED_BYTES"),
+        wred_dropped_packets=values.get("SAI_QUEUE_STAT_WRED_DROPPED_PACKETS"),
+        tx_packets=values.get("SAI_QUEUE_STAT_PACKETS"),
+        tx_bytes=values.get("SAI_QUEUE_STAT_BYTES"),
+    )
+
+
+def _add(samples: list[CounterSample], key: SeriesKey, ts_ns: int, counters: Counters) -> None:
+    if any(value is not None for value in counters):
+        samples.append(CounterSample(key, ts_ns, counters))
