@@ -37,14 +37,15 @@ _REMEDY = "what came before is kept; capture again for the rest"
 
 
 class Datagram(NamedTuple):
-    """A UDP payload: the number of its frame (from 0), when it was captured (None: not told), where it
-    went.
+    """A UDP payload: the number of its frame (from 0), when it was captured (None: not told), the port it
+    went to, and the address it came from (4 or 16 bytes).
     """
 
     frame: int
     time_ns: int | None
     port: int
     payload: bytes
+    source: bytes
 
 
 class _Frame(NamedTuple):
@@ -204,8 +205,10 @@ def _number(data: memoryview, at: int) -> int:
     return int.from_bytes(data[at : at + 2], "big")
 
 
-def _udp(packet: memoryview) -> tuple[int, bytes] | str | None:
-    """Destination port and payload of a UDP packet; a word of what it is where it is a fragment."""
+def _udp(packet: memoryview) -> tuple[int, bytes, bytes] | str | None:
+    """Destination port, payload and source address of a UDP packet; a word of what it is where it is a
+    fragment.
+    """
     if len(packet) < 20:
         return None
     if packet[0] >> 4 == 4:
@@ -213,12 +216,12 @@ def _udp(packet: memoryview) -> tuple[int, bytes] | str | None:
             return None
         if _number(packet, 6) & 0x3FFF:
             return "a fragment of a datagram"
-        begin = 4 * (packet[0] & 0xF)
+        begin, source = 4 * (packet[0] & 0xF), packet[12:16]
     elif packet[0] >> 4 == 6 and len(packet) >= 40 and packet[6] == _UDP:
-        begin = 40
+        begin, source = 40, packet[8:24]
     else:
         return None
     size = _number(packet, begin + 4)
     if begin < 20 or len(packet) < begin + 8 or size < 8:
         return None
-    return _number(packet, begin + 2), bytes(packet[begin + 8 : begin + size])
+    return _number(packet, begin + 2), bytes(packet[begin + 8 : begin + size]), bytes(source)

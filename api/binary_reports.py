@@ -1,0 +1,212 @@
+"""Binary INT reports of the fabric's devices in, reports for the window out; must not know how they came.
+
+What is no traffic is counted here: dropped packets, flags, sequence numbers, devices whose units nobody told.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from api.binary_metrics import BinaryMetrics
+from api.int_settings import IntSettings
+from telemetry.decode.decoded import Decoded
+from telemetry.decode.p4.decoder import P4Decoder
+from telemetry.decode.p4.devices import Devices
+from telemetry.decode.p4.result import NOT_TOLD, P4Reports, ReportFlags, Senders
+from telemetry.sequence import Sender, SequenceCounts, SequenceGaps
+
+MOST_SENDERS = 4_096
+MOST_DROP_PLACES = 16_384
+MOST_UNTUNED = 1_024
+NOBODY = "unknown"
+"""What a sender is called of which neither a node id nor an address is known."""
+
+_OLD_VERSION = 0
+_FLAGS = len(ReportFlags)
+_COUNTED_FLAGS = tuple(flag for flag in ReportFlags if flag is not ReportFlags.DROPPED)
+
+_log = logging.getLogger("ecntwin.int")
+
+
+class DropPlace(NamedTuple):
+    """Where packets were dropped, as reported, and why: a reason of the device's own numbering, -1 where it
+    gave none. Beyond ``MOST_DROP_PLACES`` all others are one place, of which nothing is known.
+    """
+
+    switch: str | None
+    port: str | None
+    queue: int | None
+    reason: int
+
+
+_ELSEWHERE = DropPlace(None, None, None, NOT_TOLD)
+
+
+class BinaryReports:
+    """``decode`` is for one thread, the window's; everything else may be asked from any."""
+
+    def __init__(self, settings: IntSettings, devices: Devices, *, metrics: BinaryMetrics) -> None:
+        self.devices = devices
+        self._decoder = P4Decoder(devices, settings.marks(), device_time=settings.device_time)
+        self._metrics = metrics
+        self._lock = threading.Lock()  # between the window's thread and whoever asks for counts
+        self._gaps = SequenceGaps(MOST_SENDERS)
+        self._drops: Counter[DropPlace] = Counter()
+        self._untuned: dict[int, str] = {}
+        metrics.named(devices.switches.values())
+
+    @property
+    def untuned(self) -> tuple[str, ...]:
+        """Devices that have reported and whose units nobody told, by name or node id; sorted."""
+        with self._lock:
+            return tuple(sorted(self._untuned.values()))
+
+    def sequence_counts(self) -> Mapping[Sender, SequenceCounts]:
+        """What each sender's sequence numbers tell, since it was first heard."""
+        with self._lock:
+            return self._gaps.counts()
+
+    def drop_counts(self) -> Mapping[DropPlace, int]:
+        """Reports of dropped packets so far, by where and why."""
+        with self._lock:
+            return dict(self._drops)
+
+    def name(self, sender: Sender) -> str:
+        """The switch's name, else its node id, else the address it sends from."""
+        node = self.devices.sources.get(sender.source) if sender.node == NOT_TOLD else sender.node
+        return (sender.source or NOBODY) if node is None else self.devices.switch(node)
+
+    def decode(
+        self,
+        payloads: Sequence[bytes],
+        received_ns: int | NDArray[np.int64],
+        sources: Sequence[str] | None = None,
+    ) -> Decoded:
+        """The reports of UDP payloads received at ``received_ns`` (one time, or one each), for the window.
+
+        ``sources`` are the addresses that they came from, where that is known. Payloads that cannot be read
+        are named in ``errors`` by position and byte. Raises ``DecodeError`` where times are wrong.
+        """
+        reports = self._decoder.decode(payloads, received_ns, self._nodes(sources))
+        self._note_senders(reports, sources)
+        self._note_untuned(reports.untuned)
+        dropped = reports.dropped
+        if not dropped.any():
+            return Decoded(reports.batch, reports.problems)
+        self._note_drops(reports, dropped)
+        return Decoded(reports.delivered(), reports.problems, aside=int(dropped.sum()))
+
+    def _nodes(self, sources: Sequence[str] | None) -> NDArray[np.int64] | None:
+        known = self.devices.sources
+        if sources is None or not known:
+            return None
+        return np.fromiter((known.get(source, NOT_TOLD) for source in sources), np.int64, len(sources))
+
+    def _note_senders(self, reports: P4Reports, sources: Sequence[str] | None) -> None:
+        senders = reports.senders
+        if not len(senders.payload):
+            return
+        source, addresses = _source_numbers(senders, sources)
+        first, kind = _units(senders, source)
+        order = np.argsort(kind, kind="stable")
+        ends = np.cumsum(np.bincount(kind, minlength=len(first)))[:-1]
+        labels = []
+        for number, rows in zip(first.tolist(), np.split(order, ends), strict=True):
+            by_source = int(source[number]) != _NOT_BY_SOURCE
+            sender = Sender(
+                NOT_TOLD if by_source else int(senders.node[number]),
+                int(senders.hardware[number]),
+                int(senders.version[number]),
+                addresses[int(source[number])] if by_source else "",
+            )
+            label = self._metrics.label(self.name(sender))
+            labels.append(label)
+            self._metrics.datagrams.labels(label).inc(len(rows))
+            if by_source and not sender.source:
+                continue  # whose sequence it is cannot be told
+            with self._lock:
+                rose = self._gaps.note_all(sender, senders.sequence[rows], int(senders.sequence_bits[number]))
+            self._metrics.lost.labels(label).inc(rose.lost)
+            if rose.restarts:
+                self._metrics.restarts.labels(label).inc(rose.restarts)
+        self._note_flags(reports, kind, labels)
+
+    def _note_flags(self, reports: P4Reports, kind: NDArray[np.int64], labels: Sequence[str]) -> None:
+        """Counts flags for each kind of sender."""
+        sender = np.searchsorted(reports.senders.payload, reports.batch.index)
+        found = np.bincount(kind[sender] << _FLAGS | reports.flags, minlength=len(labels) << _FLAGS)
+        for cell in np.flatnonzero(found).tolist():
+            number, flags = divmod(cell, 1 << _FLAGS)
+            for flag in _COUNTED_FLAGS:
+                if flags & flag:
+                    name = str(flag.name).lower()
+                    self._metrics.flagged.labels(labels[number], name).inc(int(found[cell]))
+
+    def _note_drops(self, reports: P4Reports, dropped: NDArray[np.bool_]) -> None:
+        batch = reports.batch
+        site = batch.hop_site[batch.hop_offset[1:] - 1][dropped].astype(np.int64)
+        where, times = np.unique(
+            np.stack((site, reports.drop_reason[dropped].astype(np.int64))), axis=1, return_counts=True
+        )
+        for number, reason, count in zip(*where.tolist(), times.tolist(), strict=True):
+            at = batch.sites[number]
+            place = DropPlace(at.switch, at.egress_port, at.queue, reason)
+            with self._lock:
+                if place not in self._drops and len(self._drops) >= MOST_DROP_PLACES:
+                    place = _ELSEWHERE
+                self._drops[place] += count
+            label = self._metrics.label(at.switch or NOBODY)
+            self._metrics.drops.labels(label, NOBODY if at.queue is None else str(at.queue)).inc(count)
+
+    def _note_untuned(self, nodes: Sequence[int]) -> None:
+        for node in nodes:
+            if node in self._untuned or len(self._untuned) >= MOST_UNTUNED:
+                continue
+            name = self.devices.switch(node)
+            with self._lock:
+                self._untuned[node] = name
+            self._metrics.untuned.labels(self._metrics.label(name)).set(1)
+            _log.warning(
+                "switch %s (node id %d) reports INT, and what it counts in is not known: it is shown and not "
+                "tuned; give it a unit profile in the inventory (docs/int-binary.md)",
+                name,
+                node,
+            )
+            if len(self._untuned) == MOST_UNTUNED:
+                _log.warning("%d devices have no unit profile; of others nothing is said", MOST_UNTUNED)
+
+
+_NOT_BY_SOURCE = -1
+
+
+def _units(senders: Senders, source: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first payload of each sender, and the sender of each payload."""
+    # In v0.5 some reports say their node and others do not, and all share a sequence.
+    node = np.where(source == _NOT_BY_SOURCE, senders.node, 0).astype(np.uint64)
+    unit = (source - _NOT_BY_SOURCE).astype(np.uint64) << np.uint64(40) | node << np.uint64(8)
+    unit |= senders.hardware.astype(np.uint64) << np.uint64(2) | senders.version.astype(np.uint64)
+    if bool((unit == unit[0]).all()):
+        return np.zeros(1, np.int64), np.zeros(len(unit), np.int64)
+    _, first, kind = np.unique(unit, return_index=True, return_inverse=True)
+    return first, kind
+
+
+def _source_numbers(senders: Senders, sources: Sequence[str] | None) -> tuple[NDArray[np.int64], list[str]]:
+    """For each payload the number of the address that it came from where its sender is told apart by that
+    (v0.5), and the addresses by number.
+    """
+    number = np.full(len(senders.payload), _NOT_BY_SOURCE, np.int64)
+    old = np.flatnonzero(senders.version == _OLD_VERSION)
+    addresses: dict[str, int] = {}
+    if len(old):
+        at = senders.payload[old].tolist()
+        came_from = [""] * len(at) if sources is None else [sources[one] for one in at]
+        number[old] = [addresses.setdefault(one, len(addresses)) for one in came_from]
+    return number, list(addresses)
