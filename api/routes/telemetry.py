@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from api.deps import PostsTelemetry, ServiceDep
-from api.report_formats import check_encoding, check_media_type
+from api.report_formats import ARROW_TYPE, check_encoding, check_media_type
 from api.schemas.telemetry import IngestDocument
 
 router = APIRouter(prefix="/v1/telemetry", tags=["telemetry"])
@@ -20,9 +20,19 @@ _BODY_DOCUMENTED = {
 }
 
 
-@router.post("/int", status_code=202, openapi_extra=_BODY_DOCUMENTED)
+_REPORTS_DOCUMENTED = {
+    "requestBody": {
+        "content": {
+            **_BODY_DOCUMENTED["requestBody"]["content"],
+            ARROW_TYPE: {"schema": {"type": "string", "format": "binary"}},
+        }
+    }
+}
+
+
+@router.post("/int", status_code=202, openapi_extra=_REPORTS_DOCUMENTED)
 async def post_int_reports(request: Request, service: ServiceDep, caller: PostsTelemetry) -> IngestDocument:
-    """INT reports as a JSON array, one object, or NDJSON; gzip allowed.
+    """INT reports as a JSON array, one object, NDJSON, or an Arrow IPC stream; gzip allowed.
 
     Good reports in a bad batch are kept.
     """

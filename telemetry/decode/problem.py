@@ -46,7 +46,7 @@ def explained(at: str, text: bytes, message: str, *, field: str, wording: Wordin
     elif message.startswith("Number out of range"):
         received = "a number too large to hold"
     else:
-        received = _shown(_value_at(text, path))
+        received = shown(_value_at(text, path))
     rule = wording.rules.get(field, wording.whole)
     return ReportError(where, received, rule, f"correct the exporter; this {wording.noun} was left out")
 
@@ -96,7 +96,8 @@ def _value_at(text: bytes, path: str) -> object:
     return value
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value as the sender would recognise it, cut short."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from tests.counterparts.arrow_bodies import stream, table
 from tests.integration.service import TOPOLOGY, Running, Wanted, manual, report, running, traffic
 
 pytestmark = pytest.mark.anyio
 
 NDJSON = "\n".join(json.dumps(one) for one in traffic(30)).encode()
+ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
 ARRAY = json.dumps(traffic(30)).encode()
 
 
@@ -41,6 +43,29 @@ async def test_every_shape_of_body_is_taken(here: Running, body: bytes, headers:
     assert answer.status_code == 202
     assert answer.json() == {"accepted": 30, "rejected": 0, "errors": [], "error_count": 0}
     assert here.metric("ecntwin_reports_accepted_total") == 30
+
+
+async def test_an_arrow_stream_is_taken_and_gives_the_state_that_json_does(here: Running) -> None:
+    reports = traffic(30)
+    body = stream(table(reports))
+    for content, headers in ((body, {}), (gzip.compress(body), {"Content-Encoding": "gzip"})):
+        answer = await here.client.post("/v1/telemetry/int", content=content, headers=ARROW | headers)
+        assert answer.status_code == 202
+        assert answer.json() == {"accepted": 30, "rejected": 0, "errors": [], "error_count": 0}
+    by_arrow = await here.client.get("/v1/flows")
+    async with running() as other:
+        await other.post_reports(reports)
+        assert (await other.client.get("/v1/flows")).json() == by_arrow.json()
+
+
+async def test_a_bad_row_of_an_arrow_stream_is_told_and_a_broken_stream_refused(here: Running) -> None:
+    body = stream(table([report(0), report(1, packet_bytes=0), report(2)]))
+    answer = await here.client.post("/v1/telemetry/int", content=body, headers=ARROW)
+    assert (answer.json()["accepted"], answer.json()["errors"][0]["index"]) == (2, 1)
+    assert "packet_bytes: received 0" in answer.json()["errors"][0]["detail"]
+    answer = await here.client.post("/v1/telemetry/int", content=body[:-200], headers=ARROW)
+    assert answer.status_code == 400
+    assert "no whole Arrow IPC stream" in answer.json()["detail"]
 
 
 async def test_one_report_alone_is_a_batch_of_one(here: Running) -> None:

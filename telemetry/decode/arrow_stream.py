@@ -1,0 +1,169 @@
+"""Arrow IPC streams: the record batches in one, within limits of size and work; knows no field of a report.
+
+Imports only pyarrow and ``telemetry.errors``. What each message claims is added up before Arrow reads it, so
+that no stream takes more memory or time than its reader allows: buffers may be compressed, and a dictionary
+is checked anew for each batch that uses it. Layouts: arrow.apache.org/docs/format/Columnar.html, Message.fbs.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from telemetry.errors import DecodeError, OversizeError
+
+MOST_BATCHES = 1024
+_UNREADABLE = (pa.ArrowException, ValueError, LookupError, TypeError, OSError, MemoryError, OverflowError)
+
+# Slots of the tables of Message.fbs that are read here.
+_MESSAGE_HEADER = 2
+_RECORDS_BUFFERS, _RECORDS_COMPRESSION = 2, 3
+_DICTIONARY_ID, _DICTIONARY_DATA, _DICTIONARY_IS_DELTA = 0, 1, 2
+
+
+def opened(body: bytes) -> pa.Schema:
+    """The schema of a stream. Raises ``DecodeError`` for what is none."""
+    try:
+        with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
+            return reader.schema
+    except _UNREADABLE as error:
+        raise _broken(error) from error
+
+
+def record_batches(body: bytes, columns: list[int], *, max_bytes: int) -> Iterator[pa.RecordBatch]:
+    """The batches of a stream, cut down to the columns of these numbers, each wholly validated.
+
+    Raises ``DecodeError`` for a stream that is broken, ``OversizeError`` for one that claims more than
+    ``max_bytes`` once unpacked, its dictionaries counted once for each batch.
+    """
+    _check_claims(body, max_bytes)
+    options = pa.ipc.IpcReadOptions(
+        included_fields=columns, use_threads=False, ensure_alignment=pa.ipc.Alignment.DataTypeSpecific
+    )
+    try:
+        with pa.ipc.open_stream(pa.BufferReader(body), options=options) as reader:
+            for batch in reader:
+                batch.validate(full=True)
+                yield batch
+    except _UNREADABLE as error:
+        if isinstance(error, DecodeError):  # of who takes the batches
+            raise
+        raise _broken(error) from error
+
+
+def _broken(error: BaseException) -> DecodeError:
+    said = " ".join(str(error).split())[:160] or type(error).__name__
+    return DecodeError(
+        "body",
+        f"what is no whole Arrow IPC stream ({said})",
+        "application/vnd.apache.arrow.stream is a schema and whole record batches, in Arrow's stream format",
+        "write it with a stream writer and send it again",
+    )
+
+
+@dataclass(slots=True)
+class _Claims:
+    """What a stream claims to hold so far, in bytes."""
+
+    limit: int
+    total: int = 0
+    batches: int = 0
+    dictionaries: dict[int, int] = field(default_factory=dict)
+
+    def dictionary(self, number: int, size: int, *, more: bool) -> None:
+        self.dictionaries[number] = size + (self.dictionaries.get(number, 0) if more else 0)
+        self._add(size)
+
+    def batch(self, size: int) -> None:
+        self.batches += 1
+        if self.batches > MOST_BATCHES:
+            raise OversizeError(
+                "body",
+                f"more than {MOST_BATCHES} record batches",
+                f"a stream holds at most {MOST_BATCHES}",
+                "write larger batches",
+            )
+        self._add(size + sum(self.dictionaries.values()))
+
+    def _add(self, size: int) -> None:
+        self.total += size
+        if self.total > self.limit:
+            raise OversizeError(
+                "body",
+                f"more than {self.limit} bytes",
+                f"a body holds at most {self.limit} bytes unpacked, its dictionaries counted once a batch",
+                "send smaller bodies, or fewer and larger record batches in each",
+            )
+
+
+def _check_claims(body: bytes, max_bytes: int) -> None:
+    claims = _Claims(max_bytes)
+    try:
+        for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(body)):
+            # Arrow has verified the metadata when it made the message.
+            header = _Table.root(memoryview(message.metadata)).table(_MESSAGE_HEADER)
+            content = b"" if message.body is None else memoryview(message.body)
+            if message.type == "record batch":
+                claims.batch(_unpacked_bytes(header, content))
+            elif message.type == "dictionary":
+                size = _unpacked_bytes(header.table(_DICTIONARY_DATA), content)
+                more = header.number("<B", _DICTIONARY_IS_DELTA, 0) != 0
+                claims.dictionary(header.number("<q", _DICTIONARY_ID, 0), size, more=more)
+    except (*_UNREADABLE, struct.error) as error:
+        if isinstance(error, DecodeError):
+            raise
+        raise _broken(error) from error
+
+
+def _unpacked_bytes(records: _Table, content: memoryview | bytes) -> int:
+    """Bytes of a batch's buffers; compressed ones begin with their unpacked size (-1: left as it is)."""
+    if records.place(_RECORDS_COMPRESSION) is None:
+        return len(content)
+    total = 0
+    for offset, length in records.pairs(_RECORDS_BUFFERS):
+        if length > 0:
+            size: int = struct.unpack_from("<q", content, offset)[0]
+            total += length if size < 0 else size
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table of a flatbuffer; only what is read here (flatbuffers.dev/internals)."""
+
+    data: memoryview
+    at: int
+
+    @classmethod
+    def root(cls, data: memoryview) -> _Table:
+        return cls(data, struct.unpack_from("<I", data)[0])
+
+    def place(self, slot: int) -> int | None:
+        """Where a field is; None where it was left at its default."""
+        known = self.at - struct.unpack_from("<i", self.data, self.at)[0]
+        if 4 + 2 * slot >= struct.unpack_from("<H", self.data, known)[0]:
+            return None
+        offset: int = struct.unpack_from("<H", self.data, known + 4 + 2 * slot)[0]
+        return self.at + offset if offset else None
+
+    def number(self, form: str, slot: int, default: int) -> int:
+        place = self.place(slot)
+        return default if place is None else int(struct.unpack_from(form, self.data, place)[0])
+
+    def table(self, slot: int) -> _Table:
+        place = self.place(slot)
+        if place is None:
+            raise ValueError("a message without its header")
+        return _Table(self.data, place + struct.unpack_from("<I", self.data, place)[0])
+
+    def pairs(self, slot: int) -> Iterator[tuple[int, int]]:
+        """A vector of structs of two 64-bit numbers."""
+        place = self.place(slot)
+        if place is None:
+            return
+        begin = place + struct.unpack_from("<I", self.data, place)[0]
+        count: int = struct.unpack_from("<I", self.data, begin)[0]
+        yield from struct.iter_unpack("<qq", self.data[begin + 4 : begin + 4 + 16 * count])
