@@ -8,25 +8,25 @@ the packets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from telemetry.flow_keys import FlowKeys
 from telemetry.incast import incast_degrees
 from telemetry.messages import messages
 from telemetry.placement import Placement
 from telemetry.places import Path
 from telemetry.samples import NEVER_NS, Samples
 from telemetry.settings import WindowSettings
-from telemetry.state import FlowArrivals, FlowClass, FlowKey, Incast
+from telemetry.state import FlowArrivals, FlowClass, Incast
 from telemetry.topology import GBPS, Topology
 
 
 def flow_arrivals(
     samples: Samples,
-    flow_keys: Sequence[FlowKey],
+    flow_keys: FlowKeys,
     last_before_ns: NDArray[np.int64],
     places: Placement,
     span_ns: tuple[int, int],
@@ -94,7 +94,7 @@ class _Senders:
 
 def _senders(
     samples: Samples,
-    flow_keys: Sequence[FlowKey],
+    flow_keys: FlowKeys,
     places: Placement,
     settings: WindowSettings,
     topology: Topology,

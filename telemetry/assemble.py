@@ -11,14 +11,14 @@ from telemetry.arrivals import flow_arrivals
 from telemetry.classify import classify, dominant_class
 from telemetry.depth import HopRows, hop_rows, queue_states, service_rates
 from telemetry.discovery import Journey, discover
+from telemetry.flow_keys import FlowKeys
 from telemetry.placement import Placement, placement
-from telemetry.places import Path
+from telemetry.places import Paths
 from telemetry.samples import NEVER_NS, Samples
 from telemetry.settings import WindowSettings
 from telemetry.state import (
     FlowClass,
     FlowGroup,
-    FlowKey,
     FlowTable,
     NetworkState,
     QueueRef,
@@ -29,10 +29,10 @@ from telemetry.topology import Topology
 def network_state(
     samples: Samples,
     *,
-    flow_keys: Sequence[FlowKey],
-    flow_fingerprint: Sequence[int],
+    flow_keys: FlowKeys,
+    flow_fingerprint: NDArray[np.uint64],
     last_before_ns: NDArray[np.int64],
-    path_sites: Sequence[Path],
+    path_sites: Paths,
     merged_flows: NDArray[np.int64],
     span_ns: tuple[int, int],
     settings: WindowSettings,
@@ -94,7 +94,7 @@ def _port_rates(hops: HopRows, refs: Sequence[QueueRef]) -> dict[tuple[str, str]
     return rates
 
 
-def _journeys(samples: Samples, flow_keys: Sequence[FlowKey], places: Placement) -> set[Journey]:
+def _journeys(samples: Samples, flow_keys: FlowKeys, places: Placement) -> set[Journey]:
     own = samples.flow >= 0
     pairs = np.unique(samples.flow[own].astype(np.int64) * len(places.site_paths) + places.row_site_path[own])
     flow, path = np.divmod(pairs, len(places.site_paths))
@@ -106,8 +106,8 @@ def _journeys(samples: Samples, flow_keys: Sequence[FlowKey], places: Placement)
 
 def _flows(
     samples: Samples,
-    flow_keys: Sequence[FlowKey],
-    flow_fingerprint: Sequence[int],
+    flow_keys: FlowKeys,
+    flow_fingerprint: NDArray[np.uint64],
     merged_flows: NDArray[np.int64],
     places: Placement,
     span_ns: tuple[int, int],
@@ -133,9 +133,8 @@ def _flows(
     last_ns = np.full(n, NEVER_NS, np.int64)
     np.maximum.at(last_ns, flow, samples.ts_ns[own])
     path = _main_path(flow, places.row_path[own], samples.true_bytes[own], len(places.paths), n)
-    fingerprint = np.array([flow_fingerprint[number] for number in used.tolist()], np.uint64)
-    order = np.lexsort((fingerprint, -window_bytes))
-    keys = tuple(flow_keys[number] for number in used[order].tolist())
+    order = np.lexsort((flow_fingerprint[used], -window_bytes))
+    keys = tuple(flow_keys.take(used[order]))
     host = topology.host_by_address
     # Summed in the order shown: in any other the last bit would depend on which flow came first.
     bytes_by_class = np.bincount(classes[order], window_bytes[order], minlength=len(FlowClass))

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -24,13 +24,11 @@ class KeyTable(Generic[Key]):
         self._number: dict[Key, int] = {}
         self._fingerprints: list[int] = []
         self.keys: list[Key] = []
+        self._asked: tuple[Key, ...] = ()
+        self._answer: NDArray[np.uint64] = np.empty(0, np.uint64)
 
     def __len__(self) -> int:
         return len(self.keys)
-
-    def known(self, key: Key) -> bool:
-        """Whether the key has a number."""
-        return key in self._number
 
     def numbers(self, keys: Iterable[Key]) -> NDArray[np.int32]:
         """The number of each key; new keys get one."""
@@ -44,17 +42,19 @@ class KeyTable(Generic[Key]):
             found.append(number)
         return np.array(found, np.int32)
 
-    def fingerprints(self, keys: Sequence[Key]) -> NDArray[np.uint64]:
-        """The fingerprint of each key, known or not; numbers none of them."""
+    def fingerprints(self, keys: tuple[Key, ...]) -> NDArray[np.uint64]:
+        """The fingerprint of each key, known or not; numbers none of them.
+
+        Asked again of the same object, it remembers: a decoder hands out the same names with every batch.
+        """
+        if keys is self._asked:
+            return self._answer
         found = []
         for key in keys:
             number = self._number.get(key)
             found.append(self._fingerprint(key) if number is None else self._fingerprints[number])
-        return np.array(found, np.uint64)
-
-    def all_fingerprints(self) -> list[int]:
-        """A copy of every key's fingerprint, by number."""
-        return self._fingerprints.copy()
+        self._asked, self._answer = keys, np.array(found, np.uint64)
+        return self._answer
 
     def keep(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
         """Drop all other keys and renumber these in order; returns new number by old (``GONE`` for

@@ -4,14 +4,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import overload
+
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.report import HopSite, ReportBatch
+from telemetry.report import HopSite, take_rows
 from telemetry.state import QueueRef
 from telemetry.topology import Topology
 
 Path = tuple[HopSite, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paths(Sequence[Path]):
+    """Many paths in columns: ``site[offset[p]:offset[p + 1]]`` are the places of path p, in ``sites``."""
+
+    sites: tuple[HopSite, ...]
+    offset: NDArray[np.int64]
+    site: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.offset) - 1
+
+    @overload
+    def __getitem__(self, place: int) -> Path: ...
+    @overload
+    def __getitem__(self, place: slice) -> Paths: ...
+    def __getitem__(self, place: int | slice) -> Path | Paths:
+        if isinstance(place, slice):
+            return self.take(np.arange(len(self))[place])
+        number = range(len(self))[place]
+        hops = self.site[self.offset[number] : self.offset[number + 1]]
+        return tuple(self.sites[site] for site in hops.tolist())
+
+    def take(self, rows: NDArray[np.int64]) -> Paths:
+        """The paths of these numbers, in that order; the places are shared."""
+        offset, hops = take_rows(self.offset, rows)
+        return Paths(self.sites, offset, self.site[hops])
+
 
 UNKNOWN_QUEUE = -1
 """``QueueRef.queue`` where the device names the egress port but not the queue."""
@@ -42,28 +75,3 @@ def misplaced(site: HopSite, topology: Topology) -> tuple[str, str] | None:
                 "a hop's ports are declared, each with the cable it holds",
             )
     return None
-
-
-def paths_of(batch: ReportBatch, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[Path]]:
-    """The distinct paths of these reports, and which of them each report took."""
-    begin = batch.hop_offset[rows]
-    count = batch.hop_offset[rows + 1] - begin
-    base = len(batch.sites) + 1
-    code = np.zeros(len(rows), np.int64)
-    size = 1
-    for hop in range(int(count.max())):
-        if size > np.iinfo(np.int64).max // base // 2:
-            # Renumber before the code outgrows 64 bits.
-            unique, code = np.unique(code, return_inverse=True)
-            size = len(unique)
-        has = count > hop
-        digit = np.zeros(len(rows), np.int64)
-        digit[has] = batch.hop_site[begin[has] + hop] + 1
-        code = code * base + digit
-        size *= base
-    _, first, row_path = np.unique(code, return_index=True, return_inverse=True)
-    paths = [
-        tuple(batch.sites[site] for site in batch.hop_site[begin[row] : begin[row] + count[row]].tolist())
-        for row in first.tolist()
-    ]
-    return row_path, paths

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.state import FlowKey
+from telemetry.flow_keys import FlowKeys
 
 MISSING_NS = -1
 """``ingress_ns`` or ``egress_ns`` of a hop whose device gave none (real ones are 0 or more)."""
@@ -59,7 +59,7 @@ class ReportBatch:
     ingress_ns: NDArray[np.int64]
     egress_ns: NDArray[np.int64]
     marked: NDArray[np.int8]
-    flow_keys: tuple[FlowKey, ...]
+    flow_keys: FlowKeys
     sites: tuple[HopSite, ...]
 
     def __post_init__(self) -> None:
@@ -95,7 +95,7 @@ class ReportBatch:
             ingress_ns=whole,
             egress_ns=whole,
             marked=mark,
-            flow_keys=(),
+            flow_keys=FlowKeys.of(()),
             sites=(),
         )
 

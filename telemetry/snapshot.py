@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.assemble import network_state
-from telemetry.places import Path
+from telemetry.flow_keys import FlowKeys
+from telemetry.places import Paths
 from telemetry.samples import Samples
 from telemetry.settings import WindowSettings
-from telemetry.state import FlowKey, NetworkState
+from telemetry.state import NetworkState
 from telemetry.topology import Topology
 
 
@@ -24,10 +25,10 @@ class Snapshot:
     """
 
     parts: tuple[Samples, ...]
-    flow_keys: tuple[FlowKey, ...]
-    flow_fingerprint: tuple[int, ...]
+    flow_keys: FlowKeys
+    flow_fingerprint: NDArray[np.uint64]
     last_before_ns: NDArray[np.int64]
-    path_sites: tuple[Path, ...]
+    path_sites: Paths
     merged_flows: NDArray[np.int64]
     span_ns: tuple[int, int]
     settings: WindowSettings

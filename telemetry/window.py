@@ -14,14 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.errors import ReportError, WindowError
-from telemetry.fingerprint import fingerprint_of, report_fingerprints
-from telemetry.interning import GONE, KeyTable
-from telemetry.places import Path, misplaced, paths_of, queue_of
-from telemetry.report import MISSING_NS, ReportBatch, ReportProblem, take_rows
+from telemetry.fingerprint import report_fingerprints
+from telemetry.interning import GONE
+from telemetry.known_flows import KnownFlows
+from telemetry.known_paths import KnownPaths, path_fingerprints
+from telemetry.number_table import ABSENT
+from telemetry.places import misplaced
+from telemetry.report import MISSING_NS, HopSite, ReportBatch, ReportProblem, take_rows
 from telemetry.samples import NEVER_NS, Samples, SampleStore, merged_flow, thinned, used_numbers
 from telemetry.settings import NS_PER_S, WindowSettings
 from telemetry.snapshot import Snapshot
-from telemetry.state import FlowClass, FlowKey, NetworkState, QueueRef
+from telemetry.state import FlowClass, NetworkState
 from telemetry.tally import AddResult, WindowCounters
 from telemetry.timeline import Timeline, Verdict
 from telemetry.topology import Topology
@@ -29,8 +32,10 @@ from telemetry.topology import Topology
 __all__ = ["AddResult", "Window", "WindowCounters", "WindowSettings"]
 
 _EVICT_TO = 0.9
+_TABLE_SIZE = 2  # the flows met to the flows held, at most
 _THIN_BACK = 0.25
 _MOST_NS = np.iinfo(np.int32).max
+_MOST_REMEMBERED = 65_536
 
 
 class Window:
@@ -42,7 +47,7 @@ class Window:
 
     def __init__(self, settings: WindowSettings | None = None, topology: Topology | None = None) -> None:
         self.settings = settings or WindowSettings()
-        self._topology = topology
+        self.set_topology(topology)
         self._counters = WindowCounters()
         self._start_anew()
 
@@ -52,11 +57,8 @@ class Window:
 
     def _empty(self) -> None:
         self._store = SampleStore()
-        self._flows: KeyTable[FlowKey] = KeyTable(fingerprint_of)
-        self._paths: KeyTable[Path] = KeyTable(fingerprint_of)
-        self._queues: set[QueueRef] = set()
-        self._site_fingerprint = lru_cache(maxsize=65_536)(fingerprint_of)
-        self._before_ns = np.empty(0, np.int64)
+        self._flows = KnownFlows()
+        self._paths = KnownPaths(self.settings.max_paths, self.settings.max_queues)
         self._merged_flows: dict[int, NDArray[np.int64]] = {}
         self._begun_ns: int = np.iinfo(np.int64).max
         self._level = 0
@@ -85,11 +87,20 @@ class Window:
         """Declare the topology, or withdraw it; reports already held stay."""
         self._topology = topology
 
+        @lru_cache(_MOST_REMEMBERED)
+        def misplaced_here(site: HopSite) -> tuple[str, str] | None:
+            return None if topology is None else misplaced(site, topology)
+
+        self._misplaced = misplaced_here
+        self._all_placed: tuple[HopSite, ...] = ()
+
     def add(self, batch: ReportBatch) -> AddResult:
         """Take a batch: reject what cannot be right, drop what is there already, keep the rest."""
         rejections: dict[int, ReportError] = {}
         rows = self._known_places(batch, rejections)
-        rows, fingerprints, periods = self._new_rows(batch, rows)
+        flow = self._flows.fingerprints(batch.flow_keys)
+        site = self._paths.site_fingerprints(batch.sites)[batch.hop_site]
+        rows, fingerprints, periods = self._new_rows(batch, rows, flow, site)
         verdicts, anew = self._timeline.judge(periods)
         if anew:
             self._empty()
@@ -97,10 +108,10 @@ class Window:
         kept = verdicts == Verdict.KEEP
         rows, fingerprints, periods = rows[kept], fingerprints[kept], periods[kept]
         if len(rows):
-            row_path, paths = paths_of(batch, rows)
-            roomy = self._roomy(paths)[row_path]
+            path = self._paths_of(batch, rows, site)
+            roomy = path != ABSENT
             self._reject_overflow(batch, rows[~roomy], rejections)
-            self._keep(batch, rows[roomy], fingerprints[roomy], periods[roomy], row_path[roomy], paths)
+            self._keep(batch, rows[roomy], flow, path[roomy], fingerprints[roomy], periods[roomy])
         accepted = len(batch) - len(rejections)
         self._count(accepted=accepted, rejected=len(rejections))
         errors = tuple(
@@ -136,10 +147,10 @@ class Window:
                 merged += counts
         return Snapshot(
             parts=self._store.between(first, last),
-            flow_keys=tuple(self._flows.keys),
-            flow_fingerprint=tuple(self._flows.all_fingerprints()),
-            last_before_ns=self._before_ns.copy(),
-            path_sites=tuple(self._paths.keys),
+            flow_keys=self._flows.keys(),
+            flow_fingerprint=self._flows.all_fingerprints.copy(),
+            last_before_ns=self._flows.before_ns.copy(),
+            path_sites=self._paths.paths(),
             merged_flows=merged,
             span_ns=self._span(last, newest_ns),
             settings=self.settings,
@@ -165,11 +176,7 @@ class Window:
         rows = np.arange(len(batch))
         if self._topology is None or len(batch) == 0:
             return rows
-        wrong = {
-            number: said
-            for number, site in enumerate(batch.sites)
-            if (said := misplaced(site, self._topology))
-        }
+        wrong = {number: said for number, site in enumerate(batch.sites) if (said := self._misplaced(site))}
         if not wrong:
             return rows
         is_wrong = np.zeros(len(batch.sites), np.bool_)
@@ -190,20 +197,22 @@ class Window:
         return rows[~bad_rows]
 
     def _new_rows(
-        self, batch: ReportBatch, rows: NDArray[np.int64]
+        self,
+        batch: ReportBatch,
+        rows: NDArray[np.int64],
+        flow: NDArray[np.uint64],
+        site: NDArray[np.uint64],
     ) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
         """Rows seen neither in this batch before nor in the window, with their fingerprints and periods."""
         if len(rows) == 0:
             return rows, np.empty(0, np.uint64), np.empty(0, np.int64)
-        flow = self._flows.fingerprints(batch.flow_keys)
-        site = np.array([self._site_fingerprint(site) for site in batch.sites], np.uint64)
         every = report_fingerprints(
             flow[batch.flow],
             batch.ts_ns,
             batch.packet_bytes,
             batch.sampling_rate,
             batch.hop_offset,
-            site[batch.hop_site],
+            site,
             batch.queue_bytes,
             batch.ingress_ns,
             batch.egress_ns,
@@ -251,26 +260,18 @@ class Window:
         away_s = (ts_ns - self.settings.origin_ns - (end + 1) * self.settings.period_ns) / NS_PER_S
         return f", {abs(away_s):.6g} s {'after' if away_s > 0 else 'before'} the window's end"
 
-    def _roomy(self, paths: list[Path]) -> NDArray[np.bool_]:
-        """For each path, whether the tables can hold it and its queues, unused ones swept out if need be."""
-        room = self._room(paths)
-        if not room.all():
+    def _paths_of(
+        self, batch: ReportBatch, rows: NDArray[np.int64], site: NDArray[np.uint64]
+    ) -> NDArray[np.int32]:
+        """The path number of each row; ``ABSENT`` where there is no room, unused ones swept out if need be."""
+        fingerprints = path_fingerprints(batch.hop_offset, site)[rows]
+        offset, hops = take_rows(batch.hop_offset, rows)
+        known, hop_site = self._paths, batch.hop_site[hops]
+        path = known.numbers(fingerprints, batch.sites, offset, hop_site)
+        if (path == ABSENT).any():
             self._sweep()
-            room = self._room(paths)
-        return room
-
-    def _room(self, paths: list[Path]) -> NDArray[np.bool_]:
-        room = np.ones(len(paths), np.bool_)
-        new = [place for place, path in enumerate(paths) if not self._paths.known(path)]
-        n_paths, queues = len(self._paths), self._queues
-        for place in new:
-            fresh = {ref for site in paths[place] if (ref := queue_of(site)) is not None} - queues
-            if n_paths + 1 > self.settings.max_paths or len(queues) + len(fresh) > self.settings.max_queues:
-                room[place] = False
-            else:
-                n_paths += 1
-                queues = queues | fresh if fresh else queues
-        return room
+            path = known.numbers(fingerprints, batch.sites, offset, hop_site)
+        return path
 
     def _reject_overflow(
         self, batch: ReportBatch, rows: NDArray[np.int64], rejections: dict[int, ReportError]
@@ -288,31 +289,21 @@ class Window:
         self,
         batch: ReportBatch,
         rows: NDArray[np.int64],
+        flow: NDArray[np.uint64],
+        path: NDArray[np.int32],
         fingerprints: NDArray[np.uint64],
         periods: NDArray[np.int64],
-        row_path: NDArray[np.int64],
-        paths: list[Path],
     ) -> None:
         if len(rows) == 0:
             return
-        used = np.unique(batch.flow[rows])
-        flow = np.zeros(len(batch.flow_keys), np.int32)
-        flow[used] = self._flows.numbers([batch.flow_keys[number] for number in used.tolist()])
-        used = np.unique(row_path)
-        path = np.zeros(len(paths), np.int32)
-        path[used] = self._paths.numbers([paths[number] for number in used.tolist()])
-        self._queues.update(
-            ref for number in used.tolist() for site in paths[number] if (ref := queue_of(site)) is not None
-        )
-        grown = len(self._flows) - len(self._before_ns)
-        if grown > 0:
-            self._before_ns = np.concatenate((self._before_ns, np.full(grown, NEVER_NS, np.int64)))
+        used, place = np.unique(batch.flow[rows], return_inverse=True)
+        number = self._flows.numbers(batch.flow_keys.take(used), flow[used])[place]
         offset, hops = take_rows(batch.hop_offset, rows)
         samples = Samples(
             ts_ns=batch.ts_ns[rows],
             fingerprint=fingerprints,
-            flow=flow[batch.flow[rows]],
-            path=path[row_path],
+            flow=number,
+            path=path,
             packet_bytes=batch.packet_bytes[rows].astype(np.int32),
             true_bytes=batch.packet_bytes[rows] / batch.sampling_rate[rows],
             stands_for=np.ones(len(rows), np.int32),
@@ -324,6 +315,7 @@ class Window:
         for period in np.unique(periods).tolist():
             part = thinned(samples.take(np.flatnonzero(periods == period)), self._level)
             self._store.append(period, part)
+            self._flows.hold(part.flow)
         self._begun_ns = min(self._begun_ns, int(samples.ts_ns.min()))
         for period in self._timeline.record(periods):
             self._expire(period)
@@ -338,8 +330,7 @@ class Window:
 
     def _expire(self, period: int) -> None:
         for part in self._store.pop(period):
-            live = part.flow >= 0
-            np.maximum.at(self._before_ns, part.flow[live], part.ts_ns[live])
+            self._flows.release(part.flow, part.ts_ns)
         self._merged_flows.pop(period, None)
 
     def _hold_to_limits(self) -> None:
@@ -350,41 +341,48 @@ class Window:
             self._level += 1
             before = self._store.rows
             self._store.thin(self._level)
+            self._flows.recount(self._store)
             self._count(thinned=before - self._store.rows)
-        if len(self._flows) > settings.max_flows:
-            self._evict()
+        if len(self._flows) <= settings.max_flows:
+            return
+        if np.count_nonzero(self._flows.held) > settings.max_flows:
+            self._merge_smallest()
+        elif len(self._flows) > _TABLE_SIZE * settings.max_flows:
+            self._keep_flows(np.flatnonzero(self._flows.held))
 
-    def _evict(self) -> None:
-        """Forget flows without reports, then merge the smallest (of equals, the longest silent) by class."""
-        n = len(self._flows)
+    def _merge_smallest(self) -> None:
+        """Merge the smallest flows (of equals, the longest silent) by class, and forget those not held."""
+        settings, n = self.settings, len(self._flows)
         held_bytes, last_ns = np.zeros(n), np.full(n, NEVER_NS, np.int64)
         for part in self._store:
             live = part.flow >= 0
             held_bytes += np.bincount(part.flow[live], part.true_bytes[live], minlength=n)
             np.maximum.at(last_ns, part.flow[live], part.ts_ns[live])
         by_size = np.lexsort((last_ns, held_bytes))[::-1]
-        room = max(int(_EVICT_TO * self.settings.max_flows), 1)
-        kept = np.sort(by_size[:room][held_bytes[by_size[:room]] > 0])
+        room = max(int(_EVICT_TO * settings.max_flows), 1)
         gone = by_size[room:][held_bytes[by_size[room:]] > 0]
-        large = held_bytes >= self.settings.elephant_bytes
-        renumbered = self._flows.keep(kept)
-        merged = np.where(large, merged_flow(FlowClass.ELEPHANT), merged_flow(FlowClass.MOUSE))
-        self._store.renumber(flow=np.where(renumbered == GONE, merged, renumbered).astype(np.int32))
-        self._before_ns = self._before_ns[kept]
-        settings = self.settings
-        for flow in gone.tolist():
-            period = (int(last_ns[flow]) - settings.origin_ns) // settings.period_ns
-            counts = self._merged_flows.setdefault(period, np.zeros(len(FlowClass), np.int64))
-            counts[FlowClass.ELEPHANT if large[flow] else FlowClass.MOUSE] += 1
+        large = held_bytes >= settings.elephant_bytes
+        period = (last_ns[gone] - settings.origin_ns) // settings.period_ns
+        for one in np.unique(period).tolist():
+            counts = self._merged_flows.setdefault(one, np.zeros(len(FlowClass), np.int64))
+            elephants = int(np.count_nonzero(large[gone[period == one]]))
+            counts[FlowClass.ELEPHANT] += elephants
+            counts[FlowClass.MOUSE] += int(np.count_nonzero(period == one)) - elephants
+        self._keep_flows(np.sort(by_size[:room][held_bytes[by_size[:room]] > 0]), large)
         self._count(evicted=len(gone))
+
+    def _keep_flows(self, kept: NDArray[np.int64], large: NDArray[np.bool_] | None = None) -> None:
+        """Forget all other flows; those that are held become one of their class (``large``: elephants)."""
+        renumbered = self._flows.keep(kept)
+        if large is not None:
+            merged = np.where(large, merged_flow(FlowClass.ELEPHANT), merged_flow(FlowClass.MOUSE))
+            renumbered = np.where(renumbered == GONE, merged, renumbered).astype(np.int32)
+        self._store.renumber(flow=renumbered)
 
     def _sweep(self) -> None:
         """Forget paths and queues that no report in the window uses."""
         used = used_numbers((part.path for part in self._store), len(self._paths))
         self._store.renumber(path=self._paths.keep(np.flatnonzero(used)))
-        self._queues = {
-            ref for path in self._paths.keys for site in path if (ref := queue_of(site)) is not None
-        }
 
     def _count(self, **more: int) -> None:
         counters = self._counters

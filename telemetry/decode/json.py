@@ -20,6 +20,7 @@ from telemetry.decode.body import unpacked
 from telemetry.decode.decoded import Decoded
 from telemetry.decode.problem import Wording, broken_json, explained
 from telemetry.decode.records import UNREADABLE, Records
+from telemetry.flow_keys import FlowKeys
 from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite, ReportBatch, ReportProblem
 from telemetry.state import FlowKey
 
@@ -169,7 +170,7 @@ def _columns(reports: list[_Report], positions: list[int] | None) -> tuple[Repor
         ingress_ns=_nanoseconds([hop.ingress_ts_ns for hop in hops]),
         egress_ns=_nanoseconds([hop.egress_ts_ns for hop in hops]),
         marked=_marks([hop.ecn_marked for hop in hops]),
-        flow_keys=flow_keys,
+        flow_keys=FlowKeys.of(flow_keys),
         sites=tuple(HopSite(*site) for site in sites),
     )
     return batch, problems

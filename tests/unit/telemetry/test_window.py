@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from telemetry.errors import WindowError
+from telemetry.flow_keys import FlowKeys
 from telemetry.report import HopSite, ReportBatch
 from telemetry.state import FlowClass, FlowKey, NetworkState
 from telemetry.topology import Topology
@@ -43,7 +44,10 @@ def many_flows(n: int, *, first_ns: int, first_flow: int = 0, span_ns: int = S) 
         ingress_ns=np.full(n, -1),
         egress_ns=np.full(n, -1),
         marked=np.zeros(n, np.int8),
-        flow_keys=tuple(FlowKey("10.0.0.1", "10.0.0.2", first_flow + k, 4791, 17) for k in range(n)),
+        flow_keys=FlowKeys.of(
+            FlowKey(f"10.0.{k >> 16}.1", "10.0.0.2", k & 0xFFFF, 4791, 17)
+            for k in range(first_flow, first_flow + n)
+        ),
         sites=(HopSite("tor1", "Ethernet1", "Ethernet2", 3),),
     )
 
