@@ -12,6 +12,8 @@ from api import problems
 from api.bodies import BodyLimit
 from api.errors import ApiError
 from api.routes import (
+    datagrams,
+    alarms,
     events,
     health,
     page,
@@ -83,12 +85,14 @@ def create_app(
     problems.install(app)
     for routes in (
         telemetry,
+        datagrams,
         topology,
         state,
         recommendations,
         rollouts,
         whatif,
         switches,
+        alarms,
         events,
         health,
         page,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable, Collection
 
 from api.clearance import Clearance
 from api.errors import ConflictError, RequestError
@@ -25,7 +26,10 @@ _log = logging.getLogger("ecntwin.rollouts")
 
 
 class Approvals:
-    """Decisions, by operators and by policy. Use from one event loop only."""
+    """Decisions, by operators and by policy. Use from one event loop only.
+
+    ``alarmed(switches)`` is a phrase where policy must leave them alone for an alarm.
+    """
 
     def __init__(
         self,
@@ -36,6 +40,7 @@ class Approvals:
         rollouts: Rollouts,
         watcher: Watcher,
         clearance: Clearance,
+        alarmed: Callable[[Collection[str]], str | None] = lambda switches: None,
     ) -> None:
         self._settings = settings
         self._fleet = fleet
@@ -43,6 +48,7 @@ class Approvals:
         self._rollouts = rollouts
         self._watcher = watcher
         self._clearance = clearance
+        self._alarmed = alarmed
         self._approving: set[str] = set()
 
     async def approve(self, recommendation_id: str, by: str) -> Entry:
@@ -74,8 +80,8 @@ class Approvals:
     async def by_policy(self, entry: Entry) -> Entry | None:
         """Approves what a round has just found, where the settings want that and nothing holds it back.
 
-        None where it does not. A rollout that was taken back holds it back for a while: see
-        ``policy.hold_left_s``.
+        None where it does not. A critical alarm on one of its switches holds it back, and so does for a while
+        a rollout that was taken back: see ``policy.hold_left_s``.
         """
         if not self._settings.rollout.auto or entry.status != "pending" or entry.holds:
             return None
@@ -87,12 +93,11 @@ class Approvals:
             hold_s=self._settings.rollout.auto_hold_s,
         )
         if left_s > 0:
-            _log.info(
-                "recommendation %s is not approved by policy: a rollout on its switches was taken back; "
-                "a person may approve it, or wait for another %s",
-                entry.id,
-                duration_text(left_s),
-            )
+            self._leave(entry, "a rollout on its switches was taken back", duration_text(left_s))
+            return None
+        alarm = self._alarmed(entry.result.switches)
+        if alarm is not None:
+            self._leave(entry, alarm, "the first round after it is cleared")
             return None
         try:
             return await self.approve(entry.id, POLICY)
@@ -101,6 +106,11 @@ class Approvals:
         except Exception:
             _log.exception("recommendation %s could not be approved by policy", entry.id)
         return None
+
+    def _leave(self, entry: Entry, why: str, until: str) -> None:
+        sentence = f"Not approved by policy: {why}. A person may approve it, or wait for {until}."
+        _log.info("recommendation %s: %s", entry.id, sentence)
+        self._store.left_to_a_person(entry, sentence)
 
     def _undecided(self, recommendation_id: str) -> Entry:
         entry = self._store.pending(recommendation_id)

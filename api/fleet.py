@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ from api.schemas.switches import SwitchDocument
 from api.settings import IncumbentSettings
 from switches.base import Reading, SwitchAdapter
 from switches.dryrun import DryRunAdapter
-from switches.errors import UnknownSwitchError
+from switches.errors import SwitchError, UnknownSwitchError
 from twin.watermark import Watermark
 
 PATIENCE_S = 3.0
@@ -31,8 +31,8 @@ class Fleet:
 
     What a switch was last read to run is what it runs; what the settings say stands in for it until then.
     ``told(switch, before, after)`` hears of every reading. A request waits ``patience_s`` for switches at
-    most; ``at_once`` steps run at a time. Use from one event loop only; ``incumbent`` and ``running`` from
-    any thread.
+    most; ``at_once`` steps run at a time. ``untuned`` names the switches that report INT in units nobody
+    told. Use from one event loop only; ``incumbent`` and ``running`` from any thread.
     """
 
     def __init__(
@@ -44,10 +44,12 @@ class Fleet:
         told: Callable[[str, Known, Known], None] = lambda switch, before, after: None,
         patience_s: float = PATIENCE_S,
         at_once: int = 16,
+        untuned: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._incumbent = incumbent
         self._make = make
         self._patience_s = patience_s
+        self._untuned = untuned
         self._adapters: dict[str, SwitchAdapter] = {}
         self._set_to: dict[str, Watermark] = {}
         self._readings = Readings(told)
@@ -73,6 +75,22 @@ class Fleet:
         """What that switch runs: as last read (most of its queues, where they differ), else as configured."""
         reading = self._readings.known(switch).reading
         return (reading.usual if reading else None) or self.configured(switch)
+
+    def runs_on(self, switch: str, port: str, queue: int) -> Watermark | None:
+        """What that egress queue runs: as last read; where it was not read by itself, what the switch runs.
+
+        None where it was read not to mark.
+        """
+        reading = self._readings.known(switch).reading
+        if reading is not None:
+            for one in reading.queues:
+                if one.queue == queue and one.port == port:
+                    return one.watermark
+        return self.runs(switch)
+
+    def failure(self, switch: str) -> SwitchError | None:
+        """Why it could not be read when it was last tried; None where it could, or was never tried."""
+        return self._readings.known(switch).failure
 
     def drifted(self, switch: str) -> bool:
         """Whether it was last read to run something else than was last set on it here."""
@@ -193,6 +211,7 @@ class Fleet:
             self._readings.known(name).failure,
             set_to=self._set_to.get(name),
             drifted=self.drifted(name),
+            untuned=name in self._untuned(),
             records=adapter.records if isinstance(adapter, DryRunAdapter) else (),
         )
 

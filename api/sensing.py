@@ -22,6 +22,7 @@ from telemetry.report import ReportProblem
 from telemetry.settings import WindowSettings
 from telemetry.snapshot import Snapshot
 from telemetry.state import NetworkState
+from telemetry.tally import WindowCounters
 from telemetry.topology import Topology
 from telemetry.window import Window
 
@@ -69,11 +70,16 @@ class Sensing:
         self._known: tuple[_Version, NetworkState] | None = None
         self._working_out = asyncio.Lock()
         self.declared = declared
-        self.accepted = 0
+        self.accepted = self.rejected = 0
 
     def age_s(self) -> float | None:
         """Seconds since a report was last accepted; None before the first."""
         return None if self._last_accepted_s is None else self._clock_s() - self._last_accepted_s
+
+    @property
+    def counters(self) -> WindowCounters:
+        """What became of all reports so far; may be asked while others come in."""
+        return self._window.counters
 
     @property
     def stale(self) -> bool:
@@ -88,14 +94,14 @@ class Sensing:
         Raises the ``DecodeError`` of a body that holds no reports at all.
         """
         try:
-            accepted, problems, reasons = await self._run(self._take, decode)
+            accepted, aside, problems, reasons = await self._run(self._take, decode)
         except DecodeError:
             self._metrics.bodies.inc()
             raise
         self._count(accepted, reasons)
         listed = problems[: self._limits.max_errors_listed]
         return IngestDocument(
-            accepted=accepted,
+            accepted=accepted + aside,
             rejected=sum(reasons.values()),
             errors=[ReportErrorDocument(index=item.index, detail=item.detail) for item in listed],
             error_count=len(problems),
@@ -140,8 +146,10 @@ class Sensing:
         finally:
             self._window.set_topology(declared)
 
-    def _take(self, decode: Callable[[], Decoded]) -> tuple[int, list[ReportProblem], Counter[str]]:
-        """In the window's thread: how many were accepted, every problem by index, counts by reason."""
+    def _take(self, decode: Callable[[], Decoded]) -> tuple[int, int, list[ReportProblem], Counter[str]]:
+        """In the window's thread: how many were accepted, how many are none of the window's, every problem by
+        index, counts by reason.
+        """
         decoded = decode()
         before = self._window.counters
         added = self._window.add(decoded.batch)
@@ -154,10 +162,11 @@ class Sensing:
             unknown_place=after.unknown_sites - before.unknown_sites,
             no_room=after.overflowed - before.overflowed,
         )
-        return added.accepted, problems, reasons
+        return added.accepted, decoded.aside, problems, reasons
 
     def _count(self, accepted: int, reasons: Counter[str]) -> None:
         self._metrics.accepted.inc(accepted)
+        self.rejected += reasons.total()
         for reason, number in reasons.items():
             if number:
                 self._metrics.rejected.labels(reason).inc(number)

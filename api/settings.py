@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from api.addresses import database_url, server_url
+from api.alarms.settings import AlarmSettings
 from api.counter_settings import CounterPollSettings
 from api.int_settings import IntSettings
 from api.udp.settings import UdpSettings
@@ -357,6 +358,7 @@ class Settings(BaseSettings):
     tuning: TuningSettings = TuningSettings()
     push: PushSettings = PushSettings()
     rollout: RolloutSettings = RolloutSettings()
+    alarms: AlarmSettings = AlarmSettings()
     storage: StorageSettings = StorageSettings()
     security: SecuritySettings = SecuritySettings()
     log: LogSettings = LogSettings()

@@ -23,7 +23,7 @@ class Entry:
     """A round and its decision.
 
     ``staged`` is what an approval sets, ``holds`` why nothing may be written to a device yet, in sentences;
-    ``rollout`` is where the rollout of an approval is.
+    ``rollout`` is where the rollout of an approval is. ``auto_hold`` is why policy left it to a person.
     """
 
     id: str
@@ -36,6 +36,7 @@ class Entry:
     decided_by: str | None = None
     decided_ns: int | None = None
     rollout: RolloutState | None = None
+    auto_hold: str | None = None
 
     def document(self, *, candidates: bool = True) -> RecommendationDocument:
         """The entry as the service answers it."""
@@ -55,6 +56,7 @@ class Entry:
             decided_at=None if self.decided_ns is None else timestamp(self.decided_ns),
             staged=None if self.staged is None else WatermarkDocument.of(self.staged),
             holds=list(self.holds),
+            auto_hold=self.auto_hold,
             rollout=None if self.rollout is None else self.rollout.plan.id,
             pushed=[] if self.rollout is None else _pushed(self.rollout),
         )
@@ -150,6 +152,11 @@ class RecommendationStore:
         if entry.id in self._entries:
             self._entries[entry.id] = decided
         return decided
+
+    def left_to_a_person(self, entry: Entry, why: str) -> None:
+        """Notes that policy does not approve it, and why, in a sentence."""
+        if entry.id in self._entries:
+            self._entries[entry.id] = replace(self._entries[entry.id], auto_hold=why)
 
     def follow(self, entry_id: str, rollout: RolloutState) -> None:
         """Where a recommendation's rollout is; one that was taken back makes it ``rolled_back``."""

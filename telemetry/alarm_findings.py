@@ -1,4 +1,4 @@
-"""What a window and counters show that may be worth an alarm; must not know thresholds, or the fabric's settings.
+"""What a window and counters show that may be worth an alarm; imports ``telemetry``, and knows no thresholds.
 
 Each function tells every subject it could measure, good or bad: what it leaves out is not known.
 """

@@ -19,10 +19,13 @@ ClassName = Literal["mouse", "potential_elephant", "elephant"]
 async def get_state(
     service: ServiceDep, caller: Reads, queues: Annotated[int, Query(ge=0, le=10_000)] = 64
 ) -> StateDocument:
-    """Flows by class and the deepest ``queues``; a problem while the window is empty."""
+    """Flows by class, the deepest ``queues``, and as many receivers and ports, the worst first; a problem
+    while the window is empty.
+    """
     sensing = service.sensing
     state = await sensing.state()
-    return StateDocument.of(state, age_s=sensing.age_s(), stale=sensing.stale, limit=queues)
+    lately = await service.ports.lately()
+    return StateDocument.of(state, lately.ports, age_s=sensing.age_s(), stale=sensing.stale, limit=queues)
 
 
 @router.get("/flows")

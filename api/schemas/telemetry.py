@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from api.schemas.base import Document, Figure, timestamp
+from api.schemas.state import IncastDocument, PortDocument, worst_first
+from telemetry.counter_rates import PortRates
 from telemetry.state import FlowClass, FlowTable, NetworkState, QueueRef, QueueState
 
 
@@ -37,6 +40,7 @@ class QueueDocument(Document):
     depth_p99_bytes: Figure
     depth_max_bytes: Figure
     marked_ratio: Figure
+    marked_packets_per_s: Figure
     throughput_bytes_per_s: Figure
     capacity_bytes_per_s: Figure
 
@@ -52,13 +56,19 @@ class QueueDocument(Document):
             depth_p99_bytes=queue.depth_p99_bytes,
             depth_max_bytes=queue.depth_max_bytes,
             marked_ratio=queue.marked_ratio,
+            marked_packets_per_s=queue.marked_packets_per_s,
             throughput_bytes_per_s=queue.throughput_bytes_per_s,
             capacity_bytes_per_s=queue.capacity_bytes_per_s,
         )
 
 
 class StateDocument(Document):
-    """One window of the network."""
+    """One window of the network.
+
+    ``mice_to_elephants`` and ``mice_to_elephants_bytes`` are mice for each elephant, by number and by bytes;
+    null without elephants. ``incast`` lists the receivers where most senders met, of ``receiver_count``;
+    ``ports`` what counters say of the ports that lose or are paused most, of ``port_count`` that give any.
+    """
 
     window_start: str
     window_end: str
@@ -69,15 +79,24 @@ class StateDocument(Document):
     dominant_class: str
     flows: dict[str, int]
     bytes: dict[str, float]
+    mice_to_elephants: Figure
+    mice_to_elephants_bytes: Figure
     flow_groups: int
+    receiver_count: int
+    incast: list[IncastDocument]
     queue_count: int
     queues: list[QueueDocument]
+    port_count: int
+    ports: list[PortDocument]
     age_s: Figure
     stale: bool
 
     @classmethod
-    def of(cls, state: NetworkState, *, age_s: float | None, stale: bool, limit: int) -> Self:
-        """The document of a state, its ``limit`` deepest queues first, those of unknown depth last."""
+    def of(
+        cls, state: NetworkState, ports: Sequence[PortRates], *, age_s: float | None, stale: bool, limit: int
+    ) -> Self:
+        """The document of a state and of the ports' counters, the ``limit`` worst of each: queues the deepest
+        first, those of unknown depth last."""
         deepest = sorted(state.queues, key=deepest_first)
         return cls(
             window_start=timestamp(state.window_start_ns),
@@ -89,9 +108,15 @@ class StateDocument(Document):
             dominant_class=state.dominant_class.label,
             flows=by_label(state.flows_by_class),
             bytes=by_label(state.bytes_by_class),
+            mice_to_elephants=state.mice_to_elephants,
+            mice_to_elephants_bytes=state.mice_to_elephants_bytes,
             flow_groups=len(state.groups),
+            receiver_count=len(state.incast),
+            incast=[IncastDocument.of(one) for one in state.incast[:limit]],
             queue_count=len(state.queues),
             queues=[QueueDocument.of(queue) for queue in deepest[:limit]],
+            port_count=len(ports),
+            ports=[PortDocument.of(port) for port in sorted(ports, key=worst_first)[:limit]],
             age_s=age_s,
             stale=stale,
         )

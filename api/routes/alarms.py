@@ -1,0 +1,23 @@
+"""``/v1/alarms``: what is wrong now, and what was."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from api.deps import Reads, ServiceDep
+from api.schemas.alarms import AlarmsDocument
+
+router = APIRouter(prefix="/v1", tags=["alarms"])
+
+
+@router.get("/alarms")
+async def get_alarms(
+    service: ServiceDep,
+    caller: Reads,
+    everything: Annotated[bool, Query(alias="all")] = False,
+    limit: Annotated[int, Query(ge=0, le=10_000)] = 500,
+) -> AlarmsDocument:
+    """The alarms of now, the worst first; with ``all`` also those that ended."""
+    return service.alarms.document(limit=limit, ended=everything)
