@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
+from api.binary_bodies import decode_body
+from api.binary_reports import BinaryReports
 from api.errors import UnsupportedMediaError
 from telemetry.decode.decoded import Decoded
 from telemetry.decode.json import decode as decode_json
@@ -24,21 +26,32 @@ JSON_TYPES = frozenset(
     }
 )
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
+BINARY_TYPE = "application/octet-stream"
 ENCODINGS = frozenset({"", "gzip", "identity", "x-gzip"})
 
 
 class ReportFormats:
-    """The formats in which INT reports may be posted."""
+    """The formats in which INT reports may be posted. ``wall_ns`` dates those that bring no time."""
 
-    def __init__(self, *, max_decoded_bytes: int) -> None:
+    def __init__(self, binary: BinaryReports, *, max_decoded_bytes: int, wall_ns: Callable[[], int]) -> None:
+        self._binary = binary
         self._max_decoded_bytes = max_decoded_bytes
+        self._wall_ns = wall_ns
 
-    def decoder(self, media_type: str, encoding: str | None, body: bytes) -> Callable[[], Decoded]:
-        """What decodes the body when it is called; raises ``UnsupportedMediaError`` for an unknown type."""
+    def decoder(
+        self, media_type: str, encoding: str | None, body: bytes, ports: Collection[int] = ()
+    ) -> Callable[[], Decoded]:
+        """What decodes the body when it is called; raises ``UnsupportedMediaError`` for an unknown type.
+
+        ``ports``: of a capture only what went there (none: anywhere).
+        """
+        decode: Callable[..., Decoded]
         if media_type == ARROW_TYPE:
             decode = _decode_arrow
+        elif media_type == BINARY_TYPE:
+            decode = partial(decode_body, self._binary, wall_ns=self._wall_ns, ports=ports)
         else:
-            check_media_type(media_type, "INT reports", ARROW_TYPE)
+            check_media_type(media_type, "INT reports", ARROW_TYPE, BINARY_TYPE)
             decode = decode_json
         return partial(decode, body, content_encoding=encoding, max_body_bytes=self._max_decoded_bytes)
 

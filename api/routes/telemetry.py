@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
 
 from api.deps import PostsTelemetry, ServiceDep
-from api.report_formats import ARROW_TYPE, check_encoding, check_media_type
+from api.report_formats import ARROW_TYPE, BINARY_TYPE, check_encoding, check_media_type
 from api.schemas.telemetry import IngestDocument
 
 router = APIRouter(prefix="/v1/telemetry", tags=["telemetry"])
@@ -25,18 +28,27 @@ _REPORTS_DOCUMENTED = {
         "content": {
             **_BODY_DOCUMENTED["requestBody"]["content"],
             ARROW_TYPE: {"schema": {"type": "string", "format": "binary"}},
+            BINARY_TYPE: {"schema": {"type": "string", "format": "binary"}},
         }
     }
 }
 
 
+UdpPort = Annotated[int, Field(ge=0, le=65_535)]
+Ports = Annotated[tuple[UdpPort, ...], Query()]
+
+
 @router.post("/int", status_code=202, openapi_extra=_REPORTS_DOCUMENTED)
-async def post_int_reports(request: Request, service: ServiceDep, caller: PostsTelemetry) -> IngestDocument:
-    """INT reports as a JSON array, one object, NDJSON, or an Arrow IPC stream; gzip allowed.
+async def post_int_reports(
+    request: Request, service: ServiceDep, caller: PostsTelemetry, port: Ports = ()
+) -> IngestDocument:
+    """INT reports as a JSON array, one object, NDJSON, or an Arrow IPC stream; or as switches send them: one
+    UDP payload, or a capture (pcap, pcapng), of which ``port`` takes only what went there. gzip allowed.
 
     Good reports in a bad batch are kept.
     """
-    decode = service.formats.decoder(_media_type(request), _encoding(request), await request.body())
+    body = await request.body()
+    decode = service.formats.decoder(_media_type(request), _encoding(request), body, ports=port)
     return await service.sensing.ingest(decode)
 
 

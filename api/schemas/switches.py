@@ -85,7 +85,8 @@ class SwitchDocument(Document):
     ``running`` is as read at ``read_at``: null where that is not known, or where its queues differ, which
     ``queues`` then lists. ``reachable`` false: it could not be read just now, for the reason in ``detail``,
     and the last reading stands. ``set_to`` is what was last set on it from here; ``drifted``: it was read to
-    run something else since.
+    run something else since. ``untuned``: it reports INT in units nobody told, so the depth of its queues is
+    not known and no round sets it.
     """
 
     name: str
@@ -99,6 +100,7 @@ class SwitchDocument(Document):
     read_at: str | None
     set_to: WatermarkDocument | None
     drifted: bool
+    untuned: bool
     records: list[SwitchRecordDocument]
 
     @classmethod
@@ -111,6 +113,7 @@ class SwitchDocument(Document):
         *,
         set_to: Watermark | None,
         drifted: bool,
+        untuned: bool,
         records: Iterable[DryRunRecord],
     ) -> Self:
         """The document of a switch."""
@@ -130,6 +133,7 @@ class SwitchDocument(Document):
             read_at=None if reading is None else timestamp(reading.read_ns),
             set_to=watermark_document(set_to),
             drifted=drifted,
+            untuned=untuned,
             records=[
                 SwitchRecordDocument(
                     action=record.action,

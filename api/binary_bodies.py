@@ -1,0 +1,81 @@
+"""A posted body of binary INT reports: one UDP payload, or a capture of many; must not know the window.
+
+No report begins as a gzip stream or a capture does: 1f8b is v1.0 of next protocol 4, where 2 is the last;
+0a0d0d0a is v0.5 of next protocol 10, where 2 is the last; the pcap magics begin with 4, 10 and 13, which are
+no version.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from api.binary_reports import BinaryReports
+from telemetry.decode.body import unpacked
+from telemetry.decode.capture import is_capture, udp_datagrams
+from telemetry.decode.decoded import Decoded
+from telemetry.errors import DecodeError
+from telemetry.report import ReportProblem
+
+
+def decode_body(
+    reports: BinaryReports,
+    body: bytes,
+    *,
+    content_encoding: str | None,
+    max_body_bytes: int,
+    wall_ns: Callable[[], int],
+    ports: Collection[int] = (),
+) -> Decoded:
+    """The reports of a body, gzipped or not; of a capture those that went to one of ``ports`` (none: to any).
+
+    A payload was received now, by ``wall_ns``; those of a capture when they were captured. Errors are by the
+    number of a capture's frame. Raises ``DecodeError`` for a body that is empty, too large, no whole gzip
+    stream, or a capture without such a datagram.
+    """
+    data = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
+    if not data:
+        raise DecodeError(
+            "body", "nothing", "one UDP payload, or a pcap or pcapng file", "send what the collector received"
+        )
+    if not is_capture(data):
+        return reports.decode([data], wall_ns())
+    problems: list[ReportProblem] = []
+    found = [one for one in udp_datagrams(data, problems) if not ports or one.port in ports]
+    if not found:
+        wanted = f" to port {', '.join(map(str, sorted(ports)))}" if ports else ""
+        raise DecodeError(
+            "capture",
+            problems[0].detail if problems else f"no UDP datagram{wanted}",
+            "a capture holds the datagrams of reports",
+            "look at what was captured, and at the port",
+        )
+    now_ns = wall_ns()
+    decoded = reports.decode(
+        [one.payload for one in found],
+        np.array([now_ns if one.time_ns is None else one.time_ns for one in found], np.int64),
+        _texts([one.source for one in found]),
+    )
+    frame = np.array([one.frame for one in found], np.int64)
+    told = [_by_frame(problem, int(frame[problem.index])) for problem in decoded.errors]
+    return replace(
+        decoded,
+        batch=replace(decoded.batch, index=frame[decoded.batch.index]),
+        errors=tuple(sorted([*problems, *told])),
+    )
+
+
+def _by_frame(problem: ReportProblem, frame: int) -> ReportProblem:
+    detail = problem.detail.replace(f"datagram {problem.index}", f"frame {frame} payload", 1)
+    return ReportProblem(frame, detail)
+
+
+def _texts(addresses: Sequence[bytes]) -> list[str]:
+    known = {
+        raw: socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw)
+        for raw in set(addresses)
+    }
+    return [known[raw] for raw in addresses]
