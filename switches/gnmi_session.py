@@ -7,36 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import grpc
-import msgspec
 from pygnmi.spec.v080 import gnmi_pb2, gnmi_pb2_grpc
 
 from switches.device import Device
-from switches.errors import AccessError, InventoryError, RefusedError, SwitchError, UnreachableError
-from switches.gnmi_path import Elem, GnmiPath, listed
-from switches.quoted import header_text, quoted
-
-_LARGEST_ANSWER_BYTES = 64 * 2**20  # queues of a chassis with their counters pass gRPC's 4 MiB
-_AWAY = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED})
-_NO_ACCESS = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
-_CHANNEL = (
-    ("grpc.enable_http_proxy", 0),  # a management network is reached directly
-    ("grpc.use_local_subchannel_pool", 1),  # else a new channel would wait out the back-off of the one before
-    ("grpc.max_receive_message_length", _LARGEST_ANSWER_BYTES),
-)
+from switches.errors import RefusedError
+from switches.gnmi_dial import GnmiDial, GnmiOptions
+from switches.gnmi_path import GnmiPath, listed
+from switches.gnmi_wire import PathValue, to_update, to_wire, values_in
 
 DataType = Literal["ALL", "CONFIG", "STATE"]
-
-
-@dataclass(frozen=True, slots=True)
-class PathValue:
-    """A value of an answer. ``value`` is a JSON value: a leaf, or a whole part of the tree."""
-
-    path: GnmiPath
-    value: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +29,6 @@ class GnmiCapabilities:
     models: dict[str, str]
 
 
-class GnmiOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Options of every gNMI platform.
-
-    ``set_timeout_s``: how long a Set may take, which a switch may validate and commit at length.
-    ``cert_file`` and ``key_file``: the caller's certificate in PEM, where the switch asks for one.
-    """
-
-    set_timeout_s: float = 30.0
-    cert_file: str | None = None
-    key_file: str | None = None
-
-
 class GnmiSession:
     """One channel to a switch, opened by the first call and again after a failure.
 
@@ -67,33 +37,9 @@ class GnmiSession:
     """
 
     def __init__(self, device: Device, options: GnmiOptions, *, default_port: int) -> None:
-        host = device.address
-        if not host or "://" in host or "/" in host:
-            raise InventoryError(
-                device.where,
-                f"address {host!r}",
-                "gNMI is found by a host name or an address, and the port beside it",
-                "give address: leaf1.example, and port where it is not the usual one",
-            )
-        if not device.tls.verify and device.tls.enabled is not False:
-            raise InventoryError(
-                f"{device.where} tls.verify",
-                "false",
-                "gRPC checks every certificate",
-                "name the switch's own certificate as tls.ca_file, and the name in it as tls.server_name",
-            )
-        if (options.cert_file is None) != (options.key_file is None):
-            raise InventoryError(
-                f"{device.where} options",
-                "cert_file without key_file" if options.key_file is None else "key_file without cert_file",
-                "a certificate goes with its key",
-                "give both, or neither",
-            )
         self._device = device
-        self._target = f"{f'[{host}]' if ':' in host else host}:{device.port or default_port}"
+        self._dial = GnmiDial(device, options, default_port=default_port)
         self._set_timeout_s = max(device.timeout_s, options.set_timeout_s)
-        self._cert_file = None if options.cert_file is None else Path(options.cert_file)
-        self._key_file = None if options.key_file is None else Path(options.key_file)
         self._channel: grpc.Channel | None = None
 
     def get(self, paths: Sequence[GnmiPath], *, data: DataType = "ALL") -> list[PathValue]:
@@ -102,7 +48,7 @@ class GnmiSession:
         Raises ``UnreachableError``, ``AccessError``, or ``RefusedError`` (with the switch's words).
         """
         request = gnmi_pb2.GetRequest(
-            path=[_to_wire(path) for path in paths],
+            path=[to_wire(path) for path in paths],
             type=gnmi_pb2.GetRequest.DataType.Value(data),
             encoding=gnmi_pb2.Encoding.Value("JSON_IETF"),
         )
@@ -110,11 +56,7 @@ class GnmiSession:
         if answer is None:
             return []
         try:
-            return [
-                PathValue(_from_wire(notification.prefix, update.path), _value(update.val))
-                for notification in answer.notification
-                for update in notification.update
-            ]
+            return [one for notification in answer.notification for one in values_in(notification)]
         except (ValueError, RecursionError) as error:  # msgspec's own are ValueErrors
             raise RefusedError(
                 self._device.where,
@@ -136,9 +78,9 @@ class GnmiSession:
         ``UnreachableError`` nobody knows whether it was made.
         """
         request = gnmi_pb2.SetRequest(
-            delete=[_to_wire(path) for path in delete],
-            replace=[_update(path, value) for path, value in replace],
-            update=[_update(path, value) for path, value in update],
+            delete=[to_wire(path) for path in delete],
+            replace=[to_update(path, value) for path, value in replace],
+            update=[to_update(path, value) for path, value in update],
         )
         self._call("Set", request, "Set", self._set_timeout_s)
 
@@ -158,7 +100,7 @@ class GnmiSession:
             self._channel = None
 
     def _call(self, method: str, request: Any, said: str, timeout_s: float) -> Any:
-        metadata = self._metadata()
+        metadata = self._dial.metadata()
         if self._channel is None:
             self._channel = self._open()
         call: Callable[..., Any] = getattr(gnmi_pb2_grpc.gNMIStub(self._channel), method)
@@ -168,108 +110,10 @@ class GnmiSession:
             if method == "Get" and error.code() is grpc.StatusCode.NOT_FOUND:
                 return None  # gNMI specification, section 3.3.4: there is nothing at the path
             self.close()  # the next call begins anew, and does not wait out this channel's back-off
-            self._fail(error, said, timeout_s)
+            raise self._dial.failure(error, said, timeout_s) from None
 
     def _open(self) -> grpc.Channel:
-        tls = self._device.tls
-        if tls.enabled is False:
-            return grpc.insecure_channel(self._target, options=_CHANNEL)
-        credentials = grpc.ssl_channel_credentials(
-            root_certificates=self._pem("tls.ca_file", tls.ca_file),
-            private_key=self._pem("key_file", self._key_file),
-            certificate_chain=self._pem("cert_file", self._cert_file),
-        )
-        named = () if tls.server_name is None else (("grpc.ssl_target_name_override", tls.server_name),)
-        return grpc.secure_channel(self._target, credentials, options=(*_CHANNEL, *named))
-
-    def _pem(self, name: str, path: Path | None) -> bytes | None:
-        if path is None:
-            return None
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise InventoryError(
-                f"{self._device.where} {name}",
-                f"{path}: {error.strerror}",
-                "the file is readable",
-                "mount it, or correct its path",
-            ) from error
-        if b"-----BEGIN " not in content:
-            raise InventoryError(
-                f"{self._device.where} {name}", str(path), "it is in PEM", "convert it, or correct its path"
-            )
-        return content
-
-    def _metadata(self) -> tuple[tuple[str, str], ...]:
-        found = []
-        for name in ("username", "password"):
-            text = self._device.credential(name)
-            if text is not None:
-                found.append((name, header_text(f"{self._device.where} {name}", text)))
-        return tuple(found)
-
-    def _fail(self, error: grpc.RpcError, said: str, timeout_s: float) -> NoReturn:
-        where = self._device.where
-        call: Any = error  # what a stub raises is the call too
-        code: grpc.StatusCode = call.code()
-        detail = quoted(self._device, call.details() or "")
-        failure: SwitchError
-        if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-            failure = UnreachableError(
-                where,
-                f"no answer to {said} within {timeout_s:g} s",
-                "a switch answers in time",
-                "look whether it is up, and whether its management network is",
-            )
-        elif code in _AWAY:
-            failure = UnreachableError(
-                where,
-                f"no connection for {said} ({detail or code.name})",
-                "a switch takes gRPC connections at the address of the inventory",
-                "look whether it is up and speaks gNMI there, and whether its certificate is the inventory's",
-            )
-        elif code in _NO_ACCESS:
-            failure = AccessError(
-                where,
-                f"{code.name} to {said}: {detail or 'nothing more'}",
-                "the credentials are the switch's",
-                "correct them, or the account's rights",
-            )
-        else:
-            failure = RefusedError(
-                where,
-                f"{code.name} to {said}: {detail or 'nothing more'}",
-                "the switch takes the call",
-                "look at the switch, and its version",
-            )
-        raise failure from None  # what gRPC raised holds the switch's words as they came
-
-
-def _to_wire(path: GnmiPath) -> Any:
-    return gnmi_pb2.Path(
-        origin=path.origin,
-        elem=[gnmi_pb2.PathElem(name=elem.name, key=dict(elem.keys)) for elem in path.elems],
-    )
-
-
-def _from_wire(prefix: Any, path: Any) -> GnmiPath:
-    elems = tuple(Elem(elem.name, dict(elem.key)) for part in (prefix, path) for elem in part.elem)
-    return GnmiPath(elems, path.origin or prefix.origin)
-
-
-def _update(path: GnmiPath, value: Any) -> Any:
-    encoded = gnmi_pb2.TypedValue(json_ietf_val=msgspec.json.encode(value))
-    return gnmi_pb2.Update(path=_to_wire(path), val=encoded)
-
-
-def _value(value: Any) -> Any:
-    kind = value.WhichOneof("value")
-    match kind:
-        case "json_ietf_val" | "json_val":
-            return msgspec.json.decode(getattr(value, kind))
-        case "leaflist_val":
-            return [_value(element) for element in value.leaflist_val.element]
-        case "string_val" | "ascii_val" | "int_val" | "uint_val" | "bool_val" | "float_val" | "double_val":
-            return getattr(value, kind)
-        case _:
-            raise ValueError(f"a value of kind {kind}")
+        credentials, arguments = self._dial.credentials(), self._dial.arguments
+        if credentials is None:
+            return grpc.insecure_channel(self._dial.target, options=arguments)
+        return grpc.secure_channel(self._dial.target, credentials, options=arguments)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from switches.gnmi_path import Elem
-from switches.gnmi_session import PathValue
+from switches.gnmi_wire import PathValue
 
 Tree = dict[str, Any]
 

@@ -19,8 +19,9 @@ from switches.base import Capabilities, Reading, StagedChange
 from switches.concurrent_edit import check_nobody_else, left_alone
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, ConcurrentEditError, RefusedError
+from switches.gnmi_dial import GnmiOptions
 from switches.gnmi_path import GnmiPath
-from switches.gnmi_session import GnmiOptions, GnmiSession
+from switches.gnmi_session import GnmiSession
 from switches.gnmi_tree import tree_of
 from switches.openconfig_plan import Plan
 from switches.openconfig_qos import Qos
@@ -33,7 +34,7 @@ from twin.watermark import Watermark
 PORT = 9339  # IANA's for gNMI
 
 
-class _Options(GnmiOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class OpenConfigOptions(GnmiOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """``queue_names``: what the switch calls a queue, by number. ``read_back``: the leaves a reading is of.
     ``profile``: how the names of its own profiles begin. ``origin``: of every path.
     """
@@ -62,7 +63,7 @@ class OpenConfigAdapter:
         self._device = device
         self._clock_ns = clock_ns
         self._waiting = waiting or Waiting()
-        self._options = options_of(device, _Options)
+        self._options = options_of(device, OpenConfigOptions)
         self._queues = OpenConfigQueues.of(
             device,
             self._options.queue_names,

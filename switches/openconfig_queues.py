@@ -48,7 +48,9 @@ class OpenConfigQueues:
         """As the inventory has them. Raises ``InventoryError``."""
         in_percent, units = _units(device)
         cell_bytes = device.units.cell_bytes or _LARGEST_CELL_BYTES
-        return cls(device, _names(device, queue_names), in_percent, units, from_state, profile, cell_bytes)
+        return cls(
+            device, queue_numbers(device, queue_names), in_percent, units, from_state, profile, cell_bytes
+        )
 
     @property
     def read_back(self) -> str:
@@ -161,7 +163,8 @@ class OpenConfigQueues:
         )
 
 
-def _names(device: Device, queue_names: Mapping[int | str, str]) -> dict[str, int]:
+def queue_numbers(device: Device, queue_names: Mapping[int | str, str]) -> dict[str, int]:
+    """The device's queues by the switch's names for them. Raises ``InventoryError``."""
     given = {str(number): name for number, name in queue_names.items()}
     strange = sorted(set(given) - {str(queue) for queue in device.queues})
     if strange:

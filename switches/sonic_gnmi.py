@@ -15,7 +15,8 @@ from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.concurrent_edit import check_nobody_else, left_alone
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, ReadBackError
-from switches.gnmi_session import GnmiOptions, GnmiSession
+from switches.gnmi_dial import GnmiOptions
+from switches.gnmi_session import GnmiSession
 from switches.read_back import Waiting
 from switches.sonic.asic import Hardware, matched
 from switches.sonic.config import Config, Setting
@@ -29,7 +30,7 @@ from twin.watermark import Watermark
 PORT = 8080  # what the switch's own start script takes where CONFIG_DB names none
 
 
-class _Options(GnmiOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class SonicGnmiOptions(GnmiOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """``replace_only``: the profile that the queues are bound to is edited, in the three fields that images
     before 2026 let a patch change. ``read_back``: where a reading is from. ``asic_rounding_bytes``: by how
     much a threshold in hardware may differ from the one asked for. ``namespace``: which ASIC of several.
@@ -52,7 +53,7 @@ class SonicGnmiAdapter:
         self._device = device
         self._clock_ns = clock_ns
         self._waiting = waiting or Waiting()
-        self._options = options_of(device, _Options)
+        self._options = options_of(device, SonicGnmiOptions)
         self._session = GnmiSession(device, self._options, default_port=PORT)
         self._tables = Tables(device, self._session, self._options.namespace)
 
