@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from telemetry.decode.p4.decoder import P4Decoder, decode_one_by_one
 from telemetry.decode.p4.devices import Devices, UnitProfile
-from telemetry.decode.p4.numbering import numbered
+from telemetry.decode.p4.numbering import Distinct, Numbering, numbered
 from telemetry.decode.p4.packet import IntMarks
 from telemetry.decode.p4.result import P4Reports
 from telemetry.encode_p4 import (
@@ -289,3 +289,30 @@ def test_rows_are_numbered_in_order_of_first_appearance(rows: list[tuple[int, in
     kinds = list(dict.fromkeys(rows))
     assert [rows[place] for place in first.tolist()] == kinds
     assert kind.tolist() == [kinds.index(row) for row in rows]
+
+
+ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2**64 - 1)), max_size=60)
+
+
+@given(st.lists(ROWS, min_size=1, max_size=5), st.integers(0, 3))
+def test_a_row_has_one_number_and_keeps_it(batches: list[list[tuple[int, int]]], many: int) -> None:
+    numbering = Numbering(2)
+    known: dict[tuple[int, int], int] = {}
+    for batch in batches:
+        rows = [*batch, *((7, 10**6 * many + number) for number in range(1000 * many))]
+        columns = [np.array([row[place] for row in rows], np.uint64) for place in (0, 1)]
+        numbers = numbering.numbers(columns).tolist()
+        for row, number in zip(rows, numbers, strict=True):
+            assert known.setdefault(row, number) == number
+        assert len(numbering) == len(known) == len(set(known.values()))
+        held = zip(*(column.tolist() for column in numbering.values(0)), strict=True)
+        assert list(held) == sorted(known, key=known.__getitem__)
+
+
+@given(st.lists(st.lists(st.integers(0, 30), max_size=40), max_size=4))
+def test_distinct_numbers_are_in_order_of_first_appearance(batches: list[list[int]]) -> None:
+    distinct = Distinct()
+    for batch in batches:
+        found, place = distinct.of(np.array(batch, np.int64), 31)
+        assert found.tolist() == list(dict.fromkeys(batch))
+        assert found[place].tolist() == batch

@@ -5,24 +5,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.decode.p4.columns import HOP_COLUMNS, FlowColumns, Part
+from telemetry.decode.p4.columns import HOP_COLUMNS, Part
 from telemetry.decode.p4.names import NO_UNIT, TIME_UNITS, Names
-from telemetry.decode.p4.numbering import numbered
 from telemetry.decode.p4.raw import NOTHING_8, NOTHING_32, NOTHING_64
 from telemetry.decode.p4.result import NO_REASON, NOT_TOLD, P4Reports, Senders
 from telemetry.decode.p4.source_nodes import tell_nodes
-from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite, ReportBatch, ReportProblem, take_rows
-from telemetry.state import FlowKey
+from telemetry.report import MARK_UNKNOWN, MISSING_NS, ReportBatch, ReportProblem, take_rows
 
 _CE = 3
 _MOST_NS = np.uint64(np.iinfo(np.int64).max)
 _NS_PER_S = np.uint64(1_000_000_000)
+_U64 = np.uint64
 _LOW = np.uint64(0xFFFF_FFFF)
 
 
@@ -39,7 +37,7 @@ def assembled(
     """One batch of all parts, in the order of payloads and of the reports in them. ``nodes`` are those of
     who sent each payload, where it does not say (``NOT_TOLD``: not known).
     """
-    flow, flow_keys = _flows([part.flow for part in parts], names)
+    flow, flow_keys = names.flows([part.flow for part in parts])
     rows = _joined(parts)
     hop_counts = np.concatenate(
         [np.full(len(part.payload), part.node.shape[1], np.int64) for part in parts]
@@ -48,19 +46,23 @@ def assembled(
     offset = np.zeros(len(flow) + 1, np.int64)
     np.cumsum(hop_counts, out=offset[1:])
     marked = np.concatenate([_marks(part) for part in parts] or [np.empty(0, np.int8)])
-    if len(parts) > 1 or bool((np.diff(rows["payload"]) < 0).any()):
+    if len(parts) > 1:  # the rows of one part are in order
         order = np.lexsort((rows["place"], rows["payload"]))
         offset, hops = take_rows(offset, order)
         flow, marked = flow[order], marked[hops]
         rows = {name: column[hops if name in HOP_COLUMNS else order] for name, column in rows.items()}
     if nodes is not None:
         senders = tell_nodes(rows["node"], offset, rows["payload"], senders, nodes)
-    sites = _Sites.of(rows, names)
-    begun, ended = (sites.nanoseconds(rows[name], sites.number) for name in ("ingress_time", "egress_time"))
-    last = offset[1:] - 1
+    site, places = names.places(
+        rows["node"].astype(np.uint64) << _U64(8) | rows["queue"],
+        rows["ingress"].astype(np.uint64) << _U64(32) | rows["egress"],
+    )
+    last = site[offset[1:] - 1]
+    alike = len(set(places.time_unit.tolist())) == 1
+    units = places.time_unit[:1] if alike else places.time_unit[site]
     ts_ns = received_ns[rows["payload"]]
     if device_time and len(last):
-        dated_ns = sites.nanoseconds(rows["date"], sites.number[last])
+        dated_ns = _times(rows["date"], units if alike else places.time_unit[last])
         ts_ns = np.where(dated_ns != MISSING_NS, dated_ns, ts_ns)
     told = rows["occupancy"] != NOTHING_32
     occupancy = np.where(told, rows["occupancy"].astype(np.int64), NOT_TOLD)
@@ -69,15 +71,15 @@ def assembled(
         ts_ns=ts_ns,
         flow=flow,
         packet_bytes=rows["packet_bytes"],
-        sampling_rate=sites.sampling_rate[sites.number[last]],
+        sampling_rate=places.sampling_rate[last],
         hop_offset=offset,
-        hop_site=sites.number.astype(np.int32),
-        queue_bytes=np.where(told, occupancy * sites.unit_bytes[sites.number], np.nan),
-        ingress_ns=begun,
-        egress_ns=ended,
+        hop_site=site.astype(np.int32),
+        queue_bytes=np.where(told, occupancy * places.unit_bytes[site], np.nan),
+        ingress_ns=_times(rows["ingress_time"], units),
+        egress_ns=_times(rows["egress_time"], units),
         marked=marked,
         flow_keys=flow_keys,
-        sites=sites.sites,
+        sites=places.sites,
     )
     used = rows["utilisation"]
     return P4Reports(
@@ -89,10 +91,10 @@ def assembled(
         queue_pair=rows["queue_pair"],
         packet_sequence=rows["sequence"],
         occupancy=occupancy,
-        tx_utilisation=np.where(used != NOTHING_32, used / sites.utilisation_scale[sites.number], np.nan),
+        tx_utilisation=np.where(used != NOTHING_32, used / places.utilisation_scale[site], np.nan),
         senders=senders,
         problems=tuple(problems),
-        untuned=sites.untuned,
+        untuned=places.untuned,
     )
 
 
@@ -130,59 +132,17 @@ def _marks(part: Part) -> NDArray[np.int8]:
     return marked.reshape(-1)
 
 
-def _flows(columns: Sequence[FlowColumns], names: Names) -> tuple[NDArray[np.int32], tuple[FlowKey, ...]]:
-    numbers: dict[FlowKey, int] = {}
-    found = [np.empty(0, np.int32)]
-    for flow in columns:
-        first, kind = numbered(flow.words)
-        keys = names.flows(flow.version, [word[first].tolist() for word in flow.words])
-        named = [numbers.setdefault(key, len(numbers)) for key in keys]
-        found.append(np.array(named, np.int32)[kind])
-    return np.concatenate(found), tuple(numbers)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Sites:
-    """The distinct places among hops, the place of each hop, and what its device counts in."""
-
-    sites: tuple[HopSite, ...]
-    number: NDArray[np.int64]
-    unit_bytes: NDArray[np.float64]
-    time_unit: NDArray[np.int8]
-    utilisation_scale: NDArray[np.float64]
-    sampling_rate: NDArray[np.float64]
-    untuned: tuple[int, ...]
-
-    @classmethod
-    def of(cls, rows: dict[str, NDArray[Any]], names: Names) -> _Sites:
-        at = rows["node"].astype(np.uint64) << np.uint64(8) | rows["queue"]
-        ports = rows["ingress"].astype(np.uint64) << np.uint64(32) | rows["egress"]
-        first, number = numbered((at, ports))
-        places = names.places(list(zip(at[first].tolist(), ports[first].tolist(), strict=True)))
-        untuned = {one.node for one in places if one.time_unit == NO_UNIT and one.node is not None}
-        return cls(
-            tuple(one.site for one in places),
-            number,
-            np.array([one.unit_bytes for one in places], np.float64),
-            np.array([one.time_unit for one in places], np.int8),
-            np.array([one.utilisation_scale for one in places], np.float64),
-            np.array([one.sampling_rate for one in places], np.float64),
-            tuple(sorted(untuned)),
-        )
-
-    def nanoseconds(self, raw: NDArray[np.uint64], site: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Times of hops at ``site``, in their devices' units, as nanoseconds; ``MISSING_NS`` where not told,
-        beyond what 63 bits hold, or of a device without a profile.
-        """
-        units = np.unique(self.time_unit).tolist()
-        if len(units) == 1:
-            return _nanoseconds(raw, units[0])
-        converted = np.full(len(raw), MISSING_NS, np.int64)
-        unit = self.time_unit[site]
-        for one in units:
-            here = unit == one
-            converted[here] = _nanoseconds(raw[here], one)
-        return converted
+def _times(raw: NDArray[np.uint64], units: NDArray[np.int8]) -> NDArray[np.int64]:
+    """Times in their devices' units (``units`` has one a time, or one for all) as nanoseconds; ``MISSING_NS``
+    where not told, beyond what 63 bits hold, or of a device without a profile.
+    """
+    if len(units) == 1:
+        return _nanoseconds(raw, int(units[0]))
+    converted = np.full(len(raw), MISSING_NS, np.int64)
+    for unit in range(len(TIME_UNITS)):
+        here = units == unit
+        converted[here] = _nanoseconds(raw[here], unit)
+    return converted
 
 
 def _nanoseconds(raw: NDArray[np.uint64], unit: int) -> NDArray[np.int64]:

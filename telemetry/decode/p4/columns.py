@@ -63,8 +63,8 @@ def _kept(guard: Guard, payloads: Payloads) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlowColumns:
-    """Five-tuples as columns of 64 bits: the addresses (one column for IPv4, four for IPv6, none where there
-    is no IP), then ports and protocol.
+    """Five-tuples as columns of 64 bits: the addresses (one column for IPv4, four for IPv6), then ports and
+    protocol. Where there is no IP, IPv4 and all 0.
     """
 
     version: int
@@ -156,7 +156,8 @@ def _low_24(payloads: Payloads, offset: int) -> NDArray[np.int32]:
 
 def _flow(layout: FlowLayout, payloads: Payloads) -> FlowColumns:
     if not layout.version:
-        return FlowColumns(0, (np.zeros(payloads.count, np.uint64),))
+        nothing = np.zeros(payloads.count, np.uint64)
+        return FlowColumns(4, (nothing, nothing))
     tail = payloads.number(layout.protocol, 1).astype(np.uint64)
     for offset, shift in ((layout.source_port, 24), (layout.destination_port, 8)):
         if offset != NOWHERE:
@@ -253,11 +254,9 @@ def part_of(reports: list[tuple[int, int, RawReport]]) -> Part:
 
 
 def _flow_columns(flows: list[RawFlow]) -> FlowColumns:
-    version = flows[0].version
+    version = flows[0].version or 4
     tail = [flow.source_port << 24 | flow.destination_port << 8 | flow.protocol for flow in flows]
-    if version == 0:
-        words = [tail]
-    elif version == 4:
+    if version == 4:
         words = [[flow.source << 32 | flow.destination for flow in flows], tail]
     else:
         low = NOTHING_64

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,7 +174,10 @@ def _cut(
 ) -> list[tuple[NDArray[np.int64], Payloads]]:
     step = max(_BLOCK_BYTES // max(length, 1), 1)
     return [
-        (rows[at : at + step], Payloads(b"".join(payloads[at : at + step]), len(rows[at : at + step]), length))
+        (
+            rows[at : at + step],
+            Payloads(b"".join(payloads[at : at + step]), len(rows[at : at + step]), length),
+        )
         for at in range(0, len(rows), step)
     ]
 
@@ -229,18 +233,24 @@ class _Found:
             self.problems.append(ReportProblem(position, str(said)))
 
     def all_parts(self) -> list[Part]:
-        """Every part, in no order."""
-        return [*self.parts, *map(part_of, self.alone.values())]
+        """Every part, in no order; the rows of each are."""
+        alone = [part_of(sorted(reports, key=itemgetter(0, 1))) for reports in self.alone.values()]
+        return [*self.parts, *alone]
 
     def senders(self) -> Senders:
         """Who sent what, in the order of payloads."""
-        alone = np.array(self.origins_alone, np.int64).reshape(-1, 6)
-        columns = [
-            np.concatenate([*(origin[number] for origin in self.origins), alone[:, number]])
-            for number in range(6)
-        ]
-        order = np.argsort(columns[0], kind="stable")
-        payload, version, node, hardware, sequence, bits = (column[order] for column in columns)
+        columns: Sequence[NDArray[np.int64]]
+        if len(self.origins) == 1 and not self.origins_alone:
+            columns = self.origins[0]
+        else:
+            alone = np.array(self.origins_alone, np.int64).reshape(-1, 6)
+            columns = [
+                np.concatenate([*(origin[number] for origin in self.origins), alone[:, number]])
+                for number in range(6)
+            ]
+            order = np.argsort(columns[0], kind="stable")
+            columns = [column[order] for column in columns]
+        payload, version, node, hardware, sequence, bits = columns
         return Senders(
             payload,
             version.astype(np.int8),

@@ -7,7 +7,9 @@ the bytes asked for are the same (``Guard``), so a stream of reports is read col
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 NOWHERE = -1
 """An offset of a value that is not there."""
@@ -142,6 +144,26 @@ class Plan:
     origin: OriginLayout | None
     reports: tuple[ReportLayout, ...]
     problems: tuple[Problem, ...]
+
+
+def joined(guards: Iterable[Guard], length: int) -> tuple[Guard, ...]:
+    """Guards of payloads of ``length`` bytes, those of one value each that lie near together made one."""
+    wide: list[Guard] = []
+    others: list[Guard] = []
+    for guard in sorted(guards, key=attrgetter("offset")):
+        if length < _WIDEST or not guard.wanted or len(guard.values) > 1:
+            others.append(guard)
+            continue
+        if not wide or guard.offset + guard.width > wide[-1].offset + _WIDEST:
+            wide.append(Guard(min(guard.offset, length - _WIDEST), _WIDEST, 0, (0,), wanted=True))
+        window = wide[-1]
+        shift = 8 * (window.offset + _WIDEST - guard.offset - guard.width)
+        value = window.values[0] | guard.values[0] << shift
+        wide[-1] = replace(window, mask=window.mask | guard.mask << shift, values=(value,))
+    return (*wide, *others)
+
+
+_WIDEST = 8
 
 
 class Trace:

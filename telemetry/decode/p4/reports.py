@@ -16,6 +16,7 @@ from telemetry.decode.p4.plan import (
     Problem,
     ReportLayout,
     Trace,
+    joined,
 )
 from telemetry.decode.p4.stack import MOST_HOPS
 
@@ -73,7 +74,12 @@ def _planned(
     trace: Trace, origin: OriginLayout | None, reports: list[ReportLayout], problems: list[Problem]
 ) -> Plan:
     return Plan(
-        trace.length, tuple(trace.guards), tuple(trace.likenesses), origin, tuple(reports), tuple(problems)
+        trace.length,
+        joined(trace.guards, trace.length),
+        tuple(trace.likenesses),
+        origin,
+        tuple(reports),
+        tuple(problems),
     )
 
 

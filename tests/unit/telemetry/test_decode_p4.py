@@ -7,6 +7,7 @@ import pytest
 
 from telemetry.decode.p4 import decoder as decoder_module
 from telemetry.decode.p4 import names, numbering
+from telemetry.decode.p4.columns import FlowColumns
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.packet import IntMarks
@@ -491,10 +492,19 @@ def test_units_that_cannot_be(build: object) -> None:
 
 def test_rows_are_told_apart_even_where_every_hash_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numbering, "_MIXERS", (np.uint64(0),) * 2)
-    column = np.array([7, 9, 7, 8, 9], np.uint64)
-    first, kind = numbering.numbered([column, column])
-    assert first.tolist() == [0, 1, 3]
+    few = np.array([7, 9, 7, 8, 9], np.uint64)
+    begun, kind = numbering.numbered([few, few])
+    assert begun.tolist() == [0, 1, 3]
     assert kind.tolist() == [0, 1, 0, 2, 1]
+    crowd = numbering.Numbering(2)
+    column = np.array([*range(100), *range(100)], np.uint64)
+    first = crowd.numbers([column, column])
+    assert first[:100].tolist() == first[100:].tolist()
+    assert sorted(first[:100].tolist()) == list(range(100))
+    assert crowd.numbers([column, column]).tolist() == first.tolist()
+    more = np.arange(5_000, dtype=np.uint64)  # the table grows
+    assert crowd.numbers([more, more])[:100].tolist() == first[:100].tolist()
+    assert len(crowd) == 5_000
 
 
 def test_what_the_decoder_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -511,15 +521,25 @@ def test_what_the_decoder_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_the_names_remember_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "_MOST_REMEMBERED", 5)
+    for name in ("_MOST_PLACES", "_MOST_HOSTS"):
+        monkeypatch.setattr(names, name, 5)
     remembered = names.Names(Devices())
     for begin in range(0, 100, 10):
-        rows = range(begin, begin + 10)
-        flows = remembered.flows(4, [list(rows), list(rows)])
-        assert [flow.dst for flow in flows] == [f"0.0.0.{row}" for row in rows]
-        places = remembered.places([(row << 8 | 3, row << 32 | 1) for row in rows])
-        assert [place.site for place in places] == [(str(row), str(row), "1", 3) for row in rows]
-        assert len(remembered._flows) == len(remembered._places) == 10
+        rows = np.arange(begin, begin + 10, dtype=np.uint64)
+        flow, keys = remembered.flows([FlowColumns(4, (rows, rows)), FlowColumns(6, (rows,) * 5)])
+        assert [keys[number].dst for number in flow[:10]] == [
+            f"0.0.0.{row}" for row in range(begin, begin + 10)
+        ]
+        assert [keys[number].sport for number in flow[10:]] == [0] * 10
+        place, places = remembered.places(
+            rows << np.uint64(8) | np.uint64(3), rows << np.uint64(32) | np.uint64(1)
+        )
+        assert [places.sites[number] for number in place] == [
+            (str(row), str(row), "1", 3) for row in rows.tolist()
+        ]
+        assert places.untuned == tuple(rows.tolist())
+        assert len(remembered._sites) == 10
+        assert all(len(hosts._names) < 12 for hosts in remembered._hosts.values())
 
 
 def test_noise_does_not_make_the_decoder_forget_what_is_sent() -> None:
