@@ -14,7 +14,7 @@ from api.schemas.switches import SwitchDocument
 from api.settings import IncumbentSettings
 from switches.base import Reading, SwitchAdapter
 from switches.dryrun import DryRunAdapter
-from switches.errors import UnknownSwitchError
+from switches.errors import SwitchError, UnknownSwitchError
 from twin.watermark import Watermark
 
 PATIENCE_S = 3.0
@@ -75,6 +75,22 @@ class Fleet:
         """What that switch runs: as last read (most of its queues, where they differ), else as configured."""
         reading = self._readings.known(switch).reading
         return (reading.usual if reading else None) or self.configured(switch)
+
+    def runs_on(self, switch: str, port: str, queue: int) -> Watermark | None:
+        """What that egress queue runs: as last read; where it was not read by itself, what the switch runs.
+
+        None where it was read not to mark.
+        """
+        reading = self._readings.known(switch).reading
+        if reading is not None:
+            for one in reading.queues:
+                if one.queue == queue and one.port == port:
+                    return one.watermark
+        return self.runs(switch)
+
+    def failure(self, switch: str) -> SwitchError | None:
+        """Why it could not be read when it was last tried; None where it could, or was never tried."""
+        return self._readings.known(switch).failure
 
     def drifted(self, switch: str) -> bool:
         """Whether it was last read to run something else than was last set on it here."""

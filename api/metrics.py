@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.exposition import choose_encoder
 
 from api.binary_metrics import BinaryMetrics
+from api.metrics_network import NetworkMetrics
 from telemetry.state import FlowClass, NetworkState
 from twin.watermark import Watermark
 
@@ -191,6 +192,7 @@ class Metrics:
             "1 while operators let no switch be set.",
             registry=registry,
         )
+        self.network = NetworkMetrics(registry)
         self.binary = BinaryMetrics(registry)
         Info("ecntwin_build", "What is running.", registry=registry).info(
             {"version": version, "python": platform.python_version()}

@@ -22,6 +22,7 @@ from telemetry.report import ReportProblem
 from telemetry.settings import WindowSettings
 from telemetry.snapshot import Snapshot
 from telemetry.state import NetworkState
+from telemetry.tally import WindowCounters
 from telemetry.topology import Topology
 from telemetry.window import Window
 
@@ -69,11 +70,16 @@ class Sensing:
         self._known: tuple[_Version, NetworkState] | None = None
         self._working_out = asyncio.Lock()
         self.declared = declared
-        self.accepted = 0
+        self.accepted = self.rejected = 0
 
     def age_s(self) -> float | None:
         """Seconds since a report was last accepted; None before the first."""
         return None if self._last_accepted_s is None else self._clock_s() - self._last_accepted_s
+
+    @property
+    def counters(self) -> WindowCounters:
+        """What became of all reports so far; may be asked while others come in."""
+        return self._window.counters
 
     @property
     def stale(self) -> bool:
@@ -160,6 +166,7 @@ class Sensing:
 
     def _count(self, accepted: int, reasons: Counter[str]) -> None:
         self._metrics.accepted.inc(accepted)
+        self.rejected += reasons.total()
         for reason, number in reasons.items():
             if number:
                 self._metrics.rejected.labels(reason).inc(number)

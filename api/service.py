@@ -18,6 +18,9 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from api.adapters import Adapters
+from api.alarms.looks import Looks
+from api.alarms.service import Alarms
+from api.alarms.sources import Sources
 from api.approvals import Approvals
 from api.binary_reports import BinaryReports
 from api.clearance import Clearance
@@ -28,6 +31,7 @@ from api.events import Broadcaster
 from api.fleet import Fleet
 from api.inventory import load_inventory, load_reporting
 from api.metrics import Metrics
+from api.port_figures import PortFigures
 from api.readings import Known
 from api.report_formats import ReportFormats
 from api.rollouts.conductor import Rollouts
@@ -41,6 +45,7 @@ from api.sensing import Sensing, SensingLimits
 from api.settings import Settings
 from api.store import Entry, RecommendationStore
 from api.tuning_loop import TuningLoop
+from api.udp.listening import UdpListening
 from api.version import ecntwin_version
 from api.whatif import ONE_BY_ONE, what_if
 from switches.registry import AdapterRegistry
@@ -127,6 +132,11 @@ class Service:
             clock_s=clocks.monotonic_s,
             wall_s=lambda: clocks.wall_ns() / 1e9,
         )
+        self.udp: UdpListening | None = None
+        if settings.telemetry.udp.ports:
+            self.udp = UdpListening(
+                settings.telemetry.udp, decode=self.binary.decode, sensing=self.sensing, metrics=self.metrics
+            )
         self._ask = ask_of(settings) if search is None else replace(ask_of(settings), search=search)
         self._workers = workers or make_workers(settings.search.workers or max(2, os.cpu_count() or 2))
         self._clearance = Clearance(guard_of(settings), clock_s=clocks.monotonic_s)
@@ -137,6 +147,12 @@ class Service:
             clearance=self._clearance,
             metrics=self.metrics,
             events=self.events,
+        )
+        self.ports = PortFigures(
+            self.counting,
+            span_s=settings.telemetry.period_s * settings.telemetry.n_periods,
+            stale_after_s=settings.tuning.stale_after_s,
+            clock_s=clocks.monotonic_s,
         )
         self.rollouts = Rollouts(
             self.fleet,
@@ -150,6 +166,24 @@ class Service:
             told=news.heard,
             timed=news.timed,
         )
+        lossless = frozenset(settings.alarms.lossless_queues) if settings.fabric.pfc else None
+        self.alarms = Alarms(
+            settings.alarms,
+            Looks(
+                sensing=self.sensing,
+                ports=self.ports,
+                fleet=self.fleet,
+                rollouts=self.rollouts,
+                sources=Sources(binary=self.binary, udp=self.udp, polling=self.counter_polling),
+                lossless=lossless,
+                clock_s=clocks.monotonic_s,
+                wall_s=lambda: clocks.wall_ns() / 1e9,
+            ),
+            metrics=self.metrics.network,
+            events=self.events,
+            clock_s=clocks.monotonic_s,
+            wall_ns=clocks.wall_ns,
+        )
         self.approvals = Approvals(
             settings,
             fleet=self.fleet,
@@ -157,6 +191,7 @@ class Service:
             rollouts=self.rollouts,
             watcher=watcher,
             clearance=self._clearance,
+            alarmed=self.alarms.holding,
         )
         self.metrics.rollouts_active.set_function(lambda: self.rollouts.active)
         self.metrics.frozen.set_function(lambda: self.rollouts.freeze.frozen)
@@ -180,13 +215,18 @@ class Service:
         self.metrics.saw_watermarks("current", self.fleet.running())
 
     async def start(self) -> None:
-        """Takes up the journal's rollouts, begins to watch the switches, and to tune if that is wanted."""
+        """Takes datagrams, takes up the journal's rollouts, begins to watch the switches, and to tune if that
+        is wanted. Raises ``ApiError`` for what keeps it from that.
+        """
         self._loop = asyncio.get_running_loop()
+        if self.udp is not None:
+            self.udp.start()
         await self.rollouts.resume()
         if (set_s := self.rollouts.last_set_s) is not None:
             age_s = self._clocks.wall_ns() / 1e9 - set_s
             self._clearance.watermark_changed(age_s=max(age_s, 0.0))  # the clock may have been set back
         self._tasks.append(asyncio.create_task(self._watch_switches(), name="switches"))
+        self._tasks.append(asyncio.create_task(self.alarms.run_forever(), name="alarms"))
         self.counter_polling.start()
         if self.settings.tuning.enabled:
             self._tasks.append(asyncio.create_task(self.tuning.run_forever(), name="tuning-loop"))
@@ -213,6 +253,8 @@ class Service:
             if isinstance(ended, Exception):
                 _log.error("a task of the service had failed", exc_info=ended)
         await self.counter_polling.stop()
+        if self.udp is not None:
+            await self.udp.stop()
         self.fleet.close()
         await asyncio.to_thread(self.sensing.close)
         await asyncio.to_thread(self.counting.close)
