@@ -23,6 +23,14 @@ UNITLESS = {
     "ecntwin_switches_frozen",
     "ecntwin_rollouts_active",
     "ecntwin_udp_queue_datagrams",
+    "ecntwin_alarms",
+    "ecntwin_incast_degree",
+    "ecntwin_switch_pfc_frames_received_per_second",
+    "ecntwin_switch_pfc_frames_sent_per_second",
+    "ecntwin_switch_ecn_marked_packets_per_second",
+    "ecntwin_switch_cnp_packets_per_second",
+    "ecntwin_switch_dropped_packets_per_second",
+    "ecntwin_switch_wred_dropped_packets_per_second",
 }
 COUNTS = {
     "ecntwin_reports_accepted",
@@ -36,10 +44,12 @@ COUNTS = {
     "ecntwin_rollouts",
     "ecntwin_switch_failures",
     "ecntwin_switch_rollbacks",
+    "ecntwin_alarms_raised",
 }
 LABELS = {
     *("reason", "class", "stage", "outcome", "switch", "role", "version", "python", "le"),
     *("adapter", "step", "where"),
+    *("kind", "level", "by"),
 }
 
 
