@@ -20,7 +20,9 @@ from api.metrics import Metrics
 from switches.device import Device
 
 _PLATFORMS = {
+    "openconfig": "api.counter_sources.openconfig:openconfig_source",
     "sonic": "api.counter_sources.sonic:sonic_source",
+    "sonic-gnmi": "api.counter_sources.sonic_gnmi:sonic_gnmi_source",
 }
 PLATFORMS = tuple(_PLATFORMS)
 """The platforms whose counters are asked for."""

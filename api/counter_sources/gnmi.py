@@ -1,0 +1,131 @@
+"""Follows the counters that a switch streams over gNMI, and asks for them where it will not stream.
+
+Must not know any platform: what is subscribed to, and what it means, is a ``Subject``'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from api.counter_sources.base import Reader
+from api.counter_sources.polling import Polling, Turns
+from switches.device import Device
+from switches.errors import RefusedError, SwitchError
+from switches.gnmi_dial import GnmiDial
+from switches.gnmi_path import GnmiPath
+from switches.gnmi_stream import GnmiStream
+from switches.gnmi_wire import PathValue
+from telemetry.decode.polled import Polled
+
+QUIET_S = 0.25
+"""So long after a value the samples of one interval are taken to have come."""
+LOOK_EVERY_S = 60.0
+"""How often the switch is asked anew what there is to subscribe to."""
+
+_log = logging.getLogger("ecntwin.counters")
+
+
+class Subject(Reader, Protocol):
+    """What is wanted of one switch. ``read`` asks for it by Get. ``take`` and ``taken`` do not block; no two
+    calls run at a time.
+    """
+
+    def look(self) -> Sequence[GnmiPath]:
+        """What to subscribe to now: asks the switch where that depends on it. Raises ``SwitchError``."""
+        ...
+
+    def take(self, value: PathValue) -> None:
+        """A value of the stream."""
+        ...
+
+    def taken(self) -> Polled:
+        """What the values since the last call come to."""
+        ...
+
+
+class GnmiFollowing:
+    """A ``CounterSource``: one SAMPLE subscription, opened after ``first_after_s`` and anew after a failure.
+
+    A switch that refuses to stream is asked by Get, at the same pace, until it fails; then streaming is tried
+    again.
+    """
+
+    def __init__(
+        self, device: Device, dial: GnmiDial, subject: Subject, turns: Turns, *, first_after_s: float = 0.0
+    ) -> None:
+        self.switch = device.name
+        self.adapter = device.platform
+        self._device = device
+        self._subject = subject
+        self._turns = turns
+        self._stream = GnmiStream(device, dial)
+        self._asking: Polling | None = None
+        self._first_after_s = first_after_s
+        self._paths: Sequence[GnmiPath] = ()
+        self._look_at_s = 0.0
+        self._opened = self._streamed = False
+
+    async def following(self) -> Polled:
+        wait_s, self._first_after_s = self._first_after_s, 0.0
+        await asyncio.sleep(wait_s)
+        if self._asking is None:
+            try:
+                return await self._burst()
+            except RefusedError as error:
+                if self._streamed or not self._opened:
+                    raise
+                _log.info(
+                    "switch %s will not stream its counters, and is asked for them: %s", self.switch, error
+                )
+                self._asking = Polling(self._device, self._subject, self._turns)
+        try:
+            return await self._asking.following()
+        except SwitchError:
+            await self._asking.close()
+            self._asking = None
+            raise
+
+    async def close(self) -> None:
+        await self._stream.close()
+        if self._asking is not None:
+            await self._asking.close()
+        self._subject.close()
+
+    async def _burst(self) -> Polled:
+        """The values of one interval: all that come until it is quiet."""
+        loop = asyncio.get_running_loop()
+        try:
+            if not self._stream.is_open:
+                self._opened = self._streamed = False
+            if not self._opened or loop.time() >= self._look_at_s:
+                await self._look()
+            patience_s = 2 * self._turns.every_s + self._device.timeout_s
+            values = await self._stream.next(patience_s)
+            if values is None:
+                raise self._stream.silent(patience_s)
+            until_s = loop.time() + self._turns.every_s / 2
+            while values is not None:
+                for value in values:
+                    self._subject.take(value)
+                self._streamed |= bool(values)
+                if loop.time() >= until_s:
+                    break  # one that sends all the time
+                values = await self._stream.next(QUIET_S)
+        except SwitchError:
+            await self._stream.close()
+            raise
+        return self._subject.taken()
+
+    async def _look(self) -> None:
+        """Asks what there is; opens the stream where it is not, or not of that."""
+        loop = asyncio.get_running_loop()
+        async with self._turns.places:
+            paths = await loop.run_in_executor(self._turns.threads, self._subject.look)
+        self._look_at_s = loop.time() + max(LOOK_EVERY_S, self._turns.every_s)
+        if not self._opened or paths != self._paths:
+            self._paths = paths
+            await self._stream.open(paths, self._turns.every_s)
+            self._opened = True

@@ -1,0 +1,126 @@
+"""Counters in OpenConfig's models, as counter samples; imports nothing but telemetry, and asks nobody.
+
+Sources: openconfig-qos-interfaces.yang (grouping qos-interface-queue-state) and openconfig-interfaces.yang
+(interface counters), openconfig/public 94f5896, 2026-07. The public models have no counter of PFC: only of
+the pauses of a whole link (in-mac-pause-frames), which are something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from telemetry.counters import MOST, Counters, CounterSample, SeriesKey
+from telemetry.decode.polled import Polled, count_of
+
+QUEUES = ("qos", "interfaces", "interface", "output", "queues", "queue", "state")
+"""Where a queue's counters are; an interface's key is ``interface-id``, a queue's ``name``."""
+PORTS = ("interfaces", "interface", "state", "counters")
+"""Where an interface's counters are; its key is ``name``."""
+
+_OF_QUEUE = {
+    "ecn-marked-pkts": "ecn_marked_packets",
+    "dropped-pkts": "dropped_packets",
+    "dropped-octets": "dropped_bytes",
+    "transmit-pkts": "tx_packets",
+    "transmit-octets": "tx_bytes",
+}
+_OF_PORT = {"out-discards": "dropped_packets", "out-pkts": "tx_packets", "out-octets": "tx_bytes"}
+_KEYS = ("interface-id", "name")
+_LONGEST_NAME = 256
+
+Step = tuple[str, Mapping[str, str]]
+"""An element of a path: its name, and the keys of a list's entry."""
+
+
+class OpenConfigCounters:
+    """Takes values as a switch sends them, however it cuts them (whole, by container or leaf by leaf), until
+    they are asked for.
+
+    ``queues`` are queue numbers by the switch's names for them; ``wants`` tells which ports matter. Nothing
+    is raised: what is no counter costs itself only.
+    """
+
+    def __init__(self, switch: str, queues: Mapping[str, int], wants: Callable[[str], bool]) -> None:
+        self._switch = switch
+        self._queues = queues
+        self._wants = wants
+        self._found: dict[SeriesKey, dict[str, int]] = {}
+        self._problems: list[str] = []
+        self._read_ns: dict[SeriesKey, int] = {}
+        self._marks = False
+
+    def add(self, path: Sequence[Step], value: object, ts_ns: int) -> None:
+        """A value at a path, read at ``ts_ns``; what is elsewhere in the models is passed over."""
+        names: tuple[str, ...] = ()
+        keys: dict[str, str] = {}
+        for full_name, given in path:
+            name = _plain(full_name)
+            names = (*names, name)
+            for key in _KEYS:
+                if key in given:
+                    keys[name] = given[key]
+        self._walk(names, keys, value, ts_ns)
+
+    def samples(self) -> Polled:
+        """What has come since the last time, one sample a port and queue."""
+        made = [
+            CounterSample(key, self._read_ns[key], Counters(**found)) for key, found in self._found.items()
+        ]
+        problems, self._problems, self._found = self._problems, [], {}
+        notes = ["it gives no count of PFC frames: OpenConfig's models have none"]
+        if not self._marks:
+            notes.append("it gives no count of packets that were marked (ecn-marked-pkts)")
+        return Polled(tuple(made), tuple(problems), tuple(notes) if made else ())
+
+    def _walk(self, names: tuple[str, ...], keys: Mapping[str, str], value: Any, ts_ns: int) -> None:
+        depth = len(names)
+        for place, fields in ((QUEUES, _OF_QUEUE), (PORTS, _OF_PORT)):
+            if depth == len(place) + 1 and names[:-1] == place:
+                if names[-1] in fields:
+                    self._leaf(names[-1], fields[names[-1]], keys, value, ts_ns)
+                return
+            if names == place[:depth]:
+                break
+        else:
+            return
+        if isinstance(value, list):
+            for entry in value:
+                if isinstance(entry, Mapping):
+                    self._walk(names, {**keys, **_key_of(names, entry)}, entry, ts_ns)
+        elif isinstance(value, Mapping):
+            for name, member in value.items():
+                self._walk((*names, _plain(str(name))), keys, member, ts_ns)
+
+    def _leaf(self, name: str, field: str, keys: Mapping[str, str], value: object, ts_ns: int) -> None:
+        port, queue = keys.get("interface", ""), None
+        if "queue" in keys:
+            queue = self._queues.get(keys["queue"])
+            if queue is None:
+                return
+        if not 0 < len(port) <= _LONGEST_NAME or not self._wants(port):
+            return
+        key = SeriesKey(self._switch, port, queue)
+        try:
+            count = count_of(value)
+        except ValueError as error:
+            where = port if queue is None else f"{port} queue {keys['queue']}"
+            self._problems.append(f"{where} {name}: received {error}; it was left out")
+            return
+        self._marks |= field == "ecn_marked_packets"
+        if key in self._found:
+            ts_ns = max(ts_ns, self._read_ns[key])
+        elif ts_ns == self._read_ns.get(key) and ts_ns < MOST:
+            ts_ns += 1  # the rest of a reading that was asked for in its middle: a later one to the window
+        self._found.setdefault(key, {})[field] = count
+        self._read_ns[key] = ts_ns
+
+
+def _key_of(names: tuple[str, ...], entry: Mapping[str, Any]) -> dict[str, str]:
+    plain = {_plain(str(name)): value for name, value in entry.items()}
+    found = [plain[key] for key in _KEYS if isinstance(plain.get(key), str)]
+    return {names[-1]: found[0]} if found else {}
+
+
+def _plain(name: str) -> str:
+    return name.rpartition(":")[2]
