@@ -12,8 +12,8 @@ from api import problems
 from api.bodies import BodyLimit
 from api.errors import ApiError
 from api.routes import (
-    datagrams,
     alarms,
+    datagrams,
     events,
     health,
     page,

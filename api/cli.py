@@ -116,6 +116,14 @@ def lab(
         str | None, typer.Option(help="URL of the service that takes the reports.", show_default=False)
     ] = None,
     compressed: Annotated[bool, typer.Option("--gzip", help="Compress the reports.")] = False,
+    int_udp: Annotated[
+        str | None,
+        typer.Option(help="HOST:PORT that takes the reports in binary, by UDP.", show_default=False),
+    ] = None,
+    write_inventory: Annotated[
+        Path | None,
+        typer.Option(help="Write the inventory of its switches to this file, and end.", show_default=False),
+    ] = None,
     listen: Annotated[str, typer.Option(help="Where to be controlled; port 0 takes a free one.")] = (
         "127.0.0.1:9000"
     ),
@@ -131,6 +139,7 @@ def lab(
     """Run a packet-level fabric under traffic: reports out, watermarks in."""
     from api.cli_lab import LabRun
     from api.cli_lab import lab as run
+    from api.cli_lab import write_inventory as write_lab_inventory
     from api.lab.setup import LabOptions, LeafSpine, duration_of
     from api.offline import parse_watermark
 
@@ -158,12 +167,16 @@ def lab(
         sampling_rate=sampling_rate,
         listen=listen,
         post_to=post_to,
+        int_udp=int_udp,
         compressed=compressed,
         stepwise=step,
         pace=pace,
         epoch_ns=epoch_ns,
     )
-    run(options, how, as_json=as_json)
+    if write_inventory is not None:
+        write_lab_inventory(options, how, write_inventory)
+    else:
+        run(options, how, as_json=as_json)
 
 
 @app.command()

@@ -10,6 +10,7 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 
 import typer
@@ -21,9 +22,12 @@ from api.cli_output import console, print_json
 from api.errors import InputError
 from api.lab.control import Lab, control_app
 from api.lab.counters import CounterWriter
+from api.lab.int_numbers import inventory
+from api.lab.int_reports import IntReportWriter
+from api.lab.int_sender import IntSender, Taker
 from api.lab.poster import Poster
 from api.lab.reports import EPOCH_NS, ReportWriter
-from api.lab.runner import Runner
+from api.lab.runner import Binary, Runner
 from api.lab.setup import LabOptions, lab_parts
 from api.logs import configure_logging
 from api.schemas.lab import LabDocument
@@ -46,6 +50,7 @@ class LabRun:
     sampling_rate: float
     listen: str
     post_to: str | None
+    int_udp: str | None = None
     compressed: bool
     stepwise: bool
     pace: float | None
@@ -102,31 +107,63 @@ def made_lab(options: LabOptions, run: LabRun) -> Lab:
     if epoch_ns is None:
         # One that runs by itself is never reported earlier than the one that ran before it.
         epoch_ns = EPOCH_NS if run.stepwise else time.time_ns()
-    poster = None
+    poster, token, url = None, None, None
     if run.post_to is not None:
-        token = checked_token(os.environ.get(TOKEN_VARIABLE))
-        poster = Poster(checked_url(run.post_to), token=token, compressed=run.compressed)
+        token, url = checked_token(os.environ.get(TOKEN_VARIABLE)), checked_url(run.post_to)
+        poster = Poster(url, token=token, compressed=run.compressed)
+    binary = None
+    if run.int_udp is not None:
+        host, port = host_and_port("--int-udp", run.int_udp, least=1, such_as="127.0.0.1:32766")
+        # What takes itself one step at a time waits for what it has sent.
+        taker = Taker(url, token=token) if url is not None and run.stepwise else None
+        written = IntReportWriter(parts.plan, parts.addresses, epoch_ns=epoch_ns)
+        binary = Binary(written, IntSender(host, port, taker=taker))
     runner = Runner(
         fabric,
         parts.plan.switch_ports,
         parts.feed,
         writer=ReportWriter(parts.plan, parts.addresses, sampling_rate=run.sampling_rate, epoch_ns=epoch_ns),
         poster=poster,
+        binary=binary,
         counters=CounterWriter(parts.plan, epoch_ns=epoch_ns),
         duration_s=parts.duration_s,
         stepwise=run.stepwise,
         pace=run.pace,
     )
-    return Lab(parts.plan, runner, poster, options.seed)
+    sender = None if binary is None else binary.sender
+    return Lab(parts.plan, runner, poster, options.seed, sender)
+
+
+def write_inventory(options: LabOptions, run: LabRun, path: Path) -> None:
+    """Writes what a service must know to read this lab's binary reports, and to set its switches."""
+    host, port = host_and_port("--listen", run.listen, least=1, such_as="127.0.0.1:9000")
+    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    plan = lab_parts(options).plan
+    try:
+        path.write_text(inventory(plan, address=address, sampling_rate=run.sampling_rate), "utf-8")
+    except OSError as error:
+        raise InputError(
+            "--write-inventory",
+            str(path),
+            error.strerror or "the file must be writable",
+            "name a file that can be written",
+        ) from error
+    console().print(
+        f"Wrote {len(plan.switches)} switches to {path}: what a service takes as push.inventory."
+    )
 
 
 def listen_address(text: str) -> tuple[str, int]:
-    """``HOST:PORT``; raises ``InputError``."""
+    """Where it listens; raises ``InputError``."""
+    return host_and_port("--listen", text, least=0, such_as="127.0.0.1:9000")
+
+
+def host_and_port(option: str, text: str, *, least: int, such_as: str) -> tuple[str, int]:
+    """An address of the option; raises ``InputError``."""
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > 65_535:
-        raise InputError(
-            "--listen", repr(text), "it is HOST:PORT, port 0 taking a free one", "give such as 127.0.0.1:9000"
-        )
+    if not colon or not host or not port.isdecimal() or not least <= int(port) <= 65_535:
+        free = ", port 0 taking a free one" if least == 0 else f", a port from {least} to 65535"
+        raise InputError(option, repr(text), f"it is HOST:PORT{free}", f"give such as {such_as}")
     return host.strip("[]"), int(port)
 
 

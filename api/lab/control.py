@@ -15,12 +15,14 @@ from fastapi import Depends, FastAPI, Request
 from api import problems
 from api.bodies import BodyLimit
 from api.errors import NotFoundError
+from api.lab.int_sender import IntSender
 from api.lab.poster import Posted, Poster
 from api.lab.reports import DATA_QUEUE
 from api.lab.runner import Runner
 from api.schemas.lab import (
     AdvanceInput,
     CountersDocument,
+    DatagramsDocument,
     FiguresDocument,
     LabDocument,
     LabSwitchDocument,
@@ -43,25 +45,30 @@ _DESCRIPTION = "A packet-level fabric under traffic. Errors are RFC 9457 problem
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """A fabric's plan, who advances it, and who posts its reports (None: nobody)."""
+    """A fabric's plan, who advances it, and who posts its reports, or sends them by UDP (None: nobody)."""
 
     plan: FabricPlan
     runner: Runner
     poster: Poster | None
     seed: int
+    sender: IntSender | None = None
 
     def start(self) -> None:
-        """Begins to advance and to post."""
-        if self.poster is not None:
-            self.poster.on_room(self.runner.woken)
-            self.poster.start()
+        """Begins to advance, to post and to send."""
+        for outlet in self._outlets:
+            outlet.on_room(self.runner.woken)
+            outlet.start()
         self.runner.start()
 
     def stop(self) -> None:
-        """Ends both."""
+        """Ends all of it."""
         self.runner.stop()
-        if self.poster is not None:
-            self.poster.stop()
+        for outlet in self._outlets:
+            outlet.stop()
+
+    @property
+    def _outlets(self) -> list[Poster | IntSender]:
+        return [outlet for outlet in (self.poster, self.sender) if outlet is not None]
 
     def ports_of(self, switch: str) -> list[int]:
         """Its egress ports; raises ``NotFoundError``."""
@@ -91,6 +98,7 @@ class Lab:
         """The lab now."""
         view = self.runner.view
         counts = self.poster.counts if self.poster is not None else Posted()
+        sent = self.sender.counts if self.sender is not None else None
         down = [self.plan.ports[index] for index in sorted(view.links_down)]
         return LabDocument(
             now_s=view.now_s,
@@ -101,11 +109,12 @@ class Lab:
             flows_completed=view.flows_completed,
             reports=ReportsDocument(
                 made=view.reports_made,
-                posted=counts.posted,
+                posted=counts.posted if sent is None else sent.reports,
                 accepted=counts.accepted,
                 rejected=counts.rejected,
                 retries=counts.retries,
-                waits_for=counts.waits_for,
+                waits_for=counts.waits_for or (None if sent is None else sent.waits_for),
+                datagrams=None if sent is None else DatagramsDocument(sent=sent.datagrams, lost=sent.lost),
             ),
             counters=CountersDocument(accepted=counts.samples_accepted, rejected=counts.samples_rejected),
             lately=None if view.lately is None else FiguresDocument.of(view.lately),

@@ -1,8 +1,8 @@
 """Posts reports and counters to a service, one body after the other, in a thread of its own; must not know a
 fabric.
 
-A service that is away is tried again, with growing pauses, for as long as it takes: nothing is dropped, and
-who offers bodies waits for room. One that refuses for good ends the posting; only counters may be unknown to
+A service that is away is tried again, with growing pauses or after as long as it asks for, until it takes
+what is posted: nothing is dropped, and who offers bodies waits for room. One that refuses for good ends the posting; only counters may be unknown to
 it, as older ones take reports alone.
 """
 
@@ -22,6 +22,7 @@ import msgspec
 from api.errors import ApiError
 from api.lab.counters import COUNTERS_PATH
 from api.lab.reports import Body
+from api.retry_after import retry_after_s
 
 ROOM_BODIES = 4
 TIMEOUT_S = 30.0
@@ -80,6 +81,7 @@ class Poster:
         self._client = httpx.Client(headers=headers, timeout=TIMEOUT_S, transport=transport, trust_env=False)
         self._told: Callable[[], None] = lambda: None
         self._first_pause_s = first_pause_s
+        self._asked_s = 0.0
         self._bodies: deque[Body] = deque()
         self._changed = threading.Condition()
         self._stopping = threading.Event()
@@ -150,7 +152,7 @@ class Poster:
             if self.counts.waits_for is None:
                 _log.warning("reports and counters wait: %s", reason)
             self.counts = replace(self.counts, retries=self.counts.retries + 1, waits_for=reason)
-            self._stopping.wait(pause_s)
+            self._stopping.wait(max(pause_s, self._asked_s))
             pause_s = min(2.0 * pause_s, LONGEST_PAUSE_S)
         return False
 
@@ -159,7 +161,9 @@ class Poster:
         try:
             answer = self._client.post(self._url + body.path, content=content)
         except httpx.HTTPError as error:
+            self._asked_s = 0.0
             return f"the service at {self._url} does not answer ({str(error) or type(error).__name__})"
+        self._asked_s = retry_after_s(answer)
         if answer.is_server_error or answer.status_code in _PASSING:
             return f"the service at {self._url} answers {answer.status_code}"
         if body.path == COUNTERS_PATH and answer.status_code == httpx.codes.NOT_FOUND:

@@ -18,10 +18,10 @@ DATA_QUEUE = 3
 REPORTS_A_BODY = 5_000
 REPORTS_PATH = "/v1/telemetry/int"
 
-_ROCE_PORT = 4791  # UDP destination port of RoCEv2 (InfiniBand Architecture Specification, annex A17)
+ROCE_PORT = 4791  # UDP destination port of RoCEv2 (InfiniBand Architecture Specification, annex A17)
 _UDP = 17
-_FIRST_SOURCE_PORT = 1_024
-_SOURCE_PORTS = 65_536 - _FIRST_SOURCE_PORT
+FIRST_SOURCE_PORT = 1_024
+SOURCE_PORTS = 65_536 - FIRST_SOURCE_PORT
 
 
 class _Hop(Struct, gc=False):
@@ -127,8 +127,8 @@ class ReportWriter:
                     _Flow(
                         self._address[src],
                         self._address[dst],
-                        _FIRST_SOURCE_PORT + number % _SOURCE_PORTS,
-                        _ROCE_PORT,
+                        FIRST_SOURCE_PORT + number % SOURCE_PORTS,
+                        ROCE_PORT,
                         _UDP,
                     )
                 )

@@ -20,10 +20,13 @@ from api.errors import ConflictError, UnavailableError, UnprocessableError
 from api.lab.counters import CounterWriter
 from api.lab.feed import Feed
 from api.lab.figures import Figures, Stretch
+from api.lab.int_reports import IntReportWriter
+from api.lab.int_sender import IntSender, Portion
 from api.lab.poster import Poster
 from api.lab.reports import ReportWriter
 from twin.errors import ScenarioError
 from twin.packet.fabric import Fabric
+from twin.packet.happenings import Samples
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 
@@ -51,6 +54,14 @@ class View:
     lately: Figures | None
 
 
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Reports by UDP in place of those over HTTP."""
+
+    writer: IntReportWriter
+    sender: IntSender
+
+
 @dataclass(slots=True)
 class _Advance:
     until_s: float
@@ -72,6 +83,7 @@ class Runner:
         *,
         writer: ReportWriter,
         poster: Poster | None,
+        binary: Binary | None = None,
         counters: CounterWriter | None = None,
         duration_s: float,
         stepwise: bool = False,
@@ -82,6 +94,9 @@ class Runner:
         self._feed = feed
         self._writer = writer
         self._poster = poster
+        self._binary = binary
+        outlets = (poster, None if binary is None else binary.sender)
+        self._outlets = [outlet for outlet in outlets if outlet is not None]
         self._counters = counters
         self._periods_counted = 0
         self._pace = pace
@@ -236,8 +251,9 @@ class Runner:
                 while self._commands:
                     command, _ = self._commands.popleft()
                     command()
-                if self._poster is not None and self._poster.failure is not None:
-                    raise self._poster.failure
+                for outlet in self._outlets:
+                    if outlet.failure is not None:
+                        raise outlet.failure
                 wait_s = self._step()
                 if wait_s is None:
                     break
@@ -255,7 +271,7 @@ class Runner:
 
     def _step(self) -> float | None:
         """Does what can be done; how long to wait then at most, None where there is nothing more to do."""
-        if self._poster is not None and not self._poster.has_room:
+        if not all(outlet.has_room for outlet in self._outlets):
             return 1.0
         now_s = self.view.now_s
         if self.stepwise:
@@ -266,13 +282,18 @@ class Runner:
             self._slice(self._advance.until_s)
             return 0.0
         if now_s >= self.duration_s:
-            return 1.0 if self._poster is not None and not self._poster.idle else None
+            return None if self._all_idle else 1.0
         may_s = self._paced(now_s)
         if may_s < SHORTEST_SLICE_S:
             assert self._pace is not None
             return (SHORTEST_SLICE_S - may_s) / self._pace
         self._slice(min(self.duration_s, now_s + may_s))
         return 0.0
+
+    @property
+    def _all_idle(self) -> bool:
+        """Whether nothing waits to be posted or sent."""
+        return all(outlet.idle for outlet in self._outlets)
 
     def _paced(self, now_s: float) -> float:
         """How much simulated time the pace allows now."""
@@ -285,7 +306,7 @@ class Runner:
 
     def _finish_advance(self) -> float:
         assert self._advance is not None
-        if self._poster is not None and not self._poster.idle:
+        if not self._all_idle:
             return 1.0
         answer, self._advance = self._advance.answer, None
         figures = self._stretch.figures(self._fabric.measured())
@@ -303,11 +324,7 @@ class Runner:
         until_s = min(until_s, now_s + self._slice_s, self._feed.next_s, self._next_count_s)
         began_s = self._clock_s()
         happened = self._fabric.advance(until_s)
-        made = 0
-        for body in self._writer.bodies(happened.samples):
-            made += body.records
-            if self._poster is not None:
-                self._poster.offer(body)
+        made = self._report(happened.samples)
         ends_s = self.duration_s if self._advance is None else self._advance.until_s
         if until_s >= min(self._next_count_s, ends_s):
             self._count(until_s)
@@ -327,6 +344,19 @@ class Runner:
             measured = self._fabric.measured()
             self._publish(lately=self._stretch.figures(measured))
             self._stretch = Stretch(measured)
+
+    def _report(self, samples: Samples) -> int:
+        """Offers the reports of these packets; how many there are."""
+        if self._binary is not None:
+            if len(samples):
+                self._binary.sender.offer(Portion(self._binary.writer.datagrams(samples), len(samples)))
+            return len(samples)
+        made = 0
+        for body in self._writer.bodies(samples):
+            made += body.records
+            if self._poster is not None:
+                self._poster.offer(body)
+        return made
 
     @property
     def _next_count_s(self) -> float:

@@ -70,8 +70,19 @@ class FiguresDocument(Document):
         )
 
 
+class DatagramsDocument(Document):
+    """Datagrams sent by UDP, and how many of them the service never took (null: it cannot be asked)."""
+
+    sent: int
+    lost: int | None
+
+
 class ReportsDocument(Document):
-    """Reports made, and what became of them. ``waits_for``: why they cannot be posted right now."""
+    """Reports made, and what became of them. ``waits_for``: why they cannot be posted right now.
+
+    ``accepted`` and ``rejected`` are the service's answers to what was posted over HTTP. ``datagrams`` is
+    there where they are sent by UDP, which answers nothing.
+    """
 
     made: int
     posted: int
@@ -79,6 +90,7 @@ class ReportsDocument(Document):
     rejected: int
     retries: int
     waits_for: str | None
+    datagrams: DatagramsDocument | None = None
 
 
 class CountersDocument(Document):

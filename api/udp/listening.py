@@ -7,6 +7,7 @@ import ipaddress
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -29,6 +30,15 @@ COUNT_EVERY_S = 1.0
 Decode = Callable[[Sequence[bytes], NDArray[np.int64], Sequence[str]], Decoded]
 
 _log = logging.getLogger("ecntwin.udp")
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Datagrams received and dropped, those whose reports are in the window, and those that wait."""
+
+    counts: UdpCounts
+    taken: int
+    waiting: int
 
 
 class UdpListening:
@@ -95,6 +105,10 @@ class UdpListening:
     def dropped(self) -> int:
         """Datagrams dropped until now, wherever."""
         return self.counts.dropped
+
+    def tally(self) -> Tally:
+        """What became of all datagrams."""
+        return Tally(self.counts, self.taken, self._queue.depth)
 
     @property
     def depth(self) -> int:
