@@ -8,10 +8,12 @@ ApiError
     ├── UnauthorizedError       401
     ├── ForbiddenError          403
     ├── NotFoundError           404
+    ├── StalledError            408
     ├── ConflictError           409
     ├── TooLargeError           413
     ├── UnsupportedMediaError   415
     ├── UnprocessableError      422
+    ├── BusyError               429
     └── UnavailableError        503
 """
 
@@ -69,6 +71,12 @@ class NotFoundError(RequestError):
     status = 404
 
 
+class StalledError(RequestError):
+    """The sender fell silent in the middle of its request."""
+
+    status = 408
+
+
 class ConflictError(RequestError):
     """The service is not in a state in which the call makes sense."""
 
@@ -91,6 +99,16 @@ class UnprocessableError(RequestError):
     """The body is well formed and asks for something impossible."""
 
     status = 422
+
+
+class BusyError(RequestError):
+    """More than the service can take right now; it may be asked again in ``retry_after_s`` seconds."""
+
+    status = 429
+
+    def __init__(self, where: str, received: str, rule: str, remedy: str, *, retry_after_s: int) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(where, received, rule, remedy)
 
 
 class UnavailableError(RequestError):

@@ -11,6 +11,7 @@ from prometheus_client.exposition import choose_encoder
 
 from api.binary_metrics import BinaryMetrics
 from api.metrics_network import NetworkMetrics
+from api.metrics_ingest import IngestMetrics
 from telemetry.state import FlowClass, NetworkState
 from twin.watermark import Watermark
 
@@ -39,6 +40,7 @@ class Metrics:
             "Posted bodies that held no INT reports at all.",
             registry=registry,
         )
+        self.ingest = IngestMetrics(registry)
         self.samples_accepted = Counter(
             "ecntwin_switch_samples_accepted", "Counter samples of switches taken.", registry=registry
         )

@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from api.errors import ApiError, RequestError
+from api.errors import ApiError, BusyError, RequestError
 from api.validation import Mistake, mistake
 from switches.errors import SwitchError, UnknownSwitchError
 from telemetry.errors import DecodeError, OversizeError, TelemetryError, WindowError
@@ -81,7 +81,11 @@ def install(app: FastAPI) -> None:
 
 
 async def _domain(request: Request, error: Exception) -> Response:
-    headers = {"WWW-Authenticate": "Bearer"} if status_of(error) == 401 else None
+    headers = {}
+    if status_of(error) == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, BusyError):
+        headers["Retry-After"] = str(error.retry_after_s)
     return problem_response(problem(error), request, headers)
 
 

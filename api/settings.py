@@ -46,12 +46,17 @@ class Section(BaseModel):
 
 
 class ServerSettings(Section):
-    """Where the service listens and what it accepts. Without tokens only a loopback host is allowed."""
+    """Where the service listens and what it accepts. Without tokens only a loopback host is allowed.
+
+    Bodies of together ``max_pending_bytes`` may be on their way to the window; a body beyond is answered 429,
+    to be sent again.
+    """
 
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=0, le=65_535)
     max_body_bytes: int = Field(default=64 * MEBIBYTE, gt=0)
     max_decoded_bytes: int = Field(default=512 * MEBIBYTE, gt=0)
+    max_pending_bytes: int = Field(default=256 * MEBIBYTE, gt=0)
     max_errors_listed: int = Field(default=100, ge=0)
     access_log: bool = False
     shutdown_grace_s: int = Field(default=5, ge=0)

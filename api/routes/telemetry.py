@@ -47,9 +47,9 @@ async def post_int_reports(
 
     Good reports in a bad batch are kept.
     """
-    body = await request.body()
-    decode = service.formats.decoder(_media_type(request), _encoding(request), body, ports=port)
-    return await service.sensing.ingest(decode)
+    async with service.intake.body(request) as body:
+        decode = service.formats.decoder(_media_type(request), _encoding(request), body, ports=port)
+        return await service.sensing.ingest(decode)
 
 
 @router.post("/counters", status_code=202, openapi_extra=_BODY_DOCUMENTED)
@@ -59,7 +59,8 @@ async def post_counters(request: Request, service: ServiceDep, caller: PostsTele
     Good samples in a bad batch are kept.
     """
     check_media_type(_media_type(request), "counter samples")
-    return await service.counting.ingest(await request.body(), _encoding(request))
+    async with service.intake.body(request) as body:
+        return await service.counting.ingest(body, _encoding(request))
 
 
 def _media_type(request: Request) -> str:

@@ -216,3 +216,21 @@ def test_it_stops_while_the_service_is_away() -> None:
 
 def test_one_never_started_can_be_stopped() -> None:
     Poster("http://127.0.0.1:8080").stop()
+
+
+@pytest.mark.parametrize(
+    ("asked", "waited_s"), [("7", 7.0), ("86400", 60.0), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.0), ("", 0.0)]
+)
+def test_a_service_that_asks_for_time_gets_it(
+    asked: str, waited_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    service = Service(httpx.Response(429, headers={"Retry-After": asked}))
+    with posting(service) as poster:
+        monkeypatch.setattr(poster._stopping, "wait", waits.append)
+        poster.offer(Body(b"1\n", 1))
+        wait(poster, lambda: poster.idle)
+        monkeypatch.undo()
+    assert waits == [waited_s]
+    assert service.taken == [b"1\n"]
+    assert poster.counts.retries == 1
