@@ -2,8 +2,8 @@
 fabric.
 
 A service that is away is tried again, with growing pauses or after as long as it asks for, until it takes
-what is posted: nothing is dropped, and who offers bodies waits for room. One that refuses for good ends the posting; only counters may be unknown to
-it, as older ones take reports alone.
+what is posted: nothing is dropped, and who offers bodies waits for room. One that refuses for good ends the
+posting; only counters may be unknown to it, as older ones take reports alone.
 """
 
 from __future__ import annotations
