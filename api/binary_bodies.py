@@ -7,7 +7,6 @@ no version.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from api.binary_reports import BinaryReports
 from telemetry.decode.body import unpacked
-from telemetry.decode.capture import is_capture, udp_datagrams
+from telemetry.decode.capture import address_text, is_capture, udp_datagrams
 from telemetry.decode.decoded import Decoded
 from telemetry.errors import DecodeError
 from telemetry.report import ReportProblem
@@ -74,8 +73,5 @@ def _by_frame(problem: ReportProblem, frame: int) -> ReportProblem:
 
 
 def _texts(addresses: Sequence[bytes]) -> list[str]:
-    known = {
-        raw: socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw)
-        for raw in set(addresses)
-    }
+    known = {raw: address_text(raw) for raw in set(addresses)}
     return [known[raw] for raw in addresses]

@@ -254,6 +254,10 @@ def decode(
         str, typer.Option(help="What queues are counted in: bytes, cells:SIZE, packets:SIZE, unknown.")
     ] = "bytes",
     time_unit: Annotated[str, typer.Option("--time", help="Unit of timestamps: ns, us, 2^-32s.")] = "ns",
+    inventory: Annotated[
+        Path | None,
+        typer.Option(help="Inventory file: names, and units of the switches it has.", show_default=False),
+    ] = None,
 ) -> None:
     """Show binary telemetry reports as JSON INT reports, one a line."""
     from api.cli_decode import DecodeOptions
@@ -268,6 +272,7 @@ def decode(
             int_dscps=tuple(int_dscp or ()),
             occupancy=occupancy,
             time_unit=time_unit,
+            inventory=inventory,
         ),
     )
 

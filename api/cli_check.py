@@ -12,13 +12,14 @@ from rich.text import Text
 
 from api.addresses import without_password
 from api.cli_errors import BAD_INPUT
-from api.cli_inventory_tables import platforms_text, problem_lines
+from api.cli_inventory_tables import platforms_text, problem_lines, reporting_lines
 from api.cli_output import console, print_json, print_line
 from api.inventory import load_inventory
 from api.inventory_adapters import check_inventory
+from api.inventory_int import untuned_in
 from api.schemas.inventory import InventoryCheckDocument
 from api.security import check_host
-from api.service import load_topology
+from api.service import load_topology, reporting_of
 from api.settings import Settings
 from api.settings_source import load_settings
 from switches.registry import AdapterRegistry
@@ -61,12 +62,15 @@ def _inventory(settings: Settings, registry: AdapterRegistry) -> InventoryCheckD
             f"settings rollout.canary: received {', '.join(strangers)}; "
             "a canary is a switch of the inventory; correct the name"
         )
-    return InventoryCheckDocument.of(path, devices, problems)
+    reporting = reporting_of(settings)
+    return InventoryCheckDocument.of(
+        path, devices, problems, reporting=len(reporting.switches), untuned=untuned_in(reporting)
+    )
 
 
 def _shown(settings: Settings) -> dict[str, Any]:
     """Every setting; tokens' hashes shortened, and no password."""
-    document: dict[str, Any] = settings.model_dump(mode="json")
+    document: dict[str, Any] = settings.model_dump(mode="json", by_alias=True)
     for token in document["security"]["tokens"]:
         token["sha256"] = f"{token['sha256'][:8]}…"
         token["scopes"] = sorted(token["scopes"])
@@ -82,4 +86,6 @@ def _show(inventory: InventoryCheckDocument) -> None:
     said = f"{found} problem{'s' if found > 1 else ''}" if found else "all can be used (none was asked)"
     screen.print(Text.assemble((platforms_text(inventory), "bold"), f"; {said}"), soft_wrap=True)
     for line in problem_lines(inventory.problems):
+        screen.print(line, soft_wrap=True)
+    for line in reporting_lines(inventory):
         screen.print(line, soft_wrap=True)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from api.errors import InputError
+from api.inventory import load_reporting
 from api.offline import read_bytes
-from telemetry.decode.capture import is_capture, udp_datagrams
+from telemetry.decode.capture import address_text, is_capture, udp_datagrams
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, Occupancy, TimeUnit, UnitProfile
 from telemetry.decode.p4.packet import IntMarks
+from telemetry.decode.p4.result import NOT_TOLD
 from telemetry.errors import DecodeError, ReportError
 from telemetry.p4_json import json_lines
 from telemetry.report import ReportProblem
@@ -38,6 +41,7 @@ class DecodeOptions:
     int_dscps: tuple[int, ...] = ()
     occupancy: str = "bytes"
     time_unit: str = "ns"
+    inventory: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +51,17 @@ class _Payload:
     data: bytes
     time_ns: int | None
     place: str
+    source: str = ""
 
 
 def decode(file: str, options: DecodeOptions) -> None:
     """Prints a JSON report a line; problems go to standard error. Raises ``DecodeError`` where there is no
     report at all.
     """
-    devices = Devices(default=_profile(options))
+    default = _profile(options)
+    devices = (
+        Devices(default=default) if options.inventory is None else load_reporting(options.inventory, default)
+    )
     marks = IntMarks(frozenset(options.int_ports), frozenset(options.int_dscps))
     data = sys.stdin.buffer.read() if file == STANDARD_INPUT else read_bytes(Path(file), "reports")
     found_problems: list[ReportProblem] = []
@@ -69,7 +77,7 @@ def decode(file: str, options: DecodeOptions) -> None:
         # In a capture every payload has a time, or (simple packet blocks) none has.
         dated = bool(block) and block[0].time_ns is not None
         times = np.array([now_ns if one.time_ns is None else one.time_ns for one in block], np.int64)
-        reports = decoders[dated].decode([one.data for one in block], times)
+        reports = decoders[dated].decode([one.data for one in block], times, _nodes(block, devices))
         said += [
             problem.detail.replace(f"datagram {problem.index}", block[problem.index].place, 1)
             for problem in reports.problems
@@ -95,6 +103,10 @@ def decode(file: str, options: DecodeOptions) -> None:
         )
 
 
+def _nodes(payloads: Sequence[_Payload], devices: Devices) -> NDArray[np.int64]:
+    return np.array([devices.sources.get(one.source, NOT_TOLD) for one in payloads], np.int64)
+
+
 def _say(problem: str) -> None:
     sys.stderr.write(f"ecntwin: {problem}\n")
 
@@ -106,7 +118,7 @@ def _payloads(data: bytes, options: DecodeOptions, problems: list[ReportProblem]
         return iter([_Payload(data, None, "payload")] if data else [])
     wanted = frozenset(options.ports)
     return (
-        _Payload(one.payload, one.time_ns, f"frame {one.frame} payload")
+        _Payload(one.payload, one.time_ns, f"frame {one.frame} payload", address_text(one.source))
         for one in udp_datagrams(data, problems)
         if not wanted or one.port in wanted
     )

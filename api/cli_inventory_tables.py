@@ -34,6 +34,20 @@ def problem_lines(problems: Iterable[str]) -> Iterator[Text]:
         yield Text.assemble(("✗ ", "red"), (place, "bold"), f": {rest}" if rest else "")
 
 
+def reporting_lines(document: InventoryCheckDocument) -> Iterator[Text]:
+    """How many switches send binary INT reports, and which of them no round can set; nothing where none."""
+    if not document.reporting:
+        return
+    several = document.reporting > 1
+    yield Text(f"{document.reporting} {'switches report' if several else 'switch reports'} INT by node id")
+    for name in document.untuned:
+        yield Text.assemble(
+            ("≠ ", "yellow"),
+            (f"switch {name!r}", "bold"),
+            " has no occupancy under int: it is shown, not tuned",
+        )
+
+
 def answered_text(document: InventoryReadDocument) -> Text:
     """``inventory.yaml: 11 of 12 switches answered``."""
     total = len(document.switches)

@@ -30,7 +30,8 @@ class IntUnitKeys(_Keys):
 
     ``cell_bytes`` goes with cells, ``packet_bytes`` (what a packet is reckoned as) with packets.
     ``utilisation_scale`` is what a fully used interface is called: 100 is percent, 10 000 hundredths of one.
-    ``sampling_rate`` is the share of packets that is reported.
+    ``timing`` says whether a packet tells the queue that it met or the one it left behind, ``sampling_rate``
+    what share of packets is reported.
     """
 
     occupancy: Occupancy | None = None

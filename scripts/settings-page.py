@@ -70,7 +70,7 @@ def default(field: FieldInfo) -> str:
         return str(value).lower()
     if isinstance(value, BaseModel):
         return ", ".join(f"{name} {part}" for name, part in value.model_dump().items())
-    return "empty" if value in ((), {}) else f"`{value}`"
+    return "empty" if value in ((), {}) else f"`{list(value) if isinstance(value, tuple) else value}`"
 
 
 def is_section(annotation: Any) -> bool:
@@ -86,7 +86,8 @@ def section_of(name: str, section: type[BaseModel], heading: str) -> str:
     """A section, and those inside it."""
     what = " ".join((section.__doc__ or "").split()).replace("``", "`")
     rows, inside = [], []
-    for key, field in section.model_fields.items():
+    for attribute, field in section.model_fields.items():
+        key = field.alias or attribute
         if is_section(field.annotation):
             inner = f"{name}.{key}"
             rows.append(f"| `{key}` | [{inner}](#{inner.replace('.', '')}) | |\n")
@@ -103,7 +104,8 @@ def page() -> str:
     parts = [HEAD]
     for name, field in Settings.model_fields.items():
         section = field.annotation
-        assert section is not None
+        assert isinstance(section, type)
+        assert issubclass(section, BaseModel)
         parts.append(section_of(name, section, "##"))
     return "".join(parts)
 

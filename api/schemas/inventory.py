@@ -18,17 +18,37 @@ from twin.watermark import Watermark
 
 
 class InventoryCheckDocument(Document):
-    """How many switches of each platform, and a sentence for each problem."""
+    """How many switches of each platform, and a sentence for each problem.
+
+    ``reporting`` is how many send binary INT reports by a node id, ``untuned`` those of them whose units are
+    not told.
+    """
 
     path: str
     platforms: dict[str, int]
     problems: list[str]
+    reporting: int
+    untuned: list[str]
 
     @classmethod
-    def of(cls, path: Path, devices: Mapping[str, Device], problems: Iterable[str]) -> Self:
+    def of(
+        cls,
+        path: Path,
+        devices: Mapping[str, Device],
+        problems: Iterable[str],
+        *,
+        reporting: int = 0,
+        untuned: Iterable[str] = (),
+    ) -> Self:
         """The document of a checked inventory."""
         counted = Counter(device.platform for device in devices.values())
-        return cls(path=str(path), platforms=dict(sorted(counted.items())), problems=list(problems))
+        return cls(
+            path=str(path),
+            platforms=dict(sorted(counted.items())),
+            problems=list(problems),
+            reporting=reporting,
+            untuned=list(untuned),
+        )
 
 
 class ReadQueueDocument(Document):

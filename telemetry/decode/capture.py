@@ -6,6 +6,7 @@ and draft-ietf-opsawg-pcapng. Payloads in IP fragments are named and left out.
 
 from __future__ import annotations
 
+import socket
 import struct
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
@@ -52,6 +53,11 @@ class _Frame(NamedTuple):
     time_ns: int | None
     link: int
     data: memoryview
+
+
+def address_text(raw: bytes) -> str:
+    """An address of 4 or 16 bytes in text."""
+    return socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw)
 
 
 def is_capture(data: bytes) -> bool:
