@@ -30,6 +30,10 @@ class KeyTable(Generic[Key]):
     def __len__(self) -> int:
         return len(self.keys)
 
+    def known(self, key: Key) -> bool:
+        """Whether the key has a number."""
+        return key in self._number
+
     def numbers(self, keys: Iterable[Key]) -> NDArray[np.int32]:
         """The number of each key; new keys get one."""
         found = []

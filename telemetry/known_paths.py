@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -16,7 +16,7 @@ from telemetry.places import Paths, queue_of
 from telemetry.report import HopSite, take_rows
 from telemetry.state import QueueRef
 
-_MOST_REMEMBERED = 65_536
+_MOST_REMEMBERED = 262_144
 
 
 class KnownPaths:
@@ -85,7 +85,7 @@ class KnownPaths:
         self._fingerprint.replace(self._fingerprint.values[numbers])
         self._table = NumberTable()
         self._table.add(self._fingerprint.values, np.arange(len(self), dtype=np.int32))
-        self._queues = {ref for one in self._sites.keys if (ref := queue_of(one)) is not None}
+        self._queues = _queues_of(self._sites.keys)
         return renumbered
 
     def _offset(self) -> NDArray[np.int64]:
@@ -95,13 +95,13 @@ class KnownPaths:
         self, offset: NDArray[np.int64], site: NDArray[np.int64], named: Sequence[HopSite]
     ) -> NDArray[np.bool_]:
         """Which of these new paths there is room for, the first to come first."""
-        refs = [queue_of(one) for one in named]
         n_new = len(offset) - 1
-        fresh = {ref for ref in refs if ref is not None} - self._queues
+        fresh = _queues_of(one for one in named if not self._sites.known(one)) - self._queues
         if len(self) + n_new <= self._max_paths and len(self._queues) + len(fresh) <= self._max_queues:
             return np.ones(n_new, np.bool_)
         room = np.zeros(n_new, np.bool_)
         n_paths, queues = len(self), set(self._queues)
+        refs = [queue_of(one) for one in named]
         for path in range(n_new):
             hops = site[offset[path] : offset[path + 1]].tolist()
             fresh = {ref for hop in hops if (ref := refs[hop]) is not None} - queues
@@ -124,9 +124,13 @@ class KnownPaths:
         cut, hops = take_rows(offset, chosen)
         used, site = np.unique(site[hops], return_inverse=True)
         sites = [named[number] for number in used.tolist()]
-        self._queues.update(ref for one in sites if (ref := queue_of(one)) is not None)
+        self._queues |= _queues_of(one for one in sites if not self._sites.known(one))
         self._end.extend(len(self._site) + cut[1:])
         self._site.extend(self._sites.numbers(sites)[site])
+
+
+def _queues_of(sites: Iterable[HopSite]) -> set[QueueRef]:
+    return {ref for site in sites if (ref := queue_of(site)) is not None}
 
 
 def path_fingerprints(hop_offset: NDArray[np.int64], site: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -35,7 +35,7 @@ _EVICT_TO = 0.9
 _TABLE_SIZE = 2  # the flows met to the flows held, at most
 _THIN_BACK = 0.25
 _MOST_NS = np.iinfo(np.int32).max
-_MOST_REMEMBERED = 65_536
+_MOST_REMEMBERED = 262_144
 
 
 class Window:
@@ -176,8 +176,11 @@ class Window:
         rows = np.arange(len(batch))
         if self._topology is None or len(batch) == 0:
             return rows
+        if batch.sites is self._all_placed:
+            return rows
         wrong = {number: said for number, site in enumerate(batch.sites) if (said := self._misplaced(site))}
         if not wrong:
+            self._all_placed = batch.sites
             return rows
         is_wrong = np.zeros(len(batch.sites), np.bool_)
         is_wrong[list(wrong)] = True
