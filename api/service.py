@@ -145,7 +145,9 @@ class Service:
                 settings.telemetry.udp, decode=self.binary.decode, sensing=self.sensing, metrics=self.metrics
             )
         self._ask = ask_of(settings) if search is None else replace(ask_of(settings), search=search)
-        self._workers = workers or make_workers(settings.search.workers or max(2, os.cpu_count() or 2))
+        self._workers = workers or make_workers(
+            settings.search.workers or max(2, os.cpu_count() or 2), niceness=settings.search.niceness
+        )
         self._clearance = Clearance(guard_of(settings), clock_s=clocks.monotonic_s)
         watcher = Watcher(self.sensing, self.counting, silence_s=settings.rollout.silence_s)
         news = RolloutNews(

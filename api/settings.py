@@ -175,7 +175,8 @@ class SearchSection(Section):
     """What a round spends: candidates, worker processes (None: one a core), seed, and the operator's weights.
 
     ``base`` is what the first draws are biased around; None takes the incumbent. At least two workers: a
-    round in the service's own process would keep it from answering.
+    round in the service's own process would keep it from answering. ``niceness`` is by how much they give way
+    to reports that come in (0: not at all, 19: as far as can be).
 
     ``second_opinion`` names the engine that reviews the incumbent and the ``second_opinion_candidates`` best,
     and on which the round decides; none or false asks nobody. It runs under ``second_opinion_seeds`` seeds,
@@ -186,6 +187,7 @@ class SearchSection(Section):
     candidates: int = Field(default=_SEARCH.candidates, ge=2, le=100_000)
     narrowed: int = Field(default=_SEARCH.narrowed, ge=0, le=100_000)
     workers: int | None = Field(default=None, ge=2)
+    niceness: int = Field(default=19, ge=0, le=19)
     seed: int = Field(default=1, ge=0)
     weights: str = "balanced"
     base: WatermarkSettings | None = None

@@ -6,7 +6,9 @@ the round, so that a worker imports and compiles its kernels once.
 
 from __future__ import annotations
 
+import os
 import pickle
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -80,15 +82,18 @@ class ProcessWorkers:
     """A pool of ``n_workers`` processes that stays warm between rounds.
 
     Where a process dies (killed, out of memory) the pool is rebuilt and what it lost is run again, at most
-    ``retries`` times a call.
+    ``retries`` times a call. Workers give way to whoever else wants the cores by ``niceness`` (0 to 19).
     """
 
-    def __init__(self, n_workers: int, *, retries: int = 2, idle_timeout_s: float = 3600.0) -> None:
+    def __init__(
+        self, n_workers: int, *, niceness: int = 0, retries: int = 2, idle_timeout_s: float = 3600.0
+    ) -> None:
         if n_workers < 2:
             raise ParameterError(
                 "workers", str(n_workers), "a pool has two processes or more", "ask make_workers for fewer"
             )
         self.n_workers = n_workers
+        self._niceness = niceness
         self._retries = retries
         self._idle_timeout_s = idle_timeout_s
 
@@ -123,7 +128,7 @@ class ProcessWorkers:
             idle_worker_timeout=self._idle_timeout_s,
         )
         results: Iterator[_Numbered] = parallel(
-            delayed(_run_numbered)(number, task)
+            delayed(_run_numbered)(number, task, self._niceness)
             for number, task in list(left.items())
             if not stopped.is_set()
         )
@@ -153,13 +158,13 @@ def _next(results: Iterator[_Numbered]) -> _Numbered | None:
         return None
 
 
-def make_workers(n_workers: int) -> Workers:
-    """A pool of that many processes; 0 or 1 runs in this process."""
+def make_workers(n_workers: int, *, niceness: int = 0) -> Workers:
+    """A pool of that many processes, which give way by ``niceness``; 0 or 1 runs in this process."""
     if n_workers < 0:
         raise ParameterError(
             "workers", str(n_workers), "a count is 0 or more", "give the number of cores to use"
         )
-    return ProcessWorkers(n_workers) if n_workers > 1 else InProcessWorkers()
+    return ProcessWorkers(n_workers, niceness=niceness) if n_workers > 1 else InProcessWorkers()
 
 
 def resolve_engine(name: str) -> Engine:
@@ -221,8 +226,21 @@ def _scenario(file: Path) -> Scenario:
     return scenario
 
 
-def _run_numbered(number: int, task: Task) -> _Numbered:
+# Once a process: what it is set to stays.
+@lru_cache(maxsize=1)
+def _give_way(niceness: int) -> None:
+    """Lets this process run when others leave it a core, and in longer turns then."""
+    if niceness <= 0:
+        return
+    now = os.getpriority(os.PRIO_PROCESS, 0)
+    os.setpriority(os.PRIO_PROCESS, 0, max(now, niceness))  # only ever down: up takes a privilege
+    if sys.platform == "linux" and os.sched_getscheduler(0) == os.SCHED_OTHER:
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
+def _run_numbered(number: int, task: Task, niceness: int) -> _Numbered:
     """The task's number and predictions, or its error: raised through joblib it would end the pool."""
+    _give_way(niceness)
     try:
         return number, run_task(task)
     except TwinError as error:

@@ -174,3 +174,15 @@ class NeverSecondEngine(AnalyticEngine):
         if watermark != Watermark(400_000, 1_600_000, 0.2):
             return Prediction.failed(watermark, SolveStatus.BUDGET)
         return super().one(scenario, watermark, seed)
+
+
+class PriorityEngine(AnalyticEngine):
+    """Answers with the niceness of its process as the queue, and whether it runs in batches as its 99 %."""
+
+    def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
+        batch = os.sched_getscheduler(0) == os.SCHED_BATCH
+        return replace(
+            super().one(scenario, watermark, seed),
+            queue_mean_bytes=float(os.getpriority(os.PRIO_PROCESS, 0)),
+            queue_p99_bytes=float(batch),
+        )

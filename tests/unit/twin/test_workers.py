@@ -155,3 +155,26 @@ def test_the_pool_stays_warm_between_runs(pool: ProcessWorkers, tmp_path: Path) 
     for _ in range(3):
         run(pool, scenario, "SigningEngine", [[watermark] for watermark in WATERMARKS])
     assert len(list(tmp_path.iterdir())) <= 2
+
+
+def test_workers_give_way_and_this_process_does_not() -> None:
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    workers = ProcessWorkers(2, niceness=19)
+    workers.close()  # a pool that is still warm from before keeps what it was set to
+    try:
+        ((answer,),) = run(workers, star([(0, 1)]), "PriorityEngine", [WATERMARKS[:1]]).values()
+    finally:
+        workers.close()
+    assert (answer.queue_mean_bytes, answer.queue_p99_bytes) == (19.0, 1.0)
+    assert os.getpriority(os.PRIO_PROCESS, 0) == own
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
+def test_workers_that_need_not_give_way_stay_as_they_are() -> None:
+    workers = make_workers(2)
+    workers.close()
+    try:
+        ((answer,),) = run(workers, star([(0, 1)]), "PriorityEngine", [WATERMARKS[:1]]).values()
+    finally:
+        workers.close()
+    assert (answer.queue_mean_bytes, answer.queue_p99_bytes) == (os.getpriority(os.PRIO_PROCESS, 0), 0.0)
