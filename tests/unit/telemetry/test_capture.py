@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.decode.capture import Datagram, is_capture, udp_datagrams
+from telemetry.decode.capture import Datagram, address_text, is_capture, udp_datagrams
 from telemetry.errors import DecodeError
 from telemetry.report import ReportProblem
 from telemetry.state import FlowKey
@@ -73,7 +73,12 @@ def test_what_comes_before_ip(link: int, before: bytes) -> None:
 
 def test_ipv6() -> None:
     flow = FlowKey("2001:db8::1", "2001:db8::2", 1, 2, 17)
-    assert [one[2:] for one in found(pcap([udp(b"x", flow)]))[0]] == [(2, b"x")]
+    (one,) = found(pcap([udp(b"x", flow)]))[0]
+    assert (one.port, one.payload, address_text(one.source)) == (2, b"x", "2001:db8::1")
+
+
+def test_who_sent_it() -> None:
+    assert {address_text(one.source) for one in found(pcap(FRAMES))[0]} == {REPORTS.src}
 
 
 def test_what_is_not_udp_is_passed_over() -> None:
