@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import redis
 
+from tests.counterparts.certificates import Signed
+
 _UNPACKED = Path(__file__).resolve().parents[2] / ".tools" / "usr" / "bin" / "redis-server"
 _PATIENCE_S = 20.0
 
@@ -24,19 +26,30 @@ def redis_server() -> Path:
 
 
 class RedisServer:
-    """One process, at ``port`` of 127.0.0.1 and at ``socket``, a path; it tells of changed keys."""
+    """One process, at ``port`` of 127.0.0.1 and at ``socket``, a path; it tells of changed keys.
 
-    def __init__(self, folder: Path, *, password: str | None = None, databases: int = 16) -> None:
+    ``signed``: that port speaks TLS. ``port`` may be given, to come back where one was.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        password: str | None = None,
+        databases: int = 16,
+        signed: Signed | None = None,
+        port: int | None = None,
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         program = redis_server()
         self.password = password
         self.socket = folder / "redis.sock"
         self._log = folder / "redis.log"
         for _ in range(5):  # another process may take a port between asking for it and using it
-            self.port = _free_port()
+            self.port = port or _free_port()
             self._process = subprocess.Popen(
                 [
-                    *(str(program), "--bind", "127.0.0.1", "--port", str(self.port)),
+                    *(str(program), "--bind", "127.0.0.1", *_listening(folder, self.port, signed)),
                     *("--unixsocket", str(self.socket), "--dir", str(folder)),
                     *("--save", "", "--appendonly", "no", "--notify-keyspace-events", "KEA"),
                     *("--databases", str(databases), "--logfile", str(self._log)),
@@ -76,6 +89,16 @@ class RedisServer:
                 except redis.ConnectionError:
                     time.sleep(0.01)
         return False
+
+
+def _listening(folder: Path, port: int, signed: Signed | None) -> list[str]:
+    if signed is None:
+        return ["--port", str(port)]
+    certificate, key = folder / "redis.pem", folder / "redis.key"
+    certificate.write_bytes(signed.certificate)
+    key.write_bytes(signed.key)
+    files = ["--tls-cert-file", str(certificate), "--tls-key-file", str(key)]
+    return ["--port", "0", "--tls-port", str(port), "--tls-auth-clients", "no", *files]
 
 
 def _free_port() -> int:

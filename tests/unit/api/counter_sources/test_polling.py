@@ -1,0 +1,147 @@
+"""The pace at which a switch is asked, and what becomes of one that is slow."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from api.counter_sources.polling import Polling, Turns
+from api.counter_sources.sonic import SonicReader
+from switches.device import Device
+from switches.errors import UnreachableError
+from telemetry.decode.polled import Polled
+from tests.counterparts.dripping import dripping
+
+pytestmark = pytest.mark.anyio
+
+DEVICE = Device(name="leaf1", platform="sonic", address="127.0.0.1", timeout_s=0.2)
+
+
+class Told:
+    """A reader that answers when it may."""
+
+    def __init__(self) -> None:
+        self.may = threading.Event()
+        self.may.set()
+        self.aborted = threading.Event()
+        self.begun = threading.Semaphore(0)
+        self.ended = threading.Semaphore(0)
+        self.reads = 0
+        self.at_once = 0
+        self.most_at_once = 0
+        self.closed = False
+
+    def read(self) -> Polled:
+        self.reads += 1
+        self.at_once += 1
+        self.most_at_once = max(self.at_once, self.most_at_once)
+        self.begun.release()
+        self.may.wait(20.0)
+        self.at_once -= 1
+        self.ended.release()
+        if self.aborted.is_set():
+            raise UnreachableError(DEVICE.where, "its end", "it goes on", "wait")
+        return Polled(())
+
+    def abort(self) -> None:
+        self.aborted.set()
+        self.may.set()
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(8) as pool:
+        yield pool
+
+
+@pytest.fixture
+async def turns(threads: ThreadPoolExecutor) -> Turns:
+    return Turns(0.05, threads, asyncio.Semaphore(2))
+
+
+async def happened(event: threading.Semaphore) -> None:
+    assert await asyncio.to_thread(event.acquire, timeout=20.0)
+
+
+async def test_looks_keep_their_pace(turns: Turns) -> None:
+    reader = Told()
+    polling = Polling(DEVICE, reader, turns, first_after_s=0.01)
+    loop = asyncio.get_running_loop()
+    began_s, times = loop.time(), []
+    for _ in range(4):
+        await polling.following()
+        times.append(loop.time() - began_s)
+    # Never early; how late depends on the machine.
+    for number, at_s in enumerate(times):
+        assert at_s >= 0.01 + 0.05 * number - 0.005
+    await polling.close()
+    assert reader.closed
+
+
+async def test_no_more_are_asked_at_once_than_may_be(turns: Turns) -> None:
+    reader = Told()
+    reader.may.clear()
+    each = [Polling(DEVICE, reader, turns) for _ in range(6)]
+    looks = [asyncio.create_task(polling.following()) for polling in each]
+    for _ in range(2):
+        await happened(reader.begun)
+    reader.may.set()
+    await asyncio.gather(*looks)
+    assert (reader.reads, reader.most_at_once) == (6, 2)
+
+
+async def test_a_switch_that_takes_too_long_is_given_up(turns: Turns) -> None:
+    reader = Told()
+    reader.may.clear()
+    polling = Polling(DEVICE, reader, turns)
+    with pytest.raises(UnreachableError):
+        await polling.following()
+    assert reader.aborted.is_set()
+    reader.aborted.clear()
+    await polling.following()
+    await polling.close()
+
+
+async def test_one_that_cannot_be_ended_holds_no_more_than_its_thread(turns: Turns) -> None:
+    reader = Told()
+    reader.may.clear()
+    reader.abort = lambda: None  # type: ignore[method-assign]
+    polling = Polling(DEVICE, reader, turns)
+    for _ in range(3):
+        with pytest.raises(UnreachableError, match=r"no counters within 0\.2 s"):
+            await polling.following()
+    assert reader.reads == 1
+    reader.may.set()
+    await happened(reader.ended)
+    await polling.following()
+    await polling.close()
+
+
+async def test_a_redis_that_drips_is_given_up_as_a_whole(turns: Turns) -> None:
+    with dripping(b"+O", every_s=0.02, byte=b"K") as port:
+        device = Device(name="leaf1", platform="sonic", address="127.0.0.1", port=port, timeout_s=0.3)
+        polling = Polling(device, SonicReader(device), turns)
+        for _ in range(2):
+            with pytest.raises(UnreachableError, match=r"within 0\.3 s"):
+                await polling.following()
+        await polling.close()
+
+
+async def test_it_ends_in_the_middle_of_a_look(turns: Turns) -> None:
+    reader = Told()
+    reader.may.clear()
+    polling = Polling(DEVICE, reader, turns)
+    look = asyncio.create_task(polling.following())
+    await happened(reader.begun)
+    look.cancel()
+    await asyncio.wait({look})
+    await polling.close()
+    assert reader.aborted.is_set()
+    assert reader.closed
