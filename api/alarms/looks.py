@@ -26,7 +26,7 @@ STALLED_LOOKED_AT = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Intake:
+class _Came:
     """What came in since the service began, in all."""
 
     accepted: int = 0
@@ -74,7 +74,7 @@ class Looks:
         self._cost_s = cost_s
         self._state_from_s = float("-inf")
         self._looked_s = clock_s()
-        self._intake = Intake()
+        self._came = _Came()
         self._sequence: Mapping[Sender, SequenceCounts] = {}
         self._reported: dict[str, float] = {}
         self._unreachable: dict[str, float] = {}
@@ -154,14 +154,14 @@ class Looks:
 
     def _of_intake(self, now_s: float) -> Iterator[Finding]:
         counters = self._sensing.counters
-        now = Intake(
+        now = _Came(
             accepted=self._sensing.accepted,
             rejected=self._sensing.rejected,
             skewed=counters.skewed,
             backwards=counters.negative_latencies,
             dropped=self._sources.dropped,
         )
-        before, self._intake = self._intake, now
+        before, self._came = self._came, now
         accepted, rejected = now.accepted - before.accepted, now.rejected - before.rejected
         skewed, backwards = now.skewed - before.skewed, now.backwards - before.backwards
         if came := accepted + rejected:

@@ -1,7 +1,9 @@
 // The page: reads the service's own routes, and again whenever an event says that something happened.
+import { showAlarms } from "/assets/alarms.js";
 import { curve, scatter } from "/assets/charts.js";
 import { bits, bytes, count, element, fill, percent, ratio, seconds, watermark, when } from "/assets/format.js";
 import { showFreeze } from "/assets/freeze.js";
+import { showPorts, facts } from "/assets/network.js";
 import { showRollout } from "/assets/rollout.js";
 import { Problem, act, call, keepToken, listen, orNull, say, throttled } from "/assets/service.js";
 import { showSwitches } from "/assets/switches.js";
@@ -76,6 +78,8 @@ function showNetwork(state) {
     ];
   });
   fill(find("flows"), element("div", { class: "share" }, ...rows));
+  fill(find("facts"), ...facts(state));
+  showPorts(state);
   fill(
     find("queues").tBodies[0],
     ...state.queues.map((queue) =>
@@ -123,6 +127,8 @@ function showRecommendation(document) {
   find("second-opinion").textContent = opinion ? `Second opinion: ${opinion.sentence}` : "";
   find("holds").hidden = document.holds.length === 0 || document.status !== "pending";
   find("holds").textContent = document.holds.join(" ");
+  find("auto-hold").hidden = !document.auto_hold || document.status !== "pending";
+  find("auto-hold").textContent = document.auto_hold ?? "";
   find("origin").textContent =
     `${when(document.created)} · ${CLASSES[document.dominant_class]?.toLowerCase() ?? document.dominant_class} dominate, ` +
     `λ ${document.lambda} · ${count(document.candidate_count)} candidates in ${seconds(document.wall_s)} · seed ${document.seed}`;
@@ -224,6 +230,7 @@ find("sign-in").addEventListener("submit", (event) => {
 
 function heard(kind, data) {
   if (kind === "whatif") return;
+  if (kind === "alarm") { showAlarms(); return; }
   if (kind === "switch") { showSwitches(); return; }
   if (kind === "rollout") {
     showRollout();
@@ -243,6 +250,7 @@ function heard(kind, data) {
 
 function everything() {
   refresh();
+  showAlarms();
   showFreeze();
   showRollout();
   showSwitches();
@@ -255,6 +263,7 @@ setInterval(() => {
   if (document.hidden) return;
   polls += 1;
   refresh();
+  showAlarms();
   showFreeze();
   showRollout();
   if (polls % SWITCHES_EVERY === 0) showSwitches();
