@@ -211,10 +211,20 @@ def mx_headers(*, next_protocol: Literal[0, 1, 2] = 0, original: int = 0) -> byt
 
 
 def packet(
-    flow: FlowKey, behind: bytes, *, packet_bytes: int, ecn: int = 0, dscp: int = 0, ethernet: bool = False
+    flow: FlowKey,
+    behind: bytes,
+    *,
+    packet_bytes: int,
+    ecn: int = 0,
+    dscp: int = 0,
+    ethernet: bool = False,
+    hop_limit: int = 64,
+    identification: int = 1,
+    tcp_sequence: int = 1,
 ) -> bytes:
     """A packet from its IP header (or Ethernet header) on, cut after ``behind``, which follows its UDP or TCP
     header; ``packet_bytes`` is the whole packet's length as its headers tell it, those included.
+    ``identification`` is IPv4's.
     """
     source, destination = (ipaddress.ip_address(end) for end in (flow.src, flow.dst))
     length = packet_bytes - 14 * ethernet
@@ -222,14 +232,16 @@ def packet(
         network = 20 if source.version == 4 else 40
         layer4 = struct.pack(">HHHH", flow.sport, flow.dport, length - network, 0)
     elif flow.protocol == TCP:
-        layer4 = struct.pack(">HHIIBBHHH", flow.sport, flow.dport, 1, 0, 0x50, 0x10, 0xFFFF, 0, 0)
+        layer4 = struct.pack(">HHIIBBHHH", flow.sport, flow.dport, tcp_sequence, 0, 0x50, 0x10, 0xFFFF, 0, 0)
     else:
         layer4 = b""
     service = dscp << 2 | ecn
     if source.version == 4:
-        fixed = struct.pack(">BBHHHBBH", 0x45, service, length, 1, 0x4000, 64, flow.protocol, 0)
+        fixed = struct.pack(
+            ">BBHHHBBH", 0x45, service, length, identification, 0x4000, hop_limit, flow.protocol, 0
+        )
     else:
-        fixed = struct.pack(">IHBB", 6 << 28 | service << 20, length - 40, flow.protocol, 64)
+        fixed = struct.pack(">IHBB", 6 << 28 | service << 20, length - 40, flow.protocol, hop_limit)
     header = fixed + source.packed + destination.packed
     if source.version == 4:
         header = header[:10] + _checksum(header) + header[12:]

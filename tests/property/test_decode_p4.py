@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from telemetry.decode.p4.decoder import P4Decoder, decode_one_by_one
 from telemetry.decode.p4.devices import Devices, UnitProfile
-from telemetry.decode.p4.numbering import Distinct, Numbering, numbered
+from telemetry.decode.p4.known import Known
+from telemetry.decode.p4.numbering import Numbering, numbered
 from telemetry.decode.p4.packet import IntMarks
 from telemetry.decode.p4.result import P4Reports
 from telemetry.encode_p4 import (
@@ -258,7 +259,16 @@ def assert_the_same(first: P4Reports, second: P4Reports) -> None:
     for one, other in zip(first.batch.hop_site, second.batch.hop_site, strict=True):
         assert first.batch.sites[one] == second.batch.sites[other]
     for name in (
-        *("flags", "drop_reason", "queue_pair", "packet_sequence", "occupancy", "tx_utilisation"),
+        *(
+            "flags",
+            "drop_reason",
+            "queue_pair",
+            "packet_sequence",
+            "hop_limit",
+            "packet_identity",
+            "occupancy",
+            "tx_utilisation",
+        ),
         *("problems", "untuned"),
     ):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name), name)
@@ -309,10 +319,10 @@ def test_a_row_has_one_number_and_keeps_it(batches: list[list[tuple[int, int]]],
         assert list(held) == sorted(known, key=known.__getitem__)
 
 
-@given(st.lists(st.lists(st.integers(0, 30), max_size=40), max_size=4))
-def test_distinct_numbers_are_in_order_of_first_appearance(batches: list[list[int]]) -> None:
-    distinct = Distinct()
+@given(st.lists(st.lists(st.integers(0, 30), max_size=40), min_size=1, max_size=30))
+def test_what_is_named_is_handed_out_under_its_name(batches: list[list[int]]) -> None:
+    known = Known(1, str, 20)
     for batch in batches:
-        found, place = distinct.of(np.array(batch, np.int64), 31)
-        assert found.tolist() == list(dict.fromkeys(batch))
-        assert found[place].tolist() == batch
+        numbers = known.numbers([np.array(batch, np.uint64)])
+        names, place = known.handed_out(numbers)
+        assert [names[at] for at in place.tolist()] == [str(value) for value in batch]

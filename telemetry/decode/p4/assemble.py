@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.decode.p4.columns import HOP_COLUMNS, Part
-from telemetry.decode.p4.names import NO_UNIT, TIME_UNITS, Names
+from telemetry.decode.p4.names import NO_UNIT, TIME_UNITS, Names, Places
 from telemetry.decode.p4.raw import NOTHING_8, NOTHING_32, NOTHING_64
 from telemetry.decode.p4.result import NO_REASON, NOT_TOLD, P4Reports, Senders
 from telemetry.decode.p4.source_nodes import tell_nodes
@@ -53,16 +53,14 @@ def assembled(
         rows = {name: column[hops if name in HOP_COLUMNS else order] for name, column in rows.items()}
     if nodes is not None:
         senders = tell_nodes(rows["node"], offset, rows["payload"], senders, nodes)
-    site, places = names.places(
+    places = names.places(
         rows["node"].astype(np.uint64) << _U64(8) | rows["queue"],
         rows["ingress"].astype(np.uint64) << _U64(32) | rows["egress"],
     )
-    last = site[offset[1:] - 1]
-    alike = len(set(places.time_unit.tolist())) == 1
-    units = places.time_unit[:1] if alike else places.time_unit[site]
+    place, last = places.number, places.number[offset[1:] - 1]
     ts_ns = received_ns[rows["payload"]]
     if device_time and len(last):
-        dated_ns = _times(rows["date"], units if alike else places.time_unit[last])
+        dated_ns = _times(rows["date"], places, last)
         ts_ns = np.where(dated_ns != MISSING_NS, dated_ns, ts_ns)
     told = rows["occupancy"] != NOTHING_32
     occupancy = np.where(told, rows["occupancy"].astype(np.int64), NOT_TOLD)
@@ -73,10 +71,10 @@ def assembled(
         packet_bytes=rows["packet_bytes"],
         sampling_rate=places.sampling_rate[last],
         hop_offset=offset,
-        hop_site=site.astype(np.int32),
-        queue_bytes=np.where(told, occupancy * places.unit_bytes[site], np.nan),
-        ingress_ns=_times(rows["ingress_time"], units),
-        egress_ns=_times(rows["egress_time"], units),
+        hop_site=places.site.astype(np.int32),
+        queue_bytes=np.where(told, occupancy * places.unit_bytes[place], np.nan),
+        ingress_ns=_times(rows["ingress_time"], places, place),
+        egress_ns=_times(rows["egress_time"], places, place),
         marked=marked,
         flow_keys=flow_keys,
         sites=places.sites,
@@ -90,8 +88,10 @@ def assembled(
         ),
         queue_pair=rows["queue_pair"],
         packet_sequence=rows["sequence"],
+        hop_limit=rows["hop_limit"],
+        packet_identity=rows["identity"],
         occupancy=occupancy,
-        tx_utilisation=np.where(used != NOTHING_32, used / places.utilisation_scale[site], np.nan),
+        tx_utilisation=np.where(used != NOTHING_32, used / places.utilisation_scale[place], np.nan),
         senders=senders,
         problems=tuple(problems),
         untuned=places.untuned,
@@ -105,6 +105,8 @@ _ROW_COLUMNS = {
     "packet_bytes": np.int64,
     "queue_pair": np.int32,
     "sequence": np.int32,
+    "hop_limit": np.int16,
+    "identity": np.int64,
     "drop_reason": np.uint8,
     "date": np.uint64,
 }
@@ -132,13 +134,14 @@ def _marks(part: Part) -> NDArray[np.int8]:
     return marked.reshape(-1)
 
 
-def _times(raw: NDArray[np.uint64], units: NDArray[np.int8]) -> NDArray[np.int64]:
-    """Times in their devices' units (``units`` has one a time, or one for all) as nanoseconds; ``MISSING_NS``
-    where not told, beyond what 63 bits hold, or of a device without a profile.
+def _times(raw: NDArray[np.uint64], places: Places, place: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Times at each ``place``, in its device's units, as nanoseconds; ``MISSING_NS`` where not told, beyond
+    what 63 bits hold, or of a device without a profile.
     """
-    if len(units) == 1:
-        return _nanoseconds(raw, int(units[0]))
+    if places.same_time_unit is not None:
+        return _nanoseconds(raw, places.same_time_unit)
     converted = np.full(len(raw), MISSING_NS, np.int64)
+    units = places.time_unit[place]
     for unit in range(len(TIME_UNITS)):
         here = units == unit
         converted[here] = _nanoseconds(raw[here], unit)

@@ -83,6 +83,8 @@ class Part:
     ecn: NDArray[np.int8]
     queue_pair: NDArray[np.int32]
     sequence: NDArray[np.int32]
+    hop_limit: NDArray[np.int16]
+    identity: NDArray[np.int64]
     drop_reason: NDArray[np.uint8]
     date: NDArray[np.uint64]
     node: NDArray[np.uint32]
@@ -140,6 +142,12 @@ def _part(layout: ReportLayout, place: int, payloads: Payloads, position: NDArra
         ),
         queue_pair=_low_24(payloads, flow.base + 4) if based else np.full(n_rows, -1, np.int32),
         sequence=_low_24(payloads, flow.base + 8) if based else np.full(n_rows, -1, np.int32),
+        hop_limit=(
+            payloads.number(flow.hop_limit, 1).astype(np.int16)
+            if flow.hop_limit != NOWHERE
+            else np.full(n_rows, -1, np.int16)
+        ),
+        identity=_identity(flow, payloads),
         drop_reason=(
             payloads.number(drop_at, 1).astype(np.uint8)
             if drop_at != NOWHERE
@@ -152,6 +160,19 @@ def _part(layout: ReportLayout, place: int, payloads: Payloads, position: NDArra
 
 def _low_24(payloads: Payloads, offset: int) -> NDArray[np.int32]:
     return (payloads.number(offset, 4) & np.uint32(0xFF_FFFF)).astype(np.int32)
+
+
+def _identity(layout: FlowLayout, payloads: Payloads) -> NDArray[np.int64]:
+    """As ``raw`` reads it, for every payload."""
+    if layout.tcp_sequence != NOWHERE:
+        number = payloads.number(layout.tcp_sequence, 4).astype(np.int64) << 16
+        if layout.identification != NOWHERE:
+            number |= payloads.number(layout.identification, 2)
+        return number
+    if layout.identification == NOWHERE:
+        return np.full(payloads.count, -1, np.int64)
+    given = payloads.number(layout.identification, 2).astype(np.int64)
+    return np.where(given, given, -1)
 
 
 def _flow(layout: FlowLayout, payloads: Payloads) -> FlowColumns:
@@ -247,6 +268,8 @@ def part_of(reports: list[tuple[int, int, RawReport]]) -> Part:
         ecn=np.array([row.ecn for row in rows], np.int8),
         queue_pair=np.array([row.queue_pair for row in rows], np.int32),
         sequence=np.array([row.sequence for row in rows], np.int32),
+        hop_limit=np.array([row.hop_limit for row in rows], np.int16),
+        identity=np.array([row.identity for row in rows], np.int64),
         drop_reason=np.array([row.drop_reason for row in rows], np.uint8),
         date=np.array([row.date for row in rows], np.uint64),
         **hops,

@@ -173,20 +173,3 @@ class Numbering:
             slot = (slot[homeless] + 1) & (len(self._table) - 1)
         rows = np.stack([held[waiting] for held in self._held], axis=1)
         self._crowded = {row.tobytes(): number for row, number in zip(rows, waiting.tolist(), strict=True)}
-
-
-class Distinct:
-    """The distinct numbers among many, in order of first appearance; keeps its working space."""
-
-    def __init__(self) -> None:
-        self._seen = np.empty(0, np.int64)
-
-    def of(self, numbers: NDArray[np.int64], bound: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The distinct ``numbers`` (below ``bound``), and the position of each of ``numbers`` among them."""
-        if len(self._seen) < bound:
-            self._seen = np.empty(2 * bound, np.int64)
-        seen, place = self._seen, np.arange(len(numbers))
-        seen[numbers[::-1]] = place[::-1]  # the last writer stays: the first of its kind
-        distinct = numbers[seen[numbers] == place]
-        seen[distinct] = place[: len(distinct)]
-        return distinct, seen[numbers]

@@ -69,6 +69,8 @@ def ipv4(trace: Trace, at: int, end: int, marks: IntMarks, *, before: int = 0) -
         length_more=before,
         seen=end - at + before,
         ecn=at,
+        hop_limit=at + 8,
+        identification=at + 4,
     )
     if trace.choice(at + 6, 2, frozenset({0}), 0x1FFF) is None:  # a later fragment has no ports
         return Packet(flow)
@@ -96,6 +98,7 @@ def ipv6(trace: Trace, at: int, end: int, marks: IntMarks, *, before: int = 0) -
         seen=end - at + before,
         ecn=at,
         ecn_shift=4,
+        hop_limit=at + 7,
     )
     coded = bool(marks.dscps) and (
         trace.choice(at, 2, frozenset(code << 6 for code in marks.dscps), 0x0FC0) is not None
@@ -135,6 +138,7 @@ def _layer4(
         return Packet(flow)
     flow = replace(flow, source_port=at, destination_port=at + 2)
     if protocol == TCP:
+        flow = _sequenced(flow, at, end)
         return _coded_tcp(trace, at, end, flow) if coded else Packet(flow)
     port = trace.choice(at + 2, 2, marks.ports | {ROCE_PORT})
     body = at + 8
@@ -175,7 +179,9 @@ def _past_int(
         if protocol is None or after == NOWHERE or after + 4 > end:
             return Packet(flow, hops)
         flow = replace(flow, source_port=after, destination_port=after + 2)
-        if protocol == UDP and trace.choice(after + 2, 2, frozenset({ROCE_PORT})) is not None:
+        if protocol == TCP:
+            flow = _sequenced(flow, after, end)
+        elif trace.choice(after + 2, 2, frozenset({ROCE_PORT})) is not None:
             flow = _roce(flow, after + 8, end)
         return Packet(flow, hops)
     if next_protocol == 1:
@@ -184,6 +190,10 @@ def _past_int(
     if port == ROCE_PORT and after != NOWHERE:
         flow = _roce(flow, after, end)
     return Packet(flow, hops)
+
+
+def _sequenced(flow: FlowLayout, at: int, end: int) -> FlowLayout:
+    return replace(flow, tcp_sequence=at + 4) if at + 8 <= end else flow
 
 
 def _roce(flow: FlowLayout, at: int, end: int) -> FlowLayout:

@@ -82,7 +82,8 @@ class FlowLayout:
     ``protocol`` and the ports are the offsets of the original ones (in an INT shim where that keeps them).
     The packet's length is what the 16 bits at ``length`` say and ``length_more``, at least the ``seen``
     bytes. ``ecn`` is the offset of 16 bits that, shifted right by ``ecn_shift``, end in the ECN field;
-    ``base`` that of an InfiniBand base transport header.
+    ``base`` that of an InfiniBand base transport header. ``hop_limit`` (8 bits) tells who saw a packet first,
+    ``identification`` (16, IPv4) and ``tcp_sequence`` (32) which packet of its flow it is.
     """
 
     version: int = 0
@@ -97,6 +98,9 @@ class FlowLayout:
     ecn: int = NOWHERE
     ecn_shift: int = 0
     base: int = NOWHERE
+    hop_limit: int = NOWHERE
+    identification: int = NOWHERE
+    tcp_sequence: int = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,8 @@ class RawFlow:
 
 @dataclass(frozen=True, slots=True)
 class RawReport:
-    """One individual report; ``ecn`` is the packet's field, or -1, as are ``queue_pair`` and ``sequence``.
+    """One individual report; ``ecn`` is the packet's field, or -1, as are ``queue_pair``, ``sequence`` and
+    ``hop_limit``; ``identity`` is what else tells packets of the flow apart, or -1.
 
     ``date`` is the last hop's timestamp where that has 64 bits, and so can be a time of day.
     """
@@ -57,6 +58,8 @@ class RawReport:
     ecn: int
     queue_pair: int
     sequence: int
+    hop_limit: int
+    identity: int
     drop_reason: int
     date: int
     hops: tuple[RawHop, ...]
@@ -86,10 +89,20 @@ def _report(layout: ReportLayout, payload: bytes) -> RawReport:
         ecn=_number(payload, flow.ecn, 2) >> flow.ecn_shift & 3 if flow.ecn != NOWHERE else -1,
         queue_pair=_number(payload, flow.base + 5, 3) if based else -1,
         sequence=_number(payload, flow.base + 9, 3) if based else -1,
+        hop_limit=payload[flow.hop_limit] if flow.hop_limit != NOWHERE else -1,
+        identity=_identity(flow, payload),
         drop_reason=payload[drop_at] if drop_at != NOWHERE else NOTHING_8,
         date=_date(layout.hops[-1], payload),
         hops=tuple(_hop(hop, payload) for hop in layout.hops),
     )
+
+
+def _identity(flow: FlowLayout, payload: bytes) -> int:
+    """TCP's sequence number and IPv4's identification, which is 0 where a sender gives none."""
+    given = _number(payload, flow.identification, 2) if flow.identification != NOWHERE else 0
+    if flow.tcp_sequence != NOWHERE:
+        return _number(payload, flow.tcp_sequence, 4) << 16 | given
+    return given or -1
 
 
 def _date(layout: HopLayout, payload: bytes) -> int:

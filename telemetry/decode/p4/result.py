@@ -47,10 +47,11 @@ class P4Reports:
     Rows of ``batch`` are individual reports in the order sent; ``batch.index`` is the position of a row's
     payload. A report that shows no IP packet has the flow 0.0.0.0 to 0.0.0.0, protocol 0. A row a report:
     ``flags`` (``ReportFlags``), ``drop_reason`` (``NO_REASON``), ``queue_pair`` and ``packet_sequence``
-    (RoCEv2's destination queue pair and PSN; ``NOT_ROCE``). A row a hop: ``occupancy`` as the device counts
-    it (``NOT_TOLD``), ``tx_utilisation`` of the egress interface (1 is full; NaN: not told, or no profile).
-    ``untuned`` are the node ids met that have no unit profile: their occupancies and times are not in the
-    batch.
+    (RoCEv2's destination queue pair and PSN; ``NOT_ROCE``), ``hop_limit`` (IPv4's TTL or IPv6's hop limit, as
+    the node saw it; ``NOT_TOLD``) and ``packet_identity`` (TCP's sequence number above IPv4's identification;
+    ``NOT_TOLD``). A row a hop: ``occupancy`` as the device counts it (``NOT_TOLD``), ``tx_utilisation`` of
+    the egress interface (1 is full; NaN: not told, or no profile). ``untuned`` are the node ids met that have
+    no unit profile: their occupancies and times are not in the batch.
     """
 
     batch: ReportBatch
@@ -58,6 +59,8 @@ class P4Reports:
     drop_reason: NDArray[np.int16]
     queue_pair: NDArray[np.int32]
     packet_sequence: NDArray[np.int32]
+    hop_limit: NDArray[np.int16]
+    packet_identity: NDArray[np.int64]
     occupancy: NDArray[np.int64]
     tx_utilisation: NDArray[np.float64]
     senders: Senders

@@ -36,6 +36,7 @@ NODE = 0x0A000001
 BYTES = Devices(default=UnitProfile())
 TCP = FlowKey("10.0.0.1", "10.0.0.2", 1234, 80, 6)
 ROCE = FlowKey("10.0.0.1", "10.0.0.2", 49152, 4791, 17)
+UDP_FLOW = FlowKey("10.0.0.1", "10.0.0.2", 1234, 80, 17)
 NOBODY = FlowKey("0.0.0.0", "0.0.0.0", 0, 0, 0)
 FULL = Metadata(
     node=NODE,
@@ -531,15 +532,27 @@ def test_what_the_names_remember_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
             f"0.0.0.{row}" for row in range(begin, begin + 10)
         ]
         assert [keys[number].sport for number in flow[10:]] == [0] * 10
-        place, places = remembered.places(
-            rows << np.uint64(8) | np.uint64(3), rows << np.uint64(32) | np.uint64(1)
-        )
-        assert [places.sites[number] for number in place] == [
+        found = remembered.places(rows << np.uint64(8) | np.uint64(3), rows << np.uint64(32) | np.uint64(1))
+        assert [found.sites[site] for site in found.site] == [
             (str(row), str(row), "1", 3) for row in rows.tolist()
         ]
-        assert places.untuned == tuple(rows.tolist())
-        assert len(remembered._sites) == 10
-        assert all(len(hosts._names) < 12 for hosts in remembered._hosts.values())
+        assert found.untuned == tuple(rows.tolist())
+        assert np.isnan(found.unit_bytes[found.number]).all()
+        assert len(remembered._places) == 10
+        assert all(len(hosts) < 12 for hosts in remembered._hosts.values())
+
+
+def test_names_are_the_same_object_while_none_is_new() -> None:
+    decoder = P4Decoder(BYTES)
+    payloads = [PAYLOADS["A"], PAYLOADS["G"]]
+    for _ in range(10):
+        decoder.decode(payloads, 0)
+    first, second = (decoder.decode(some, 0).batch for some in (payloads, payloads[1:]))
+    assert second.sites is first.sites
+    assert second.flow_keys.hosts is first.flow_keys.hosts
+    assert flow_of(decoder.decode(payloads[1:], 0)) == ROCE
+    other = decoder.decode([PAYLOADS["C"]], 0).batch  # of a place not met before
+    assert len(other.sites) == 1
 
 
 def test_noise_does_not_make_the_decoder_forget_what_is_sent() -> None:
@@ -553,3 +566,22 @@ def test_noise_does_not_make_the_decoder_forget_what_is_sent() -> None:
     (plans,) = decoder._plans.values()
     assert len(plans) < 5
     assert any(plan == plan_of(PAYLOADS["A"], IntMarks()) for plan in plans)
+
+
+@pytest.mark.parametrize("copies", [1, 10])
+def test_which_packet_of_its_flow_it_was_and_who_saw_it_first(copies: int) -> None:
+    plain = UDP_FLOW._replace(src="2001:db8::1", dst="2001:db8::2")
+    for flow, identity in ((TCP, 77 << 16 | 5), (UDP_FLOW, 5), (plain, -1)):
+        inner = packet(flow, b"", packet_bytes=100, hop_limit=61, identification=5, tcp_sequence=77)
+        kind = InnerType.IPV6 if flow is plain else InnerType.IPV4
+        payload = datagram_v2(9, 0, 0, [inner_only_v2(inner, kind, flags=2)])
+        reports = decoded(*[payload] * copies)
+        assert reports.hop_limit.tolist() == [61] * copies
+        assert reports.packet_identity.tolist() == [identity] * copies
+    nameless = packet(UDP_FLOW, b"", packet_bytes=100, identification=0)
+    reports = decoded(*[sunk(nameless)] * copies, *[PAYLOADS["B"]] * copies)
+    assert reports.packet_identity.tolist() == [-1] * (2 * copies)
+    assert reports.hop_limit.tolist() == [64] * copies + [-1] * copies
+    behind = int_headers(HOPS, next_protocol=2, original=6) + packet(TCP, b"", packet_bytes=40)[20:]
+    inside = packet(ROCE._replace(dport=5000), behind, packet_bytes=100)
+    assert decoded(*[sunk(inside)] * copies).packet_identity.tolist() == [1 << 16 | 1] * copies
