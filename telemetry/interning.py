@@ -1,4 +1,4 @@
-"""Keys (flows, paths) to small numbers and back, with a fingerprint each; imports only numpy and
+"""Keys (hosts, places) to small numbers and back, with a fingerprint each; imports only numpy and
 ``fingerprint``.
 """
 
@@ -9,6 +9,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from telemetry.number_table import ABSENT
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -30,9 +32,10 @@ class KeyTable(Generic[Key]):
     def __len__(self) -> int:
         return len(self.keys)
 
-    def known(self, key: Key) -> bool:
-        """Whether the key has a number."""
-        return key in self._number
+    def find(self, keys: Iterable[Key]) -> NDArray[np.int32]:
+        """The number of each key, ``ABSENT`` where it has none."""
+        number = self._number
+        return np.array([number.get(key, ABSENT) for key in keys], np.int32)
 
     def numbers(self, keys: Iterable[Key]) -> NDArray[np.int32]:
         """The number of each key; new keys get one."""

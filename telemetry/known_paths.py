@@ -65,13 +65,13 @@ class KnownPaths:
         order = np.argsort(first)  # numbered as they appear
         rows = new[first[order]]
         offset, hops = take_rows(hop_offset, rows)
-        used, site = np.unique(hop_site[hops], return_inverse=True)
-        named = [sites[number] for number in used.tolist()]
-        roomy = self._roomy(offset, site, named)
+        used, place_of = np.unique(hop_site[hops], return_inverse=True)
+        places = _Places([sites[number] for number in used.tolist()], self._sites)
+        roomy = self._roomy(offset, place_of, places)
         number = np.full(len(order), ABSENT, np.int64)
         number[order[roomy]] = len(self) + np.arange(np.count_nonzero(roomy))
         found[new] = number[place]
-        self._append(fingerprints[rows], offset, site, named, np.flatnonzero(roomy))
+        self._append(fingerprints[rows], offset, place_of, places, np.flatnonzero(roomy))
         return found
 
     def keep(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -92,18 +92,18 @@ class KnownPaths:
         return np.concatenate((np.zeros(1, np.int64), self._end.values))
 
     def _roomy(
-        self, offset: NDArray[np.int64], site: NDArray[np.int64], named: Sequence[HopSite]
+        self, offset: NDArray[np.int64], place_of: NDArray[np.int64], places: _Places
     ) -> NDArray[np.bool_]:
         """Which of these new paths there is room for, the first to come first."""
         n_new = len(offset) - 1
-        fresh = _queues_of(one for one in named if not self._sites.known(one)) - self._queues
+        fresh = _queues_of(places.sites[new] for new in places.new) - self._queues
         if len(self) + n_new <= self._max_paths and len(self._queues) + len(fresh) <= self._max_queues:
             return np.ones(n_new, np.bool_)
         room = np.zeros(n_new, np.bool_)
         n_paths, queues = len(self), set(self._queues)
-        refs = [queue_of(one) for one in named]
+        refs = [queue_of(site) for site in places.sites]
         for path in range(n_new):
-            hops = site[offset[path] : offset[path + 1]].tolist()
+            hops = place_of[offset[path] : offset[path + 1]].tolist()
             fresh = {ref for hop in hops if (ref := refs[hop]) is not None} - queues
             if n_paths < self._max_paths and len(queues) + len(fresh) <= self._max_queues:
                 room[path] = True
@@ -115,18 +115,31 @@ class KnownPaths:
         self,
         fingerprints: NDArray[np.uint64],
         offset: NDArray[np.int64],
-        site: NDArray[np.int64],
-        named: Sequence[HopSite],
+        place_of: NDArray[np.int64],
+        places: _Places,
         chosen: NDArray[np.int64],
     ) -> None:
         self._table.add(fingerprints[chosen], np.arange(len(self), len(self) + len(chosen), dtype=np.int32))
         self._fingerprint.extend(fingerprints[chosen])
         cut, hops = take_rows(offset, chosen)
-        used, site = np.unique(site[hops], return_inverse=True)
-        sites = [named[number] for number in used.tolist()]
-        self._queues |= _queues_of(one for one in sites if not self._sites.known(one))
+        travelled = place_of[hops]
+        met = np.zeros(len(places.sites), np.bool_)
+        met[travelled] = True
+        new = [place for place in places.new if met[place]]
+        fresh = [places.sites[place] for place in new]
+        self._queues |= _queues_of(fresh)
+        places.number[new] = self._sites.numbers(fresh)
         self._end.extend(len(self._site) + cut[1:])
-        self._site.extend(self._sites.numbers(sites)[site])
+        self._site.extend(places.number[travelled])
+
+
+class _Places:
+    """Distinct places among hops, their numbers (``ABSENT``: not met before), and which those are."""
+
+    def __init__(self, sites: list[HopSite], known: KeyTable[HopSite]) -> None:
+        self.sites = sites
+        self.number = known.find(sites)
+        self.new: list[int] = np.flatnonzero(self.number == ABSENT).tolist()
 
 
 def _queues_of(sites: Iterable[HopSite]) -> set[QueueRef]:

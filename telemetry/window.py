@@ -266,7 +266,7 @@ class Window:
     def _paths_of(
         self, batch: ReportBatch, rows: NDArray[np.int64], site: NDArray[np.uint64]
     ) -> NDArray[np.int32]:
-        """The path number of each row; ``ABSENT`` where there is no room, unused ones swept out if need be."""
+        """The path number of each row; ``ABSENT`` where there is no room even once unused ones are swept out."""
         fingerprints = path_fingerprints(batch.hop_offset, site)[rows]
         offset, hops = take_rows(batch.hop_offset, rows)
         known, hop_site = self._paths, batch.hop_site[hops]
