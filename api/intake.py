@@ -48,30 +48,59 @@ class Drain:
         return self._bytes / busy_s if self._bytes and busy_s > 0 else None
 
 
-class Intake:
-    """Admits bodies of together ``limit_bytes``, or one larger one alone. ``clock_s`` is monotonic."""
+class Room:
+    """What may be held of ``limit_bytes``, or one larger thing alone. ``clock_s`` is monotonic."""
 
-    def __init__(
-        self,
-        *,
-        limit_bytes: int,
-        max_body_bytes: int,
-        metrics: IngestMetrics,
-        clock_s: Callable[[], float],
-        stalled_s: float = STALLED_S,
-    ) -> None:
+    def __init__(self, limit_bytes: int, *, metrics: IngestMetrics, clock_s: Callable[[], float]) -> None:
         self._limit_bytes = limit_bytes
-        self._max_body_bytes = max_body_bytes
-        self._clock_s = clock_s
-        self._stalled_s = stalled_s
-        self._drain = Drain()
-        self.pending_bytes = 0
         self._metrics = metrics
-        metrics.pending_bytes.set_function(lambda: self.pending_bytes)
+        self._clock_s = clock_s
+        self._drain = Drain()
+        self.held_bytes = 0
+        metrics.pending_bytes.set_function(lambda: self.held_bytes)
+
+    def fits(self, size: int, *, own: int = 0) -> bool:
+        """Whether so much more may be held by whom ``own`` of it belongs to already."""
+        return self.held_bytes <= own or self.held_bytes + size <= self._limit_bytes
+
+    def hold(self, size: int, *, own: int = 0) -> None:
+        """Holds so much more; raises ``BusyError`` where it does not fit."""
+        if not self.fits(size, own=own):
+            raise self._busy(size)
+        if self.held_bytes == 0:
+            self._drain.began(self._clock_s())
+        self.held_bytes += size
+
+    def free(self, size: int) -> None:
+        """Gives back what was held."""
+        self.held_bytes -= size
+        self._drain.left(size, self._clock_s())
+
+    def _busy(self, size: int) -> BusyError:
+        self._metrics.refused.inc()
+        rate = self._drain.rate(self._clock_s())
+        excess = self.held_bytes + size - self._limit_bytes
+        wait_s = 1 if rate is None else min(max(math.ceil(excess / rate), 1), LONGEST_WAIT_S)
+        return BusyError(
+            "request body",
+            f"{size} bytes while {self.held_bytes} are waiting",
+            f"at most {self._limit_bytes} bytes wait (server.max_pending_bytes)",
+            f"send it again in {wait_s} s; if that goes on, run ecntwin ingest beside the service",
+            retry_after_s=wait_s,
+        )
+
+
+class Intake:
+    """Admits bodies as far as ``room`` reaches; those over ``max_body_bytes`` are refused elsewhere."""
+
+    def __init__(self, room: Room, *, max_body_bytes: int, stalled_s: float = STALLED_S) -> None:
+        self.room = room
+        self._max_body_bytes = max_body_bytes
+        self._stalled_s = stalled_s
 
     @asynccontextmanager
     async def body(self, request: Request) -> AsyncIterator[bytes]:
-        """The request's body, which counts as waiting until the block ends.
+        """The request's body, which is held until the block ends.
 
         Raises ``BusyError`` where there is no room for it, ``StalledError`` where the sender falls silent in
         the middle of it.
@@ -82,11 +111,7 @@ class Intake:
 
         def hold(size: int) -> None:
             nonlocal held
-            if self.pending_bytes == 0:
-                self._drain.began(self._clock_s())
-            elif self.pending_bytes > held and self.pending_bytes + size > self._limit_bytes:
-                raise self._busy(size)
-            self.pending_bytes += size
+            self.room.hold(size, own=held)
             held += size
 
         if told <= self._max_body_bytes:  # else whoever reads it is told that it is too large
@@ -94,8 +119,7 @@ class Intake:
         try:
             yield await self._read(request, told, hold)
         finally:
-            self.pending_bytes -= held
-            self._drain.left(held, self._clock_s())
+            self.room.free(held)
 
     async def _read(self, request: Request, told: int, hold: Callable[[int], None]) -> bytes:
         chunks: list[bytes] = []
@@ -118,16 +142,3 @@ class Intake:
                 "send it again",
             ) from error
         return b"".join(chunks)
-
-    def _busy(self, size: int) -> BusyError:
-        self._metrics.refused.inc()
-        rate = self._drain.rate(self._clock_s())
-        excess = self.pending_bytes + size - self._limit_bytes
-        wait_s = 1 if rate is None else min(max(math.ceil(excess / rate), 1), LONGEST_WAIT_S)
-        return BusyError(
-            "request body",
-            f"{size} bytes while {self.pending_bytes} are waiting for the window",
-            f"at most {self._limit_bytes} bytes wait (server.max_pending_bytes)",
-            f"send it again in {wait_s} s, or run ecntwin ingest beside the service",
-            retry_after_s=wait_s,
-        )

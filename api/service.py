@@ -30,7 +30,7 @@ from api.errors import SettingsError, UnprocessableError
 from api.events import Broadcaster
 from api.fleet import Fleet
 from api.inventory import load_inventory, load_reporting
-from api.intake import Intake
+from api.intake import Intake, Room
 from api.metrics import Metrics
 from api.port_figures import PortFigures
 from api.readings import Known
@@ -115,10 +115,12 @@ class Service:
             self.binary, max_decoded_bytes=limits.max_decoded_bytes, wall_ns=clocks.wall_ns
         )
         self.intake = Intake(
-            limit_bytes=settings.server.max_pending_bytes,
+            Room(
+                settings.server.max_pending_bytes,
+                metrics=self.metrics.ingest,
+                clock_s=clocks.monotonic_s,
+            ),
             max_body_bytes=settings.server.max_body_bytes,
-            metrics=self.metrics.ingest,
-            clock_s=clocks.monotonic_s,
         )
         self.counting = Counting(
             settings.telemetry.counters.window(), limits, metrics=self.metrics, clock_s=clocks.monotonic_s

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 
 from api.errors import BusyError, StalledError
-from api.intake import LONGEST_WAIT_S, Drain, Intake
+from api.intake import LONGEST_WAIT_S, Drain, Intake, Room
 from api.metrics_ingest import IngestMetrics
 
 pytestmark = pytest.mark.anyio
@@ -33,13 +33,8 @@ class Rig:
     def __init__(self, limit_bytes: int = 100, stalled_s: float = 30.0) -> None:
         self.registry = CollectorRegistry()
         self.clock = Clock()
-        self.intake = Intake(
-            limit_bytes=limit_bytes,
-            max_body_bytes=1000,
-            metrics=IngestMetrics(self.registry),
-            clock_s=self.clock,
-            stalled_s=stalled_s,
-        )
+        self.room = Room(limit_bytes, metrics=IngestMetrics(self.registry), clock_s=self.clock)
+        self.intake = Intake(self.room, max_body_bytes=1000, stalled_s=stalled_s)
 
     def metric(self, name: str) -> float | None:
         return self.registry.get_sample_value(name)
@@ -69,7 +64,7 @@ async def test_a_body_counts_until_its_block_ends() -> None:
     rig = Rig()
     async with rig.intake.body(post(b"a" * 30, b"b" * 10, told=40)) as body:
         assert body == b"a" * 30 + b"b" * 10
-        assert rig.intake.pending_bytes == 40
+        assert rig.room.held_bytes == 40
         assert rig.metric("ecntwin_ingest_pending_bytes") == 40
     assert rig.metric("ecntwin_ingest_pending_bytes") == 0
 
@@ -82,9 +77,9 @@ async def test_a_body_without_room_is_refused_and_counts_nothing(told: int | Non
             async with rig.intake.body(post(b"b" * 40, b"b" * 21, told=told)):
                 pass
         assert refused.value.retry_after_s == 1
-        assert rig.intake.pending_bytes == 40
+        assert rig.room.held_bytes == 40
         async with rig.intake.body(post(b"b" * 60, told=60)):
-            assert rig.intake.pending_bytes == 100
+            assert rig.room.held_bytes == 100
     assert rig.metric("ecntwin_ingest_refused_total") == 1
 
 
@@ -111,7 +106,7 @@ async def test_one_body_larger_than_the_limit_is_taken_alone(told: int | None) -
 async def test_a_body_that_no_limit_would_let_through_takes_no_room() -> None:
     rig = Rig()
     async with rig.intake.body(post(b"a", told=1001)):  # here the app's own limit would end it
-        assert rig.intake.pending_bytes == 0
+        assert rig.room.held_bytes == 0
 
 
 async def test_a_failed_body_gives_its_room_back() -> None:
@@ -119,7 +114,7 @@ async def test_a_failed_body_gives_its_room_back() -> None:
     with pytest.raises(ZeroDivisionError):
         async with rig.intake.body(post(b"a" * 40, told=40)):
             raise ZeroDivisionError
-    assert rig.intake.pending_bytes == 0
+    assert rig.room.held_bytes == 0
 
 
 async def test_how_long_to_wait_is_told_by_how_fast_bytes_left() -> None:
@@ -157,7 +152,7 @@ async def test_a_sender_that_falls_silent_is_not_waited_for() -> None:
     with pytest.raises(StalledError, match=r"3 bytes and then nothing for 0\.01 s"):
         async with rig.intake.body(post(b"abc", told=10, then="silence")):
             pass
-    assert rig.intake.pending_bytes == 0
+    assert rig.room.held_bytes == 0
 
 
 async def test_a_sender_that_goes_away_is_no_failure_of_the_service() -> None:
@@ -165,4 +160,4 @@ async def test_a_sender_that_goes_away_is_no_failure_of_the_service() -> None:
     with pytest.raises(StalledError, match="3 bytes and then nothing;"):
         async with rig.intake.body(post(b"abc", told=10, then="http.disconnect")):
             pass
-    assert rig.intake.pending_bytes == 0
+    assert rig.room.held_bytes == 0
