@@ -11,14 +11,13 @@ from prometheus_client.exposition import choose_encoder
 
 from api.binary_metrics import BinaryMetrics
 from api.metrics_network import NetworkMetrics
-from api.metrics_ingest import IngestMetrics
+from api.metrics_ingest import IngestMetrics, UdpMetrics
 from telemetry.state import FlowClass, NetworkState
 from twin.watermark import Watermark
 
 ROUND_OUTCOMES = ("recommended", "kept", "failed", "skipped")
 REJECT_REASONS = ("malformed", "late", "skewed", "unknown_place", "no_room")
 SAMPLE_REJECT_REASONS = ("malformed", "late", "no_room")
-UDP_DROPS = ("queue", "kernel", "refused", "truncated")
 ROLLOUT_OUTCOMES = ("done", "rolled_back")
 _STEP_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 _ROUND_BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
@@ -50,21 +49,7 @@ class Metrics:
             ["reason"],
             registry=registry,
         )
-        self.udp_received = Counter(
-            "ecntwin_udp_datagrams_received",
-            "Datagrams of telemetry reports received by UDP, dropped ones too.",
-            registry=registry,
-        )
-        self.udp_dropped = Counter(
-            "ecntwin_udp_datagrams_dropped",
-            "Datagrams lost, by where: queue (full), kernel (its buffer full, not received), refused (the "
-            "sender may not send), truncated (too long).",
-            ["where"],
-            registry=registry,
-        )
-        self.udp_queue = Gauge(
-            "ecntwin_udp_queue_datagrams", "Datagrams that wait to be decoded.", registry=registry
-        )
+        self.udp = UdpMetrics(registry)
         self.counter_polls = Counter(
             "ecntwin_counter_polls",
             "Looks at a switch's own counters that brought some, by adapter.",
@@ -203,8 +188,6 @@ class Metrics:
             self.rejected.labels(reason)
         for reason in SAMPLE_REJECT_REASONS:
             self.samples_rejected.labels(reason)
-        for where in UDP_DROPS:
-            self.udp_dropped.labels(where)
         for outcome in ROUND_OUTCOMES:
             self.rounds.labels(outcome)
         for ended in ROLLOUT_OUTCOMES:

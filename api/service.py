@@ -144,7 +144,10 @@ class Service:
         self.udp: UdpListening | None = None
         if settings.telemetry.udp.ports:
             self.udp = UdpListening(
-                settings.telemetry.udp, decode=self.binary.decode, sensing=self.sensing, metrics=self.metrics
+                settings.telemetry.udp,
+                decode=self.binary.decode,
+                sensing=self.sensing,
+                metrics=self.metrics.udp,
             )
         self._ask = ask_of(settings) if search is None else replace(ask_of(settings), search=search)
         self._workers = workers or make_workers(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self
 
-from api.metrics import UDP_DROPS
+from api.metrics_ingest import UDP_DROPS
 from api.schemas.base import Document
 from api.udp.listening import Tally
 from api.udp.receiver import UdpCounts

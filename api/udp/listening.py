@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from api.metrics import UDP_DROPS, Metrics
-from api.sensing import Sensing
+from api.metrics_ingest import UDP_DROPS, UdpMetrics
 from api.udp.datagrams import Chunk, reader
 from api.udp.queue import DatagramQueue
 from api.udp.receiver import Receiver, UdpCounts
@@ -41,13 +41,21 @@ class Tally:
     waiting: int
 
 
+class Takes(Protocol):
+    """Where decoded reports go: the window, or what passes them on."""
+
+    async def ingest(self, decode: Callable[[], Decoded]) -> object:
+        """Takes in what ``decode`` gives, called in a thread that decodes alone."""
+        ...
+
+
 class UdpListening:
     """Takes telemetry reports by UDP as the settings say; ``decode`` runs in the window's thread.
 
     ``start`` and ``stop`` once each, on one event loop.
     """
 
-    def __init__(self, settings: UdpSettings, *, decode: Decode, sensing: Sensing, metrics: Metrics) -> None:
+    def __init__(self, settings: UdpSettings, *, decode: Decode, sensing: Takes, metrics: UdpMetrics) -> None:
         self._settings = settings
         self._decode = decode
         self._sensing = sensing
@@ -82,7 +90,7 @@ class UdpListening:
 
         senders = Senders(map(ipaddress.ip_network, settings.allowed))
         self._receiver = Receiver(sockets, self._queue, reader(senders), told)
-        self._metrics.udp_queue.set_function(lambda: self._queue.depth)
+        self._metrics.queue.set_function(lambda: self._queue.depth)
         self._receiver.start()
         self._task = asyncio.create_task(self._take_forever(), name="udp")
 
@@ -141,8 +149,8 @@ class UdpListening:
         """What was counted since the last time, into the metrics."""
         now, before = self.counts, self._told
         self._told = now
-        self._metrics.udp_received.inc(now.received - before.received)
+        self._metrics.received.inc(now.received - before.received)
         for where in UDP_DROPS:
             more = getattr(now, where) - getattr(before, where)
             if more:
-                self._metrics.udp_dropped.labels(where).inc(more)
+                self._metrics.dropped.labels(where).inc(more)

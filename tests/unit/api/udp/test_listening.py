@@ -61,7 +61,7 @@ async def listened(decoding: Decoding | None = None, **settings: Any) -> AsyncIt
     )
     decoding = decoding or Decoding()
     udp = UdpListening(
-        UdpSettings(**({"ports": 0} | settings)), decode=decoding.decode, sensing=sensing, metrics=metrics
+        UdpSettings(**({"ports": 0} | settings)), decode=decoding.decode, sensing=sensing, metrics=metrics.udp
     )
     try:
         udp.start()
