@@ -102,30 +102,40 @@ class GnmiFollowing:
                 self._opened = self._streamed = False
             if not self._opened or loop.time() >= self._look_at_s:
                 await self._look()
-            patience_s = 2 * self._turns.every_s + self._device.timeout_s
-            values = await self._stream.next(patience_s)
-            if values is None:
-                raise self._stream.silent(patience_s)
+            values = await self._first()
             until_s = loop.time() + self._turns.every_s / 2
-            while values is not None:
-                for value in values:
+            more: list[PathValue] | None = values
+            while more is not None:
+                for value in more:
                     self._subject.take(value)
-                self._streamed |= bool(values)
+                self._streamed |= bool(more)
                 if loop.time() >= until_s:
                     break  # one that sends all the time
-                values = await self._stream.next(QUIET_S)
+                more = await self._stream.next(QUIET_S)
         except SwitchError:
             await self._stream.close()
             raise
         return self._subject.taken()
 
-    async def _look(self) -> None:
-        """Asks what there is; opens the stream where it is not, or not of that."""
+    async def _first(self) -> list[PathValue]:
+        """What comes next; from a new stream where the old one is silent, its objects being there no more."""
+        patience_s = 2 * self._turns.every_s + self._device.timeout_s
+        values = await self._stream.next(patience_s)
+        if values is None and await self._look():
+            values = await self._stream.next(patience_s)
+        if values is None:
+            raise self._stream.silent(patience_s)
+        return values
+
+    async def _look(self) -> bool:
+        """Asks what there is; opens the stream where it is not, or not of that, and says whether it has."""
         loop = asyncio.get_running_loop()
         async with self._turns.places:
             paths = await loop.run_in_executor(self._turns.threads, self._subject.look)
         self._look_at_s = loop.time() + max(LOOK_EVERY_S, self._turns.every_s)
-        if not self._opened or paths != self._paths:
-            self._paths = paths
-            await self._stream.open(paths, self._turns.every_s)
-            self._opened = True
+        if self._opened and paths == self._paths:
+            return False
+        self._paths = paths
+        await self._stream.open(paths, self._turns.every_s)
+        self._opened = True
+        return True

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -68,7 +69,12 @@ class ServerTls:
 
 
 class GnmiSwitch(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
-    """The server; ``port`` is where it listens, ``asked`` every SetRequest it was sent."""
+    """The server; ``port`` is where it listens, ``asked`` every SetRequest it was sent.
+
+    Subscriptions are STREAM and SAMPLE, of intervals no shorter than ``least_interval_s``; with ``streams``
+    False it refuses any. ``subscribed`` counts them, and ``cut`` ends those that are open. ``now_ns`` is the
+    switch's clock.
+    """
 
     def __init__(
         self,
@@ -84,6 +90,11 @@ class GnmiSwitch(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
         self._answering = threading.Event()
         self._answering.set()
         self._losing = False
+        self.streams = True
+        self.least_interval_s = 0.0
+        self.subscribed = 0
+        self.now_ns: Callable[[], int] = time.time_ns
+        self._cut = threading.Event()
         self._server = grpc.server(ThreadPoolExecutor(16, thread_name_prefix="gnmi"))
         gnmi_pb2_grpc.add_gNMIServicer_to_server(self, self._server)
         if tls is None:
@@ -101,6 +112,7 @@ class GnmiSwitch(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
 
     def close(self) -> None:
         self._answering.set()
+        self._cut.set()
         self._server.stop(None).wait()
 
     @contextmanager
@@ -171,6 +183,55 @@ class GnmiSwitch(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
         if self._losing:
             context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
         return gnmi_pb2.SetResponse(timestamp=1)
+
+    def Subscribe(self, requests: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+        self._admit(context)
+        asked = next(requests).subscribe
+        if not self.streams:
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, "Subscribe is not offered")
+        if asked.mode != gnmi_pb2.SubscriptionList.Mode.Value("STREAM"):
+            context.abort(grpc.StatusCode.UNIMPLEMENTED, "only STREAM")
+        for one in asked.subscription:
+            if one.mode != gnmi_pb2.SubscriptionMode.Value("SAMPLE"):
+                context.abort(grpc.StatusCode.UNIMPLEMENTED, "only SAMPLE")
+            if one.sample_interval < self.least_interval_s * 1e9:
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"invalid interval: {one.sample_interval}")
+        self.subscribed += 1
+        self._cut.clear()
+        every_s = min(one.sample_interval for one in asked.subscription) / 1e9
+        context.add_callback(self._cut.set)
+        synced = False
+        while context.is_active():
+            for one in asked.subscription:
+                yield from self._sampled(asked.prefix, one.path, context)
+            if not synced:
+                yield gnmi_pb2.SubscribeResponse(sync_response=True)
+                synced = True
+            if self._cut.wait(every_s):
+                context.abort(grpc.StatusCode.UNAVAILABLE, "the server is going down")
+            self._answering.wait()
+
+    def cut(self) -> None:
+        """Ends the subscriptions that are open."""
+        self._cut.set()
+
+    def _sampled(self, prefix: Any, path: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        """Each value in a notification of its own, as the switches send them; none where there is none."""
+        origin, steps = _steps(prefix, path)
+        with self._lock:
+            try:
+                found = self.personality.get(origin, steps, "ALL")
+            except RefusalError as refusal:
+                if refusal.code is not grpc.StatusCode.NOT_FOUND:
+                    context.abort(refusal.code, refusal.said)
+                return
+        for where, value in found:
+            answer = gnmi_pb2.SubscribeResponse()
+            answer.update.timestamp = self.now_ns()
+            update = answer.update.update.add()
+            update.path.CopyFrom(_path(where, origin))
+            _put(update.val, value)
+            yield answer
 
     def _admit(self, context: grpc.ServicerContext) -> None:
         self._answering.wait()

@@ -70,8 +70,11 @@ class SonicSwitch:
     """One switch, running ``watermark`` on queues 3 and 4 of ``ports``; its faults are in ``faults``.
 
     ``queue_map`` False: its queue counters are off, and COUNTERS_DB names no queue. ``databases`` are the
-    numbers of CONFIG_DB, ASIC_DB and COUNTERS_DB. ``port`` is its redis'.
+    numbers of CONFIG_DB, ASIC_DB and COUNTERS_DB, ``state_database`` that of STATE_DB. ``port`` is its
+    redis'.
     """
+
+    state_database = 6
 
     def __init__(
         self,
