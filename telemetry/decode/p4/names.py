@@ -48,8 +48,8 @@ _UNKNOWN_UNITS = Units(float("nan"), NO_UNIT, float("nan"), 1.0)
 @dataclass(frozen=True, slots=True, eq=False)
 class Places:
     """The places of a batch's hops: ``site`` of each in ``sites``, and its ``number`` in the columns that
-    tell the units of devices. ``same_time_unit`` is the one that all have (None: they differ); ``untuned`` are the
-    nodes of these hops that have no profile.
+    tell the units of devices. ``same_time_unit`` is the one that all have (None: they differ); ``untuned``
+    are the nodes of these hops that have no profile.
     """
 
     sites: tuple[HopSite, ...]
