@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.exposition import choose_encoder
 
 from api.binary_metrics import BinaryMetrics
-from api.metrics_network import NetworkMetrics
 from api.metrics_ingest import IngestMetrics, UdpMetrics
+from api.metrics_network import NetworkMetrics
 from telemetry.state import FlowClass, NetworkState
 from twin.watermark import Watermark
 

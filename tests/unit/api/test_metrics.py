@@ -36,6 +36,7 @@ COUNTS = {
     "ecntwin_reports_accepted",
     "ecntwin_reports_rejected",
     "ecntwin_report_bodies_refused",
+    "ecntwin_ingest_refused",
     "ecntwin_switch_samples_accepted",
     "ecntwin_switch_samples_rejected",
     "ecntwin_udp_datagrams_received",
