@@ -37,13 +37,13 @@ def pause_findings(ports: Iterable[PortRates]) -> Iterator[Finding]:
             yield Finding(
                 Subject(PFC_FRAMES, of, port.switch),
                 rates.pfc_tx_frames_per_s,
-                f"{of} sent {rates.pfc_tx_frames_per_s:.4g} PFC frames a second: its buffer was full, and it "
-                "stopped the node across",
+                f"{of} sent {_figure(rates.pfc_tx_frames_per_s)} PFC frames a second: its buffer was full, "
+                "and it stopped the node across",
             )
 
 
 def loss_findings(ports: Iterable[PortRates], lossless: Collection[int]) -> Iterator[Finding]:
-    """Packets dropped a second on the queues that ``lossless`` numbers; of a port as a whole where no queue
+    """Packets dropped a second on the queues that ``lossless`` numbers (none: all); of a port as a whole where no queue
     of it tells its drops.
     """
     for port in ports:
@@ -56,7 +56,7 @@ def loss_findings(ports: Iterable[PortRates], lossless: Collection[int]) -> Iter
                 )
             continue
         for number, drops in told.items():
-            if number in lossless and drops is not None:
+            if drops is not None and (not lossless or number in lossless):
                 of = f"{port.switch} {port.port} queue {number}"
                 yield _loss(of, port, drops, "though PFC should let it lose nothing")
 
@@ -65,7 +65,8 @@ def _loss(of: str, port: PortRates, drops_per_s: float, though: str) -> Finding:
     return Finding(
         Subject(LOSSLESS_LOSS, of, port.switch),
         drops_per_s,
-        f"{of} dropped {drops_per_s:.4g} packets a second over the last {port.covered_s:.3g} s, {though}",
+        f"{of} dropped {_figure(drops_per_s)} packets a second over the last {port.covered_s:.3g} s, "
+        f"{though}",
     )
 
 
@@ -89,13 +90,19 @@ def ecn_findings(
             marked_per_s = port.rates.ecn_marked_per_s if rates is None else rates.ecn_marked_per_s
         if marked_per_s is None or kmax_bytes is None or queue.n_samples < LEAST_SAMPLES:
             continue
-        over = 0.0 if marked_per_s > 0 else queue.depth_p99_bytes / kmax_bytes
         of = f"{ref.switch} {ref.port} queue {ref.queue}"
+        subject = Subject(ECN_OFF, of, ref.switch)
+        if marked_per_s > 0:
+            yield Finding(subject, 0.0, f"{of} marks: {_figure(marked_per_s)} packets a second")
+            continue
+        if not queue.has_depth:
+            continue
+        over = queue.depth_p99_bytes / kmax_bytes
         yield Finding(
-            Subject(ECN_OFF, of, ref.switch),
+            subject,
             over,
-            f"{of} held {queue.depth_p99_bytes:.4g} bytes (99th percentile), {over:.3g} times the Kmax of "
-            f"{kmax_bytes} it should run, and not one packet was marked: ECN seems to be off on it",
+            f"{of} held {_figure(queue.depth_p99_bytes)} bytes (99th percentile), {over:.3g} times its Kmax "
+            f"of {_figure(kmax_bytes)}, and not one packet was marked: ECN seems to be off on it",
         )
 
 
@@ -121,3 +128,8 @@ def gap_findings(
             f"{lost} of the last {lost + received} datagrams of {of} never came ({share:.2%}): what it saw "
             "then is missing from the window",
         )
+
+
+def _figure(value: float) -> str:
+    """Three digits, or all of them before the point."""
+    return f"{value:.3g}" if value < 1_000 else f"{value:,.0f}".replace(",", " ")

@@ -20,7 +20,11 @@ from telemetry.state import NetworkState, QueueRef
 
 STATE_SHARE = 0.05
 """Of its time, at most so much is spent on working the state out for alarms."""
-SAME_TIME_BASE_S = 86_400.0  # a recording or a lab has a time of its own, which says nothing of clocks
+SAME_TIME_BASE_S = 86_400.0
+SAME_PACE = (0.5, 2.0)
+"""A recording or a lab has a time and a pace of its own: what is farther off, or of another pace, says
+nothing of clocks.
+"""
 GIVEN_UP_S = 86_400.0  # a switch that said nothing for a day was taken away
 STALLED_LOOKED_AT = 100
 
@@ -79,6 +83,7 @@ class Looks:
         self._reported: dict[str, float] = {}
         self._unreachable: dict[str, float] = {}
         self._named: dict[str, frozenset[str]] = {}
+        self._paced: tuple[float, float] | None = None
 
     async def look(self) -> Looked:
         """Looks at everything once."""
@@ -121,16 +126,14 @@ class Looks:
             return None if mark is None else mark.kmax_bytes
 
         yield from ecn_findings(state.queues, ports, kmax_of)
-        age_s = self._sensing.age_s()
-        if age_s is not None:
-            off_s = abs(self._wall_s() - age_s - state.window_end_ns / 1e9)
-            if off_s < SAME_TIME_BASE_S:
-                yield Finding(
-                    Subject("clock_offset", "INT reports"),
-                    off_s,
-                    f"The newest INT report is {off_s:.3g} s off this machine's clock by its own: one of "
-                    "the two is wrong",
-                )
+        off_s = self._offset_s(state)
+        if off_s is not None:
+            yield Finding(
+                Subject("clock_offset", "INT reports"),
+                off_s,
+                f"The newest INT report was {off_s:.3g} s off this machine's clock by its own when it "
+                "came: one of the two is wrong, or it was long on its way",
+            )
         for switch in {ref.switch for path in state.paths for ref in path}:
             self._reported[switch] = now_s
         for switch, seen_s in list(self._reported.items()):
@@ -138,6 +141,18 @@ class Looks:
                 del self._reported[switch]
                 continue
             yield _silent(f"INT reports of {switch}", switch, now_s - seen_s)
+
+    def _offset_s(self, state: NetworkState) -> float | None:
+        """How far the newest report's time is from when it came; None where that says nothing of clocks."""
+        age_s = self._sensing.age_s()
+        if age_s is None:
+            return None
+        came_s, by_itself_s = self._wall_s() - age_s, state.window_end_ns / 1e9
+        before, self._paced = self._paced, (came_s, by_itself_s)
+        if before is None or came_s <= before[0] or abs(came_s - by_itself_s) > SAME_TIME_BASE_S:
+            return None
+        pace = (by_itself_s - before[1]) / (came_s - before[0])
+        return abs(came_s - by_itself_s) if SAME_PACE[0] <= pace <= SAME_PACE[1] else None
 
     def _of_silence(self, silent_s: Mapping[str, float]) -> Iterator[Finding]:
         age_s = self._sensing.age_s()

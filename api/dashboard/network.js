@@ -14,7 +14,7 @@ export function facts(state) {
   return [
     ["Worst incast", worst ? `${count(worst.degree)} sender${worst.degree > 1 ? "s" : ""} at once to ${worst.receiver}` : "–"],
     ["Mice for each elephant", state.mice_to_elephants == null ? "no elephants" : few(state.mice_to_elephants)],
-    ["Their bytes for each byte", state.mice_to_elephants_bytes == null ? "–" : few(state.mice_to_elephants_bytes)],
+    ["The same by bytes", state.mice_to_elephants_bytes == null ? "–" : few(state.mice_to_elephants_bytes)],
     ["Marked at most, one queue", marked.length ? perSecond(Math.max(...marked)) : "–"],
   ].map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)));
 }
