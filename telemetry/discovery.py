@@ -105,8 +105,9 @@ def _sighted(journeys: list[Journey]) -> _Sightings:
         for site in told:
             seen.switches[str(site.switch)] = None
             seen.ports.update((str(site.switch), p) for p in (site.ingress_port, site.egress_port) if p)
-        for address in (journey.src, journey.dst):
-            seen.addresses[address] = None
+        if journey.src != journey.dst:  # else a report that shows no packet: nobody's address is known
+            for address in (journey.src, journey.dst):
+                seen.addresses[address] = None
         for site, after in pairwise(told):
             here, there = str(site.switch), str(after.switch)
             if here == there:
@@ -118,7 +119,7 @@ def _sighted(journeys: list[Journey]) -> _Sightings:
                 seen.half_cables[(here, site.egress_port), there] = None
             elif after.ingress_port is not None:
                 seen.half_cables[(there, after.ingress_port), here] = None
-        if told:
+        if told and journey.src != journey.dst:
             _behind(seen, str(told[0].switch), told[0].ingress_port, journey.src)
             _behind(seen, str(told[-1].switch), told[-1].egress_port, journey.dst)
     return seen

@@ -100,3 +100,10 @@ def test_names_that_clash_are_told_apart() -> None:
 @pytest.mark.parametrize("path", [(), (site("s", None, None),), (site("s", "1", "1"),)])
 def test_odd_journeys_never_break_it(path: tuple[HopSite, ...]) -> None:
     built(Journey("A", "A", path), Journey("A", "B", path))
+
+
+def test_a_report_that_shows_no_packet_tells_of_switches_and_of_no_host() -> None:
+    queue = Journey("0.0.0.0", "0.0.0.0", (site("l1", "2", "9"),))
+    assert built(*LEAF_SPINE, queue) == built(*LEAF_SPINE)
+    alone = built(queue)
+    assert (alone.hosts, alone.switches, alone.links) == ((), ("l1",), ())
