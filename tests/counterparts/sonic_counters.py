@@ -1,4 +1,4 @@
-"""COUNTERS_DB of a SONiC switch as syncd keeps it: name maps, rows that grow, and what it says of them.
+"""COUNTERS_DB of a SONiC switch: name maps, rows that grow, and what the switch says of its counting.
 
 Written from sonic-swss ``orchagent/portsorch.cpp`` and ``flexcounterorch.cpp`` (e6b0c5b), apart from what
 reads it.
