@@ -1,0 +1,190 @@
+"""INT headers of HPCC in JSON records (one object, an array, NDJSON; gzip of each) to a ``ReportBatch``.
+
+Imports only msgspec, numpy, ``telemetry.report``, ``telemetry.state`` and its neighbours.
+
+HPCC's receiver sends the header back in its acknowledgement, so it is the sender's host that has it, and no
+format carries it further. A record is the header as it came, the flow, and the way the flow takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta, Struct
+from numpy.typing import NDArray
+
+from telemetry.decode.body import unpacked
+from telemetry.decode.decoded import Decoded
+from telemetry.decode.hpcc_header import HEADER_BYTES, MOST_HOPS, QUEUE_UNIT_BYTES, HpccHops
+from telemetry.decode.problem import Wording
+from telemetry.decode.records import Records
+from telemetry.errors import ReportError
+from telemetry.flow_keys import FlowKeys
+from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite, ReportBatch, ReportProblem
+from telemetry.state import FlowKey
+
+DEFAULT_MAX_BODY_BYTES = 64 << 20
+_MOST_ON_A_WAY = 64
+_MOST_MULTI = 1 << 16
+
+WORDING = Wording(
+    noun="record",
+    plural="HPCC records",
+    whole="a record is a JSON object with ts_ns, flow, packet_bytes, sampling_rate and header",
+    absent="leave out what is not known",
+    rules=MappingProxyType(
+        {
+            "ts_ns": "ts_ns is a whole number of nanoseconds, 0 or more",
+            "flow": "flow is an object with src, dst, sport, dport, protocol",
+            "src": "src is an address as a non-empty string",
+            "dst": "dst is an address as a non-empty string",
+            "sport": "sport is a whole number from 0 to 65535",
+            "dport": "dport is a whole number from 0 to 65535",
+            "protocol": "protocol is a whole number from 0 to 255",
+            "packet_bytes": "packet_bytes is a whole number of bytes above 0",
+            "sampling_rate": "sampling_rate is above 0 and at most 1",
+            "header": f"header is the INT header's {HEADER_BYTES} bytes in hex",
+            "multi": f"multi is a whole number from 1 to {_MOST_MULTI}",
+            "path": f"path is an array of 1 to {_MOST_ON_A_WAY} places, or null",
+            "switch": "switch is a name (1 to 256 characters) or null",
+            "ingress_port": "ingress_port is a name (1 to 256 characters) or null",
+            "egress_port": "egress_port is a name (1 to 256 characters) or null",
+            "queue": "queue is a whole number, 0 or more, or null",
+        }
+    ),
+)
+
+_Name = Annotated[str, Meta(min_length=1, max_length=256)]
+_L4Port = Annotated[int, Meta(ge=0, le=65_535)]
+
+
+class _Place(Struct, gc=False, frozen=True):
+    switch: _Name | None = None
+    ingress_port: _Name | None = None
+    egress_port: _Name | None = None
+    queue: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+
+
+class _Flow(Struct, gc=False, frozen=True):
+    src: _Name
+    dst: _Name
+    sport: _L4Port
+    dport: _L4Port
+    protocol: Annotated[int, Meta(ge=0, le=255)]
+
+
+class _Record(Struct, gc=False):
+    ts_ns: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    flow: _Flow
+    packet_bytes: Annotated[int, Meta(gt=0, le=2**31 - 1)]
+    sampling_rate: Annotated[float, Meta(gt=0, le=1)]
+    header: Annotated[str, Meta(pattern=rf"^[0-9a-fA-F]{{{2 * HEADER_BYTES}}}\Z")]
+    multi: Annotated[int, Meta(ge=1, le=_MOST_MULTI)] = 1
+    path: Annotated[list[_Place], Meta(min_length=1, max_length=_MOST_ON_A_WAY)] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedHpcc(Decoded):
+    """As ``Decoded``; of each hop also ``line_rate_gbps`` (NaN: a code of none) and ``tx_utilisation`` of its
+    port since the flow's packet before, 1 is full (NaN: not known).
+    """
+
+    line_rate_gbps: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    tx_utilisation: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+
+def decode(
+    body: bytes, *, content_encoding: str | None = None, max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
+) -> DecodedHpcc:
+    """Records from one object, an array or NDJSON, gzipped or not (``docs/int-hpcc.md`` has the format).
+
+    A record that breaks a rule is left out and named in ``errors`` by its position, the others are kept.
+    Raises ``DecodeError`` only where the body holds no records at all.
+    """
+    text = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
+    found = Records.read(text, _Record, WORDING)
+    positions = list(range(len(found.sound))) if found.positions is None else found.positions
+    passed = HpccHops.read(_headers(found.sound)).passed.tolist()
+    problems, records, kept = list(found.problems), [], []
+    for record, position, hops in zip(found.sound, positions, passed, strict=True):
+        wrong = _wrong(record, position, hops)
+        if wrong is None:
+            records.append(record)
+            kept.append(position)
+        else:
+            problems.append(ReportProblem(position, str(wrong)))
+    return _columns(records, kept, tuple(sorted(problems)))
+
+
+def _headers(records: Sequence[_Record]) -> bytes:
+    return bytes.fromhex("".join([record.header for record in records]))
+
+
+def _wrong(record: _Record, position: int, hops: int) -> ReportError | None:
+    """What is wrong with a record whose fields are each sound."""
+    if hops == 0:
+        return ReportError(
+            f"record {position} header",
+            "a count of 0 hops",
+            "a report has at least one",
+            "look whether switches fill the header; this record was left out",
+        )
+    if record.path is not None and len(record.path) != hops:
+        return ReportError(
+            f"record {position} path",
+            f"{len(record.path)} places for {hops} hops",
+            "a path has a place for each hop that the header counts",
+            "correct the path; this record was left out",
+        )
+    return None
+
+
+def _columns(
+    records: Sequence[_Record], positions: Sequence[int], problems: tuple[ReportProblem, ...]
+) -> DecodedHpcc:
+    hops = HpccHops.read(_headers(records))
+    keys: dict[_Flow, int] = {}
+    flow = np.array([keys.setdefault(record.flow, len(keys)) for record in records], np.int32)
+    multi = np.array([record.multi for record in records], np.int64)
+    ts_ns = np.array([record.ts_ns for record in records], np.int64)
+    counts = np.diff(hops.offset)
+    sites: dict[HopSite, int] = {}
+    site = [
+        sites.setdefault(place, len(sites))
+        for record, count in zip(records, counts.tolist(), strict=True)
+        for place in _places(record, count)
+    ]
+    nobody = np.full(len(site), MISSING_NS, np.int64)
+    queue_bytes = hops.queue_units * np.repeat(QUEUE_UNIT_BYTES * multi, counts)
+    batch = ReportBatch(
+        index=np.array(positions, np.int64),
+        ts_ns=ts_ns,
+        flow=flow,
+        packet_bytes=np.array([record.packet_bytes for record in records], np.int64),
+        sampling_rate=np.array([record.sampling_rate for record in records], np.float64),
+        hop_offset=hops.offset,
+        hop_site=np.array(site, np.int32),
+        queue_bytes=queue_bytes.astype(np.float64),
+        # A hop tells when a packet left and not when it came: no stay can be worked out.
+        ingress_ns=nobody,
+        egress_ns=nobody,
+        marked=np.full(len(site), MARK_UNKNOWN, np.int8),
+        flow_keys=FlowKeys.of(FlowKey(key.src, key.dst, key.sport, key.dport, key.protocol) for key in keys),
+        sites=tuple(sites),
+    )
+    utilisation = hops.tx_utilisation(flow.astype(np.int64), ts_ns, multi)
+    return DecodedHpcc(batch, problems, line_rate_gbps=hops.line_rate_gbps, tx_utilisation=utilisation)
+
+
+def _places(record: _Record, count: int) -> list[HopSite]:
+    """Where the hops were that the header still has: the last of the path."""
+    if record.path is None:
+        return [HopSite(None, None, None, None)] * count
+    return [
+        HopSite(place.switch, place.ingress_port, place.egress_port, place.queue)
+        for place in record.path[-min(count, MOST_HOPS) :]
+    ]

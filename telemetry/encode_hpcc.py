@@ -1,0 +1,35 @@
+"""INT headers of HPCC written, as its switches fill them; must not import a decoder. The layout is told in
+``telemetry.decode.hpcc_header``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+LINE_RATES_GBPS = (25, 50, 100, 200, 400)
+_MOST_HOPS = 5
+
+
+class HpccHop(NamedTuple):
+    """What a switch adds: its port's line rate, its clock, all the port ever sent, and what waits in it."""
+
+    line_rate_gbps: int
+    time_ns: int
+    tx_bytes: int
+    queue_bytes: int
+
+
+def hpcc_header(hops: Sequence[HpccHop], *, multi: int = 1) -> bytes:
+    """The header of a packet that passed these hops; counts go round as in the wire's widths, and the sixth
+    hop is written over the first.
+    """
+    words = [0] * _MOST_HOPS
+    for number, hop in enumerate(hops):
+        code = LINE_RATES_GBPS.index(hop.line_rate_gbps)
+        time = hop.time_ns % (1 << 24)
+        sent = hop.tx_bytes // (128 * multi) % (1 << 20)
+        queue = hop.queue_bytes // (80 * multi) % (1 << 17)
+        words[number % _MOST_HOPS] = code | time << 3 | sent << 27 | queue << 47
+    return struct.pack("<5QH", *words, len(hops))

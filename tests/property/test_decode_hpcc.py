@@ -1,0 +1,62 @@
+"""HPCC's headers: what is written is what is read, in the units and widths of the wire."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from telemetry.decode.hpcc import decode
+from telemetry.decode.hpcc_header import HpccHops
+from telemetry.encode_hpcc import LINE_RATES_GBPS, HpccHop, hpcc_header
+
+HOPS = st.lists(
+    st.builds(
+        HpccHop,
+        st.sampled_from(LINE_RATES_GBPS),
+        st.integers(0, 2**63),
+        st.integers(0, 2**63),
+        st.integers(0, 2**40),
+    ),
+    max_size=9,
+)
+
+
+@given(st.lists(HOPS, max_size=5), st.integers(1, 64))
+def test_what_is_written_is_what_is_read(headers: list[list[HpccHop]], multi: int) -> None:
+    read = HpccHops.read(b"".join(hpcc_header(hops, multi=multi) for hops in headers))
+    assert read.passed.tolist() == [len(hops) for hops in headers]
+    left = [hop for hops in headers for hop in hops[-5:]]
+    assert np.diff(read.offset).tolist() == [len(hops[-5:]) for hops in headers]
+    assert read.line_rate_gbps.tolist() == [hop.line_rate_gbps for hop in left]
+    assert read.time_ns.tolist() == [hop.time_ns % 2**24 for hop in left]
+    assert read.tx_units.tolist() == [hop.tx_bytes // (128 * multi) % 2**20 for hop in left]
+    assert read.queue_units.tolist() == [hop.queue_bytes // (80 * multi) % 2**17 for hop in left]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**40), st.integers(0, 2**40), st.binary(min_size=42, max_size=42)),
+        max_size=6,
+    )
+)
+def test_any_bytes_are_hops_or_named(records: list[tuple[int, int, bytes]]) -> None:
+    flow = {"src": "a", "dst": "b", "sport": 1, "dport": 2, "protocol": 17}
+    lines = [
+        {
+            "ts_ns": ts_ns,
+            "flow": flow,
+            "packet_bytes": 1 + size % 9000,
+            "sampling_rate": 1,
+            "header": raw.hex(),
+        }
+        for ts_ns, size, raw in records
+    ]
+    decoded = decode(json.dumps(lines).encode())
+    assert len(decoded.batch) + len(decoded.errors) == len(records)
+    assert (decoded.batch.hop_count <= 5).all()
+    assert (decoded.batch.queue_bytes <= 80 * (2**17 - 1)).all()
+    known = decoded.tx_utilisation[~np.isnan(decoded.tx_utilisation)]
+    assert ((known >= 0) & np.isfinite(known)).all()
