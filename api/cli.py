@@ -44,6 +44,24 @@ def serve(
 
 
 @app.command()
+def ingest(
+    to: Annotated[str, typer.Option(help="URL of the service that the reports are passed on to.")],
+    config: Config = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default=False)] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on; 0 takes a free one.", show_default=False)
+    ] = None,
+    share_port: Annotated[
+        bool, typer.Option("--share-port", help="Let several of these share the port.")
+    ] = False,
+) -> None:
+    """Take INT reports in a process of its own, decode them, and pass them on to a service."""
+    from api.cli_ingest import ingest as run
+
+    run(to, config, host, port, share_port=share_port)
+
+
+@app.command()
 def demo(
     seed: Seed = 1,
     quick: Annotated[bool, typer.Option("--quick", help="A shorter run, in about 20 seconds.")] = False,

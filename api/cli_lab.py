@@ -18,6 +18,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from api.addresses import is_loopback, server_url
+from api.bearer import checked_token
 from api.cli_output import console, print_json
 from api.errors import InputError
 from api.lab.control import Lab, control_app
@@ -173,15 +174,6 @@ def checked_url(text: str) -> str:
         return server_url(text)
     except ValueError as error:
         raise InputError("--post-to", repr(text), str(error), "give such as http://127.0.0.1:8080") from None
-
-
-def checked_token(text: str | None) -> str | None:
-    """A bearer token that a header can carry; raises ``InputError``, which does not show it."""
-    if text is None or (text.isascii() and text.isprintable()):
-        return text
-    raise InputError(
-        TOKEN_VARIABLE, "a token with other characters", "a token is printable ASCII", "give the token alone"
-    )
 
 
 class _Server(uvicorn.Server):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import signal
 import time
 from pathlib import Path
 from types import FrameType
 
-import typer
 import uvicorn
 from fastapi import FastAPI
 
@@ -19,6 +17,7 @@ from api.logs import configure_logging
 from api.rollouts.journal import Journal
 from api.security import check_host
 from api.service import load_topology
+from api.serving import prepare
 from api.settings import Settings
 from api.settings_source import load_settings, override
 from switches.errors import InventoryError
@@ -40,9 +39,7 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
     configure_logging(settings.log.level)
     if not settings.security.tokens:
         _log.warning("no token is configured: anyone on this machine may call, and only this machine")
-    # uvicorn raises the signal again once it has stopped: to whoever asked, that is a service that is done.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _done)
+    prepare()
     app = create_app(settings)
     # What keeps the service from starting is told in a sentence, by whoever tells all errors.
     logging.getLogger("uvicorn.error").addFilter(lambda record: not hasattr(app.state, "failed"))
@@ -90,7 +87,3 @@ class _Server(uvicorn.Server):
         if service is not None:
             service.stop_soon()
         super().handle_exit(sig, frame)
-
-
-def _done(number: int, frame: FrameType | None) -> None:
-    raise typer.Exit(0)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import partial
+from typing import Annotated
+
+from fastapi import Query, Request
+from pydantic import Field
 
 from api.binary_bodies import decode_body
 from api.binary_reports import BinaryReports
@@ -28,6 +32,9 @@ JSON_TYPES = frozenset(
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 BINARY_TYPE = "application/octet-stream"
 ENCODINGS = frozenset({"", "gzip", "identity", "x-gzip"})
+
+Ports = Annotated[tuple[Annotated[int, Field(ge=0, le=65_535)], ...], Query()]
+"""Ports of UDP, in a call's query."""
 
 
 class ReportFormats:
@@ -72,6 +79,18 @@ def check_media_type(media_type: str, what: str, *others: str) -> None:
             f"{what} come as {', '.join(('application/json', 'application/x-ndjson', *others))}",
             "convert them",
         )
+
+
+def media_type_of(request: Request) -> str:
+    """What the sender says its body is; empty where it says nothing."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def encoding_of(request: Request) -> str | None:
+    """How the sender packed its body; raises ``UnsupportedMediaError`` for an encoding not understood."""
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    check_encoding(encoding)
+    return encoding or None
 
 
 def check_encoding(encoding: str) -> None:

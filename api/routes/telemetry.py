@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Query, Request
-from pydantic import Field
+from fastapi import APIRouter, Request
 
 from api.deps import PostsTelemetry, ServiceDep
-from api.report_formats import ARROW_TYPE, BINARY_TYPE, check_encoding, check_media_type
+from api.report_formats import ARROW_TYPE, BINARY_TYPE, Ports, check_media_type, encoding_of, media_type_of
 from api.schemas.telemetry import IngestDocument
 
 router = APIRouter(prefix="/v1/telemetry", tags=["telemetry"])
@@ -34,9 +31,6 @@ _REPORTS_DOCUMENTED = {
 }
 
 
-UdpPort = Annotated[int, Field(ge=0, le=65_535)]
-Ports = Annotated[tuple[UdpPort, ...], Query()]
-
 
 @router.post("/int", status_code=202, openapi_extra=_REPORTS_DOCUMENTED)
 async def post_int_reports(
@@ -48,7 +42,7 @@ async def post_int_reports(
     Good reports in a bad batch are kept.
     """
     async with service.intake.body(request) as body:
-        decode = service.formats.decoder(_media_type(request), _encoding(request), body, ports=port)
+        decode = service.formats.decoder(media_type_of(request), encoding_of(request), body, ports=port)
         return await service.sensing.ingest(decode)
 
 
@@ -58,16 +52,8 @@ async def post_counters(request: Request, service: ServiceDep, caller: PostsTele
 
     Good samples in a bad batch are kept.
     """
-    check_media_type(_media_type(request), "counter samples")
+    check_media_type(media_type_of(request), "counter samples")
     async with service.intake.body(request) as body:
-        return await service.counting.ingest(body, _encoding(request))
+        return await service.counting.ingest(body, encoding_of(request))
 
 
-def _media_type(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-def _encoding(request: Request) -> str | None:
-    encoding = request.headers.get("content-encoding", "").strip().lower()
-    check_encoding(encoding)
-    return encoding or None

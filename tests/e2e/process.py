@@ -1,4 +1,4 @@
-"""Real ``ecntwin serve`` and ``ecntwin lab`` processes and what a test may ask of them."""
+"""Real ``ecntwin serve``, ``ingest`` and ``lab`` processes and what a test may ask of them."""
 
 from __future__ import annotations
 
@@ -89,6 +89,13 @@ def serving(*arguments: str, **settings: str) -> Iterator[Served]:
 def lab_at(port: int, *arguments: str, **settings: str) -> Iterator[Served]:
     """Starts a lab that is controlled at that port of loopback, and stops it if it still runs."""
     with _started(["lab", "--listen", f"127.0.0.1:{port}", *arguments], settings) as served:
+        yield served
+
+
+@contextmanager
+def ingesting(to: str, *arguments: str, **settings: str) -> Iterator[Served]:
+    """Starts an ingest process on a free port of loopback, or the one given, and stops it."""
+    with _started(["ingest", "--to", to, "--port", "0", *arguments], settings) as served:
         yield served
 
 

@@ -1,0 +1,132 @@
+"""An ingest process's parts wired together: reports in and decoded, batches out; must not know HTTP routes.
+
+Decoding runs in one thread, one body after the other, so that the event loop never waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+from prometheus_client import CollectorRegistry
+
+from api.binary_reports import BinaryReports
+from api.ingest.forwarder import Forwarder
+from api.ingest.metrics import ForwardMetrics
+from api.intake import Intake, Room
+from api.inventory import load_reporting
+from api.report_formats import ReportFormats
+from api.schemas.telemetry import IngestDocument, ReportErrorDocument
+from api.settings import Settings
+from api.udp.listening import UdpListening
+from api.version import ecntwin_version
+from telemetry.decode.decoded import Decoded
+from telemetry.decode.p4.devices import Devices
+from telemetry.errors import DecodeError
+
+
+class IngestProcess:
+    """Make it, ``start`` it and ``stop`` it on one event loop. ``to`` is the service's URL."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        to: str,
+        *,
+        token: str | None = None,
+        registry: CollectorRegistry | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        server = settings.server
+        self.metrics = ForwardMetrics(registry or CollectorRegistry(), version=ecntwin_version())
+        room = Room(server.max_pending_bytes, metrics=self.metrics.ingest, clock_s=time.monotonic)
+        self.intake = Intake(room, max_body_bytes=server.max_body_bytes)
+        binary = BinaryReports(settings.telemetry.int_, _devices(settings), metrics=self.metrics.binary)
+        self.formats = ReportFormats(binary, max_decoded_bytes=server.max_decoded_bytes, wall_ns=time.time_ns)
+        self.forwarder = Forwarder(to, token=token, room=room, metrics=self.metrics, transport=transport)
+        self._settings = settings
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-decode")
+        self._udp: UdpListening | None = None
+        if settings.telemetry.udp.ports:
+            self._udp = UdpListening(
+                settings.telemetry.udp, decode=binary.decode, sensing=_Patient(self), metrics=self.metrics.udp
+            )
+
+    @property
+    def udp_addresses(self) -> tuple[str, ...]:
+        """Where datagrams are taken."""
+        return () if self._udp is None else self._udp.addresses
+
+    async def start(self) -> None:
+        """Opens the sockets of UDP and begins to pass on."""
+        self.forwarder.start()
+        if self._udp is not None:
+            self._udp.start()
+
+    async def stop(self) -> None:
+        """Passes on what waits, as far as the time for it reaches."""
+        if self._udp is not None:
+            await self._udp.stop()
+        await self.forwarder.stop(self._settings.server.shutdown_grace_s)
+        await asyncio.to_thread(self._thread.shutdown, wait=True, cancel_futures=True)
+
+    async def ingest(self, decode: Callable[[], Decoded]) -> IngestDocument:
+        """Has a body decoded and takes its reports to be passed on.
+
+        Raises its ``DecodeError``, and ``BusyError`` where too much waits: none of it was taken then.
+        """
+        decoded = await self.decoded(decode)
+        if len(decoded.batch):
+            await self.forwarder.offer(decoded.batch)
+        self._count(decoded)
+        listed = decoded.errors[: self._settings.server.max_errors_listed]
+        return IngestDocument(
+            accepted=len(decoded.batch) + decoded.aside,
+            rejected=len(decoded.errors),
+            errors=[ReportErrorDocument(index=item.index, detail=item.detail) for item in listed],
+            error_count=len(decoded.errors),
+        )
+
+    async def ingest_patiently(self, decode: Callable[[], Decoded]) -> None:
+        """The same, waiting for room: who offers more meanwhile has a queue of its own."""
+        decoded = await self.decoded(decode)
+        if len(decoded.batch):
+            await self.forwarder.offer_patiently(decoded.batch)
+        self._count(decoded)
+
+    async def decoded(self, decode: Callable[[], Decoded]) -> Decoded:
+        """What a body holds; raises its ``DecodeError``."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, decode)
+        except DecodeError:
+            self.metrics.bodies.inc()
+            raise
+
+    def _count(self, decoded: Decoded) -> None:
+        self.metrics.decoded.inc(len(decoded.batch) + decoded.aside)
+        self.metrics.malformed.inc(len(decoded.errors))
+
+    def unready(self) -> list[str]:
+        """Why reports cannot be passed on now, in sentences; empty where they can."""
+        reason = self.forwarder.waits_for
+        return [] if reason is None else [f"Reports wait: {reason}."]
+
+
+class _Patient:
+    """How datagrams are taken: what finds no room waits in the queue of UDP, which counts what it drops."""
+
+    def __init__(self, process: IngestProcess) -> None:
+        self._process = process
+
+    async def ingest(self, decode: Callable[[], Decoded]) -> None:
+        await self._process.ingest_patiently(decode)
+
+
+def _devices(settings: Settings) -> Devices:
+    default = settings.telemetry.int_.default_units.profile()
+    if settings.push.inventory is None:
+        return Devices(default=default)
+    return load_reporting(settings.push.inventory, default)

@@ -1,0 +1,211 @@
+"""An ingest process: what it takes, what it passes on, and what it does when the service does not take it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry
+
+from api.ingest.app import create_ingest_app
+from api.ingest.process import IngestProcess
+from api.settings import Settings
+from telemetry.decode.arrow import decode
+from tests.counterparts.arrow_bodies import stream, table
+from tests.integration.service import manual, report, running, traffic
+
+pytestmark = pytest.mark.anyio
+
+SERVICE = "http://127.0.0.1:8080"
+"""Nobody is asked there: the transport answers."""
+
+
+@dataclass
+class Answering:
+    """A service that answers with these by turns and then takes everything, in a test's own time."""
+
+    answers: list[httpx.Response | Exception] = field(default_factory=list)
+    requests: list[httpx.Request] = field(default_factory=list)
+    taken: list[list[int]] = field(default_factory=list)
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        self.asked.set()
+        await self.go.wait()
+        answer = self.answers.pop(0) if self.answers else None
+        if isinstance(answer, Exception):
+            raise answer
+        if answer is not None and not answer.is_success:
+            return answer
+        times = decode(request.content).batch.ts_ns.tolist()
+        self.taken.append(times)
+        return answer or httpx.Response(202, json={"accepted": len(times), "rejected": 0, "errors": []})
+
+
+@dataclass
+class Here:
+    client: httpx.AsyncClient
+    process: IngestProcess
+    registry: CollectorRegistry
+
+    def metric(self, name: str) -> float | None:
+        return self.registry.get_sample_value(name)
+
+    async def post(self, reports: list[dict[str, Any]]) -> httpx.Response:
+        return await self.client.post("/v1/telemetry/int", content=json.dumps(reports))
+
+
+@asynccontextmanager
+async def taking(
+    transport: httpx.AsyncBaseTransport, *, token: str | None = None, settings: Settings | None = None
+) -> AsyncIterator[Here]:
+    registry = CollectorRegistry()
+    settings = settings or manual()
+    process = IngestProcess(settings, SERVICE, token=token, registry=registry, transport=transport)
+    app = create_ingest_app(settings, process)
+    async with app.router.lifespan_context(app):
+        client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1")
+        async with client:
+            yield Here(client, process, registry)
+
+
+async def test_reports_of_every_shape_reach_the_service_as_if_posted_there() -> None:
+    async with running() as service:
+        async with taking(service.client._transport) as here:
+            for content, kind in (
+                (json.dumps(traffic(30)).encode(), "application/json"),
+                (stream(table(traffic(30, first=30))), "application/vnd.apache.arrow.stream"),
+            ):
+                answer = await here.client.post(
+                    "/v1/telemetry/int", content=content, headers={"Content-Type": kind}
+                )
+                assert answer.json() == {"accepted": 30, "rejected": 0, "errors": [], "error_count": 0}
+        async with running() as other:
+            await other.post_reports(traffic(60))
+            for path in ("/v1/flows", "/v1/state"):
+                assert (await other.client.get(path)).json() == (await service.client.get(path)).json()
+
+
+async def test_what_is_wrong_with_a_report_is_told_at_once() -> None:
+    service = Answering()
+    async with taking(httpx.MockTransport(service)) as here:
+        answer = await here.post([report(0), report(1, packet_bytes=0)])
+        assert answer.status_code == 202
+        assert (answer.json()["accepted"], answer.json()["rejected"]) == (1, 1)
+        assert "packet_bytes" in answer.json()["errors"][0]["detail"]
+        refused = await here.client.post("/v1/telemetry/int", content=b"hello")
+        assert refused.status_code == 400
+        service.go.set()
+    assert here.metric("ecntwin_ingest_reports_decoded_total") == 1
+    assert here.metric("ecntwin_ingest_reports_malformed_total") == 1
+    assert here.metric("ecntwin_ingest_bodies_malformed_total") == 1
+
+
+async def test_what_is_left_out_there_is_counted() -> None:
+    said = {"accepted": 1, "rejected": 2, "errors": [{"index": 0, "detail": "too late"}], "error_count": 2}
+    service = Answering([httpx.Response(202, json=said)])
+    service.go.set()
+    async with taking(httpx.MockTransport(service), token="secret") as here:
+        await here.post(traffic(3))
+    assert here.metric("ecntwin_ingest_reports_forwarded_total") == 3
+    assert here.metric("ecntwin_ingest_reports_left_out_total") == 2
+    assert service.requests[0].headers["authorization"] == "Bearer secret"
+    assert str(service.requests[0].url) == f"{SERVICE}/v1/telemetry/int"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [httpx.Response(429), httpx.Response(503), httpx.Response(401), httpx.ConnectError("gone")],
+    ids=["busy", "unavailable", "token unknown", "away"],
+)
+async def test_what_is_not_taken_is_tried_again_and_told(answer: httpx.Response | Exception) -> None:
+    service = Answering([answer])
+    async with taking(httpx.MockTransport(service)) as here:
+        assert (await here.client.get("/readyz")).json() == {"ready": True, "reasons": []}
+        await here.post(traffic(3))
+        service.go.set()
+        async with asyncio.timeout(60):
+            while len(service.requests) < 2:
+                service.asked.clear()
+                await service.asked.wait()
+    assert [len(times) for times in service.taken] == [3]
+    assert here.metric("ecntwin_ingest_forward_retries_total") == 1
+
+
+async def test_a_service_that_is_away_is_a_reason_not_to_be_ready() -> None:
+    service = Answering([httpx.ConnectError("refused")])
+    async with taking(httpx.MockTransport(service)) as here:
+        await here.post(traffic(3))
+        here.process.forwarder.waits_for = "the service does not answer"
+        answer = await here.client.get("/readyz")
+        assert (answer.status_code, answer.json()["ready"]) == (503, False)
+        assert "does not answer" in answer.json()["reasons"][0]
+        assert (await here.client.get("/healthz")).status_code == 200
+        service.go.set()
+
+
+async def test_a_body_too_large_there_goes_in_halves() -> None:
+    service = Answering([httpx.Response(413)])
+    service.go.set()
+    async with taking(httpx.MockTransport(service)) as here:
+        await here.post(traffic(5))
+    assert [len(times) for times in service.taken] == [2, 3]
+    assert here.metric("ecntwin_ingest_reports_forwarded_total") == 5
+
+
+async def test_a_refusal_for_good_is_counted_and_the_rest_goes_on() -> None:
+    service = Answering([httpx.Response(415, text="no Arrow here")])
+    async with taking(httpx.MockTransport(service)) as here:
+        await here.post(traffic(3))
+        await service.asked.wait()
+        await here.post(traffic(2, first=3))
+        service.go.set()
+    assert [len(times) for times in service.taken] == [2]
+    assert here.metric("ecntwin_ingest_reports_left_out_total") == 3
+
+
+async def test_memory_is_bounded_while_the_service_is_away() -> None:
+    service = Answering()
+    settings = manual(server={"max_pending_bytes": 30_000})
+    async with taking(httpx.MockTransport(service), settings=settings) as here:
+        statuses = [(await here.post(traffic(30, first=30 * number))).status_code for number in range(12)]
+        assert statuses[0] == 202
+        assert statuses[-1] == 429
+        taken = statuses.count(202)
+        assert here.metric("ecntwin_ingest_pending_bytes") <= 30_000
+        service.go.set()
+    assert sum(map(len, service.taken)) == 30 * taken
+    assert here.metric("ecntwin_ingest_pending_bytes") == 0
+
+
+async def test_datagrams_wait_for_room_and_then_go_on() -> None:
+    service = Answering()
+    settings = manual(server={"max_pending_bytes": 1})
+    async with taking(httpx.MockTransport(service), settings=settings) as here:
+        decoding = here.process.formats.decoder("", None, json.dumps(traffic(3)).encode())
+        await here.process.ingest_patiently(decoding)
+        second = asyncio.create_task(here.process.ingest_patiently(decoding))
+        await service.asked.wait()
+        assert not second.done()
+        service.go.set()
+        await second
+    assert sum(map(len, service.taken)) == 6
+
+
+async def test_what_waits_at_the_end_is_told_where_it_cannot_be_passed_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    service = Answering()
+    settings = manual(server={"shutdown_grace_s": 0})
+    async with taking(httpx.MockTransport(service), settings=settings) as here:
+        await here.post(traffic(3))
+        await service.asked.wait()
+    assert "3 reports were not passed on" in caplog.text
