@@ -13,6 +13,7 @@ from api.binary_bodies import decode_body
 from api.binary_reports import BinaryReports
 from api.errors import UnsupportedMediaError
 from telemetry.decode.decoded import Decoded
+from telemetry.decode.hpcc import decode as decode_hpcc
 from telemetry.decode.json import decode as decode_json
 
 # curl sends the form type where a script forgot the header; the decoder looks at the bytes anyway.
@@ -31,6 +32,7 @@ JSON_TYPES = frozenset(
 )
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 BINARY_TYPE = "application/octet-stream"
+HPCC_TYPE = "application/vnd.ecntwin.hpcc+json"
 ENCODINGS = frozenset({"", "gzip", "identity", "x-gzip"})
 
 Ports = Annotated[tuple[Annotated[int, Field(ge=0, le=65_535)], ...], Query()]
@@ -57,8 +59,10 @@ class ReportFormats:
             decode = _decode_arrow
         elif media_type == BINARY_TYPE:
             decode = partial(decode_body, self._binary, wall_ns=self._wall_ns, ports=ports)
+        elif media_type == HPCC_TYPE:
+            decode = decode_hpcc
         else:
-            check_media_type(media_type, "INT reports", ARROW_TYPE, BINARY_TYPE)
+            check_media_type(media_type, "INT reports", ARROW_TYPE, BINARY_TYPE, HPCC_TYPE)
             decode = decode_json
         return partial(decode, body, content_encoding=encoding, max_body_bytes=self._max_decoded_bytes)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from telemetry.encode_hpcc import HpccHop, hpcc_header
 from tests.counterparts.arrow_bodies import stream, table
 from tests.integration.service import TOPOLOGY, Running, Wanted, manual, report, running, traffic
 
@@ -66,6 +67,23 @@ async def test_a_bad_row_of_an_arrow_stream_is_told_and_a_broken_stream_refused(
     answer = await here.client.post("/v1/telemetry/int", content=body[:-200], headers=ARROW)
     assert answer.status_code == 400
     assert "no whole Arrow IPC stream" in answer.json()["detail"]
+
+
+async def test_headers_of_hpcc_are_reports(here: Running) -> None:
+    hops = [HpccHop(100, number, 0, 8_000 * number) for number in (1, 2)]
+    wanted = ("ts_ns", "flow", "packet_bytes", "sampling_rate")
+    records = [
+        {name: one[name] for name in wanted} | {"header": hpcc_header(hops).hex()} for one in traffic(30)
+    ]
+    answer = await here.client.post(
+        "/v1/telemetry/int",
+        content=json.dumps([*records, {**records[0], "header": "00"}]),
+        headers={"Content-Type": "application/vnd.ecntwin.hpcc+json"},
+    )
+    assert answer.status_code == 202
+    assert (answer.json()["accepted"], answer.json()["errors"][0]["index"]) == (30, 30)
+    flows = (await here.client.get("/v1/flows")).json()
+    assert flows["total"] > 0
 
 
 async def test_one_report_alone_is_a_batch_of_one(here: Running) -> None:
@@ -138,7 +156,7 @@ async def test_a_body_without_reports_is_a_400(here: Running, body: bytes) -> No
 @pytest.mark.parametrize(
     "headers",
     [
-        {"Content-Type": "application/octet-stream"},
+        {"Content-Type": "image/png"},
         {"Content-Encoding": "br"},
         {"Content-Encoding": "gzip, gzip"},
     ],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -158,3 +160,12 @@ def test_a_body_of_nothing_is_an_error() -> None:
     with pytest.raises(DecodeError, match="HPCC records"):
         decode(b"hello")
     assert len(decode(b"[]").batch) == 0
+
+
+def test_the_example_of_the_page_is_a_record() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "int-hpcc.md").read_text(encoding="utf-8")
+    example = re.search(r"^    \{.*?^$", page, re.MULTILINE | re.DOTALL)
+    assert example is not None
+    decoded = decode(example[0].encode())
+    assert decoded.errors == ()
+    assert decoded.batch.queue_bytes.tolist() == [52_000.0, 0.0]
