@@ -43,8 +43,8 @@ def pause_findings(ports: Iterable[PortRates]) -> Iterator[Finding]:
 
 
 def loss_findings(ports: Iterable[PortRates], lossless: Collection[int]) -> Iterator[Finding]:
-    """Packets dropped a second on the queues that ``lossless`` numbers (none: all); of a port as a whole where no queue
-    of it tells its drops.
+    """Packets dropped a second on the queues that ``lossless`` numbers (none: all); of a port as a whole
+    where no queue of it tells its drops.
     """
     for port in ports:
         told = {number: rates.drops_per_s for number, rates in port.queues.items()}

@@ -1,0 +1,294 @@
+"""What alarms look at, one trouble at a time, over parts that stand still until a test moves them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from api.alarms.kinds import KINDS
+from api.alarms.looks import GIVEN_UP_S, STATE_SHARE, Looks
+from api.port_figures import Lately
+from switches.errors import SwitchError, UnreachableError
+from telemetry.alarms import Finding
+from telemetry.counter_rates import PortRates, Rates
+from telemetry.errors import WindowError
+from telemetry.sequence import Sender, SequenceCounts
+from telemetry.state import NetworkState, QueueRef
+from telemetry.tally import WindowCounters
+
+pytestmark = pytest.mark.anyio
+
+AWAY = UnreachableError("switch 'leaf1'", "no answer", "it answers", "look")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@dataclass
+class World:
+    """Everything that is looked at."""
+
+    now_s: float = 100.0
+    wall_ahead_s: float = 1e9
+    age_s: float | None = None
+    counters: WindowCounters = field(default_factory=WindowCounters)
+    accepted: int = 0
+    rejected: int = 0
+    window: NetworkState | None = None
+    costs_s: float = 0.0
+    asked: int = 0
+    lately: Lately = field(default_factory=lambda: Lately((), {}))
+    failures: dict[str, SwitchError | None] = field(default_factory=dict)
+    drifted: set[str] = field(default_factory=set)
+    rollouts: list[Any] = field(default_factory=list)
+    sequence: dict[Sender, SequenceCounts] = field(default_factory=dict)
+    untuned: dict[str, str] = field(default_factory=dict)
+    failing: dict[str, str] = field(default_factory=dict)
+    dropped: int = 0
+    listens: bool = True
+
+    def looks(self, lossless: frozenset[int] | None = frozenset({3})) -> Looks:
+        spent = 0.0
+
+        async def state() -> NetworkState:
+            nonlocal spent
+            self.asked += 1
+            spent += self.costs_s
+            if self.window is None:
+                raise WindowError("window", "nothing", "something", "wait")
+            return self.window
+
+        async def lately() -> Lately:
+            return self.lately
+
+        sensing = _Sensing(self, state)
+        fleet = SimpleNamespace(
+            failure=self.failures.get, drifted=self.drifted.__contains__, runs_on=lambda *ref: None
+        )
+        fleet.names = ("leaf1", "leaf2")
+        sources = _Sources(self)
+        rollouts = SimpleNamespace(newest=lambda limit: self.rollouts[:limit])
+        return Looks(
+            sensing=cast(Any, sensing),
+            ports=cast(Any, SimpleNamespace(lately=lately)),
+            fleet=cast(Any, fleet),
+            rollouts=cast(Any, rollouts),
+            sources=cast(Any, sources),
+            lossless=lossless,
+            clock_s=lambda: self.now_s,
+            wall_s=lambda: self.now_s + self.wall_ahead_s,
+            cost_s=lambda: spent,
+        )
+
+
+@dataclass
+class _Sensing:
+    world: World
+    state: Callable[[], Any]
+
+    def age_s(self) -> float | None:
+        return self.world.age_s
+
+    @property
+    def counters(self) -> WindowCounters:
+        return self.world.counters
+
+    @property
+    def accepted(self) -> int:
+        return self.world.accepted
+
+    @property
+    def rejected(self) -> int:
+        return self.world.rejected
+
+
+@dataclass
+class _Sources:
+    world: World
+
+    def sequence_counts(self) -> dict[Sender, SequenceCounts]:
+        return self.world.sequence
+
+    def name_of(self, sender: Sender) -> tuple[str, str | None]:
+        return f"node {sender.node}", None
+
+    def untuned(self) -> dict[str, str]:
+        return self.world.untuned
+
+    def failing(self) -> dict[str, str]:
+        return self.world.failing
+
+    @property
+    def dropped(self) -> int:
+        return self.world.dropped
+
+    @property
+    def listens(self) -> bool:
+        return self.world.listens
+
+
+async def found(looks: Looks, kind: str) -> dict[str, float]:
+    """The values of a kind, by what they are of."""
+    looked = await looks.look()
+    return {one.subject.of: one.value for one in looked.findings if one.subject.kind == kind}
+
+
+def window(end_s: float, *switches: str) -> NetworkState:
+    """A window that ends then, and through which these switches were crossed."""
+    paths = tuple((QueueRef(switch, "1", 3),) for switch in switches)
+    seen = SimpleNamespace(queues=(), paths=paths, window_end_ns=round(end_s * 1e9))
+    return cast(NetworkState, seen)
+
+
+async def test_a_world_in_which_nothing_happened_has_no_findings_of_telemetry() -> None:
+    looked = await World().looks().look()
+    assert {one.subject.kind for one in looked.findings} == {"unreachable", "drifted"}
+    assert all(one.value == 0 for one in looked.findings)
+    assert looked.state is None
+
+
+async def test_seconds_out_of_reach_are_counted_from_the_first_look_that_found_it() -> None:
+    world = World()
+    looks = world.looks()
+    world.failures["leaf1"] = AWAY
+    assert await found(looks, "unreachable") == {"leaf1": 0, "leaf2": 0}
+    world.now_s += 40
+    assert await found(looks, "unreachable") == {"leaf1": 40, "leaf2": 0}
+    world.failures["leaf1"] = None
+    assert await found(looks, "unreachable") == {"leaf1": 0, "leaf2": 0}
+    world.failures["leaf1"] = AWAY
+    world.now_s += 5
+    assert await found(looks, "unreachable") == {"leaf1": 0, "leaf2": 0}
+
+
+async def test_a_drifted_switch_is_told() -> None:
+    world = World(drifted={"leaf2"})
+    assert await found(world.looks(), "drifted") == {"leaf1": 0, "leaf2": 1}
+
+
+async def test_shares_are_of_what_came_since_the_last_look() -> None:
+    world = World()
+    looks = world.looks()
+    world.accepted, world.rejected = 90, 10
+    world.counters = WindowCounters(skewed=5, negative_latencies=2)
+    assert await found(looks, "reports_rejected") == {"INT reports": 0.1}
+    world.accepted += 100
+    looked = {one.subject.kind: one.value for one in (await looks.look()).findings}
+    assert (looked["reports_rejected"], looked["clock_skew"], looked["clock_backwards"]) == (0, 0, 0)
+    world.accepted += 50
+    world.rejected += 50
+    world.counters = WindowCounters(skewed=55, negative_latencies=2)
+    assert await found(looks, "clock_skew") == {"INT reports": 0.5}
+    assert await found(looks, "clock_skew") == {}  # nothing came
+
+
+async def test_dropped_datagrams_are_a_rate_where_datagrams_are_taken() -> None:
+    world = World()
+    looks = world.looks()
+    world.dropped, world.now_s = 50, world.now_s + 5
+    assert await found(looks, "ingest_drops") == {"UDP": 10}
+    world.now_s += 5
+    assert await found(looks, "ingest_drops") == {"UDP": 0}
+    world.listens = False
+    world.now_s += 5
+    assert await found(looks, "ingest_drops") == {}
+
+
+async def test_gaps_are_counted_between_two_looks() -> None:
+    world, sender = World(), Sender(7, 1, 2)
+    looks = world.looks()
+    world.sequence = {sender: SequenceCounts(received=50, lost=50)}
+    assert await found(looks, "sequence_gaps") == {"node 7": 0.5}
+    world.sequence = {sender: SequenceCounts(received=150, lost=50)}
+    assert await found(looks, "sequence_gaps") == {"node 7": 0}
+
+
+@pytest.mark.parametrize("kind", ["untuned", "counter_source"])
+async def test_what_is_no_longer_named_is_told_to_be_well_once(kind: str) -> None:
+    world = World()
+    looks = world.looks()
+    named = world.untuned if kind == "untuned" else world.failing
+    named["leaf1"] = "it is bad"
+    assert await found(looks, kind) == {"leaf1": 1}
+    del named["leaf1"]
+    assert await found(looks, kind) == {"leaf1": 0}
+    assert await found(looks, kind) == {}
+
+
+async def test_a_rollout_that_stands_still_is_told_until_it_goes_on() -> None:
+    phase = SimpleNamespace(ended=False)
+    rollout = SimpleNamespace(id="7", stalled="the disk is full", state=SimpleNamespace(phase=phase))
+    world = World(rollouts=[rollout])
+    looks = world.looks()
+    assert await found(looks, "rollout_stalled") == {"rollout 7": 1}
+    rollout.stalled = None
+    assert await found(looks, "rollout_stalled") == {"rollout 7": 0}
+
+
+async def test_a_switch_that_is_crossed_no_more_falls_silent() -> None:
+    world = World(window=window(1.0, "leaf1", "leaf2"), age_s=0.0)
+    looks = world.looks()
+    assert await found(looks, "switch_silent") == {"INT reports of leaf1": 0, "INT reports of leaf2": 0}
+    world.window, world.now_s = window(2.0, "leaf1"), world.now_s + 30
+    assert (await found(looks, "switch_silent"))["INT reports of leaf2"] == 30
+    world.now_s += GIVEN_UP_S
+    assert await found(looks, "switch_silent") == {"INT reports of leaf1": 0}
+
+
+async def test_counters_that_stopped_are_told_for_a_day() -> None:
+    world = World(lately=Lately((), {"leaf1": 70.0, "leaf2": GIVEN_UP_S + 1}))
+    assert await found(world.looks(), "switch_silent") == {"Counters of leaf1": 70}
+
+
+async def test_where_pfc_is_off_loss_is_nobodys_alarm() -> None:
+    port = PortRates("leaf1", "1", 10.0, Rates(), {3: Rates(drops_per_s=5.0)})
+    world = World(lately=Lately((port,), {"leaf1": 0.0}))
+    assert await found(world.looks(), "lossless_loss") == {"leaf1 1 queue 3": 5}
+    assert await found(world.looks(lossless=None), "lossless_loss") == {}
+
+
+async def offsets(world: World, *steps: tuple[float, float]) -> list[float | None]:
+    """What is found where reports of times by their own clock come so many seconds after each other."""
+    looks, values = world.looks(), []
+    for passes_s, window_end_s in steps:
+        world.now_s += passes_s
+        world.window = window(window_end_s)
+        values.append((await found(looks, "clock_offset")).get("INT reports"))
+    return values
+
+
+async def test_the_clock_of_sinks_is_compared_with_ours_where_it_keeps_pace() -> None:
+    world = World(age_s=2.0)
+    now_s = world.now_s + world.wall_ahead_s - 2.0  # when the newest report came
+    assert await offsets(world, (0, now_s + 7), (10, now_s + 17)) == [None, pytest.approx(7, abs=1e-3)]
+
+
+async def test_a_lab_and_a_recording_have_a_time_of_their_own() -> None:
+    world = World(age_s=0.0)
+    now_s = world.now_s + world.wall_ahead_s
+    assert await offsets(world, (0, now_s), (10, now_s + 0.1)) == [None, None]
+    assert await offsets(world, (0, 1_000.0), (10, 1_010.0)) == [None, None]
+    assert await offsets(world, (0, now_s + 30), (0, now_s + 30)) == [None, None]
+
+
+async def test_a_window_that_takes_long_is_not_worked_out_all_the_time() -> None:
+    world = World(window=window(1.0), age_s=0.0, costs_s=2.0)
+    looks = world.looks()
+    assert (await looks.look()).state is not None
+    for _ in range(3):
+        world.now_s += 5
+        assert (await looks.look()).state is None
+    world.now_s += 2.0 / STATE_SHARE
+    assert (await looks.look()).state is not None
+    assert world.asked == 2
+
+
+async def test_every_finding_is_of_a_kind_that_is_described() -> None:
+    looked: list[Finding] = (await World(age_s=3.0).looks().look()).findings
+    assert {one.subject.kind for one in looked} <= set(KINDS)
