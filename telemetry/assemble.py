@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from telemetry.arrivals import flow_arrivals
 from telemetry.classify import classify, dominant_class
 from telemetry.depth import HopRows, hop_rows, queue_states, service_rates
-from telemetry.discovery import Journey, discover
+from telemetry.discovery import discover
 from telemetry.flow_keys import FlowKeys
+from telemetry.host_names import HostNames
+from telemetry.journeys import journeys
 from telemetry.placement import Placement, placement
 from telemetry.places import Paths
 from telemetry.samples import NEVER_NS, Samples
@@ -51,7 +53,7 @@ def network_state(
     declared = topology is not None
     if topology is None:
         topology = discover(
-            _journeys(samples, flow_keys, places),
+            journeys(samples, flow_keys, places.site_paths, places.row_site_path),
             rates_bytes_per_s=rates,
             default_rate_gbps=settings.default_rate_gbps,
             default_delay_us=settings.default_delay_us,
@@ -63,10 +65,13 @@ def network_state(
         # A discovered port that was never seen full has an assumed rate only: no capacity to go by.
         and (declared or (ref.switch, ref.port) in rates)
     }
-    flows, bytes_by_class, flows_by_class = _flows(
-        samples, flow_keys, flow_fingerprint, merged_flows, places, span_ns, settings, topology
+    queues = queue_states(hops, places.refs, capacity, duration_s)
+    del hops  # the largest of all, and no longer wanted
+    hosts = HostNames.of(flow_keys, topology)
+    flows, receiver, bytes_by_class, flows_by_class = _flows(
+        samples, flow_keys, flow_fingerprint, merged_flows, places, span_ns, settings, hosts
     )
-    arrivals, incast = flow_arrivals(samples, flow_keys, last_before_ns, places, span_ns, settings, topology)
+    arrivals, incast = flow_arrivals(samples, hosts, last_before_ns, places, span_ns, settings, topology)
     return NetworkState(
         window_start_ns=span_ns[0],
         window_end_ns=span_ns[1],
@@ -75,8 +80,8 @@ def network_state(
         topology_declared=declared,
         paths=places.paths,
         flows=flows,
-        groups=_groups(flows),
-        queues=queue_states(hops, places.refs, capacity, duration_s),
+        groups=_groups(flows, receiver, hosts),
+        queues=queues,
         arrivals=arrivals,
         bytes_by_class=bytes_by_class,
         flows_by_class=flows_by_class,
@@ -94,16 +99,6 @@ def _port_rates(hops: HopRows, refs: Sequence[QueueRef]) -> dict[tuple[str, str]
     return rates
 
 
-def _journeys(samples: Samples, flow_keys: FlowKeys, places: Placement) -> set[Journey]:
-    own = samples.flow >= 0
-    pairs = np.unique(samples.flow[own].astype(np.int64) * len(places.site_paths) + places.row_site_path[own])
-    flow, path = np.divmod(pairs, len(places.site_paths))
-    return {
-        Journey(flow_keys[f].src, flow_keys[f].dst, places.site_paths[p])
-        for f, p in zip(flow.tolist(), path.tolist(), strict=True)
-    }
-
-
 def _flows(
     samples: Samples,
     flow_keys: FlowKeys,
@@ -112,8 +107,9 @@ def _flows(
     places: Placement,
     span_ns: tuple[int, int],
     settings: WindowSettings,
-    topology: Topology,
-) -> tuple[FlowTable, dict[FlowClass, float], dict[FlowClass, int]]:
+    hosts: HostNames,
+) -> tuple[FlowTable, NDArray[np.int64], dict[FlowClass, float], dict[FlowClass, int]]:
+    """The flows, the number of each one's receiver in ``hosts``, and bytes and flows by class."""
     own = np.flatnonzero(samples.flow >= 0)
     used, flow = np.unique(samples.flow[own], return_inverse=True)
     n = len(used)
@@ -134,8 +130,7 @@ def _flows(
     np.maximum.at(last_ns, flow, samples.ts_ns[own])
     path = _main_path(flow, places.row_path[own], samples.true_bytes[own], len(places.paths), n)
     order = np.lexsort((flow_fingerprint[used], -window_bytes))
-    keys = tuple(flow_keys.take(used[order]))
-    host = topology.host_by_address
+    used = used[order].astype(np.int64)
     # Summed in the order shown: in any other the last bit would depend on which flow came first.
     bytes_by_class = np.bincount(classes[order], window_bytes[order], minlength=len(FlowClass))
     flows_by_class = np.bincount(classes, minlength=len(FlowClass)) + merged_flows
@@ -144,9 +139,9 @@ def _flows(
         -1 - samples.flow[merged], samples.true_bytes[merged], minlength=len(FlowClass)
     )
     table = FlowTable(
-        keys=keys,
-        src_host=tuple(host.get(key.src, key.src) for key in keys),
-        dst_host=tuple(host.get(key.dst, key.dst) for key in keys),
+        keys=flow_keys.take(used),
+        src_host=hosts.called(hosts.src[used]),
+        dst_host=hosts.called(hosts.dst[used]),
         path=path[order],
         flow_class=classes[order],
         window_bytes=window_bytes[order],
@@ -157,6 +152,7 @@ def _flows(
     )
     return (
         table,
+        hosts.dst[used],
         {c: float(bytes_by_class[c]) for c in FlowClass},
         {c: int(flows_by_class[c]) for c in FlowClass},
     )
@@ -181,14 +177,23 @@ def _main_path(
     return main.astype(np.int32)
 
 
-def _groups(flows: FlowTable) -> tuple[FlowGroup, ...]:
-    found: dict[tuple[str, int], list[float]] = {}
-    for receiver, path, rate in zip(
-        flows.dst_host, flows.path.tolist(), flows.throughput_bytes_per_s.tolist(), strict=True
-    ):
-        found.setdefault((receiver, path), []).append(rate)
+def _groups(flows: FlowTable, receiver: NDArray[np.int64], hosts: HostNames) -> tuple[FlowGroup, ...]:
+    """Flows by receiver (its number in ``hosts``) and path, in order of name and path."""
+    reached = np.unique(receiver)
+    by_name = np.array(sorted(reached.tolist(), key=hosts.names.__getitem__), np.int64)
+    rank = np.empty(len(hosts.names), np.int64)
+    rank[by_name] = np.arange(len(by_name))
+    most = int(flows.path.max(initial=0)) + 2  # a flow without a path has -1
+    codes, group = np.unique(rank[receiver] * most + flows.path + 1, return_inverse=True)
+    place, path = np.divmod(codes, most)
     return tuple(
-        FlowGroup(receiver, path, len(rates), sum(rates)) for (receiver, path), rates in sorted(found.items())
+        map(
+            FlowGroup,
+            hosts.called(by_name[place]),
+            (path - 1).tolist(),
+            np.bincount(group, minlength=len(codes)).tolist(),
+            np.bincount(group, flows.throughput_bytes_per_s, minlength=len(codes)).tolist(),
+        )
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from telemetry.places import Path
+from telemetry.report import HopSite
 from telemetry.topology import GBPS, Host, Link, Topology
 
 STANDARD_RATES_GBPS = (1, 10, 25, 40, 50, 100, 200, 400, 800, 1600)
@@ -56,7 +57,7 @@ def discover(
     ``rates_bytes_per_s`` are rates measured at ports; a cable takes its ends' larger one, snapped to a
     standard rate, else the default. Order of ``journeys`` does not matter. Never raises ``TopologyError``.
     """
-    seen = _sighted(sorted(set(journeys), key=lambda j: (j.src, j.dst, _sortable(j.path))))
+    seen = _sighted(sorted(set(journeys), key=lambda j: (j.src, j.dst, tuple(map(sortable, j.path)))))
     names = _host_names(seen)
     links: list[tuple[str, str | None, str, str | None]] = []
     switches = dict(seen.switches)
@@ -94,8 +95,9 @@ def discover(
     )
 
 
-def _sortable(path: Path) -> tuple[tuple[str, str, str], ...]:
-    return tuple((site.switch or "", site.ingress_port or "", site.egress_port or "") for site in path)
+def sortable(site: HopSite) -> tuple[str, str, str]:
+    """By what places are put in order."""
+    return site.switch or "", site.ingress_port or "", site.egress_port or ""
 
 
 def _sighted(journeys: list[Journey]) -> _Sightings:

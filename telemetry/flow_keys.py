@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,13 +37,14 @@ class FlowKeys(Sequence[FlowKey]):
         """These keys in columns."""
         src, dst, sport, dport, protocol = tuple(zip(*keys, strict=True)) or ((),) * 5
         numbers: dict[str, int] = {}
-        ends = [
+        sender, receiver = (
             np.array([numbers.setdefault(host, len(numbers)) for host in side], np.int32)
             for side in (src, dst)
-        ]
+        )
         return cls(
             tuple(numbers),
-            *ends,
+            sender,
+            receiver,
             np.array(sport, np.uint16),
             np.array(dport, np.uint16),
             np.array(protocol, np.uint8),
@@ -80,7 +81,7 @@ class FlowKeys(Sequence[FlowKey]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def take(self, rows: NDArray[np.int64]) -> FlowKeys:
+    def take(self, rows: NDArray[np.integer[Any]]) -> FlowKeys:
         """The keys at these places, in that order; hosts are shared."""
         return FlowKeys(
             self.hosts,

@@ -18,35 +18,28 @@ _BEGIN, _END = 0, 1  # of two events at one time the beginning comes first: what
 
 
 def incast_degrees(
-    pairs: Sequence[tuple[str, str]],
-    pair: NDArray[np.int64],
+    names: Sequence[str],
+    sender: NDArray[np.int64],
+    receiver: NDArray[np.int64],
     start_ns: NDArray[np.float64],
     end_ns: NDArray[np.float64],
 ) -> tuple[Incast, ...]:
     """The incast of each receiver, worst first (of equals by name); O(n log n) in the number n of messages.
 
-    Per message: ``pair`` into ``pairs`` of (sender, receiver), which may repeat, and when it begins and ends
-    (no earlier than it begins), on any one scale.
+    Per message: ``sender`` and ``receiver`` into ``names``, and when it begins and ends (no earlier than it
+    begins), on any one scale.
     """
-    if len(pair) == 0:
+    if len(sender) == 0:
         return ()
-    senders: dict[str, int] = {}
-    receivers: dict[str, int] = {}
-    numbered = [
-        (senders.setdefault(sender, len(senders)), receivers.setdefault(receiver, len(receivers)))
-        for sender, receiver in pairs
-    ]
-    codes = np.array([receiver * len(senders) + sender for sender, receiver in numbered], np.int64)
-    code, at_ns, kind = _live(codes[pair], start_ns, end_ns)
-    receiver = code // len(senders)
+    code, at_ns, kind = _live(receiver * len(names) + sender, start_ns, end_ns)
+    receiver = code // len(names)
     order = np.lexsort((kind, at_ns, receiver))
     receiver, kind = receiver[order], kind[order]
     # Every sender that begins ends: the count is 0 where one receiver's events give way to the next one's.
     live = np.cumsum(np.where(kind == _BEGIN, 1, -1))
     found, first = np.unique(receiver, return_index=True)
     degree = np.maximum.reduceat(live, first)
-    distinct = np.bincount(np.unique(code) // len(senders), minlength=len(receivers))
-    names = list(receivers)
+    distinct = np.bincount(np.unique(code) // len(names), minlength=len(names))
     seen = [
         Incast(names[number], most, int(distinct[number]))
         for number, most in zip(found.tolist(), degree.tolist(), strict=True)

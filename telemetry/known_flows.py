@@ -54,8 +54,14 @@ class KnownFlows:
 
     def keys(self) -> FlowKeys:
         """A copy of every flow's key, by number."""
-        columns = (self._src, self._dst, self._sport, self._dport, self._protocol)
-        return FlowKeys(tuple(self._hosts.keys), *(column.values.copy() for column in columns))
+        return FlowKeys(
+            tuple(self._hosts.keys),
+            self._src.values.copy(),
+            self._dst.values.copy(),
+            self._sport.values.copy(),
+            self._dport.values.copy(),
+            self._protocol.values.copy(),
+        )
 
     def fingerprints(self, keys: FlowKeys) -> NDArray[np.uint64]:
         """The fingerprint of each key, known or not; numbers none of them."""
@@ -99,7 +105,10 @@ class KnownFlows:
         """Drop all others and renumber these in order; returns new number by old (``GONE`` for dropped)."""
         renumbered = np.full(len(self), GONE, np.int32)
         renumbered[numbers] = np.arange(len(numbers), dtype=np.int32)
-        for column in self._columns():
+        for column in (
+            *(self._fingerprint, self._src, self._dst, self._sport, self._dport, self._protocol),
+            *(self._before_ns, self._held),
+        ):
             column.replace(column.values[numbers])
         ends = np.unique(np.concatenate((self._src.values, self._dst.values)))
         host = self._hosts.keep(ends.astype(np.int64))
@@ -108,12 +117,6 @@ class KnownFlows:
         self._table = NumberTable()
         self._table.add(self.all_fingerprints, np.arange(len(self), dtype=np.int32))
         return renumbered
-
-    def _columns(self) -> tuple[GrowingArray[np.uint64] | GrowingArray[np.int64], ...]:
-        return (  # type: ignore[return-value]
-            *(self._fingerprint, self._src, self._dst, self._sport, self._dport, self._protocol),
-            *(self._before_ns, self._held),
-        )
 
     def _append(self, keys: FlowKeys, fingerprints: NDArray[np.uint64]) -> None:
         self._table.add(fingerprints, np.arange(len(self), len(self) + len(keys), dtype=np.int32))

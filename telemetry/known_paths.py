@@ -13,7 +13,8 @@ from telemetry.growing import GrowingArray
 from telemetry.interning import GONE, KeyTable
 from telemetry.number_table import ABSENT, NumberTable
 from telemetry.places import Paths, queue_of
-from telemetry.report import HopSite, take_rows
+from telemetry.ragged import Ragged, take_rows
+from telemetry.report import HopSite
 from telemetry.state import QueueRef
 
 _MOST_REMEMBERED = 262_144
@@ -41,7 +42,7 @@ class KnownPaths:
 
     def paths(self) -> Paths:
         """A copy of every path, by number."""
-        return Paths(tuple(self._sites.keys), self._offset(), self._site.values.copy())
+        return Ragged(tuple(self._sites.keys), self._offset(), self._site.values.copy())
 
     def site_fingerprints(self, sites: tuple[HopSite, ...]) -> NDArray[np.uint64]:
         """The fingerprint of each place."""

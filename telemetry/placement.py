@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.places import Path, queue_of, queues_of
+from telemetry.fingerprint import mixed
+from telemetry.places import Paths, queue_of
+from telemetry.ragged import Ragged
 from telemetry.samples import Samples
 from telemetry.state import QueueRef
 
@@ -24,37 +25,55 @@ class Placement:
     not told).
     """
 
-    site_paths: list[Path]
+    site_paths: Paths
     row_site_path: NDArray[np.int64]
-    paths: tuple[tuple[QueueRef, ...], ...]
+    paths: Ragged[QueueRef]
     row_path: NDArray[np.int32]
     refs: tuple[QueueRef, ...]
     hop_queue: NDArray[np.int32]
 
 
-def placement(samples: Samples, path_sites: Sequence[Path]) -> Placement:
+def placement(samples: Samples, path_sites: Paths) -> Placement:
     """Place samples (in canonical order) whose path numbers index ``path_sites``."""
     used, first, row_site_path = np.unique(samples.path, return_index=True, return_inverse=True)
     # Numbered as they first appear in the samples, so that the numbers do not depend on arrival order.
+    order = np.argsort(first)
     rank = np.empty(len(used), np.int64)
-    rank[np.argsort(first)] = np.arange(len(used))
-    site_paths = [path_sites[number] for number in used[np.argsort(first)].tolist()]
+    rank[order] = np.arange(len(used))
+    site_paths = path_sites.take(used[order].astype(np.int64))
     row_site_path = rank[row_site_path]
-    numbers: dict[tuple[QueueRef, ...], int] = {}
-    path_of = np.array([numbers.setdefault(queues_of(path), len(numbers)) for path in site_paths], np.int32)
-    refs = tuple(sorted({ref for path in numbers for ref in path}))
+    refs, queue = _queues(site_paths)
+    paths, path_of = _by_queues(site_paths.offset, queue, refs)
+    hop_row = samples.hop_row
+    place = np.arange(len(hop_row)) - samples.hop_offset[:-1][hop_row]
+    hop_queue = queue[site_paths.offset[row_site_path[hop_row]] + place]
+    return Placement(site_paths, row_site_path, paths, path_of[row_site_path], refs, hop_queue)
+
+
+def _queues(paths: Paths) -> tuple[tuple[QueueRef, ...], NDArray[np.int32]]:
+    """The egress queues on these paths, in order, and the queue of each hop of theirs (-1: not told)."""
+    used, hop = np.unique(paths.number, return_inverse=True)
+    queues = [queue_of(paths.things[site]) for site in used.tolist()]
+    refs = tuple(sorted({ref for ref in queues if ref is not None}))
     number_of = {ref: number for number, ref in enumerate(refs)}
-    counts = np.array([len(path) for path in site_paths], np.int64)
-    flat = np.array(
-        [
-            number_of[ref] if (ref := queue_of(site)) is not None else -1
-            for path in site_paths
-            for site in path
-        ],
-        np.int32,
-    )
-    begin = np.cumsum(counts) - counts
-    row = samples.hop_row
-    place = np.arange(len(row)) - samples.hop_offset[:-1][row]
-    hop_queue = flat[begin[row_site_path[row]] + place]
-    return Placement(site_paths, row_site_path, tuple(numbers), path_of[row_site_path], refs, hop_queue)
+    numbers = [-1 if ref is None else number_of[ref] for ref in queues]
+    return refs, np.array(numbers, np.int32)[hop]
+
+
+def _by_queues(
+    offset: NDArray[np.int64], queue: NDArray[np.int32], refs: tuple[QueueRef, ...]
+) -> tuple[Ragged[QueueRef], NDArray[np.int32]]:
+    """The distinct paths by egress queues, those not told left out, and which of them each path is."""
+    told = queue >= 0
+    ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(told, dtype=np.int64)))[offset]
+    queue = queue[told]
+    place = np.arange(len(queue)) - np.repeat(ends[:-1], np.diff(ends))
+    hops = mixed((queue.astype(np.uint64) << np.uint64(32)) + place.astype(np.uint64))
+    sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(hops, dtype=np.uint64)))
+    # Two paths with one fingerprint (one pair in 2**64) would be taken for one.
+    fingerprint = mixed(sums[ends[1:]] - sums[ends[:-1]] + np.diff(ends).astype(np.uint64))
+    _, first, path = np.unique(fingerprint, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return Ragged(refs, ends, queue).take(first[order]), rank[path]

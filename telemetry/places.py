@@ -4,47 +4,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import overload
-
-import numpy as np
-from numpy.typing import NDArray
-
-from telemetry.report import HopSite, take_rows
+from telemetry.ragged import Ragged
+from telemetry.report import HopSite
 from telemetry.state import QueueRef
 from telemetry.topology import Topology
 
 Path = tuple[HopSite, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Paths(Sequence[Path]):
-    """Many paths in columns: ``site[offset[p]:offset[p + 1]]`` are the places of path p, in ``sites``."""
-
-    sites: tuple[HopSite, ...]
-    offset: NDArray[np.int64]
-    site: NDArray[np.int32]
-
-    def __len__(self) -> int:
-        return len(self.offset) - 1
-
-    @overload
-    def __getitem__(self, place: int) -> Path: ...
-    @overload
-    def __getitem__(self, place: slice) -> Paths: ...
-    def __getitem__(self, place: int | slice) -> Path | Paths:
-        if isinstance(place, slice):
-            return self.take(np.arange(len(self))[place])
-        number = range(len(self))[place]
-        hops = self.site[self.offset[number] : self.offset[number + 1]]
-        return tuple(self.sites[site] for site in hops.tolist())
-
-    def take(self, rows: NDArray[np.int64]) -> Paths:
-        """The paths of these numbers, in that order; the places are shared."""
-        offset, hops = take_rows(self.offset, rows)
-        return Paths(self.sites, offset, self.site[hops])
-
+Paths = Ragged[HopSite]
+"""Many paths, their places in columns."""
 
 UNKNOWN_QUEUE = -1
 """``QueueRef.queue`` where the device names the egress port but not the queue."""

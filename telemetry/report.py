@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.flow_keys import FlowKeys
+from telemetry.ragged import take_rows
 
 MISSING_NS = -1
 """``ingress_ns`` or ``egress_ns`` of a hop whose device gave none (real ones are 0 or more)."""
@@ -120,14 +121,3 @@ class ReportBatch:
             flow_keys=self.flow_keys,
             sites=self.sites,
         )
-
-
-def take_rows(
-    offset: NDArray[np.int64], rows: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Compressed rows cut down to ``rows``: the new offsets, and the element numbers to keep, in order."""
-    counts = offset[rows + 1] - offset[rows]
-    cut = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(counts, out=cut[1:])
-    elements = np.arange(cut[-1]) + np.repeat(offset[rows] - cut[:-1], counts)
-    return cut, elements

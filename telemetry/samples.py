@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.report import take_rows
+from telemetry.ragged import take_rows
 from telemetry.seen import SeenSet
 from telemetry.state import FlowClass
 

@@ -7,7 +7,7 @@ Columnar where there may be a million rows, objects where there are a few thousa
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
@@ -88,7 +88,7 @@ class FlowTable:
     clock.
     """
 
-    keys: tuple[FlowKey, ...]
+    keys: Sequence[FlowKey]
     src_host: tuple[str, ...]
     dst_host: tuple[str, ...]
     path: NDArray[np.int32]
@@ -157,7 +157,7 @@ class NetworkState:
     n_reports: int
     topology: Topology
     topology_declared: bool
-    paths: tuple[tuple[QueueRef, ...], ...]
+    paths: Sequence[tuple[QueueRef, ...]]
     flows: FlowTable
     groups: tuple[FlowGroup, ...]
     queues: tuple[QueueState, ...]

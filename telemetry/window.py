@@ -20,7 +20,8 @@ from telemetry.known_flows import KnownFlows
 from telemetry.known_paths import KnownPaths, path_fingerprints
 from telemetry.number_table import ABSENT
 from telemetry.places import misplaced
-from telemetry.report import MISSING_NS, HopSite, ReportBatch, ReportProblem, take_rows
+from telemetry.ragged import take_rows
+from telemetry.report import MISSING_NS, HopSite, ReportBatch, ReportProblem
 from telemetry.samples import NEVER_NS, Samples, SampleStore, merged_flow, thinned, used_numbers
 from telemetry.settings import NS_PER_S, WindowSettings
 from telemetry.snapshot import Snapshot
@@ -266,7 +267,7 @@ class Window:
     def _paths_of(
         self, batch: ReportBatch, rows: NDArray[np.int64], site: NDArray[np.uint64]
     ) -> NDArray[np.int32]:
-        """The path number of each row; ``ABSENT`` where there is no room even once unused ones are swept out."""
+        """The path number of each row; ``ABSENT`` without room for it, even once unused ones are gone."""
         fingerprints = path_fingerprints(batch.hop_offset, site)[rows]
         offset, hops = take_rows(batch.hop_offset, rows)
         known, hop_site = self._paths, batch.hop_site[hops]

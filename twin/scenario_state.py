@@ -4,6 +4,8 @@ replayed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -143,7 +145,7 @@ def _monitored(state: NetworkState) -> tuple[int, ...]:
 class _Routes:
     """Egress ports of a flow: the path telemetry saw, behind the sender's NIC; else an equal-cost one."""
 
-    def __init__(self, topology: Topology, seen: tuple[tuple[QueueRef, ...], ...]) -> None:
+    def __init__(self, topology: Topology, seen: Sequence[tuple[QueueRef, ...]]) -> None:
         self._topology = topology
         self._seen = seen
         self._found: dict[tuple[str, str, int], tuple[int, ...] | None] = {}

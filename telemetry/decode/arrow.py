@@ -25,7 +25,8 @@ from telemetry.decode.problem import shown
 from telemetry.errors import DecodeError, OversizeError, ReportError
 from telemetry.flow_keys import FlowKeys
 from telemetry.join import joined
-from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite, ReportBatch, ReportProblem, take_rows
+from telemetry.ragged import take_rows
+from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite, ReportBatch, ReportProblem
 
 _MOST_NS = 2**63 - 1
 _MOST_INT32 = 2**31 - 1

@@ -13,6 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from telemetry.flow_keys import FlowKeys
+from telemetry.ragged import Ragged
 from telemetry.report import HopSite, ReportBatch
 from telemetry.state import FlowKey, NetworkState
 from telemetry.window import Window, WindowSettings
@@ -83,6 +84,8 @@ def comparable(state: NetworkState) -> dict[str, Any]:
     def plain(value: Any) -> Any:
         if isinstance(value, np.ndarray):
             return value.tolist()
+        if isinstance(value, FlowKeys | Ragged):
+            return [plain(part) for part in value]
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             names = [field.name for field in dataclasses.fields(value) if not field.name.startswith("_")]
             return {name: plain(getattr(value, name)) for name in names}

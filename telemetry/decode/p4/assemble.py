@@ -15,7 +15,8 @@ from telemetry.decode.p4.names import NO_UNIT, TIME_UNITS, Names, Places
 from telemetry.decode.p4.raw import NOTHING_8, NOTHING_32, NOTHING_64
 from telemetry.decode.p4.result import NO_REASON, NOT_TOLD, P4Reports, Senders
 from telemetry.decode.p4.source_nodes import tell_nodes
-from telemetry.report import MARK_UNKNOWN, MISSING_NS, ReportBatch, ReportProblem, take_rows
+from telemetry.ragged import take_rows
+from telemetry.report import MARK_UNKNOWN, MISSING_NS, ReportBatch, ReportProblem
 
 _CE = 3
 _MOST_NS = np.uint64(np.iinfo(np.int64).max)
