@@ -53,18 +53,17 @@ def decode_body(
             "look at what was captured, and at the port",
         )
     now_ns = wall_ns()
-    decoded = reports.decode(
+    decoded = reports.decode_capture(
         [one.payload for one in found],
         np.array([now_ns if one.time_ns is None else one.time_ns for one in found], np.int64),
         _texts([one.source for one in found]),
     )
     frame = np.array([one.frame for one in found], np.int64)
     told = [_by_frame(problem, int(frame[problem.index])) for problem in decoded.errors]
-    return replace(
-        decoded,
-        batch=replace(decoded.batch, index=frame[decoded.batch.index]),
-        errors=tuple(sorted([*problems, *told])),
-    )
+    batch = decoded.batch
+    if not reports.merges:
+        batch = replace(batch, index=frame[batch.index])
+    return replace(decoded, batch=batch, errors=tuple(sorted([*problems, *told])))
 
 
 def _by_frame(problem: ReportProblem, frame: int) -> ReportProblem:

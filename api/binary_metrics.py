@@ -46,6 +46,13 @@ class BinaryMetrics:
             ["switch", "flag"],
             registry=registry,
         )
+        self.postcards = Counter(
+            "ecntwin_int_postcards",
+            "Reports of one hop, by what became of them: merged into a path, surplus (their node had told of "
+            "the packet already), late (its path was told already).",
+            ["outcome"],
+            registry=registry,
+        )
         self.untuned = Gauge(
             "ecntwin_int_untuned",
             "1 for a switch that reports INT in units nobody told: it is shown and not tuned.",

@@ -15,12 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from api.binary_metrics import BinaryMetrics
+from api.binary_postcards import Postcards
 from api.int_settings import IntSettings
 from telemetry.decode.decoded import Decoded
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices
 from telemetry.decode.p4.result import NOT_TOLD, P4Reports, ReportFlags, Senders
+from telemetry.report import ReportBatch
 from telemetry.sequence import Sender, SequenceCounts, SequenceGaps
+from telemetry.topology import Topology
 
 MOST_SENDERS = 4_096
 MOST_DROP_PLACES = 16_384
@@ -56,6 +59,8 @@ class BinaryReports:
         self.devices = devices
         self._decoder = P4Decoder(devices, settings.marks(), device_time=settings.device_time)
         self._metrics = metrics
+        hold_s = settings.merge_postcards_s
+        self._postcards = None if hold_s is None else Postcards(hold_s, metrics=metrics)
         self._lock = threading.Lock()  # between the window's thread and whoever asks for counts
         self._gaps = SequenceGaps(MOST_SENDERS)
         self._drops: Counter[DropPlace] = Counter()
@@ -67,6 +72,21 @@ class BinaryReports:
         """Devices that have reported and whose units nobody told, by name or node id; sorted."""
         with self._lock:
             return tuple(sorted(self._untuned.values()))
+
+    @property
+    def merges(self) -> bool:
+        """Whether reports are merged; ``batch.index`` then counts paths, and is no position of a payload."""
+        return self._postcards is not None
+
+    @property
+    def pending(self) -> int:
+        """Reports that wait for others about their packet."""
+        return 0 if self._postcards is None else self._postcards.pending
+
+    def declare(self, topology: Topology | None) -> None:
+        """Who sends to whom; puts the reports of several nodes about one packet in order."""
+        if self._postcards is not None:
+            self._postcards.declare(topology)
 
     def sequence_counts(self) -> Mapping[Sender, SequenceCounts]:
         """What each sender's sequence numbers tell, since it was first heard."""
@@ -94,14 +114,36 @@ class BinaryReports:
         ``sources`` are the addresses that they came from, where that is known. Payloads that cannot be read
         are named in ``errors`` by position and byte. Raises ``DecodeError`` where times are wrong.
         """
+        reports = self._read(payloads, received_ns, sources)
+        if self._postcards is None or not len(payloads):
+            return _decoded(reports, reports.delivered() if reports.dropped.any() else reports.batch)
+        return _decoded(reports, self._postcards.merged(reports, int(np.max(received_ns))))
+
+    def decode_capture(
+        self, payloads: Sequence[bytes], received_ns: NDArray[np.int64], sources: Sequence[str]
+    ) -> Decoded:
+        """The same of payloads after which none are to come."""
+        if self._postcards is None:
+            return self.decode(payloads, received_ns, sources)
+        reports = self._read(payloads, received_ns, sources)
+        return _decoded(reports, self._postcards.whole(reports, received_ns))
+
+    def due(self, now_ns: int) -> Decoded:
+        """The merged reports that need wait no longer, though nothing came."""
+        return Decoded(ReportBatch.empty() if self._postcards is None else self._postcards.due(now_ns), ())
+
+    def _read(
+        self,
+        payloads: Sequence[bytes],
+        received_ns: int | NDArray[np.int64],
+        sources: Sequence[str] | None,
+    ) -> P4Reports:
         reports = self._decoder.decode(payloads, received_ns, self._nodes(sources))
         self._note_senders(reports, sources)
         self._note_untuned(reports.untuned)
-        dropped = reports.dropped
-        if not dropped.any():
-            return Decoded(reports.batch, reports.problems)
-        self._note_drops(reports, dropped)
-        return Decoded(reports.delivered(), reports.problems, aside=int(dropped.sum()))
+        if reports.dropped.any():
+            self._note_drops(reports, reports.dropped)
+        return reports
 
     def _nodes(self, sources: Sequence[str] | None) -> NDArray[np.int64] | None:
         known = self.devices.sources
@@ -184,6 +226,10 @@ class BinaryReports:
 
 
 _NOT_BY_SOURCE = -1
+
+
+def _decoded(reports: P4Reports, batch: ReportBatch) -> Decoded:
+    return Decoded(batch, reports.problems, aside=len(reports) - len(batch))
 
 
 def _units(senders: Senders, source: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -71,13 +71,16 @@ class IntSettings(_Keys):
 
     ``int_ports`` and ``int_dscps`` tell packets with INT headers inside a report from others. With
     ``device_time`` the devices' 64-bit timestamps are the time of their reports (PTP keeps them right); else
-    the arrival is. ``default_units`` are those of devices that the inventory does not have: none, so that
+    the arrival is. ``merge_postcards_s`` is for devices that each report a packet (INT-XD, INT-MX): reports
+    of one hop wait so long for the others about their packet and become one path; none: each is a packet.
+    ``default_units`` are those of devices that the inventory does not have: none, so that
     such are shown and not tuned.
     """
 
     int_ports: tuple[UdpPort, ...] = (5000,)
     int_dscps: tuple[Dscp, ...] = ()
     device_time: bool = False
+    merge_postcards_s: float | None = Field(default=None, ge=0.001, le=1)
     default_units: IntUnitKeys = IntUnitKeys()
 
     @field_validator("int_ports", "int_dscps", mode="before")

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ from api.counting import Counting
 from api.errors import SettingsError, UnprocessableError
 from api.events import Broadcaster
 from api.fleet import Fleet
-from api.inventory import load_inventory, load_reporting
 from api.intake import Intake, Room
+from api.inventory import load_inventory, load_reporting
 from api.metrics import Metrics
 from api.port_figures import PortFigures
 from api.readings import Known
@@ -105,6 +106,7 @@ class Service:
         )
         declared = load_topology(settings.fabric.topology)
         if declared is not None:
+            self.binary.declare(declared)
             self.fleet.saw(declared.switches)
         limits = SensingLimits(
             settings.server.max_decoded_bytes,
@@ -242,6 +244,8 @@ class Service:
         self._tasks.append(asyncio.create_task(self._watch_switches(), name="switches"))
         self._tasks.append(asyncio.create_task(self.alarms.run_forever(), name="alarms"))
         self.counter_polling.start()
+        if self.binary.merges:
+            self._tasks.append(asyncio.create_task(self._release_postcards(), name="postcards"))
         if self.settings.tuning.enabled:
             self._tasks.append(asyncio.create_task(self.tuning.run_forever(), name="tuning-loop"))
 
@@ -288,6 +292,7 @@ class Service:
     async def declare(self, topology: Topology) -> None:
         """Replaces the declared topology, and makes adapters for its switches."""
         await self.sensing.declare(topology)
+        self.binary.declare(topology)
         self.fleet.saw(topology.switches)
 
     async def look_for_switches(self) -> None:
@@ -346,6 +351,13 @@ class Service:
                 version=self._ask.version,
                 progress=told,
             )
+
+    async def _release_postcards(self) -> None:
+        """Lets merged reports go on to the window also while no others come."""
+        while True:
+            await asyncio.sleep(self.settings.telemetry.int_.merge_postcards_s or 0.0)
+            if self.binary.pending:
+                await self.sensing.ingest(partial(self.binary.due, self._clocks.wall_ns()))
 
     async def _watch_switches(self) -> None:
         while True:

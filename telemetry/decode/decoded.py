@@ -9,8 +9,9 @@ from telemetry.report import ReportBatch, ReportProblem
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The sound reports of a body, and the others by position. ``aside`` counts sound ones that are not in
-    the batch, as they tell of no traffic: of packets that were dropped.
+    """The sound reports of a body, and the others by position. ``aside`` is how many more sound ones there
+    were than the batch has: of packets that were dropped, and such that wait to be merged (below 0 where
+    more come from waiting).
     """
 
     batch: ReportBatch

@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
-from telemetry.encode_p4 import InnerType, Metadata, packet, report_v2
+from telemetry.encode_p4 import InnerType, Metadata, base_transport, packet, report_v2
 from telemetry.state import FlowKey
 from tests.counterparts.captures import pcap, pcapng, udp
 from tests.counterparts.p4_reports import PAYLOADS
@@ -253,3 +254,24 @@ async def test_any_other_type_names_the_binary_one(tmp_path: Path) -> None:
         )
         assert answer.status_code == 415
         assert "application/octet-stream" in answer.json()["detail"]
+
+
+async def test_postcards_of_a_packet_become_its_path_though_nothing_follows(tmp_path: Path) -> None:
+    """Two switches report each packet (INT-XD); a flow's bytes count once."""
+    chosen = wanted(tmp_path, int={"merge_postcards_s": 0.01})
+    async with running(chosen) as here:
+        for node, hop_limit in ((LEAF1, 64), (3, 63)):
+            flow = FlowKey("10.0.0.1", "10.0.0.9", 40_001, 4791, 17)
+            inner = packet(flow, base_transport(5, 1), packet_bytes=1_048, hop_limit=hop_limit)
+            told = Metadata(layer1=(9, 17), queue=(3, 10))
+            card = report_v2(told, flags=2, inner=inner, inner_type=InnerType.IPV4)
+            assert (await post(here, datagram(card, node=node)))["accepted"] == 1
+        assert here.service.sensing.accepted == 0
+        with here.service.events.listen() as told, anyio.fail_after(30):
+            while not here.service.sensing.accepted:
+                here.hand.now_s += 1.0
+                await told.get()
+        (flow_seen,) = (await got(here, "/v1/flows"))["flows"]
+        assert flow_seen["path"] == ["leaf1/Ethernet17/3", "leaf3/17/3"]
+        assert flow_seen["window_bytes"] == 1_048
+        assert here.metric("ecntwin_int_postcards_total", outcome="merged") == 2

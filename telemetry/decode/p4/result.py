@@ -4,13 +4,13 @@ only ``telemetry.report`` and numpy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntFlag
 
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.report import ReportBatch, ReportProblem
+from telemetry.report import ReportBatch, ReportProblem, take_rows
 
 NO_REASON = -1
 NOT_ROCE = -1
@@ -75,6 +75,22 @@ class P4Reports:
         """Which rows tell of a packet that was dropped there."""
         dropped: NDArray[np.bool_] = (self.flags & int(ReportFlags.DROPPED)) != 0
         return dropped
+
+    def take(self, rows: NDArray[np.int64]) -> P4Reports:
+        """The reports of these rows, in that order; ``senders``, ``problems`` and ``untuned`` stay."""
+        _, hops = take_rows(self.batch.hop_offset, rows)
+        return replace(
+            self,
+            batch=self.batch.take(rows),
+            flags=self.flags[rows],
+            drop_reason=self.drop_reason[rows],
+            queue_pair=self.queue_pair[rows],
+            packet_sequence=self.packet_sequence[rows],
+            hop_limit=self.hop_limit[rows],
+            packet_identity=self.packet_identity[rows],
+            occupancy=self.occupancy[hops],
+            tx_utilisation=self.tx_utilisation[hops],
+        )
 
     def delivered(self) -> ReportBatch:
         """The batch without dropped packets: what a window may take for traffic."""
