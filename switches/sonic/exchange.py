@@ -35,21 +35,18 @@ class RedisExchange:
         that one command for what its key holds.
 
         Raises as ``databases.connected`` does. One that fails ends the connection: answers never come to
-        stand for another command's.
+        stand for another command's. Commands only read, so they are sent again where the connection was an
+        old one, which the switch may have ended since.
         """
         self._aborted = False
         with telling(self._device):
-            try:
-                connection = self._connected()
-                if commands is not self._commands:
-                    self._packed, self._commands = connection.pack_commands(commands), commands
-                connection.send_packed_command(self._packed)
-                return [_answer(connection) for _ in commands]
-            except BaseException as error:
-                self.close()
-                if self._aborted:  # whatever a client says whose connection is taken from under it
-                    raise redis.TimeoutError from error
-                raise
+            if self._connection is not None:
+                try:
+                    return self._asked(commands)
+                except (redis.ConnectionError, OSError) as error:
+                    if self._aborted or isinstance(error, redis.AuthenticationError | TimeoutError):
+                        raise
+            return self._asked(commands)
 
     def abort(self) -> None:
         """Ends the connection from another thread: a call under way fails as one that took too long."""
@@ -65,6 +62,19 @@ class RedisExchange:
         if client is not None:
             with suppress(redis.RedisError, OSError):
                 client.connection_pool.disconnect(inuse_connections=True)
+
+    def _asked(self, commands: Sequence[Command]) -> list[Any]:
+        try:
+            connection = self._connected()
+            if commands is not self._commands:
+                self._packed, self._commands = connection.pack_commands(commands), commands
+            connection.send_packed_command(self._packed)
+            return [_answer(connection) for _ in commands]
+        except BaseException as error:
+            self.close()
+            if self._aborted:  # whatever a client says whose connection is taken from under it
+                raise redis.TimeoutError from error
+            raise
 
     def _connected(self) -> Any:
         if self._connection is None:

@@ -84,7 +84,7 @@ class OpenConfigCounters:
                 break
         else:
             return
-        if isinstance(value, list):
+        if isinstance(value, list) and names:
             for entry in value:
                 if isinstance(entry, Mapping):
                     self._walk(names, {**keys, **_key_of(names, entry)}, entry, ts_ns)

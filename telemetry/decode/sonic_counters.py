@@ -58,7 +58,9 @@ _OF_PRIORITY = (
     "SAI_PORT_STAT_PFC_{}_RX_PAUSE_DURATION_US",
     "EST_PORT_STAT_PFC_{}_RX_PAUSE_DURATION_US",
 )
-_PAUSES = frozenset(form.format(number) for form in _OF_PRIORITY[2:] for number in _PRIORITIES)
+_FIELDS_OF_PRIORITY = {number: tuple(form.format(number) for form in _OF_PRIORITY) for number in _PRIORITIES}
+_PAUSES = frozenset(name for names in _FIELDS_OF_PRIORITY.values() for name in names[2:])
+_NOTHING = Counters()
 _US = 1_000
 _LONGEST_NUMBER = 4
 _LONGEST_NAME = 256
@@ -91,8 +93,7 @@ QueueName = tuple[str, int]
 
 def port_fields(queues: Iterable[int]) -> tuple[str, ...]:
     """The fields of a port's row that matter for these queues, which are PFC priorities too."""
-    priorities = [queue for queue in queues if queue in _PRIORITIES]
-    return _PORT_FIELDS + tuple(form.format(number) for number in priorities for form in _OF_PRIORITY)
+    return _PORT_FIELDS + tuple(chain.from_iterable(_FIELDS_OF_PRIORITY.get(queue, ()) for queue in queues))
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +260,8 @@ def _of_port(values: Mapping[str, int]) -> Counters:
 
 
 def _of_queue(values: Mapping[str, int], port: Mapping[str, int], queue: int) -> Counters:
-    sent, received, paused, estimated = (port.get(form.format(queue)) for form in _OF_PRIORITY)
+    of_priority = _FIELDS_OF_PRIORITY.get(queue, ()) if port else ()
+    sent, received, paused, estimated = map(port.get, of_priority) if of_priority else _NOTHING[:4]
     return Counters(
         pfc_tx_frames=sent,
         pfc_rx_frames=received,
@@ -274,5 +276,5 @@ def _of_queue(values: Mapping[str, int], port: Mapping[str, int], queue: int) ->
 
 
 def _add(samples: list[CounterSample], key: SeriesKey, ts_ns: int, counters: Counters) -> None:
-    if any(value is not None for value in counters):
+    if counters != _NOTHING:
         samples.append(CounterSample(key, ts_ns, counters))

@@ -206,6 +206,19 @@ def test_redis_gone_and_back(tmp_path: Path) -> None:
     again.close()
 
 
+def test_a_redis_that_was_restarted_between_two_looks_is_not_missed(tmp_path: Path) -> None:
+    first = RedisServer(tmp_path)
+    CountersDb(first).close()
+    reader = SonicReader(Device(name="leaf1", platform="sonic", address="127.0.0.1", port=first.port))
+    assert len(reader.read().samples) == 4
+    first.close()
+    again = RedisServer(tmp_path, port=first.port)
+    CountersDb(again).close()
+    assert len(reader.read().samples) == 4
+    reader.close()
+    again.close()
+
+
 def test_credentials_that_are_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = RedisServer(tmp_path, password="right")
     db = CountersDb(server)
