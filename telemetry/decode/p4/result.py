@@ -10,7 +10,8 @@ from enum import IntFlag
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.report import ReportBatch, ReportProblem, take_rows
+from telemetry.ragged import take_rows
+from telemetry.report import ReportBatch, ReportProblem
 
 NO_REASON = -1
 NOT_ROCE = -1
