@@ -19,7 +19,14 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 # A kernel takes seconds to compile in the first example: a deadline would test the compiler.
 settings.register_profile("everywhere", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("everywhere"), derandomize=True, print_blob=True)
-settings.load_profile("ci" if os.environ.get("CI") else "everywhere")
+EXAMPLES = os.environ.get("ECNTWIN_FUZZ_EXAMPLES")  # set by scripts/fuzz
+if EXAMPLES is None:
+    settings.load_profile("ci" if os.environ.get("CI") else "everywhere")
+else:
+    settings.register_profile(
+        "fuzz", parent=settings.get_profile("everywhere"), max_examples=int(EXAMPLES), database=None
+    )
+    settings.load_profile("fuzz")
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from telemetry.decode.hpcc import decode
 from telemetry.decode.hpcc_header import HpccHops
 from telemetry.encode_hpcc import LINE_RATES_GBPS, HpccHop, hpcc_header
+from telemetry.errors import DecodeError
 
 HOPS = st.lists(
     st.builds(
@@ -60,3 +62,33 @@ def test_any_bytes_are_hops_or_named(records: list[tuple[int, int, bytes]]) -> N
     assert (decoded.batch.queue_bytes <= 80 * (2**17 - 1)).all()
     known = decoded.tx_utilisation[~np.isnan(decoded.tx_utilisation)]
     assert ((known >= 0) & np.isfinite(known)).all()
+
+
+SOUND = {
+    "ts_ns": 7,
+    "flow": {"src": "a", "dst": "b", "sport": 1, "dport": 2, "protocol": 17},
+    "packet_bytes": 1048,
+    "sampling_rate": 0.5,
+    "header": hpcc_header([HpccHop(100, 1, 2, 3)] * 2).hex(),
+    "multi": 1,
+    "path": [{"switch": "s1", "egress_port": "p", "queue": 3}, {}],
+}
+
+
+@given(st.data())
+def test_damage_never_breaks_it(data: st.DataObject) -> None:
+    body = bytearray(json.dumps([SOUND, SOUND]).encode())
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(body) - 1))
+        body[place : place + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
+    with contextlib.suppress(DecodeError):
+        batch = decode(bytes(body)).batch
+        assert ((batch.hop_count >= 1) & (batch.hop_count <= 5)).all()
+        assert (batch.packet_bytes > 0).all()
+
+
+@given(st.binary(max_size=300))
+def test_bytes_never_break_it(body: bytes) -> None:
+    for given_bytes in (body, b"{" + body, b"[{" + body):
+        with contextlib.suppress(DecodeError):
+            assert len(decode(given_bytes).batch) == 0

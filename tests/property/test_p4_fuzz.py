@@ -17,6 +17,8 @@ from telemetry.decode.p4.decoder import P4Decoder, decode_one_by_one
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.packet import IntMarks
 from telemetry.decode.p4.result import P4Reports
+from telemetry.join import joined
+from telemetry.postcards import PostcardMerger
 from telemetry.window import Window
 from tests.counterparts.p4_reports import PAYLOADS
 
@@ -43,6 +45,11 @@ def decoded(payloads: list[bytes]) -> P4Reports:
     assert 4 * len(reports) <= sum(map(len, payloads))
     assert (reports.batch.packet_bytes > 0).all()
     Window().add(reports.delivered())
+    merger = PostcardMerger()
+    paths = joined([some for some in (merger.merged(reports, 1), merger.flush()) if len(some)])
+    assert paths.packet_bytes.sum() <= reports.delivered().packet_bytes.sum()
+    assert paths.hop_count.sum() + merger.counts.surplus == reports.delivered().hop_count.sum()
+    Window().add(paths)
     return reports
 
 
