@@ -24,7 +24,7 @@ from api.udp.sockets import opened, texts_of
 from telemetry.decode.decoded import Decoded
 from telemetry.errors import TelemetryError
 
-DATAGRAMS_AT_ONCE = 8_192
+DATAGRAMS_AT_ONCE = 16_384
 COUNT_EVERY_S = 1.0
 
 Decode = Callable[[Sequence[bytes], NDArray[np.int64], Sequence[str]], Decoded]
@@ -126,7 +126,8 @@ class UdpListening:
     async def _take_forever(self) -> None:
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._waiting.wait(), COUNT_EVERY_S)
+                async with asyncio.timeout(COUNT_EVERY_S):
+                    await self._waiting.wait()
             self._waiting.clear()
             while (chunk := self._queue.take(DATAGRAMS_AT_ONCE)) is not None:
                 await self._take(chunk)

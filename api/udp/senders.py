@@ -5,9 +5,6 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 
-import numpy as np
-from numpy.typing import NDArray
-
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _MOST_KNOWN = 65_536
@@ -20,24 +17,29 @@ class Senders:
         self._allowed = tuple(allowed)
         self._known: dict[bytes, str | None] = {}
 
-    def named(self, addresses: NDArray[np.void]) -> tuple[list[str | None], NDArray[np.intp]]:
-        """The distinct addresses as text (None: may not send), and which of them each is.
+    def named(self, addresses: bytes, width: int) -> list[str | None]:
+        """The text of each address, None for one that may not send.
 
-        ``addresses`` are raw, of 4 or 16 bytes.
+        They are raw, of ``width`` bytes (4 or 16), one after the other.
         """
-        distinct, which = np.unique(addresses, return_inverse=True)
-        return [self._name(one.tobytes()) for one in distinct], which.reshape(-1)
+        first = addresses[:width]
+        count = len(addresses) // width
+        if addresses == first * count:
+            return [self._name(first)] * count
+        return [self._name(addresses[at : at + width]) for at in range(0, len(addresses), width)]
 
     def name(self, text: str) -> str | None:
         """The same of one address in text."""
         return self._name(ipaddress.ip_address(text.partition("%")[0]).packed)
 
     def _name(self, raw: bytes) -> str | None:
-        if raw not in self._known:
+        try:
+            return self._known[raw]
+        except KeyError:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
             self._known[raw] = self._judged(raw)
-        return self._known[raw]
+            return self._known[raw]
 
     def _judged(self, raw: bytes) -> str | None:
         address: ipaddress.IPv4Address | ipaddress.IPv6Address = ipaddress.ip_address(raw)
