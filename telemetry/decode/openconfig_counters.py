@@ -94,8 +94,8 @@ class OpenConfigCounters:
 
     def _leaf(self, name: str, field: str, keys: Mapping[str, str], value: object, ts_ns: int) -> None:
         port, queue = keys.get("interface", ""), None
-        if "queue" in keys:
-            queue = self._queues.get(keys["queue"])
+        if name in _OF_QUEUE:
+            queue = self._queues.get(keys.get("queue", ""))
             if queue is None:
                 return
         if not 0 < len(port) <= _LONGEST_NAME or not self._wants(port):
