@@ -100,3 +100,51 @@ def test_the_rate_of_a_port_shows_in_how_long_deep_packets_stay() -> None:
     stay = [4000] * 20 + [1] * 20
     assert service_rates(hops(depth, residence_ns=stay), 2) == {0: pytest.approx(12.5e9)}
     assert service_rates(hops(depth[:5], residence_ns=stay[:5]), 2) == {}
+
+
+def bursts(seed: int, *, mixed: bool, rate: float) -> tuple[HopRows, HopRows, float]:
+    """Bursts of packets through one queue: each with the bytes it met, and with those it left behind; and the
+    time that took.
+    """
+    draw = np.random.default_rng(seed)
+    begin = np.cumsum(draw.exponential(50e-6, 400))
+    size = draw.integers(1, 60, 400)
+    arrival = np.sort(np.repeat(begin, size) + draw.uniform(0, 2e-6, size.sum()))
+    wire = draw.integers(64, 4096, len(arrival)).astype(float) if mixed else np.full(len(arrival), 1048.0)
+    departure = np.empty(len(arrival))
+    free = 0.0
+    for number in range(len(arrival)):
+        free = departure[number] = max(free, arrival[number]) + wire[number] / rate
+    sent = np.concatenate(([0.0], np.cumsum(wire)))
+    met = sent[:-1] - sent[np.searchsorted(departure, arrival)]
+    left = sent[np.searchsorted(arrival, departure, side="right")] - sent[1:]
+    stay_ns = ((departure - arrival) * 1e9).astype(np.int32)
+    enqueue, dequeue = (
+        HopRows(
+            queue=np.zeros(len(depth), np.int32),
+            ts_ns=(departure * 1e9).astype(np.int64),
+            true_bytes=wire,
+            true_packets=np.ones(len(depth)),
+            stands_for=np.ones(len(depth), np.int32),
+            queue_bytes=depth,
+            residence_ns=stay_ns,
+            marked=np.full(len(depth), -1, np.int8),
+        )
+        for depth in (met, left)
+    )
+    return enqueue, dequeue, float(departure[-1])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_depths_are_the_same_whether_packets_tell_what_they_met_or_what_they_left(seed: int) -> None:
+    for mixed, tolerance in ((False, 1e-9), (True, 0.02)):
+        met, left, lasted_s = bursts(seed, mixed=mixed, rate=12.5e9)
+        (one,), (other,) = (queue_states(rows, QUEUES[:1], {0: 12.5e9}, lasted_s) for rows in (met, left))
+        assert one.depth_mean_bytes == pytest.approx(other.depth_mean_bytes, rel=tolerance)
+        assert one.depth_p99_bytes == pytest.approx(other.depth_p99_bytes, rel=tolerance)
+        assert one.depth_max_bytes == pytest.approx(other.depth_max_bytes, abs=4096)
+
+
+def test_what_a_packet_met_over_its_stay_is_the_rate_of_the_port() -> None:
+    met, _, _ = bursts(1, mixed=False, rate=12.5e9)
+    assert service_rates(met, 1)[0] == pytest.approx(12.5e9, rel=0.05)
