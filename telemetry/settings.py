@@ -38,8 +38,8 @@ class WindowSettings:
     origin_ns: int = 0
     elephant_bytes: float = 1_000_000
     max_reports: int = DEFAULT_MAX_REPORTS
-    max_flows: int = 200_000
-    max_paths: int = 200_000
+    max_flows: int = 1_000_000
+    max_paths: int = 1_000_000
     max_queues: int = 16_384
     max_jump_periods: int = 2
     confirm_reports: int = 8
