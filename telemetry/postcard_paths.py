@@ -51,6 +51,8 @@ class Places:
     def __init__(self, topology: Topology | None) -> None:
         self._sites: KeyTable[HopSite] = KeyTable(fingerprint_of)
         self._nodes: KeyTable[str | None] = KeyTable(lambda name: fingerprint_of((name,)))
+        self._asked: Sequence[HopSite] = ()
+        self._answer = np.empty(0, np.int32)
         self.set_topology(topology)
 
     def __len__(self) -> int:
@@ -68,17 +70,20 @@ class Places:
         self._work_out(0)
 
     def numbers(self, sites: Sequence[HopSite]) -> NDArray[np.int32]:
-        """The number of each; new ones get one."""
+        """The number of each; new ones get one. Asked again of the same object, it remembers."""
+        if sites is self._asked:
+            return self._answer
         begin = len(self._sites)
-        numbers = self._sites.numbers(sites)
+        self._asked, self._answer = sites, self._sites.numbers(sites)
         if len(self._sites) > begin:
             self._work_out(begin)
-        return numbers
+        return self._answer
 
     def keep(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
         """Lets go of all other places; returns the new numbers of these."""
         kept, again = np.unique(numbers, return_inverse=True)
         self._sites.keep(kept)
+        self._asked = ()
         self._nodes = KeyTable(lambda name: fingerprint_of((name,)))
         self._work_out(0)
         return again.astype(np.int32)

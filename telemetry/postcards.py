@@ -25,6 +25,7 @@ DEFAULT_MOST_PENDING = 200_000
 _LEAST_HOLD_NS, _MOST_HOLD_NS = 1_000_000, 1_000_000_000
 _LATE_FOR_HOLDS = 4
 _SLACK = 4096
+_MOST_PLACES = 1 << 17
 _ROCE = np.int64(1) << 62
 _NO_MARK = np.empty(0, [("flow", np.int64), ("identity", np.int64), ("at_ns", np.int64)])
 
@@ -194,7 +195,7 @@ class PostcardMerger:
             renumbered = self._flows.keep(needed)
             rest["flow"] = renumbered[rest["flow"]]
             self._released["flow"] = renumbered[self._released["flow"]]
-        if len(self._places) > 2 * len(rest) + _SLACK:
+        if len(self._places) > _MOST_PLACES:
             rest["site"] = self._places.keep(rest["site"])
             rest["node"] = self._places.node[rest["site"]]
 

@@ -24,6 +24,7 @@ from telemetry.decode.p4.plan import NOWHERE, OriginLayout, Plan
 from telemetry.decode.p4.raw import RawReport, read
 from telemetry.decode.p4.reports import plan_of
 from telemetry.decode.p4.result import NOT_TOLD, P4Reports, Senders
+from telemetry.decode.p4.source_nodes import NodesOf
 from telemetry.errors import DecodeError, ReportError
 from telemetry.report import ReportProblem
 
@@ -54,12 +55,11 @@ class P4Decoder:
         self,
         payloads: Sequence[bytes],
         received_ns: int | NDArray[np.int64],
-        nodes: NDArray[np.int64] | None = None,
+        nodes: NodesOf | None = None,
     ) -> P4Reports:
         """The reports of ``payloads``, received at ``received_ns`` (one time for all, or one a payload).
 
-        ``nodes`` are the node ids of who sent each (``NOT_TOLD``: not known), for reports of v0.5, which do
-        not always say. What cannot be read is named in ``problems`` by the payload's position and the byte's
+        ``nodes`` tells who sent payloads of v0.5, which do not always say. What cannot be read is named in ``problems`` by the payload's position and the byte's
         offset, and the rest is kept. Raises ``DecodeError`` for negative times, or another number of them
         than of payloads.
         """
@@ -154,11 +154,10 @@ def _weight(plan: Plan) -> int:
 
 def _blocks(payloads: Sequence[bytes]) -> list[tuple[NDArray[np.int64], Payloads]]:
     """Payloads by length, in blocks that a cache of some size can hold."""
-    lengths = list(map(len, payloads))
-    found = sorted(set(lengths))
+    found = sorted(set(map(len, payloads)))
     if len(found) == 1:
-        return _cut(np.arange(len(lengths)), payloads, found[0])
-    sizes = np.array(lengths, np.int64)
+        return _cut(np.arange(len(payloads)), payloads, found[0])
+    sizes = np.fromiter(map(len, payloads), np.int64, len(payloads))
     order = np.argsort(sizes, kind="stable")
     ends = np.searchsorted(sizes[order], found, side="right").tolist()
     blocks, begin = [], 0

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from telemetry import postcards
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.result import P4Reports
@@ -175,14 +176,15 @@ def test_what_is_held_is_bounded_and_the_oldest_go_first() -> None:
     assert merger.counts.late == 1
 
 
-def test_what_it_remembers_is_bounded() -> None:
+def test_what_it_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postcards, "_MOST_PLACES", 5_000)
     merger = PostcardMerger(hold_ns=HOLD_NS, max_pending=100)
     for turn in range(40):
         flows = [ROCE._replace(sport=number) for number in range(1000 * turn, 1000 * turn + 1000)]
         cards = [card(1, flow=flow, ports=(1, flow.sport)) for flow in flows]
         merger.merged(read(*cards), turn)
         assert len(merger._flows) < 2 * 200 + 4096 + 1000
-        assert len(merger._places) < 2 * 200 + 4096 + 1000
+        assert len(merger._places) < 5_000 + 1000
         assert len(merger._released) <= 100
     assert merger.counts.paths == merger.counts.merged == 40 * 1000 - merger.pending
 
