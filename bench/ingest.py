@@ -1,10 +1,15 @@
-"""INT reports one service process takes over HTTP on loopback, alone and while a tuning round runs."""
+"""INT reports one service process takes over HTTP on loopback, alone and while a tuning round runs.
+
+Bodies are the recording over and over, later each time, so that none is a duplicate. The sender is this
+process: on two cores one is the service's.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gzip
+import http.client
+import itertools
 import json
 import os
 import socket
@@ -12,21 +17,30 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import httpx
-import msgspec
 
 from bench.figure import Figure
+from telemetry.decode.json import decode
+from telemetry.encode_arrow import MEDIA_TYPE, encode
+from telemetry.report import ReportBatch
 
-GOAL_REPORTS_PER_S = 50_000
-BATCH = 2_000
-REPEATS = 6
+GOAL_JSON_PER_S = 150_000
+GOAL_GZIP_PER_S = 50_000
+GOAL_ARROW_PER_S = 1_000_000
+GOAL_SHARE_DURING_A_ROUND = 0.8
+JSON_BODIES_A_COPY = 3
 CONNECTIONS = 2
+REPEATS = 3
+DURING_S = 4.0
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "websearch-16"
+
+Bodies = Iterator[bytes]
 
 
 @contextlib.contextmanager
@@ -58,96 +72,125 @@ def _wait_until_it_answers(url: str, process: subprocess.Popen[bytes]) -> None:
     raise RuntimeError("the service did not start")
 
 
-def batches(copies: int) -> list[bytes]:
-    """Bodies of ``BATCH`` reports: the recording over and over, later each time, so none is a duplicate."""
-    with gzip.open(EXAMPLE / "reports.ndjson.gz") as file:
-        reports: list[dict[str, Any]] = [json.loads(line) for line in file]
-    step_ns = reports[-1]["ts_ns"] - reports[0]["ts_ns"] + 1_000
-    made = []
-    for copy in range(copies):
-        for report in reports:
-            report["ts_ns"] += step_ns if copy else 0
-        chunks = (reports[first : first + BATCH] for first in range(0, len(reports), BATCH))
-        made += [b"\n".join(msgspec.json.encode(one) for one in chunk) for chunk in chunks]
-    return made
+def recording() -> bytes:
+    """The recording, a report a line."""
+    return gzip.decompress((EXAMPLE / "reports.ndjson.gz").read_bytes())
 
 
-async def _post(url: str, bodies: Sequence[bytes], headers: dict[str, str]) -> int:
-    """Posts over a few connections at once; how many reports were accepted."""
-    left = list(reversed(bodies))
+def json_bodies() -> Bodies:
+    """NDJSON, each copy a tenth of a second after the one before."""
+    lines = recording().splitlines()
+    size = -(-len(lines) // JSON_BODIES_A_COPY)
+    parts = [b"\n".join(lines[first : first + size]) for first in range(0, len(lines), size)]
+    began = int(lines[0][len(b'{"ts_ns":') :].split(b",")[0]) // 10**8
+    for copy in itertools.count():
+        for part in parts:
+            yield part.replace(b":%d" % began, b":%d" % (began + copy))
+
+
+def arrow_bodies() -> Bodies:
+    """Arrow streams, each copy right after the one before."""
+    batch: ReportBatch = decode(recording()).batch
+    step_ns = int(batch.ts_ns.max() - batch.ts_ns.min()) + 1_000
+    for copy in itertools.count():
+        yield encode(replace(batch, ts_ns=batch.ts_ns + copy * step_ns))
+
+
+def post(url: str, bodies: Bodies, headers: dict[str, str]) -> float:
+    """Posts over a few connections at once until there are no more bodies; reports accepted a second."""
+    lock = threading.Lock()
     accepted = 0
 
-    async def sender(client: httpx.AsyncClient) -> None:
+    def sender() -> None:
         nonlocal accepted
-        while left:
-            answer = await client.post("/v1/telemetry/int", content=left.pop(), headers=headers)
-            accepted += answer.raise_for_status().json()["accepted"]
+        connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=120)
+        while True:
+            with lock:
+                body = next(bodies, None)
+            if body is None:
+                connection.close()
+                return
+            connection.request("POST", "/v1/telemetry/int", body, headers)
+            answer = connection.getresponse()
+            document = json.load(answer)
+            with lock:
+                accepted += document["accepted"]
 
-    async with httpx.AsyncClient(base_url=url, timeout=120) as client:
-        await asyncio.gather(*(sender(client) for _ in range(CONNECTIONS)))
-    return accepted
-
-
-def rate(url: str, bodies: Sequence[bytes], headers: dict[str, str]) -> float:
-    """Reports accepted a second."""
     began_s = time.perf_counter()
-    accepted = asyncio.run(_post(url, bodies, headers))
+    senders = [threading.Thread(target=sender) for _ in range(CONNECTIONS)]
+    for thread in senders:
+        thread.start()
+    for thread in senders:
+        thread.join()
     return accepted / (time.perf_counter() - began_s)
 
 
-def rates(bodies: Sequence[bytes], headers: dict[str, str]) -> list[float]:
-    """The rate of each repeat on one idle service, after a warm-up."""
-    each = len(bodies) // (REPEATS + 1)
+def rates(bodies: Bodies, a_repeat: int, headers: dict[str, str]) -> list[float]:
+    """The rate of each repeat on one idle service, after a warm-up; bodies are made beforehand."""
     with served(ECNTWIN_TUNING__ENABLED="false") as url:
-        rate(url, bodies[:each], headers)
-        firsts = range(each, each * (REPEATS + 1), each)
-        return [rate(url, bodies[first : first + each], headers) for first in firsts]
+        post(url, itertools.islice(bodies, a_repeat // 2), headers)
+        return [post(url, iter(list(itertools.islice(bodies, a_repeat))), headers) for _ in range(REPEATS)]
 
 
-def rate_during_a_round(bodies: Sequence[bytes], headers: dict[str, str]) -> float:
-    """The rate while a round keeps the worker processes busy, counted until the round ends."""
+def share_during_a_round(bodies: Bodies, headers: dict[str, str]) -> tuple[float, float]:
+    """The rate without and with a round that keeps the worker processes busy, on one service."""
 
-    async def both(url: str, rest: Sequence[bytes]) -> float:
-        async with httpx.AsyncClient(base_url=url, timeout=600) as client:
-            tuning = asyncio.ensure_future(client.post("/v1/tune"))
-            began_s, accepted, number = time.perf_counter(), 0, 0
-            while not tuning.done() and number < len(rest):
-                accepted += await _post(url, rest[number : number + 4], headers)
-                number += 4
-            elapsed_s = time.perf_counter() - began_s
-            (await tuning).raise_for_status()
-            return accepted / elapsed_s
+    def lasting() -> Bodies:
+        until_s = time.perf_counter() + DURING_S
+        return itertools.takewhile(lambda _: time.perf_counter() < until_s, bodies)
 
     with served(ECNTWIN_TUNING__ENABLED="false") as url:
-        first = len(bodies) // (REPEATS + 1)
-        rate(url, bodies[:first], headers)
-        asyncio.run(both(url, bodies[:0]))  # the workers compile and load their kernels
-        return asyncio.run(both(url, bodies[first:]))
+        post(url, lasting(), headers)
+        _tune(url)  # the workers compile and load their kernels
+        idle = post(url, lasting(), headers)
+        tuning = threading.Thread(target=_tune, args=(url,))
+        tuning.start()
+        _wait_for_a_round(url)
+        during = post(url, lasting(), headers)
+        under_way = tuning.is_alive()
+        tuning.join()
+        if not under_way:
+            raise RuntimeError("the round ended before the posting did")
+        return idle, during
+
+
+def _tune(url: str) -> None:
+    httpx.post(f"{url}/v1/tune", timeout=600).raise_for_status()
+
+
+def _wait_for_a_round(url: str) -> None:
+    while "ecntwin_round_running 1.0" not in httpx.get(f"{url}/metrics").text:
+        time.sleep(0.01)
 
 
 def measure() -> Iterable[Figure]:
     """The figures of the table."""
-    plain = batches(REPEATS + 1)
-    packed = [gzip.compress(body, 1) for body in plain]
-    note = f"batches of {BATCH}, {CONNECTIONS} connections, best of {REPEATS}, median "
-    for name, bodies, headers in (
-        ("JSON ingest over HTTP", plain, {}),
-        ("JSON ingest over HTTP, gzip", packed, {"Content-Encoding": "gzip"}),
+    for name, bodies, a_repeat, headers, goal in (
+        ("NDJSON ingest over HTTP", json_bodies(), 12, {}, GOAL_JSON_PER_S),
+        (
+            "NDJSON ingest over HTTP, gzip",
+            (gzip.compress(body, 1) for body in json_bodies()),
+            6,
+            {"Content-Encoding": "gzip"},
+            GOAL_GZIP_PER_S,
+        ),
+        ("Arrow ingest over HTTP", arrow_bodies(), 30, {"Content-Type": MEDIA_TYPE}, GOAL_ARROW_PER_S),
     ):
-        found = rates(bodies, headers)
+        found = rates(bodies, a_repeat, headers)
         yield Figure(
             name,
             max(found),
             "reports/s",
-            goal=GOAL_REPORTS_PER_S,
+            goal=goal,
             better="higher",
-            note=f"{note}{statistics.median(found):,.0f}",
+            note=f"{CONNECTIONS} connections, best of {REPEATS}, median {statistics.median(found):,.0f}",
         )
-    during = rate_during_a_round(plain, {})
+    idle, during = share_during_a_round(json_bodies(), {})
     yield Figure(
-        "JSON ingest over HTTP while a round runs",
-        during,
-        "reports/s",
+        "NDJSON ingest while a round runs, of what it is without",
+        during / idle,
+        "ratio",
+        goal=GOAL_SHARE_DURING_A_ROUND,
         better="higher",
-        note="the round has every core busy",
+        note=f"{during:,.0f} of {idle:,.0f} reports/s, over {DURING_S:g} s",
     )
