@@ -21,6 +21,7 @@ from telemetry.decode.decoded import Decoded
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices
 from telemetry.decode.p4.result import NOT_TOLD, P4Reports, ReportFlags, Senders
+from telemetry.decode.p4.source_nodes import NodesOf
 from telemetry.report import ReportBatch
 from telemetry.sequence import Sender, SequenceCounts, SequenceGaps
 from telemetry.topology import Topology
@@ -145,11 +146,11 @@ class BinaryReports:
             self._note_drops(reports, reports.dropped)
         return reports
 
-    def _nodes(self, sources: Sequence[str] | None) -> NDArray[np.int64] | None:
+    def _nodes(self, sources: Sequence[str] | None) -> NodesOf | None:
         known = self.devices.sources
         if sources is None or not known:
             return None
-        return np.fromiter((known.get(source, NOT_TOLD) for source in sources), np.int64, len(sources))
+        return lambda asked: np.array([known.get(sources[one], NOT_TOLD) for one in asked.tolist()], np.int64)
 
     def _note_senders(self, reports: P4Reports, sources: Sequence[str] | None) -> None:
         senders = reports.senders

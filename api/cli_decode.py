@@ -21,6 +21,7 @@ from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, Occupancy, TimeUnit, UnitProfile
 from telemetry.decode.p4.packet import IntMarks
 from telemetry.decode.p4.result import NOT_TOLD
+from telemetry.decode.p4.source_nodes import NodesOf
 from telemetry.errors import DecodeError, ReportError
 from telemetry.p4_json import json_lines
 from telemetry.report import ReportProblem
@@ -103,8 +104,12 @@ def decode(file: str, options: DecodeOptions) -> None:
         )
 
 
-def _nodes(payloads: Sequence[_Payload], devices: Devices) -> NDArray[np.int64]:
-    return np.array([devices.sources.get(one.source, NOT_TOLD) for one in payloads], np.int64)
+def _nodes(payloads: Sequence[_Payload], devices: Devices) -> NodesOf:
+    def of(asked: NDArray[np.int64]) -> NDArray[np.int64]:
+        sources = [payloads[one].source for one in asked.tolist()]
+        return np.array([devices.sources.get(source, NOT_TOLD) for source in sources], np.int64)
+
+    return of
 
 
 def _say(problem: str) -> None:

@@ -14,7 +14,7 @@ from telemetry.decode.p4.columns import HOP_COLUMNS, Part
 from telemetry.decode.p4.names import NO_UNIT, TIME_UNITS, Names, Places
 from telemetry.decode.p4.raw import NOTHING_8, NOTHING_32, NOTHING_64
 from telemetry.decode.p4.result import NO_REASON, NOT_TOLD, P4Reports, Senders
-from telemetry.decode.p4.source_nodes import tell_nodes
+from telemetry.decode.p4.source_nodes import NodesOf, tell_nodes
 from telemetry.ragged import take_rows
 from telemetry.report import MARK_UNKNOWN, MISSING_NS, ReportBatch, ReportProblem
 
@@ -33,10 +33,10 @@ def assembled(
     received_ns: NDArray[np.int64],
     names: Names,
     device_time: bool,
-    nodes: NDArray[np.int64] | None = None,
+    nodes: NodesOf | None = None,
 ) -> P4Reports:
-    """One batch of all parts, in the order of payloads and of the reports in them. ``nodes`` are those of
-    who sent each payload, where it does not say (``NOT_TOLD``: not known).
+    """One batch of all parts, in the order of payloads and of the reports in them. ``nodes`` tells who
+    sent payloads that do not say.
     """
     flow, flow_keys = names.flows([part.flow for part in parts])
     rows = _joined(parts)

@@ -59,9 +59,9 @@ class P4Decoder:
     ) -> P4Reports:
         """The reports of ``payloads``, received at ``received_ns`` (one time for all, or one a payload).
 
-        ``nodes`` tells who sent payloads of v0.5, which do not always say. What cannot be read is named in ``problems`` by the payload's position and the byte's
-        offset, and the rest is kept. Raises ``DecodeError`` for negative times, or another number of them
-        than of payloads.
+        ``nodes`` tells who sent payloads of v0.5, which do not always say. What cannot be read is named in
+        ``problems`` by the payload's position and the byte's offset, and the rest is kept. Raises
+        ``DecodeError`` for negative times, or another number of them than of payloads.
         """
         at_ns = np.asarray(received_ns, np.int64)
         if at_ns.ndim and len(at_ns) != len(payloads):
