@@ -76,17 +76,13 @@ class Fleet:
         reading = self._readings.known(switch).reading
         return (reading.usual if reading else None) or self.configured(switch)
 
-    def runs_on(self, switch: str, port: str, queue: int) -> Watermark | None:
-        """What that egress queue runs: as last read; where it was not read by itself, what the switch runs.
+    def queues_of(self, switch: str) -> Mapping[tuple[str, int], Watermark | None]:
+        """What its egress queues run, by port and number, as last read; None for one that does not mark.
 
-        None where it was read not to mark.
+        Empty where they were not read one by one: then all of them run what the switch does.
         """
         reading = self._readings.known(switch).reading
-        if reading is not None:
-            for one in reading.queues:
-                if one.queue == queue and one.port == port:
-                    return one.watermark
-        return self.runs(switch)
+        return {} if reading is None else {(one.port, one.queue): one.watermark for one in reading.queues}
 
     def failure(self, switch: str) -> SwitchError | None:
         """Why it could not be read when it was last tried; None where it could, or was never tried."""

@@ -1,11 +1,13 @@
 """What a window and counters show that may be worth an alarm; imports ``telemetry``, and knows no thresholds.
 
-Each function tells every subject it could measure, good or bad: what it leaves out is not known.
+Each function tells every subject it could measure, good or bad: what it leaves out is not known. Ports may be
+many: where nobody waits for it, on switches that are not ``awaited`` (None: all are), a figure of 0 is left
+out too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 
 from telemetry.alarms import Finding, Subject
 from telemetry.counter_rates import PortRates
@@ -22,10 +24,14 @@ LEAST_SAMPLES = 200
 """Packets a queue must have been seen by, so that some of them would have been marked."""
 
 
-def pause_findings(ports: Iterable[PortRates]) -> Iterator[Finding]:
+def pause_findings(ports: Iterable[PortRates], awaited: Container[str] | None = None) -> Iterator[Finding]:
     """The share of time ports were kept from sending, and the PFC frames they sent a second."""
     for port in ports:
-        of, rates = f"{port.switch} {port.port}", port.rates
+        rates = port.rates
+        well = not rates.pause_share and not rates.pfc_tx_frames_per_s
+        if well and awaited is not None and port.switch not in awaited:
+            continue
+        of = f"{port.switch} {port.port}"
         if rates.pause_share is not None:
             yield Finding(
                 Subject(PFC_STORM, of, port.switch),
@@ -42,11 +48,15 @@ def pause_findings(ports: Iterable[PortRates]) -> Iterator[Finding]:
             )
 
 
-def loss_findings(ports: Iterable[PortRates], lossless: Collection[int]) -> Iterator[Finding]:
+def loss_findings(
+    ports: Iterable[PortRates], lossless: Collection[int], awaited: Container[str] | None = None
+) -> Iterator[Finding]:
     """Packets dropped a second on the queues that ``lossless`` numbers (none: all); of a port as a whole
     where no queue of it tells its drops.
     """
     for port in ports:
+        if awaited is not None and not port.rates.drops_per_s and port.switch not in awaited:
+            continue
         told = {number: rates.drops_per_s for number, rates in port.queues.items()}
         if all(drops is None for drops in told.values()):
             if port.rates.drops_per_s is not None:

@@ -147,6 +147,11 @@ class AlarmBoard:
         return len(self._watched)
 
     @property
+    def switches(self) -> frozenset[str]:
+        """Switches of which a subject is watched: only of these does it matter that something is well."""
+        return frozenset(subject.switch for subject in self._watched if subject.switch is not None)
+
+    @property
     def kinds(self) -> tuple[str, ...]:
         """Every kind there is a rule for."""
         return tuple(self._rules)

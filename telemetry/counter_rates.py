@@ -72,6 +72,8 @@ def _port(switch: str, port: str, series: list[tuple[int | None, Grown]]) -> Por
     whole = next((_rates(one) for queue, one in series if queue is None), UNKNOWN)
     if not queues:
         rates = whole
+    elif len(queues) == 1 and whole is UNKNOWN:
+        (rates,) = queues.values()
     else:
         columns = [
             [value for value in column if value is not None] for column in zip(*queues.values(), strict=True)
@@ -86,11 +88,10 @@ def _port(switch: str, port: str, series: list[tuple[int | None, Grown]]) -> Por
 
 
 def _rates(grown: Grown) -> Rates:
-    span_ns = grown.end_ns - grown.begin_ns
-    given = [grown.by_field[column] for column in _COLUMNS]
-    paused_ns = given[0]
+    span_s = (grown.end_ns - grown.begin_ns) / NS_PER_S
+    paused_ns, *counts = map(grown.by_field.__getitem__, _COLUMNS)
     return Rates(
         # A pause that is counted when it ends may have begun before the first reading.
-        None if paused_ns is None else min(paused_ns / span_ns, 1.0),
-        *(None if count is None else count / span_ns * NS_PER_S for count in given[1:]),
+        None if paused_ns is None else min(paused_ns / NS_PER_S / span_s, 1.0),
+        *[None if count is None else count / span_s for count in counts],
     )

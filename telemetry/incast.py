@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from telemetry.state import Incast
 
-_BEGIN, _END = 0, 1  # of two events at one time the beginning comes first: what touches overlaps
+_MOST_KEY = 2**62  # of a key made of a number and a time
 
 
 def incast_degrees(
@@ -31,32 +31,41 @@ def incast_degrees(
     """
     if len(sender) == 0:
         return ()
-    code, at_ns, kind = _live(receiver * len(names) + sender, start_ns, end_ns)
-    receiver = code // len(names)
-    order = np.lexsort((kind, at_ns, receiver))
-    receiver, kind = receiver[order], kind[order]
-    # Every sender that begins ends: the count is 0 where one receiver's events give way to the next one's.
-    live = np.cumsum(np.where(kind == _BEGIN, 1, -1))
-    found, first = np.unique(receiver, return_index=True)
-    degree = np.maximum.reduceat(live, first)
-    distinct = np.bincount(np.unique(code) // len(names), minlength=len(names))
+    codes, pair = np.unique(receiver.astype(np.int64) * len(names) + sender, return_inverse=True)
+    receivers, receiver_of = np.unique(codes // len(names), return_inverse=True)
+    start, end, length = _whole(start_ns, end_ns, most=len(codes))
+    begins, ends = _live(pair * length + start, pair * length + end)
+    # Sorted by receiver, then time: of those before it every begin has its end, and the count starts at 0.
+    owner = receiver_of[begins // length] * length
+    begins, ends = np.sort(owner + begins % length), np.sort(owner + ends % length)
+    live = np.arange(1, len(begins) + 1) - np.searchsorted(ends, begins, side="left")
+    of = begins // length
+    degree = np.maximum.reduceat(live, np.flatnonzero(np.concatenate(([True], of[1:] != of[:-1]))))
+    distinct = np.bincount(receiver_of)
     seen = [
-        Incast(names[number], most, int(distinct[number]))
-        for number, most in zip(found.tolist(), degree.tolist(), strict=True)
+        Incast(names[number], most, senders)
+        for number, most, senders in zip(receivers.tolist(), degree.tolist(), distinct.tolist(), strict=True)
     ]
     return tuple(sorted(seen, key=lambda one: (-one.degree, one.receiver)))
 
 
-def _live(
-    code: NDArray[np.int64], start_ns: NDArray[np.float64], end_ns: NDArray[np.float64]
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int8]]:
-    """When each (receiver, sender) goes live and when it stops: its first message's beginning, last's end."""
-    n = len(code)
-    both = np.concatenate((code, code))
-    at_ns = np.concatenate((start_ns, end_ns))
-    kind = np.repeat(np.array([_BEGIN, _END], np.int8), n)
-    order = np.lexsort((kind, at_ns, both))
-    both, at_ns, kind = both[order], at_ns[order], kind[order]
-    under_way = np.cumsum(np.where(kind == _BEGIN, 1, -1))
-    turns = np.where(kind == _BEGIN, under_way == 1, under_way == 0)
-    return both[turns], at_ns[turns], kind[turns]
+def _whole(
+    start_ns: NDArray[np.float64], end_ns: NDArray[np.float64], *, most: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Times from 0, in whole nanoseconds (coarser where ``most`` stretches of them would not fit into a key),
+    and how long a stretch is.
+    """
+    zero = float(start_ns.min())
+    unit = max(1.0, (float(end_ns.max()) - zero + 2) * most / _MOST_KEY)
+    start, end = (np.rint((times - zero) / unit).astype(np.int64) for times in (start_ns, end_ns))
+    return start, end, int(end.max()) + 1
+
+
+def _live(start: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """When each pair goes live and when it stops, as keys of pair and time, in order: its messages joined
+    where they overlap or touch.
+    """
+    order = np.argsort(start)
+    start, latest = start[order], np.maximum.accumulate(end[order])
+    apart = start[1:] > latest[:-1]
+    return start[np.concatenate(([True], apart))], latest[np.concatenate((apart, [True]))]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from api.alarms.sources import Sources
@@ -85,14 +86,16 @@ class Looks:
         self._named: dict[str, frozenset[str]] = {}
         self._paced: tuple[float, float] | None = None
 
-    async def look(self) -> Looked:
-        """Looks at everything once."""
+    async def look(self, awaited: Container[str] | None = None) -> Looked:
+        """Looks at everything once. Of ports that are well only those of ``awaited`` switches (None: all) are
+        told.
+        """
         now_s = self._clock_s()
         lately = await self._ports.lately()
         state = await self._state(now_s)
         looked = Looked(ports=lately.ports, state=state)
         for findings in (
-            self._of_ports(lately.ports),
+            await asyncio.to_thread(list, self._of_ports(lately.ports, awaited)),  # they may be thousands
             () if state is None else self._of_state(state, lately.ports, now_s),
             self._of_silence(lately.silent_s),
             self._of_intake(now_s),
@@ -115,14 +118,20 @@ class Looks:
         finally:
             self._state_from_s = now_s + (self._cost_s() - begun_s) / STATE_SHARE
 
-    def _of_ports(self, ports: tuple[PortRates, ...]) -> Iterator[Finding]:
-        yield from pause_findings(ports)
+    def _of_ports(self, ports: tuple[PortRates, ...], awaited: Container[str] | None) -> Iterator[Finding]:
+        yield from pause_findings(ports, awaited)
         if self._lossless is not None:
-            yield from loss_findings(ports, self._lossless)
+            yield from loss_findings(ports, self._lossless, awaited)
 
     def _of_state(self, state: NetworkState, ports: tuple[PortRates, ...], now_s: float) -> Iterator[Finding]:
+        marks = {
+            switch: (self._fleet.queues_of(switch), self._fleet.runs(switch))
+            for switch in {queue.ref.switch for queue in state.queues}
+        }
+
         def kmax_of(ref: QueueRef) -> int | None:
-            mark = self._fleet.runs_on(*ref)
+            by_queue, usual = marks[ref.switch]
+            mark = by_queue.get((ref.port, ref.queue), usual)
             return None if mark is None else mark.kmax_bytes
 
         yield from ecn_findings(state.queues, ports, kmax_of)

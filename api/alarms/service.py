@@ -60,7 +60,7 @@ class Alarms:
         """Looks at everything once, and tells what has changed."""
         async with self._looking:
             now_s = self._clock_s()
-            looked = await self._looks.look()
+            looked = await self._looks.look(self._board.switches)
             # Thousands of ports: not on the loop.
             changes = await asyncio.to_thread(self._board.update, now_s, looked.findings)
             self._looked_s, self._left_off = now_s, self._board.left_off

@@ -120,6 +120,24 @@ def test_what_was_set_and_does_not_run_is_drift_until_it_is_adopted() -> None:
     asyncio.run(scene())
 
 
+def test_queues_are_told_one_by_one_once_they_were_read_and_so_is_why_not() -> None:
+    lab = Lab()
+    one = of(lab)
+    assert one.queues_of("leaf1") == {}
+    assert one.failure("leaf1") is None
+
+    async def scene() -> None:
+        lab.ports["leaf1"]["Ethernet0"] = NEW
+        await one.refresh()
+        assert one.queues_of("leaf1") == {("Ethernet0", 3): NEW, ("Ethernet1", 3): OLD}
+        lab.away = httpx.ConnectError("gone")
+        await one.refresh()
+        assert isinstance(one.failure("leaf1"), UnreachableError)
+        assert one.queues_of("leaf1")
+
+    asyncio.run(scene())
+
+
 def test_a_document_tells_what_the_platform_can_do() -> None:
     document = asyncio.run(fleet(a=OTHER).document("a"))
     assert (document.adapter, document.writes) == ("dry-run", False)

@@ -108,3 +108,13 @@ def test_datagrams_that_came_late_are_no_gap() -> None:
     before, now = {sender: SequenceCounts(10, 5)}, {sender: SequenceCounts(20, 2)}
     (found,) = gap_findings(before, now, lambda _: ("n1", "leaf1"))
     assert (found.value, found.subject.switch) == (0.0, "leaf1")
+
+
+def test_of_switches_that_nobody_waits_for_nothing_is_told_but_trouble() -> None:
+    well = port(Rates(pause_share=0.0, pfc_tx_frames_per_s=0.0, drops_per_s=0.0), q3=Rates(drops_per_s=0.0))
+    assert list(pause_findings([well], ())) == list(loss_findings([well], {3}, ())) == []
+    assert len(list(pause_findings([well], {"leaf1"}))) == 2
+    assert len(list(loss_findings([well], {3}, {"leaf1"}))) == 1
+    paused = port(Rates(pause_share=0.1, drops_per_s=2.0), q3=Rates(drops_per_s=2.0))
+    assert [one.value for one in pause_findings([paused], ())] == [0.1]
+    assert [one.value for one in loss_findings([paused], {3}, ())] == [2.0]

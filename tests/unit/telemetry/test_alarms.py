@@ -120,6 +120,9 @@ def test_no_number_is_no_measurement_and_an_unknown_kind_none_of_its_business() 
     assert made.update(0, [found(math.nan), Finding(Subject("other", "x"), 1e9, "")]) == ()
     assert len(made) == 0
     assert made.kinds == ("pause",)
+    assert made.switches == frozenset()
+    made.update(0, [found(10)])
+    assert made.switches == {"leaf1"}
 
 
 def test_the_worst_and_the_oldest_come_first() -> None:

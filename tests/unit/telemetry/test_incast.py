@@ -38,6 +38,15 @@ def test_what_ends_as_another_begins_still_meets_it() -> None:
     assert degrees(("a", "x", 0, 9), ("b", "x", 10, 5)) == {"x": (1, 2)}
 
 
+def test_a_year_of_messages_is_told_apart_as_well_as_a_second() -> None:
+    year_ns = 365 * 86_400 * 10**9
+    messages = [
+        (f"s{number}", f"r{number % 2}", number * year_ns // 1_000, year_ns // 2_000)
+        for number in range(1_000)
+    ]
+    assert degrees(*messages, ("s0", "r0", year_ns, 1)) == {"r0": (1, 500), "r1": (1, 500)}
+
+
 def test_receivers_do_not_share_senders() -> None:
     seen = degrees(("a", "x", 0, 10), ("a", "y", 0, 10), ("b", "y", 5, 0), ("x", "a", 5, 0))
     assert seen == {"x": (1, 1), "y": (2, 2), "a": (1, 1)}

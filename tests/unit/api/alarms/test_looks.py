@@ -17,8 +17,9 @@ from telemetry.alarms import Finding
 from telemetry.counter_rates import PortRates, Rates
 from telemetry.errors import WindowError
 from telemetry.sequence import Sender, SequenceCounts
-from telemetry.state import NetworkState, QueueRef
+from telemetry.state import NetworkState, QueueRef, QueueState
 from telemetry.tally import WindowCounters
+from twin.watermark import Watermark
 
 pytestmark = pytest.mark.anyio
 
@@ -46,6 +47,7 @@ class World:
     lately: Lately = field(default_factory=lambda: Lately((), {}))
     failures: dict[str, SwitchError | None] = field(default_factory=dict)
     drifted: set[str] = field(default_factory=set)
+    queue_marks: dict[tuple[str, int], Watermark | None] = field(default_factory=dict)
     rollouts: list[Any] = field(default_factory=list)
     sequence: dict[Sender, SequenceCounts] = field(default_factory=dict)
     untuned: dict[str, str] = field(default_factory=dict)
@@ -68,9 +70,9 @@ class World:
             return self.lately
 
         sensing = _Sensing(self, state)
-        fleet = SimpleNamespace(
-            failure=self.failures.get, drifted=self.drifted.__contains__, runs_on=lambda *ref: None
-        )
+        fleet = SimpleNamespace(failure=self.failures.get, drifted=self.drifted.__contains__)
+        fleet.queues_of = lambda switch: self.queue_marks
+        fleet.runs = lambda switch: Watermark(1_000, 100_000, 0.1)
         fleet.names = ("leaf1", "leaf2")
         sources = _Sources(self)
         rollouts = SimpleNamespace(newest=lambda limit: self.rollouts[:limit])
@@ -244,6 +246,17 @@ async def test_a_switch_that_is_crossed_no_more_falls_silent() -> None:
 async def test_counters_that_stopped_are_told_for_a_day() -> None:
     world = World(lately=Lately((), {"leaf1": 70.0, "leaf2": GIVEN_UP_S + 1}))
     assert await found(world.looks(), "switch_silent") == {"Counters of leaf1": 70}
+
+
+async def test_a_queue_is_judged_by_the_kmax_it_was_read_to_run() -> None:
+    deep = [
+        QueueState(QueueRef("leaf1", "1", number), 1_000, 150_000, 200_000, 250_000, 0.0, 1e9, None, 0.0)
+        for number in (3, 4, 5)
+    ]
+    seen = SimpleNamespace(queues=deep, paths=(), window_end_ns=0)
+    world = World(window=cast(NetworkState, seen))
+    world.queue_marks = {("1", 3): Watermark(1_000, 50_000, 0.1), ("1", 4): None}
+    assert await found(world.looks(), "ecn_off") == {"leaf1 1 queue 3": 4, "leaf1 1 queue 5": 2}
 
 
 async def test_where_pfc_is_off_loss_is_nobodys_alarm() -> None:

@@ -46,7 +46,7 @@ class World:
             wall_ns=lambda: self.wall_ns,
         )
 
-    async def look(self) -> Looked:
+    async def look(self, awaited: frozenset[str]) -> Looked:
         self.looked.set()
         if self.fails:
             self.fails = False
