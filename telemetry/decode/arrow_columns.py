@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,7 @@ class Numbers:
     which are ``wrong``: there, and outside their range (None: none is).
     """
 
-    values: NDArray[np.generic]
+    values: NDArray[Any]
     absent: Mask | None
     wrong: Mask | None
 
@@ -89,7 +90,7 @@ def numbers(array: pa.Array, low: float, high: float) -> Numbers:
     return Numbers(values, absent, wrong if absent is None else wrong & ~absent)
 
 
-def _filled(array: pa.Array) -> tuple[NDArray[np.generic], Mask | None]:
+def _filled(array: pa.Array) -> tuple[NDArray[Any], Mask | None]:
     if pa.types.is_null(array.type):
         return np.zeros(len(array), np.int8), np.ones(len(array), np.bool_)
     absent = None
