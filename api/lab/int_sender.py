@@ -26,7 +26,7 @@ ROOM_DATAGRAMS = 4_096
 BURST_DATAGRAMS = 32
 PAUSE_S = 0.001  # after each burst: some 30 000 datagrams a second, 250 000 reports
 LOOK_EVERY_S = 0.002
-SILENT_FOR_S = 1.0  # what has not come by then is lost
+SILENT_FOR_S = 2.0  # what has not come by then is lost
 
 _log = logging.getLogger("ecntwin.lab")
 
@@ -43,16 +43,21 @@ class Sent:
     waits_for: str | None = None
 
 
-class _Answer(msgspec.Struct):
+class _Answer(msgspec.Struct, frozen=True):
     addresses: Sequence[str]
+    received: int
     taken: int
-    waiting: int
     dropped: Mapping[str, int]
 
     @property
-    def gone(self) -> int:
-        """Datagrams that will not be taken."""
-        return sum(self.dropped.values())
+    def came(self) -> int:
+        """Datagrams that reached the machine."""
+        return self.received + self.dropped.get("kernel", 0)
+
+    @property
+    def done(self) -> bool:
+        """Whether none of them is still to be taken."""
+        return self.taken + sum(self.dropped.values()) >= self.came
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,22 +232,22 @@ class IntSender:
         return None
 
     def _wait_until_taken(self, before: _Answer, sent: int) -> None:
-        """Until ``sent`` more were taken or dropped, or nothing came for a while: the rest is lost."""
-        seen, since_s = -1, self._clock_s()
+        """Until the service is done with ``sent`` more, or none came for a while and it is done with those
+        that did: the others are lost.
+        """
+        came, since_s = -1, self._clock_s()
         while (now := self._asked()) is not None:
-            taken, gone = now.taken - before.taken, now.gone - before.gone
-            if taken < 0:  # another service by now
-                taken = gone = 0
-            if taken + gone >= sent:
-                break
-            if taken + gone + now.waiting != seen:
-                seen, since_s = taken + gone + now.waiting, self._clock_s()
-            elif self._clock_s() - since_s >= SILENT_FOR_S:
+            if now.came < before.came:  # another service by now
+                before = _Answer(now.addresses, 0, 0, {})
+            if now.came != came:
+                came, since_s = now.came, self._clock_s()
+            silent = self._clock_s() - since_s >= SILENT_FOR_S
+            if now.done and (silent or now.came - before.came >= sent):
                 break
             self._stopping.wait(LOOK_EVERY_S)
         else:
             return
-        lost = max(sent - taken, 0)
+        lost = max(sent - (now.taken - before.taken), 0)
         if lost:
             _log.warning("%d of %d datagrams were lost: the window lacks their reports", lost, sent)
             self.counts = replace(self.counts, lost=(self.counts.lost or 0) + lost)

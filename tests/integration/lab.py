@@ -12,9 +12,11 @@ import httpx
 
 from api.lab.control import Lab, control_app
 from api.lab.counters import CounterWriter
+from api.lab.int_reports import IntReportWriter
+from api.lab.int_sender import IntSender, Taker
 from api.lab.poster import Poster
 from api.lab.reports import ReportWriter
-from api.lab.runner import Runner
+from api.lab.runner import Binary, Runner
 from tests.unit.api.lab.labs import RATE, fabric_of, parts_of
 
 PATIENCE_S = 120.0
@@ -56,22 +58,32 @@ class RunningLab:
 
 @asynccontextmanager
 async def running_lab(
-    *, service: httpx.BaseTransport | None = None, stepwise: bool = True, **options: Any
+    *,
+    service: httpx.BaseTransport | None = None,
+    stepwise: bool = True,
+    int_udp: tuple[str, int] | None = None,
+    **options: Any,
 ) -> AsyncIterator[RunningLab]:
-    """Starts a lab whose reports go to ``service``, and stops it."""
+    """Starts a lab whose reports go to ``service``, in binary by UDP if that is said, and stops it."""
     parts = parts_of(**options)
     poster = None if service is None else Poster("http://127.0.0.1", transport=service, first_pause_s=0.001)
+    binary = None
+    if int_udp is not None:
+        taker = Taker("http://127.0.0.1", transport=service)
+        writer = IntReportWriter(parts.plan, parts.addresses)
+        binary = Binary(writer, IntSender(*int_udp, taker=taker))
     runner = Runner(
         fabric_of(parts),
         parts.plan.switch_ports,
         parts.feed,
         writer=ReportWriter(parts.plan, parts.addresses, sampling_rate=RATE),
         poster=poster,
+        binary=binary,
         counters=CounterWriter(parts.plan),
         duration_s=parts.duration_s,
         stepwise=stepwise,
     )
-    lab = Lab(parts.plan, runner, poster, 1)
+    lab = Lab(parts.plan, runner, poster, 1, None if binary is None else binary.sender)
     app = control_app(lab)
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
