@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-from api.counter_sources.base import Reader
+from api.counter_sources.base import NoCountersError, Reader
 from api.counter_sources.polling import Polling, Turns
 from switches.device import Device
 from switches.errors import RefusedError, SwitchError
@@ -95,31 +95,42 @@ class GnmiFollowing:
         self._subject.close()
 
     async def _burst(self) -> Polled:
-        """The values of one interval: all that come until it is quiet."""
+        """The counters of one interval."""
         loop = asyncio.get_running_loop()
         try:
             if not self._stream.is_open:
                 self._opened = self._streamed = False
             if not self._opened or loop.time() >= self._look_at_s:
                 await self._look()
-            values = await self._first()
-            until_s = loop.time() + self._turns.every_s / 2
-            more: list[PathValue] | None = values
-            while more is not None:
-                for value in more:
-                    self._subject.take(value)
-                self._streamed |= bool(more)
-                if loop.time() >= until_s:
-                    break  # one that sends all the time
-                more = await self._stream.next(QUIET_S)
+            patience_s = 2 * self._turns.every_s + self._device.timeout_s
+            until_s = loop.time() + patience_s
+            while loop.time() < until_s:
+                await self._take_all(await self._first(patience_s))
+                polled = self._subject.taken()
+                if polled.samples:
+                    return polled
+            raise NoCountersError(
+                self._device.where,
+                f"a stream without any counter for {patience_s:g} s",
+                "it gives the counters of the ports and queues of the inventory",
+                "correct ports, queues or queue_names in the inventory",
+            )
         except SwitchError:
             await self._stream.close()
             raise
-        return self._subject.taken()
 
-    async def _first(self) -> list[PathValue]:
+    async def _take_all(self, values: list[PathValue] | None) -> None:
+        """Takes these values and all that come until it is quiet."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + self._turns.every_s / 2  # one may send all the time
+        while values is not None:
+            for value in values:
+                self._subject.take(value)
+            self._streamed |= bool(values)
+            values = await self._stream.next(QUIET_S) if loop.time() < until_s else None
+
+    async def _first(self, patience_s: float) -> list[PathValue]:
         """What comes next; from a new stream where the old one is silent, its objects being there no more."""
-        patience_s = 2 * self._turns.every_s + self._device.timeout_s
         values = await self._stream.next(patience_s)
         if values is None and await self._look():
             values = await self._stream.next(patience_s)

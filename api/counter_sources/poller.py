@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from api.counter_sources.base import CounterSource
+from api.counter_sources.base import CounterSource, NoCountersError
 from api.counting import Counting
 from api.metrics import Metrics
 from switches.errors import SwitchError
@@ -109,6 +109,13 @@ class CounterPolling:
             await asyncio.sleep(min(self._longest_wait_s, self._every_s * 2 ** min(heard.failures - 1, 16)))
 
     async def _take(self, source: CounterSource, heard: _Heard, polled: Polled) -> None:
+        if not polled.samples:
+            raise NoCountersError(
+                f"switch {source.switch!r} ({source.adapter})",
+                "no counter that can be believed" + "".join(f"; {note}" for note in polled.notes),
+                "the switch reads the counters of its ports and queues",
+                "turn them on there",
+            )
         await self._counting.add(polled.samples)
         heard.at_s = self._clock_s()
         self._metrics.counter_polls.labels(source.adapter).inc()

@@ -206,7 +206,7 @@ def sonic_samples(switch: str, queues: Sequence[int], rows: SonicRows, counted: 
         values = _values(VOQ_FIELDS, row, untold, f"{port} queue {queue}", problems)
         given.update(values)
         _add(samples, SeriesKey(switch, port, queue), rows.ts_ns, _of_queue(values, {}, queue))
-    return Polled(tuple(samples), tuple(problems), _notes(given, counted) if samples else ())
+    return Polled(tuple(samples), tuple(problems), _notes(given, counted))
 
 
 def _notes(given: Collection[str], counted: Counted) -> tuple[str, ...]:

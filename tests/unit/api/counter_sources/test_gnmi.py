@@ -282,9 +282,10 @@ async def test_over_tls_a_certificate_is_checked(follow: Follow, tmp_path: Path)
     server.close()
 
 
-async def test_a_switch_without_any_counters(follow: Follow) -> None:
-    server = GnmiSwitch(OpenConfigCounting(ports=()))
-    server.streams = False
+@pytest.mark.parametrize("streams", [True, False])
+async def test_a_switch_without_any_counters(follow: Follow, streams: bool) -> None:
+    server = GnmiSwitch(OpenConfigCounting(ports=("Management0",)))
+    server.streams = streams
     with pytest.raises(NoCountersError):
-        await follow("openconfig", server.port).following()
+        await follow("openconfig", server.port, ports=("Ethernet*",), timeout_s=0.5).following()
     server.close()

@@ -171,6 +171,14 @@ async def test_what_was_left_out_and_what_is_not_counted_is_told_once(
     ]
 
 
+async def test_a_look_that_brings_nothing_is_a_failure(here: Here, caplog: pytest.LogCaptureFixture) -> None:
+    source = Script("leaf1", Polled((), (), ("it does not count drops: QUEUE is off",)))
+    await followed(here.polling(source), source)
+    assert here.metric("ecntwin_counter_poll_failures_total", adapter="sonic", reason="no_counters") == 1
+    assert here.metric("ecntwin_counter_polls_total", adapter="sonic") == 0
+    assert "QUEUE is off" in caplog.text
+
+
 async def test_the_wait_after_failures_doubles_up_to_a_limit(
     here: Here, monkeypatch: pytest.MonkeyPatch
 ) -> None:

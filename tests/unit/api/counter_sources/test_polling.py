@@ -129,7 +129,8 @@ async def test_a_redis_that_drips_is_given_up_as_a_whole(turns: Turns) -> None:
         device = Device(name="leaf1", platform="sonic", address="127.0.0.1", port=port, timeout_s=0.3)
         polling = Polling(device, SonicReader(device), turns)
         for _ in range(2):
-            with pytest.raises(UnreachableError, match=r"within 0\.3 s"):
+            # Its client may also see that something came before it asked.
+            with pytest.raises(UnreachableError, match=r"within 0\.3 s|Connection not ready"):
                 await polling.following()
         await polling.close()
 
