@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.number_table import ABSENT
+from telemetry.slots import ABSENT
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -11,8 +11,9 @@ from telemetry.fingerprint import fingerprint_of
 from telemetry.flow_keys import FlowKeys
 from telemetry.growing import GrowingArray
 from telemetry.interning import GONE, KeyTable
-from telemetry.number_table import ABSENT, NumberTable
+from telemetry.number_table import NumberTable
 from telemetry.samples import NEVER_NS, Samples
+from telemetry.slots import ABSENT
 
 _ONE = np.int32(1)  # of the column's own kind: numpy is thirty times as quick
 

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from telemetry.fingerprint import fingerprint_of, mixed
 from telemetry.growing import GrowingArray
 from telemetry.interning import GONE, KeyTable
-from telemetry.number_table import ABSENT, NumberTable
+from telemetry.number_table import NumberTable
 from telemetry.places import Paths, queue_of
 from telemetry.ragged import Ragged, take_rows
 from telemetry.report import HopSite
+from telemetry.slots import ABSENT
 from telemetry.state import QueueRef
 
 _MOST_REMEMBERED = 262_144

@@ -18,12 +18,12 @@ from telemetry.fingerprint import report_fingerprints
 from telemetry.interning import GONE
 from telemetry.known_flows import KnownFlows
 from telemetry.known_paths import KnownPaths, path_fingerprints
-from telemetry.number_table import ABSENT
 from telemetry.places import misplaced
 from telemetry.ragged import take_rows
 from telemetry.report import MISSING_NS, HopSite, ReportBatch, ReportProblem
 from telemetry.samples import NEVER_NS, Samples, SampleStore, merged_flow, thinned, used_numbers
 from telemetry.settings import NS_PER_S, WindowSettings
+from telemetry.slots import ABSENT
 from telemetry.snapshot import Snapshot
 from telemetry.state import FlowClass, NetworkState
 from telemetry.tally import AddResult, WindowCounters

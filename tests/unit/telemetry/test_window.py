@@ -283,7 +283,7 @@ def test_names_without_end_are_refused_not_hoarded(report: Make, batch: Batch) -
     reports = [report(START_NS + n, hop={"egress_port": f"Ethernet{n}"}) for n in range(50)]
     result = window.add(batch(reports))
     assert (result.accepted, result.rejected) == (10, 40)
-    assert "a window holds 200000 paths and 10 queues" in result.errors[0].detail
+    assert "a window holds 1000000 paths and 10 queues" in result.errors[0].detail
     assert window.counters.overflowed == 40
     assert window.add(batch([report(START_NS + 99, hop={"egress_port": "Ethernet3"})])).accepted == 1
 
