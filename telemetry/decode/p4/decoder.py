@@ -163,7 +163,7 @@ def _blocks(payloads: Sequence[bytes]) -> list[tuple[NDArray[np.int64], Payloads
     blocks, begin = [], 0
     for length, end in zip(found, ends, strict=True):
         rows = order[begin:end]
-        blocks += _cut(rows, [payloads[row] for row in rows.tolist()], length)
+        blocks += _cut(rows, list(map(payloads.__getitem__, rows.tolist())), length)
         begin = end
     return blocks
 
