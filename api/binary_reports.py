@@ -16,25 +16,19 @@ from numpy.typing import NDArray
 
 from api.binary_metrics import BinaryMetrics
 from api.binary_postcards import Postcards
+from api.binary_senders import NOBODY, Senders
 from api.int_settings import IntSettings
 from telemetry.decode.decoded import Decoded
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices
-from telemetry.decode.p4.result import NOT_TOLD, P4Reports, ReportFlags, Senders
+from telemetry.decode.p4.result import NOT_TOLD, P4Reports
 from telemetry.decode.p4.source_nodes import NodesOf
 from telemetry.report import ReportBatch
-from telemetry.sequence import Sender, SequenceCounts, SequenceGaps
+from telemetry.sequence import Sender, SequenceCounts
 from telemetry.topology import Topology
 
-MOST_SENDERS = 4_096
 MOST_DROP_PLACES = 16_384
 MOST_UNTUNED = 1_024
-NOBODY = "unknown"
-"""What a sender is called of which neither a node id nor an address is known."""
-
-_OLD_VERSION = 0
-_FLAGS = len(ReportFlags)
-_COUNTED_FLAGS = tuple(flag for flag in ReportFlags if flag is not ReportFlags.DROPPED)
 
 _log = logging.getLogger("ecntwin.int")
 
@@ -63,7 +57,7 @@ class BinaryReports:
         hold_s = settings.merge_postcards_s
         self._postcards = None if hold_s is None else Postcards(hold_s, metrics=metrics)
         self._lock = threading.Lock()  # between the window's thread and whoever asks for counts
-        self._gaps = SequenceGaps(MOST_SENDERS)
+        self._senders = Senders(devices, metrics=metrics)
         self._drops: Counter[DropPlace] = Counter()
         self._untuned: dict[int, str] = {}
         metrics.named(devices.switches.values())
@@ -91,18 +85,16 @@ class BinaryReports:
 
     def sequence_counts(self) -> Mapping[Sender, SequenceCounts]:
         """What each sender's sequence numbers tell, since it was first heard."""
-        with self._lock:
-            return self._gaps.counts()
+        return self._senders.counts()
+
+    def name(self, sender: Sender) -> str:
+        """The switch's name, else its node id, else the address it sends from."""
+        return self._senders.name(sender)
 
     def drop_counts(self) -> Mapping[DropPlace, int]:
         """Reports of dropped packets so far, by where and why."""
         with self._lock:
             return dict(self._drops)
-
-    def name(self, sender: Sender) -> str:
-        """The switch's name, else its node id, else the address it sends from."""
-        node = self.devices.sources.get(sender.source) if sender.node == NOT_TOLD else sender.node
-        return (sender.source or NOBODY) if node is None else self.devices.switch(node)
 
     def decode(
         self,
@@ -140,7 +132,7 @@ class BinaryReports:
         sources: Sequence[str] | None,
     ) -> P4Reports:
         reports = self._decoder.decode(payloads, received_ns, self._nodes(sources))
-        self._note_senders(reports, sources)
+        self._senders.note(reports, sources)
         self._note_untuned(reports.untuned)
         if reports.dropped.any():
             self._note_drops(reports, reports.dropped)
@@ -151,46 +143,6 @@ class BinaryReports:
         if sources is None or not known:
             return None
         return lambda asked: np.array([known.get(sources[one], NOT_TOLD) for one in asked.tolist()], np.int64)
-
-    def _note_senders(self, reports: P4Reports, sources: Sequence[str] | None) -> None:
-        senders = reports.senders
-        if not len(senders.payload):
-            return
-        source, addresses = _source_numbers(senders, sources)
-        first, kind = _units(senders, source)
-        order = np.argsort(kind, kind="stable")
-        ends = np.cumsum(np.bincount(kind, minlength=len(first)))[:-1]
-        labels = []
-        for number, rows in zip(first.tolist(), np.split(order, ends), strict=True):
-            by_source = int(source[number]) != _NOT_BY_SOURCE
-            sender = Sender(
-                NOT_TOLD if by_source else int(senders.node[number]),
-                int(senders.hardware[number]),
-                int(senders.version[number]),
-                addresses[int(source[number])] if by_source else "",
-            )
-            label = self._metrics.label(self.name(sender))
-            labels.append(label)
-            self._metrics.datagrams.labels(label).inc(len(rows))
-            if by_source and not sender.source:
-                continue  # whose sequence it is cannot be told
-            with self._lock:
-                rose = self._gaps.note_all(sender, senders.sequence[rows], int(senders.sequence_bits[number]))
-            self._metrics.lost.labels(label).inc(rose.lost)
-            if rose.restarts:
-                self._metrics.restarts.labels(label).inc(rose.restarts)
-        self._note_flags(reports, kind, labels)
-
-    def _note_flags(self, reports: P4Reports, kind: NDArray[np.int64], labels: Sequence[str]) -> None:
-        """Counts flags for each kind of sender."""
-        sender = np.searchsorted(reports.senders.payload, reports.batch.index)
-        found = np.bincount(kind[sender] << _FLAGS | reports.flags, minlength=len(labels) << _FLAGS)
-        for cell in np.flatnonzero(found).tolist():
-            number, flags = divmod(cell, 1 << _FLAGS)
-            for flag in _COUNTED_FLAGS:
-                if flags & flag:
-                    name = str(flag.name).lower()
-                    self._metrics.flagged.labels(labels[number], name).inc(int(found[cell]))
 
     def _note_drops(self, reports: P4Reports, dropped: NDArray[np.bool_]) -> None:
         batch = reports.batch
@@ -226,34 +178,5 @@ class BinaryReports:
                 _log.warning("%d devices have no unit profile; of others nothing is said", MOST_UNTUNED)
 
 
-_NOT_BY_SOURCE = -1
-
-
 def _decoded(reports: P4Reports, batch: ReportBatch) -> Decoded:
     return Decoded(batch, reports.problems, aside=len(reports) - len(batch))
-
-
-def _units(senders: Senders, source: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first payload of each sender, and the sender of each payload."""
-    # In v0.5 some reports say their node and others do not, and all share a sequence.
-    node = np.where(source == _NOT_BY_SOURCE, senders.node, 0).astype(np.uint64)
-    unit = (source - _NOT_BY_SOURCE).astype(np.uint64) << np.uint64(40) | node << np.uint64(8)
-    unit |= senders.hardware.astype(np.uint64) << np.uint64(2) | senders.version.astype(np.uint64)
-    if bool((unit == unit[0]).all()):
-        return np.zeros(1, np.int64), np.zeros(len(unit), np.int64)
-    _, first, kind = np.unique(unit, return_index=True, return_inverse=True)
-    return first, kind
-
-
-def _source_numbers(senders: Senders, sources: Sequence[str] | None) -> tuple[NDArray[np.int64], list[str]]:
-    """For each payload the number of the address that it came from where its sender is told apart by that
-    (v0.5), and the addresses by number.
-    """
-    number = np.full(len(senders.payload), _NOT_BY_SOURCE, np.int64)
-    old = np.flatnonzero(senders.version == _OLD_VERSION)
-    addresses: dict[str, int] = {}
-    if len(old):
-        at = senders.payload[old].tolist()
-        came_from = [""] * len(at) if sources is None else [sources[one] for one in at]
-        number[old] = [addresses.setdefault(one, len(addresses)) for one in came_from]
-    return number, list(addresses)

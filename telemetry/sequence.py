@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -92,20 +93,47 @@ class SequenceGaps:
         progress.take(sequence, 1 << sequence_bits)
         return progress.counts().less(before)
 
-    def note_all(self, sender: Sender, sequences: NDArray[np.int64], sequence_bits: int) -> SequenceCounts:
-        """The same of datagrams in the order received, at least one."""
-        turn = 1 << sequence_bits
-        progress = self._progress(sender, int(sequences[0]))
-        before = progress.counts()
-        ahead = np.diff(sequences, prepend=progress.due - 1) - 1 & turn - 1
-        if int(ahead.max()) < turn // 2:  # none came late, and nobody began anew
-            progress.received += len(sequences)
-            progress.lost += int(ahead.sum())
-            progress.due = (int(sequences[-1]) + 1) % turn
-        else:
-            for sequence in sequences.tolist():
-                progress.take(sequence, turn)
-        return progress.counts().less(before)
+    def note_all(
+        self,
+        senders: Sequence[Sender],
+        sequences: NDArray[np.int64],
+        ends: NDArray[np.int64],
+        sequence_bits: Sequence[int],
+    ) -> list[SequenceCounts]:
+        """The same of many datagrams: those of each sender, at least one, in the order received, one sender's
+        after the other's; ``ends`` is where each ends.
+        """
+        begins = np.concatenate(([0], ends[:-1])).astype(np.int64)
+        turn = np.left_shift(1, np.asarray(sequence_bits, np.int64))
+        ahead = np.diff(sequences, prepend=0) - 1 & np.repeat(turn, ends - begins) - 1
+        ahead[begins] = 0
+        in_order = np.maximum.reduceat(ahead, begins) < turn // 2
+        runs = zip(
+            senders,
+            begins.tolist(),
+            ends.tolist(),
+            turn.tolist(),
+            in_order.tolist(),
+            np.add.reduceat(ahead, begins).tolist(),
+            sequences[begins].tolist(),
+            sequences[ends - 1].tolist(),
+            strict=True,
+        )
+        rose = []
+        for sender, begin, end, of, ordered, skipped, first, last in runs:
+            progress = self._progress(sender, first)
+            before = (first - progress.due) % of
+            if ordered and before < of // 2:  # none came late, and nobody began anew
+                progress.received += end - begin
+                progress.lost += before + skipped
+                progress.due = (last + 1) % of
+                rose.append(SequenceCounts(end - begin, before + skipped))
+                continue
+            counts = progress.counts()
+            for sequence in sequences[begin:end].tolist():
+                progress.take(sequence, of)
+            rose.append(progress.counts().less(counts))
+        return rose
 
     def counts(self) -> dict[Sender, SequenceCounts]:
         """The counts of every sender."""

@@ -11,7 +11,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from api.binary_metrics import MOST_STRANGERS, OTHERS, BinaryMetrics
-from api.binary_reports import MOST_DROP_PLACES, MOST_SENDERS, MOST_UNTUNED, BinaryReports, DropPlace
+from api.binary_reports import MOST_DROP_PLACES, MOST_UNTUNED, BinaryReports, DropPlace
+from api.binary_senders import MOST_SENDERS
 from api.int_settings import IntSettings
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.encode_p4 import (

@@ -61,20 +61,30 @@ def test_the_sender_not_heard_for_longest_is_forgotten() -> None:
     assert len(gaps) == 2
 
 
-_NUMBERS = st.lists(
-    st.integers(0, 40) | st.integers(TURN - 3, TURN - 1) | st.integers(0, TURN - 1), min_size=1
-)
+_NUMBER = st.integers(0, 40) | st.integers(TURN - 3, TURN - 1) | st.integers(0, TURN - 1)
+_SENDERS = [ONE, ONE._replace(node=2), Sender(-1, 0, 0, "192.0.2.1")]
+_NUMBERS = st.lists(_NUMBER | st.integers(3, 6), min_size=1, max_size=12)
 
 
-@given(st.lists(_NUMBERS, min_size=1, max_size=5))
-def test_many_at_once_are_counted_as_one_by_one(batches: list[list[int]]) -> None:
+@given(st.lists(st.dictionaries(st.sampled_from(_SENDERS), _NUMBERS, min_size=1), min_size=1, max_size=5))
+def test_many_at_once_are_counted_as_one_by_one(batches: list[dict[Sender, list[int]]]) -> None:
     together, alone = SequenceGaps(), SequenceGaps()
     for batch in batches:
-        rose = together.note_all(ONE, np.array(batch, np.int64), BITS)
-        each = [alone.note(ONE, number, BITS) for number in batch]
-        assert rose == SequenceCounts(
-            *(sum(getattr(one, name) for one in each) for name in ("received", "lost", "late", "restarts"))
+        rose = together.note_all(
+            list(batch),
+            np.concatenate([np.array(numbers, np.int64) for numbers in batch.values()]),
+            np.cumsum([len(numbers) for numbers in batch.values()]),
+            [BITS if sender.version else 32 for sender in batch],
         )
+        for sender, told in zip(batch, rose, strict=True):
+            bits = BITS if sender.version else 32
+            each = [alone.note(sender, number, bits) for number in batch[sender]]
+            assert told == SequenceCounts(
+                *(
+                    sum(getattr(one, name) for one in each)
+                    for name in ("received", "lost", "late", "restarts")
+                )
+            )
     assert together.counts() == alone.counts()
 
 
