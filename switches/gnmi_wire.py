@@ -14,6 +14,8 @@ from pygnmi.spec.v080 import gnmi_pb2
 
 from switches.gnmi_path import Elem, GnmiPath
 
+_YEAR_2000_NS = 946_684_800_000_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class PathValue:
@@ -50,7 +52,7 @@ def values_in(notification: Any) -> Iterator[PathValue]:
     """What a notification tells. Raises ``ValueError`` and ``RecursionError`` for a value that is none."""
     for update in notification.update:
         path = from_wire(notification.prefix, update.path)
-        yield PathValue(path, value_of(update.val), max(0, notification.timestamp))
+        yield PathValue(path, value_of(update.val), _time_of(notification))
 
 
 def values_as_they_are(notification: Any) -> Iterator[PathValue]:
@@ -60,7 +62,13 @@ def values_as_they_are(notification: Any) -> Iterator[PathValue]:
             value = value_of(update.val)
         except (ValueError, RecursionError):
             value = None
-        yield PathValue(from_wire(notification.prefix, update.path), value, max(0, notification.timestamp))
+        yield PathValue(from_wire(notification.prefix, update.path), value, _time_of(notification))
+
+
+def _time_of(notification: Any) -> int:
+    """Some servers leave it out, or put a number there that is no time: nothing was read before 2000."""
+    ts_ns: int = notification.timestamp
+    return ts_ns if ts_ns >= _YEAR_2000_NS else 0
 
 
 def value_of(value: Any) -> Any:

@@ -8,6 +8,7 @@ the pauses of a whole link (in-mac-pause-frames), which are something else.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from telemetry.counters import MOST, Counters, CounterSample, SeriesKey
@@ -33,6 +34,15 @@ Step = tuple[str, Mapping[str, str]]
 """An element of a path: its name, and the keys of a list's entry."""
 
 
+@dataclass(slots=True)
+class _Reading:
+    """Of one port or queue: when the switch read it last, the time it was told under, and what of it was."""
+
+    at_ns: int
+    told_ns: int
+    fields: set[str] = field(default_factory=set)
+
+
 class OpenConfigCounters:
     """Takes values as a switch sends them, however it cuts them (whole, by container or leaf by leaf), until
     they are asked for.
@@ -47,7 +57,7 @@ class OpenConfigCounters:
         self._wants = wants
         self._found: dict[SeriesKey, dict[str, int]] = {}
         self._problems: list[str] = []
-        self._read_ns: dict[SeriesKey, int] = {}
+        self._last: dict[SeriesKey, _Reading] = {}
         self._marks = False
 
     def add(self, path: Sequence[Step], value: object, ts_ns: int) -> None:
@@ -65,7 +75,8 @@ class OpenConfigCounters:
     def samples(self) -> Polled:
         """What has come since the last time, one sample a port and queue."""
         made = [
-            CounterSample(key, self._read_ns[key], Counters(**found)) for key, found in self._found.items()
+            CounterSample(key, self._last[key].told_ns, Counters(**found))
+            for key, found in self._found.items()
         ]
         problems, self._problems, self._found = self._problems, [], {}
         notes = ["it gives no count of PFC frames: OpenConfig's models have none"]
@@ -92,7 +103,7 @@ class OpenConfigCounters:
             for name, member in value.items():
                 self._walk((*names, _plain(str(name))), keys, member, ts_ns)
 
-    def _leaf(self, name: str, field: str, keys: Mapping[str, str], value: object, ts_ns: int) -> None:
+    def _leaf(self, name: str, counter: str, keys: Mapping[str, str], value: object, ts_ns: int) -> None:
         port, queue = keys.get("interface", ""), None
         if name in _OF_QUEUE:
             queue = self._queues.get(keys.get("queue", ""))
@@ -107,13 +118,20 @@ class OpenConfigCounters:
             where = port if queue is None else f"{port} queue {keys['queue']}"
             self._problems.append(f"{where} {name}: received {error}; it was left out")
             return
-        self._marks |= field == "ecn_marked_packets"
-        if key in self._found:
-            ts_ns = max(ts_ns, self._read_ns[key])
-        elif ts_ns == self._read_ns.get(key) and ts_ns < MOST:
-            ts_ns += 1  # the rest of a reading that was asked for in its middle: a later one to the window
-        self._found.setdefault(key, {})[field] = count
-        self._read_ns[key] = ts_ns
+        self._marks |= counter == "ecn_marked_packets"
+        last = self._last.get(key)
+        if key in self._found and last is not None:
+            last.at_ns = max(ts_ns, last.at_ns)
+            last.told_ns = max(ts_ns, last.told_ns)
+        elif last is not None and ts_ns == last.at_ns and last.told_ns < MOST:
+            if counter in last.fields:
+                return  # the same again, by the switch's own clock
+            # The rest of a reading that was asked for in its middle: a later one to the window.
+            last.told_ns += 1
+        else:
+            last = self._last[key] = _Reading(ts_ns, ts_ns)
+        last.fields.add(counter)
+        self._found.setdefault(key, {})[counter] = count
 
 
 def _key_of(names: tuple[str, ...], entry: Mapping[str, Any]) -> dict[str, str]:

@@ -151,7 +151,7 @@ class GnmiSwitch(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
         with self._lock, _refusing(context):
             for path in request.path:
                 origin, steps = _steps(request.prefix, path)
-                notification = answer.notification.add(timestamp=1)
+                notification = answer.notification.add(timestamp=self.now_ns())
                 for found, value in self.personality.get(origin, steps, kind):
                     update = notification.update.add()
                     update.path.CopyFrom(_path(found, origin))

@@ -62,6 +62,21 @@ def test_the_rest_of_a_reading_is_a_later_one_to_the_window() -> None:
     assert (grown.counters.tx_bytes, grown.counters.dropped_packets) == (2, 0)
 
 
+def test_a_reading_that_comes_again_is_told_once() -> None:
+    found = counters()
+    for octets in (7, 9):  # a clock that stands still: nobody knows in what time it grew
+        for leaf in ("out-octets", "out-pkts"):
+            found.add([*PORT, (leaf, {})], octets, 100)
+            samples = found.samples().samples
+            assert bool(samples) == (octets == 7)
+    found.add([*PORT, ("out-discards", {})], 1, 100)
+    (rest,) = found.samples().samples
+    assert (rest.ts_ns, rest.counters) == (102, Counters(dropped_packets=1))
+    found.add([*PORT, ("out-octets", {})], 11, 90)  # set back: told as it is
+    (back,) = found.samples().samples
+    assert back.ts_ns == 90
+
+
 def test_leaves_of_one_reading_are_one_sample_at_its_newest_time() -> None:
     found = counters()
     for ts_ns, leaf in ((100, "out-octets"), (103, "out-pkts"), (101, "out-discards")):
