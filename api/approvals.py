@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from api.clearance import Clearance
 from api.errors import ConflictError, RequestError
@@ -55,9 +56,11 @@ class Approvals:
         """Begins the rollout of a pending recommendation; answers once it has ended, or after a second.
 
         Raises ``ConflictError`` where it is held back and devices would be written, where one of them has
-        drifted, while switches are frozen or cool down, and while another rollout is about them.
+        drifted, while switches are frozen or cool down, and while another rollout is about them. A critical
+        alarm on them is told, in ``caution``, and keeps no person from it.
         """
         entry = self._undecided(recommendation_id)
+        alarm = self._alarmed(entry.result.switches)
         self._approving.add(entry.id)
         try:
             plan = await self._plan(entry)
@@ -66,6 +69,9 @@ class Approvals:
                 self._check_drift(entry, plan)
             entry = self._store.pending(recommendation_id)  # a newer one may have superseded it meanwhile
             rollout = await self._rollouts.start(plan, by)
+            if alarm is not None:
+                entry = replace(entry, caution=f"Approved by {by} although {alarm}.")
+                _log.warning("recommendation %s: %s", entry.id, entry.caution)
             self._store.decide(entry, "approved", by)
             self._store.follow(entry.id, rollout.state)
         finally:
@@ -110,7 +116,7 @@ class Approvals:
     def _leave(self, entry: Entry, why: str, until: str) -> None:
         sentence = f"Not approved by policy: {why}. A person may approve it, or wait for {until}."
         _log.info("recommendation %s: %s", entry.id, sentence)
-        self._store.left_to_a_person(entry, sentence)
+        self._store.caution(entry, sentence)
 
     def _undecided(self, recommendation_id: str) -> Entry:
         entry = self._store.pending(recommendation_id)

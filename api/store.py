@@ -23,7 +23,8 @@ class Entry:
     """A round and its decision.
 
     ``staged`` is what an approval sets, ``holds`` why nothing may be written to a device yet, in sentences;
-    ``rollout`` is where the rollout of an approval is. ``auto_hold`` is why policy left it to a person.
+    ``rollout`` is where the rollout of an approval is. ``caution`` is what keeps policy, and no person, from
+    approving it.
     """
 
     id: str
@@ -36,7 +37,7 @@ class Entry:
     decided_by: str | None = None
     decided_ns: int | None = None
     rollout: RolloutState | None = None
-    auto_hold: str | None = None
+    caution: str | None = None
 
     def document(self, *, candidates: bool = True) -> RecommendationDocument:
         """The entry as the service answers it."""
@@ -56,7 +57,7 @@ class Entry:
             decided_at=None if self.decided_ns is None else timestamp(self.decided_ns),
             staged=None if self.staged is None else WatermarkDocument.of(self.staged),
             holds=list(self.holds),
-            auto_hold=self.auto_hold,
+            caution=self.caution,
             rollout=None if self.rollout is None else self.rollout.plan.id,
             pushed=[] if self.rollout is None else _pushed(self.rollout),
         )
@@ -153,10 +154,10 @@ class RecommendationStore:
             self._entries[entry.id] = decided
         return decided
 
-    def left_to_a_person(self, entry: Entry, why: str) -> None:
-        """Notes that policy does not approve it, and why, in a sentence."""
+    def caution(self, entry: Entry, why: str) -> None:
+        """Notes what speaks against approving it and keeps policy alone from it, in a sentence."""
         if entry.id in self._entries:
-            self._entries[entry.id] = replace(self._entries[entry.id], auto_hold=why)
+            self._entries[entry.id] = replace(self._entries[entry.id], caution=why)
 
     def follow(self, entry_id: str, rollout: RolloutState) -> None:
         """Where a recommendation's rollout is; one that was taken back makes it ``rolled_back``."""

@@ -127,8 +127,8 @@ function showRecommendation(document) {
   find("second-opinion").textContent = opinion ? `Second opinion: ${opinion.sentence}` : "";
   find("holds").hidden = document.holds.length === 0 || document.status !== "pending";
   find("holds").textContent = document.holds.join(" ");
-  find("auto-hold").hidden = !document.auto_hold || document.status !== "pending";
-  find("auto-hold").textContent = document.auto_hold ?? "";
+  find("caution").hidden = !document.caution;
+  find("caution").textContent = document.caution ?? "";
   find("origin").textContent =
     `${when(document.created)} · ${CLASSES[document.dominant_class]?.toLowerCase() ?? document.dominant_class} dominate, ` +
     `λ ${document.lambda} · ${count(document.candidate_count)} candidates in ${seconds(document.wall_s)} · seed ${document.seed}`;

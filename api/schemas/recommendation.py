@@ -205,8 +205,8 @@ class RecommendationDocument(RoundDocument):
     # What an approval sets: the recommendation, or one step towards it.
     staged: WatermarkDocument | None
     holds: list[str]
-    # Why policy (rollout.auto) did not approve what nothing else holds back: a person may.
-    auto_hold: str | None
+    # What keeps policy (rollout.auto) from approving it, and no person.
+    caution: str | None
     rollout: str | None
     pushed: list[PushedDocument]
 

@@ -35,6 +35,7 @@ CALLS = {
     ("POST", "/v1/rollouts/x/rollback"): "operate",
     ("GET", "/v1/freeze"): "read",
     ("PUT", "/v1/freeze"): "operate",
+    ("GET", "/v1/alarms"): "read",
     ("GET", "/v1/events"): "read",
     ("GET", "/metrics"): "read",
 }

@@ -248,9 +248,10 @@ async def test_policy_leaves_switches_alone_that_lose_and_a_person_may_set_them(
         assert (found["status"], found["holds"]) == ("pending", [])
         now = (await here.client.get("/v1/recommendations/current")).json()
         why = "a critical alarm is on its switches (lossless_loss on leaf1 Ethernet0 queue 3)"
-        assert why in now["auto_hold"]
+        assert why in now["caution"]
         approved = await here.client.post(f"/v1/recommendations/{found['id']}/approve")
         assert approved.json()["status"] == "approved", approved.text
+        assert approved.json()["caution"].startswith("Approved by local although a critical alarm is on")
 
 
 async def test_policy_does_not_mind_a_warning_nor_another_switch() -> None:
@@ -264,4 +265,4 @@ async def test_policy_does_not_mind_a_warning_nor_another_switch() -> None:
         await here.post_reports(traffic())
         decided = (await here.client.post("/v1/tune")).json()
         assert decided["status"] == "approved"
-        assert decided["auto_hold"] is None
+        assert decided["caution"] is None
