@@ -91,7 +91,7 @@ def _first_to_show(
         _firsts(hops.out_port, hop_first),
         _firsts(cable[follows], hop_first[1:][follows]),
     ]
-    found = np.unique(np.concatenate(shown))
+    found: NDArray[np.int64] = np.unique(np.concatenate(shown))
     return found[found != _NEVER]
 
 
@@ -99,8 +99,7 @@ def _firsts(shown: NDArray[np.int64], when: NDArray[np.int64]) -> NDArray[np.int
     """When each distinct thing is shown first."""
     order = np.argsort(when, kind="stable")
     _, first = np.unique(shown[order], return_index=True)
-    firsts: NDArray[np.int64] = when[order[first]]
-    return firsts
+    return when[order[first]]
 
 
 class _ToldHops:

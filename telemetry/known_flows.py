@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from telemetry.appearance import as_they_appear
 from telemetry.fingerprint import fingerprint_of
 from telemetry.flow_keys import FlowKeys
 from telemetry.growing import GrowingArray
@@ -74,12 +75,9 @@ class KnownFlows:
         new = np.flatnonzero(found == ABSENT)
         if len(new) == 0:
             return found
-        _, first, place = np.unique(fingerprints[new], return_index=True, return_inverse=True)
-        order = np.argsort(first)  # numbered as they appear
-        rows = new[first[order]]
-        rank = np.empty(len(order), np.int64)
-        rank[order] = np.arange(len(order))
-        found[new] = len(self) + rank[place]
+        first, number = as_they_appear(fingerprints[new])
+        rows = new[first]
+        found[new] = len(self) + number
         self._append(keys.take(rows), fingerprints[rows])
         return found
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from telemetry.appearance import as_they_appear
 from telemetry.fingerprint import fingerprint_of, mixed
 from telemetry.growing import GrowingArray
 from telemetry.interning import GONE, KeyTable
@@ -63,16 +64,15 @@ class KnownPaths:
         new = np.flatnonzero(found == ABSENT)
         if len(new) == 0:
             return found
-        _, first, place = np.unique(fingerprints[new], return_index=True, return_inverse=True)
-        order = np.argsort(first)  # numbered as they appear
-        rows = new[first[order]]
+        first, path = as_they_appear(fingerprints[new])
+        rows = new[first]
         offset, hops = take_rows(hop_offset, rows)
         used, place_of = np.unique(hop_site[hops], return_inverse=True)
         places = _Places([sites[number] for number in used.tolist()], self._sites)
         roomy = self._roomy(offset, place_of, places)
-        number = np.full(len(order), ABSENT, np.int64)
-        number[order[roomy]] = len(self) + np.arange(np.count_nonzero(roomy))
-        found[new] = number[place]
+        number = np.full(len(rows), ABSENT, np.int64)
+        number[roomy] = len(self) + np.arange(np.count_nonzero(roomy))
+        found[new] = number[path]
         self._append(fingerprints[rows], offset, place_of, places, np.flatnonzero(roomy))
         return found
 

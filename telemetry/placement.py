@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from telemetry.appearance import as_they_appear
 from telemetry.fingerprint import mixed
 from telemetry.places import Paths, queue_of
 from telemetry.ragged import Ragged
@@ -35,13 +36,9 @@ class Placement:
 
 def placement(samples: Samples, path_sites: Paths) -> Placement:
     """Place samples (in canonical order) whose path numbers index ``path_sites``."""
-    used, first, row_site_path = np.unique(samples.path, return_index=True, return_inverse=True)
-    # Numbered as they first appear in the samples, so that the numbers do not depend on arrival order.
-    order = np.argsort(first)
-    rank = np.empty(len(used), np.int64)
-    rank[order] = np.arange(len(used))
-    site_paths = path_sites.take(used[order].astype(np.int64))
-    row_site_path = rank[row_site_path]
+    # Numbered as they appear in the samples, so that the numbers do not depend on arrival order.
+    first, row_site_path = as_they_appear(samples.path)
+    site_paths = path_sites.take(samples.path[first].astype(np.int64))
     refs, queue = _queues(site_paths)
     paths, path_of = _by_queues(site_paths.offset, queue, refs)
     hop_row = samples.hop_row
@@ -72,8 +69,5 @@ def _by_queues(
     sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(hops, dtype=np.uint64)))
     # Two paths with one fingerprint (one pair in 2**64) would be taken for one.
     fingerprint = mixed(sums[ends[1:]] - sums[ends[:-1]] + np.diff(ends).astype(np.uint64))
-    _, first, path = np.unique(fingerprint, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty(len(order), np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
-    return Ragged(refs, ends, queue).take(first[order]), rank[path]
+    first, path = as_they_appear(fingerprint)
+    return Ragged(refs, ends, queue).take(first), path.astype(np.int32)
