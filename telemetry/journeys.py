@@ -92,7 +92,7 @@ def _first_to_show(
         _firsts(cable[follows], hop_first[1:][follows]),
     ]
     found: NDArray[np.int64] = np.unique(np.concatenate(shown))
-    return found[found != _NEVER]
+    return found[np.flatnonzero(found != _NEVER)]
 
 
 def _firsts(shown: NDArray[np.int64], when: NDArray[np.int64]) -> NDArray[np.int64]:
