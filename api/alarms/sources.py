@@ -34,7 +34,7 @@ class Sources:
             return str(sender.node), None
         name = self._binary.name(sender)
         known = name in self._binary.devices.switches.values()
-        return f"{name} unit {sender.hardware}", name if known else None
+        return f"{name if known else f'sender {name}'} unit {sender.hardware}", name if known else None
 
     def untuned(self) -> Mapping[str, str]:
         """Devices whose units nobody told, and a sentence of each."""

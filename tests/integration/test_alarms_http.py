@@ -10,6 +10,7 @@ import pytest
 
 from api.events import Event
 from tests.integration.service import EPOCH_NS, Hand, Running, Wanted, manual, report, running, traffic
+from tests.integration.test_binary_http import datagram, post, sampled
 
 pytestmark = pytest.mark.anyio
 
@@ -266,3 +267,19 @@ async def test_policy_does_not_mind_a_warning_nor_another_switch() -> None:
         decided = (await here.client.post("/v1/tune")).json()
         assert decided["status"] == "approved"
         assert decided["caution"] is None
+
+
+async def test_a_device_whose_datagrams_are_lost_and_whose_units_nobody_told(here: Running) -> None:
+    number = 0
+    for look in range(4):
+        for _ in range(9):
+            await post(here, datagram(sampled(number), sequence=number, node=3))
+            number += 1 if look == 3 else 2  # every second one is lost at first
+        await here.service.alarms.look()
+        here.hand.now_s += 5
+    found = {one["kind"]: one for one in (await alarms(here))["alarms"]}
+    assert found["sequence_gaps"]["level"] == "critical"
+    assert found["sequence_gaps"]["subject"] == "sender 3 unit 5"
+    assert found["sequence_gaps"]["switch"] is None
+    assert found["untuned"]["subject"] == "3"
+    assert "units that nobody told" in found["untuned"]["sentence"]
