@@ -23,6 +23,8 @@ UNITLESS = {
     "ecntwin_switches_frozen",
     "ecntwin_rollouts_active",
     "ecntwin_udp_queue_datagrams",
+    "ecntwin_int_datagrams_lost",
+    "ecntwin_int_untuned",
     "ecntwin_alarms",
     "ecntwin_incast_degree",
     "ecntwin_switch_pfc_frames_received_per_second",
@@ -44,6 +46,11 @@ COUNTS = {
     "ecntwin_counter_poll_values_refused",
     "ecntwin_udp_datagrams_received",
     "ecntwin_udp_datagrams_dropped",
+    "ecntwin_int_datagrams",
+    "ecntwin_int_drop_reports",
+    "ecntwin_int_flagged_reports",
+    "ecntwin_int_postcards",
+    "ecntwin_int_sender_restarts",
     "ecntwin_rounds",
     "ecntwin_rollouts",
     "ecntwin_switch_failures",
@@ -54,6 +61,7 @@ LABELS = {
     *("reason", "class", "stage", "outcome", "switch", "role", "version", "python", "le"),
     *("adapter", "step", "where"),
     *("kind", "level", "by"),
+    *("queue", "flag"),
 }
 
 
@@ -69,6 +77,8 @@ def metrics() -> Metrics:
     made.switch_failures.labels("lab", "unreachable").inc()
     made.switch_rollbacks.labels("lab").inc()
     made.drifted.labels("leaf1").set(0)
+    made.binary.drops.labels("leaf1", "3").inc()
+    made.binary.flagged.labels("leaf1", "congested_queue").inc()
     made.saw_watermarks("current", {"leaf1": Watermark(1, 2, 0.5), "leaf2": None})
     return made
 
