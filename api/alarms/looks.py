@@ -124,10 +124,8 @@ class Looks:
             yield from loss_findings(ports, self._lossless, awaited)
 
     def _of_state(self, state: NetworkState, ports: tuple[PortRates, ...], now_s: float) -> Iterator[Finding]:
-        marks = {
-            switch: (self._fleet.queues_of(switch), self._fleet.runs(switch))
-            for switch in {queue.ref.switch for queue in state.queues}
-        }
+        switches = {queue.ref.switch for queue in state.queues}
+        marks = {switch: (self._fleet.queues_of(switch), self._fleet.runs(switch)) for switch in switches}
 
         def kmax_of(ref: QueueRef) -> int | None:
             by_queue, usual = marks[ref.switch]
@@ -143,7 +141,7 @@ class Looks:
                 f"The newest INT report was {off_s:.3g} s off this machine's clock by its own when it "
                 "came: one of the two is wrong, or it was long on its way",
             )
-        for switch in {ref.switch for path in state.paths for ref in path}:
+        for switch in switches:
             self._reported[switch] = now_s
         for switch, seen_s in list(self._reported.items()):
             if now_s - seen_s > GIVEN_UP_S:

@@ -143,8 +143,8 @@ async def found(looks: Looks, kind: str) -> dict[str, float]:
 
 def window(end_s: float, *switches: str) -> NetworkState:
     """A window that ends then, and through which these switches were crossed."""
-    paths = tuple((QueueRef(switch, "1", 3),) for switch in switches)
-    seen = SimpleNamespace(queues=(), paths=paths, window_end_ns=round(end_s * 1e9))
+    queues = [QueueState(QueueRef(switch, "1", 3), 1, 0.0, 0.0, 0.0, None, 0.0, None) for switch in switches]
+    seen = SimpleNamespace(queues=queues, window_end_ns=round(end_s * 1e9))
     return cast(NetworkState, seen)
 
 
@@ -253,7 +253,7 @@ async def test_a_queue_is_judged_by_the_kmax_it_was_read_to_run() -> None:
         QueueState(QueueRef("leaf1", "1", number), 1_000, 150_000, 200_000, 250_000, 0.0, 1e9, None, 0.0)
         for number in (3, 4, 5)
     ]
-    seen = SimpleNamespace(queues=deep, paths=(), window_end_ns=0)
+    seen = SimpleNamespace(queues=deep, window_end_ns=0)
     world = World(window=cast(NetworkState, seen))
     world.queue_marks = {("1", 3): Watermark(1_000, 50_000, 0.1), ("1", 4): None}
     assert await found(world.looks(), "ecn_off") == {"leaf1 1 queue 3": 4, "leaf1 1 queue 5": 2}
