@@ -62,6 +62,7 @@ async def running_lab(
     service: httpx.BaseTransport | None = None,
     stepwise: bool = True,
     int_udp: tuple[str, int] | None = None,
+    writer: type[ReportWriter] = ReportWriter,
     **options: Any,
 ) -> AsyncIterator[RunningLab]:
     """Starts a lab whose reports go to ``service``, in binary by UDP if that is said, and stops it."""
@@ -70,13 +71,12 @@ async def running_lab(
     binary = None
     if int_udp is not None:
         taker = Taker("http://127.0.0.1", transport=service)
-        writer = IntReportWriter(parts.plan, parts.addresses)
-        binary = Binary(writer, IntSender(*int_udp, taker=taker))
+        binary = Binary(IntReportWriter(parts.plan, parts.addresses), IntSender(*int_udp, taker=taker))
     runner = Runner(
         fabric_of(parts),
         parts.plan.switch_ports,
         parts.feed,
-        writer=ReportWriter(parts.plan, parts.addresses, sampling_rate=RATE),
+        writer=writer(parts.plan, parts.addresses, sampling_rate=RATE),
         poster=poster,
         binary=binary,
         counters=CounterWriter(parts.plan),
