@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -229,13 +228,10 @@ def _scenario(file: Path) -> Scenario:
 # Once a process: what it is set to stays.
 @lru_cache(maxsize=1)
 def _give_way(niceness: int) -> None:
-    """Lets this process run when others leave it a core, and in longer turns then."""
-    if niceness <= 0:
-        return
+    """Leaves the cores to others as far as that says."""
     now = os.getpriority(os.PRIO_PROCESS, 0)
-    os.setpriority(os.PRIO_PROCESS, 0, max(now, niceness))  # only ever down: up takes a privilege
-    if sys.platform == "linux" and os.sched_getscheduler(0) == os.SCHED_OTHER:
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    if niceness > now:  # only ever down: up takes a privilege
+        os.setpriority(os.PRIO_PROCESS, 0, niceness)
 
 
 def _run_numbered(number: int, task: Task, niceness: int) -> _Numbered:

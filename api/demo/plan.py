@@ -85,7 +85,8 @@ class DemoPlan:
 
         Rounds are asked for, not timed. One in ten milliseconds of a fabric is slowed down by thousands, so
         limits in seconds of the wall clock are off, and a rollout, for which the fabric stands still, watches
-        nothing: the canary first, then all others at once. The gates on what the twin says are on.
+        nothing: the canary first, then all others at once. Nor do rounds give way to what else runs. The gates
+        on what the twin says are on.
         """
         low, high = self.lowest, self.highest
         return {
@@ -105,6 +106,7 @@ class DemoPlan:
                 "candidates": self.candidates,
                 "narrowed": self.narrowed,
                 "workers": workers,
+                "niceness": 0,
                 "seed": seed,
                 "second_opinion": "packet" if self.second_opinion else "none",
             },

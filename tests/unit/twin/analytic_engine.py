@@ -177,12 +177,8 @@ class NeverSecondEngine(AnalyticEngine):
 
 
 class PriorityEngine(AnalyticEngine):
-    """Answers with the niceness of its process as the queue, and whether it runs in batches as its 99 %."""
+    """Answers with the niceness of its process as the queue."""
 
     def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
-        batch = os.sched_getscheduler(0) == os.SCHED_BATCH
-        return replace(
-            super().one(scenario, watermark, seed),
-            queue_mean_bytes=float(os.getpriority(os.PRIO_PROCESS, 0)),
-            queue_p99_bytes=float(batch),
-        )
+        niceness = os.getpriority(os.PRIO_PROCESS, 0)
+        return replace(super().one(scenario, watermark, seed), queue_mean_bytes=float(niceness))
