@@ -7,11 +7,14 @@ import logging
 import signal
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from api.cli import app
 from api.cli_errors import run_to_exit_code
+from api.inventory import load_inventory, load_reporting
+from telemetry.decode.p4.decoder import P4Decoder
 
 SMALL = [
     "lab",
@@ -64,3 +67,25 @@ def test_a_port_in_use_is_exit_code_1(capsys: pytest.CaptureFixture[str]) -> Non
         port = taken.getsockname()[1]
         assert run_to_exit_code(app, [*SMALL, "--listen", f"127.0.0.1:{port}", "--step"]) == 1
     assert capsys.readouterr().out == ""
+
+
+def test_it_sends_binary_reports_that_its_inventory_names(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "lab.yaml"
+    assert run_to_exit_code(app, [*SMALL, "--write-inventory", str(file)]) == 0
+    assert "push.inventory" in capsys.readouterr().out
+    assert {device.address for device in load_inventory(file).values()} == {"http://127.0.0.1:9000"}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taking:
+        taking.bind(("127.0.0.1", 0))
+        host, port = taking.getsockname()
+        sent = [*SMALL, "--listen", "127.0.0.1:0", "--json", "--int-udp", f"{host}:{port}"]
+        assert run_to_exit_code(app, sent) == 0
+        reports = json.loads(capsys.readouterr().out)["reports"]
+        payloads = [taking.recv(2_000) for _ in range(reports["datagrams"]["sent"])]
+    found = P4Decoder(load_reporting(file)).decode(payloads, 0)
+    assert len(found) == reports["made"] == reports["posted"] > 0
+    assert reports["datagrams"]["lost"] is None
+    assert (found.problems, found.untuned) == ((), ())
+    assert {site.switch for site in found.batch.sites} == {"leaf1"}
+    assert {site.egress_port for site in found.batch.sites} <= {"Ethernet0", "Ethernet1", "Ethernet2"}

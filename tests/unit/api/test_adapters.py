@@ -42,6 +42,14 @@ def test_a_switch_of_the_inventory_is_only_written_where_that_is_enabled(tmp_pat
     assert on.capabilities().writes
 
 
+def test_a_lab_of_the_inventory_is_written_like_any_lab(tmp_path: Path) -> None:
+    devices = {"leaf1": Device(name="leaf1", platform="lab", address=URL)}
+    push = PushSettings(inventory=tmp_path / "inventory.yaml")
+    registry = AdapterRegistry.with_installed()
+    made_of = Adapters(push, registry, devices=devices, clock_ns=lambda: 7).make("leaf1", OLD)
+    assert isinstance(made_of, LabAdapter)
+
+
 def test_any_other_switch_is_what_the_settings_say() -> None:
     other = made({"enabled": True}, "leaf9", NEW)
     assert isinstance(other, DryRunAdapter)
