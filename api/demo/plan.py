@@ -83,10 +83,10 @@ class DemoPlan:
     def service_settings(self, *, seed: int, topology: str, lab_url: str, workers: int) -> dict[str, Any]:
         """The settings file of the demo's service, as a mapping; ``topology`` is that file's path.
 
-        Rounds are asked for, not timed. One in ten milliseconds of a fabric is slowed down by thousands, so
-        limits in seconds of the wall clock are off, and a rollout, for which the fabric stands still, watches
-        nothing: the canary first, then all others at once. Nor do rounds give way to what else runs. The gates
-        on what the twin says are on.
+        Rounds are asked for, not timed, and give way to nobody. One in ten milliseconds of a fabric is slowed
+        down by thousands, so limits in seconds of the wall clock are off, and a rollout, for which the fabric
+        stands still, watches nothing: the canary first, then all others at once. The gates on what the twin
+        says are on.
         """
         low, high = self.lowest, self.highest
         return {
