@@ -131,7 +131,8 @@ def _columns_of(schema: pa.Schema) -> list[int]:
     for name, kind in _COLUMNS.items():
         _check_type(name, _only(schema, name).type, kind)
     for name, kind in _HOP_COLUMNS.items():
-        found = [field.type for field in inside if field.name == name]
+        # Asked for by name: those of other columns need not be text at all.
+        found = [inside.field(number).type for number in inside.get_all_field_indices(name)]
         if len(found) > 1:
             raise _wrong_schema(f"hops.{name}", f"{len(found)} of them", "a hop has each value once")
         if found and not pa.types.is_null(found[0]):
@@ -174,10 +175,11 @@ class _Rows:
         self._lists = hops
         self._hops = hops.values[every[0] : every[-1]]
         self._offset = every - every[0]
-        fields = {field.name: number for number, field in enumerate(hops.type.value_type)}
+        inside = hops.type.value_type
+        places = {name: inside.get_field_index(name) for name in _HOP_COLUMNS}
         self._hop_arrays = {
-            name: self._hops.field(fields[name]) if name in fields else pa.nulls(len(self._hops))
-            for name in _HOP_COLUMNS
+            name: self._hops.field(place) if place >= 0 else pa.nulls(len(self._hops))
+            for name, place in places.items()
         }
 
     def batch(self, problems: list[ReportProblem]) -> ReportBatch:

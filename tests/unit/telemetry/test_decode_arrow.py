@@ -200,6 +200,15 @@ def test_what_is_no_stream_is_refused(body: bytes) -> None:
         decode(body)
 
 
+def test_names_that_are_no_text_are_those_of_other_columns() -> None:
+    body = stream(table([report()]))
+    batch = decode(body.replace(b"ecn_marked", b"\x80cn_marked")).batch
+    assert batch.marked.tolist() == [MARK_UNKNOWN] * 2
+    assert len(decode(body).batch) == len(batch) == 1
+    with pytest.raises(DecodeError, match="packet_bytes"):
+        decode(body.replace(b"packet_bytes", b"\x80acket_bytes"))
+
+
 def test_a_stream_cut_anywhere_is_refused_or_holds_whole_batches() -> None:
     body = stream(table(REPORTS), rows_a_batch=2)
     for length in range(len(body)):
