@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -81,30 +82,32 @@ def datagrams(hops: int, reports_each: int) -> list[bytes]:
     )
     rows = [row.tobytes() for row in reports_v2(columns)]
     nodes = node[:, -1].tolist()
-    made: list[bytes] = []
-    sequence = dict.fromkeys(range(N_NODES), 0)
+    held: list[tuple[int, list[bytes]]] = []
     begin = 0
     while begin < REPORTS:
         end = begin + 1
         while end < REPORTS and end - begin < reports_each and nodes[end] == nodes[begin]:
             end += 1
-        made.append(datagram_v2(nodes[begin], 0, sequence[nodes[begin]], rows[begin:end]))
-        sequence[nodes[begin]] += 1
+        held.append((nodes[begin], rows[begin:end]))
         begin = end
-    order = random.permutation(len(made))
-    return [made[number] for number in order]
+    made: list[bytes] = []
+    sequence = dict.fromkeys(nodes, 0)
+    for number in random.permutation(len(held)).tolist():
+        sender, reports = held[number]
+        made.append(datagram_v2(sender, 0, sequence[sender], reports))
+        sequence[sender] += 1
+    return made
 
 
 def blocks(payloads: Sequence[bytes]) -> list[tuple[bytes, int, int]]:
-    """Datagrams of one length joined, as the kernel takes many in a call: bytes, length, and how many."""
+    """Runs of one length joined, as the kernel takes many in a call: bytes, length, and how many."""
     made: list[tuple[bytes, int, int]] = []
-    for length in sorted({len(payload) for payload in payloads}):
-        alike = [payload for payload in payloads if len(payload) == length]
+    for length, run in groupby(payloads, len):
+        alike = list(run)
         most = min(SEGMENTS, MOST_BYTES // length)
         parts = (alike[at : at + most] for at in range(0, len(alike), most))
         made += [(b"".join(part), length, len(part)) for part in parts]
-    random = np.random.default_rng(2)
-    return [made[number] for number in random.permutation(len(made))]
+    return made
 
 
 def _send(channel: Connection, payloads: Sequence[bytes], port: int) -> None:
@@ -199,7 +202,12 @@ def _stretch(service: _Service, sender: Connection, asked_per_s: float, each: fl
 
 def measure() -> Iterable[Figure]:
     """The highest rate without loss, for short and long paths, one report a datagram and several."""
-    for hops, reports_each, goal in ((1, 1, GOAL_PER_S), (3, 1, None), (1, 8, GOAL_PER_S), (3, 8, GOAL_PER_S)):
+    for hops, reports_each, goal in (
+        (1, 1, GOAL_PER_S),
+        (3, 1, None),
+        (1, 8, GOAL_PER_S),
+        (3, 8, GOAL_PER_S),
+    ):
         stretches, ended = highest(hops, reports_each)
         sound = [one.per_s for one in stretches if not one.lost]
         path = "one hop" if hops == 1 else f"a path of {hops}"

@@ -26,6 +26,7 @@ from telemetry.errors import TelemetryError
 
 DATAGRAMS_AT_ONCE = 16_384
 COUNT_EVERY_S = 1.0
+GATHER_S = 0.025  # what comes meanwhile is decoded together, at a fraction of the cost
 
 Decode = Callable[[Sequence[bytes], NDArray[np.int64], Sequence[str]], Decoded]
 
@@ -132,6 +133,8 @@ class UdpListening:
             while (chunk := self._queue.take(DATAGRAMS_AT_ONCE)) is not None:
                 await self._take(chunk)
                 self._publish()
+                if self._queue.depth < DATAGRAMS_AT_ONCE:
+                    await asyncio.sleep(GATHER_S)
             self._publish()
 
     async def _take(self, chunk: Chunk) -> None:

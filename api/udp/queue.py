@@ -9,11 +9,11 @@ import numpy as np
 
 from api.udp.datagrams import Chunk
 
-USUAL_DATAGRAM_BYTES = 1500
+USUAL_DATAGRAM_BYTES = 512
 
 
 class DatagramQueue:
-    """Holds at most ``most`` datagrams, and no more bytes than as many of an Ethernet frame have."""
+    """Holds at most ``most`` datagrams, and no more bytes than as many of half a kilobyte have."""
 
     def __init__(self, most: int) -> None:
         self._most = most

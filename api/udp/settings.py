@@ -27,7 +27,7 @@ class UdpSettings(Section):
     host: str = "127.0.0.1"
     allow: tuple[str, ...] = ()
     sockets: int = Field(default=2, ge=1, le=64)
-    queue_datagrams: int = Field(default=65_536, ge=1)
+    queue_datagrams: int = Field(default=262_144, ge=1)
     receive_buffer_bytes: int = Field(default=16 << 20, ge=4_096, lt=1 << 30)
 
     @field_validator("ports", mode="before")
