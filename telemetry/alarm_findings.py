@@ -97,7 +97,10 @@ def ecn_findings(
         marked_per_s = queue.marked_packets_per_s
         if marked_per_s is None and (port := counted.get((ref.switch, ref.port))) is not None:
             rates = port.queues.get(ref.queue)
-            marked_per_s = port.rates.ecn_marked_per_s if rates is None else rates.ecn_marked_per_s
+            if rates is not None:
+                marked_per_s = rates.ecn_marked_per_s
+            elif all(other.ecn_marked_per_s is None for other in port.queues.values()):
+                marked_per_s = port.rates.ecn_marked_per_s  # else it is the sum of other queues
         if marked_per_s is None or kmax_bytes is None or queue.n_samples < LEAST_SAMPLES:
             continue
         of = f"{ref.switch} {ref.port} queue {ref.queue}"
@@ -123,14 +126,18 @@ def gap_findings(
 ) -> Iterator[Finding]:
     """The share of its datagrams that each sender lost between two counts, of those that sent any.
 
-    ``name_of`` gives a sender's name and its switch, where it has one.
+    ``name_of`` gives a sender's name and its switch, where it has one. Senders of one name are one: a switch
+    of several addresses, or that sends two versions.
     """
+    grown: dict[tuple[str, str | None], tuple[int, int]] = {}
     for sender, counts in now.items():
         earlier = before.get(sender, SequenceCounts())
         received, lost = counts.received - earlier.received, max(counts.lost - earlier.lost, 0)
-        if received <= 0:
-            continue
-        of, switch = name_of(sender)
+        if received > 0:
+            named = name_of(sender)
+            others = grown.get(named, (0, 0))
+            grown[named] = (others[0] + received, others[1] + lost)
+    for (of, switch), (received, lost) in grown.items():
         share = lost / (lost + received)
         yield Finding(
             Subject(SEQUENCE_GAPS, of, switch),

@@ -78,6 +78,8 @@ def test_a_queue_over_kmax_that_marks_nothing(marked: float, over: float) -> Non
         ([port(Rates(ecn_marked_per_s=7.0))], [0.0]),
         ([port(Rates(ecn_marked_per_s=7.0), q3=Rates(ecn_marked_per_s=0.0))], [1.5]),
         ([port(Rates(ecn_marked_per_s=0.0), q3=Rates())], []),
+        ([port(Rates(ecn_marked_per_s=0.0), q4=Rates(ecn_marked_per_s=0.0))], []),
+        ([port(Rates(ecn_marked_per_s=0.0), q4=Rates(pause_share=0.0))], [1.5]),
     ],
 )
 def test_where_reports_do_not_tell_marks_counters_do(ports: list[PortRates], values: list[float]) -> None:
@@ -118,3 +120,10 @@ def test_of_switches_that_nobody_waits_for_nothing_is_told_but_trouble() -> None
     paused = port(Rates(pause_share=0.1, drops_per_s=2.0), q3=Rates(drops_per_s=2.0))
     assert [one.value for one in pause_findings([paused], ())] == [0.1]
     assert [one.value for one in loss_findings([paused], {3}, ())] == [2.0]
+
+
+def test_senders_of_one_name_are_one_subject_and_none_hides_what_another_lost() -> None:
+    first, second = Sender(-1, 0, 0, "192.0.2.1"), Sender(-1, 0, 0, "192.0.2.2")
+    now = {first: SequenceCounts(received=60, lost=40), second: SequenceCounts(received=100)}
+    (found,) = gap_findings({}, now, lambda _: ("leaf1 unit 0", "leaf1"))
+    assert (found.value, "40 of the last 200 datagrams" in found.sentence) == (0.2, True)
