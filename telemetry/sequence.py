@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 MOST_SENDERS = 65_536
 _REORDERED_AT_MOST = 1024
+_FIRST_NUMBERS = 1024
+_LONG_GAP = 65_536  # and then one of the first numbers: the sender counts from 0 again
 
 
 class Sender(NamedTuple):
@@ -59,7 +61,7 @@ class _Progress:
     def take(self, sequence: int, turn: int) -> None:
         self.received += 1
         ahead = (sequence - self.due) % turn
-        if ahead < turn // 2:
+        if ahead < turn // 2 and not (ahead >= _LONG_GAP and sequence < _FIRST_NUMBERS):
             self.lost += ahead
             self.due = (sequence + 1) % turn
         elif turn - ahead <= _REORDERED_AT_MOST:
@@ -107,7 +109,8 @@ class SequenceGaps:
         turn = np.left_shift(1, np.asarray(sequence_bits, np.int64))
         ahead = np.diff(sequences, prepend=0) - 1 & np.repeat(turn, ends - begins) - 1
         ahead[begins] = 0
-        in_order = np.maximum.reduceat(ahead, begins) < turn // 2
+        anew = (ahead >= _LONG_GAP) & (sequences < _FIRST_NUMBERS)
+        in_order = (np.maximum.reduceat(ahead, begins) < turn // 2) & ~np.logical_or.reduceat(anew, begins)
         runs = zip(
             senders,
             begins.tolist(),
@@ -123,7 +126,8 @@ class SequenceGaps:
         for sender, begin, end, of, ordered, skipped, first, last in runs:
             progress = self._progress(sender, first)
             before = (first - progress.due) % of
-            if ordered and before < of // 2:  # none came late, and nobody began anew
+            anew_first = before >= _LONG_GAP and first < _FIRST_NUMBERS
+            if ordered and before < of // 2 and not anew_first:  # none came late, and nobody began anew
                 progress.received += end - begin
                 progress.lost += before + skipped
                 progress.due = (last + 1) % of

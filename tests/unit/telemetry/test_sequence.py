@@ -33,6 +33,9 @@ def counts(*sequence: int, bits: int = BITS) -> SequenceCounts:
         ((5, 6, 6), SequenceCounts(3, late=1)),
         ((0, TURN - 1), SequenceCounts(2, late=1)),
         ((100_000, 0, 1), SequenceCounts(3, restarts=1)),
+        ((TURN - 100_000, 0, 1), SequenceCounts(3, restarts=1)),
+        ((TURN - 100_000, 3, 4), SequenceCounts(3, restarts=1)),
+        ((TURN - 100, 1_000), SequenceCounts(2, lost=1_099)),
     ],
 )
 def test_a_senders_count(sequence: tuple[int, ...], expected: SequenceCounts) -> None:
