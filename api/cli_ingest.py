@@ -32,7 +32,7 @@ def ingest(to: str, config: Path | None, host: str | None, port: int | None, *, 
     settings = override(load_settings(config), host=host, port=port)
     check_host(settings.server.host, settings.security)
     token = checked_token(os.environ.get(TOKEN_VARIABLE))
-    process = IngestProcess(settings, _url(to), token=token)
+    process = IngestProcess(settings, _url(to), token=token, shared=share_port)
     configure_logging(settings.log.level)
     prepare()
     app = create_ingest_app(settings, process)

@@ -29,7 +29,10 @@ from telemetry.errors import DecodeError
 
 
 class IngestProcess:
-    """Make it, ``start`` it and ``stop`` it on one event loop. ``to`` is the service's URL."""
+    """Make it, ``start`` it and ``stop`` it on one event loop.
+
+    ``to`` is the service's URL; ``shared``: other processes take datagrams at the same ports.
+    """
 
     def __init__(
         self,
@@ -37,6 +40,7 @@ class IngestProcess:
         to: str,
         *,
         token: str | None = None,
+        shared: bool = False,
         registry: CollectorRegistry | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
@@ -52,7 +56,11 @@ class IngestProcess:
         self._udp: UdpListening | None = None
         if settings.telemetry.udp.ports:
             self._udp = UdpListening(
-                settings.telemetry.udp, decode=binary.decode, sensing=_Patient(self), metrics=self.metrics.udp
+                settings.telemetry.udp,
+                decode=binary.decode,
+                sensing=_Patient(self),
+                metrics=self.metrics.udp,
+                shared=shared,
             )
 
     @property

@@ -53,11 +53,21 @@ class Takes(Protocol):
 class UdpListening:
     """Takes telemetry reports by UDP as the settings say; ``decode`` runs in the window's thread.
 
+    ``shared``: other processes may take from the same ports, and the kernel deals senders out to them.
     ``start`` and ``stop`` once each, on one event loop.
     """
 
-    def __init__(self, settings: UdpSettings, *, decode: Decode, sensing: Takes, metrics: UdpMetrics) -> None:
+    def __init__(
+        self,
+        settings: UdpSettings,
+        *,
+        decode: Decode,
+        sensing: Takes,
+        metrics: UdpMetrics,
+        shared: bool = False,
+    ) -> None:
         self._settings = settings
+        self._shared = shared
         self._decode = decode
         self._sensing = sensing
         self._metrics = metrics
@@ -76,7 +86,11 @@ class UdpListening:
         try:
             for port in settings.ports:
                 sockets += opened(
-                    settings.host, port, settings.sockets, buffer_bytes=settings.receive_buffer_bytes
+                    settings.host,
+                    port,
+                    settings.sockets,
+                    buffer_bytes=settings.receive_buffer_bytes,
+                    shared=self._shared,
                 )
         except BaseException:
             for one in sockets:

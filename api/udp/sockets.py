@@ -21,15 +21,18 @@ _LINUX = sys.platform.startswith("linux")
 _log = logging.getLogger("ecntwin.udp")
 
 
-def opened(host: str, port: int, count: int, *, buffer_bytes: int) -> list[socket.socket]:
-    """``count`` sockets bound to one port of ``host`` (0 takes a free one), which share what arrives.
+def opened(
+    host: str, port: int, count: int, *, buffer_bytes: int, shared: bool = False
+) -> list[socket.socket]:
+    """``count`` sockets bound to one port of ``host`` (0 takes a free one), which share what arrives; with
+    ``shared`` also with other processes of the same user that want it so.
 
     Raises ``SettingsError`` where that is no address of this machine, or another process has the port.
     """
     sockets: list[socket.socket] = []
     try:
         family, address = _address(host, port)
-        if count > 1 and port:
+        if count > 1 and port and not shared:
             # Sockets that share a port would share it with another process of the same user, unnoticed.
             with socket.socket(family, socket.SOCK_DGRAM) as alone:
                 alone.bind(address)
@@ -37,7 +40,7 @@ def opened(host: str, port: int, count: int, *, buffer_bytes: int) -> list[socke
             made = socket.socket(family, socket.SOCK_DGRAM)
             sockets.append(made)
             made.setblocking(False)
-            if count > 1:
+            if count > 1 or shared:
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             made.bind(address)
             address = made.getsockname()

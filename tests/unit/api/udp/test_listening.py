@@ -47,8 +47,10 @@ class Listening:
 
 
 @asynccontextmanager
-async def listened(decoding: Decoding | None = None, **settings: Any) -> AsyncIterator[Listening]:
-    registry = CollectorRegistry()
+async def listened(
+    decoding: Decoding | None = None, *, shared: bool = False, **settings: Any
+) -> AsyncIterator[Listening]:
+    before, registry = set(threading.enumerate()), CollectorRegistry()
     metrics = Metrics(registry, version="0")
     sensing = Sensing(
         WindowSettings(),
@@ -61,7 +63,11 @@ async def listened(decoding: Decoding | None = None, **settings: Any) -> AsyncIt
     )
     decoding = decoding or Decoding()
     udp = UdpListening(
-        UdpSettings(**({"ports": 0} | settings)), decode=decoding.decode, sensing=sensing, metrics=metrics.udp
+        UdpSettings(**({"ports": 0} | settings)),
+        decode=decoding.decode,
+        sensing=sensing,
+        metrics=metrics.udp,
+        shared=shared,
     )
     try:
         udp.start()
@@ -71,7 +77,8 @@ async def listened(decoding: Decoding | None = None, **settings: Any) -> AsyncIt
             decoding.go.set()
         await udp.stop()
         sensing.close()
-    assert "ecntwin-udp" not in {thread.name for thread in threading.enumerate()}
+    begun = set(threading.enumerate()) - before
+    assert "ecntwin-udp" not in {thread.name for thread in begun}
 
 
 @pytest.fixture(params=["recvmmsg", "recvmsg"])
@@ -224,6 +231,16 @@ async def test_a_port_in_use_is_said_in_a_sentence(sockets: int) -> None:
                 pass
         assert str(port) in caught.value.received
         assert "ss -lunp" in caught.value.remedy
+
+
+async def test_processes_that_say_so_share_a_port() -> None:
+    async with listened(shared=True, sockets=1) as one:
+        port = int(one.udp.addresses[0].rpartition(":")[2])
+        async with listened(shared=True, sockets=1, ports=port) as other:
+            for number in range(200):
+                send([datagram(number)], one.udp.addresses[0])  # each from a port of its own
+            await one.until(lambda: one.udp.taken + other.udp.taken == 200)
+            assert min(one.udp.taken, other.udp.taken) > 0
 
 
 async def test_a_host_of_another_machine_is_said_in_a_sentence() -> None:
