@@ -74,10 +74,13 @@ class NetworkMetrics:
             if change.what == "raised":
                 self.raised.labels(change.alarm.subject.kind).inc()
 
-    def saw_state(self, state: NetworkState) -> None:
-        """Incast and mice of the window."""
-        self.incast.set(state.incast[0].degree if state.incast else float("nan"))
-        for by, ratio in (("flows", state.mice_to_elephants), ("bytes", state.mice_to_elephants_bytes)):
+    def saw_state(self, state: NetworkState | None) -> None:
+        """Incast and mice of the window; None: it tells nothing of now."""
+        worst = state.incast[0].degree if state is not None and state.incast else float("nan")
+        self.incast.set(worst)
+        flows = None if state is None else state.mice_to_elephants
+        by_bytes = None if state is None else state.mice_to_elephants_bytes
+        for by, ratio in (("flows", flows), ("bytes", by_bytes)):
             self.mice.labels(by).set(float("nan") if ratio is None else ratio)
 
     def saw_ports(self, ports: Iterable[PortRates]) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from api.alarms.sources import Sources
@@ -28,6 +29,10 @@ nothing of clocks.
 """
 GIVEN_UP_S = 86_400.0  # a switch that said nothing for a day was taken away
 STALLED_LOOKED_AT = 100
+MOST_REPORTED = 4_096
+"""Switches whose reports are waited for: who sends reports names them."""
+
+_log = logging.getLogger("ecntwin.alarms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +48,14 @@ class _Came:
 
 @dataclass(slots=True)
 class Looked:
-    """One look: every finding, and what else it came by. ``state`` is None where none was worked out."""
+    """One look: every finding, and what else it came by. ``state`` is None where none was worked out;
+    ``silent``: the window tells nothing of now, as no report came for too long.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     ports: tuple[PortRates, ...] = ()
     state: NetworkState | None = None
+    silent: bool = False
 
 
 class Looks:
@@ -93,27 +101,33 @@ class Looks:
         now_s = self._clock_s()
         lately = await self._ports.lately()
         state = await self._state(now_s)
-        looked = Looked(ports=lately.ports, state=state)
+        looked = Looked(ports=lately.ports, state=state, silent=self._sensing.stale)
+        # Ports may be thousands: not on the loop.
+        looked.findings.extend(await asyncio.to_thread(_told, self._of_ports(lately.ports, awaited)))
         for findings in (
-            await asyncio.to_thread(list, self._of_ports(lately.ports, awaited)),  # they may be thousands
             () if state is None else self._of_state(state, lately.ports, now_s),
             self._of_silence(lately.silent_s),
             self._of_intake(now_s),
             self._of_switches(now_s),
             self._of_sources(),
         ):
-            looked.findings.extend(findings)
+            looked.findings.extend(_told(findings))
         self._looked_s = now_s
         return looked
 
     async def _state(self, now_s: float) -> NetworkState | None:
-        """The window, unless the last time it took so long that it is too early for the next."""
-        if now_s < self._state_from_s:
+        """The window, unless the last time it took so long that it is too early for the next, or it is of
+        long ago: it keeps what the last reports showed, and traffic may have ended with them.
+        """
+        if now_s < self._state_from_s or self._sensing.stale:
             return None
         begun_s = self._cost_s()
         try:
             return await self._sensing.state()
         except WindowError:
+            return None
+        except Exception:
+            _log.exception("the window could not be looked at for alarms; all else is")
             return None
         finally:
             self._state_from_s = now_s + (self._cost_s() - begun_s) / STATE_SHARE
@@ -129,7 +143,8 @@ class Looks:
 
         def kmax_of(ref: QueueRef) -> int | None:
             by_queue, usual = marks[ref.switch]
-            mark = by_queue.get((ref.port, ref.queue), usual)
+            # Where queues were read one by one, what those run that were not read is not known.
+            mark = by_queue.get((ref.port, ref.queue)) if by_queue else usual
             return None if mark is None else mark.kmax_bytes
 
         yield from ecn_findings(state.queues, ports, kmax_of)
@@ -141,8 +156,11 @@ class Looks:
                 f"The newest INT report was {off_s:.3g} s off this machine's clock by its own when it "
                 "came: one of the two is wrong, or it was long on its way",
             )
-        for switch in switches:
+        for switch in sorted(switches):
+            self._reported.pop(switch, None)  # the last heard stands last
             self._reported[switch] = now_s
+        for switch in list(self._reported)[:-MOST_REPORTED]:
+            del self._reported[switch]
         for switch, seen_s in list(self._reported.items()):
             if now_s - seen_s > GIVEN_UP_S:
                 del self._reported[switch]
@@ -255,6 +273,17 @@ class Looks:
             for device in self._named.get(kind, frozenset()).difference(found):
                 yield Finding(Subject(kind, device, device), 0.0, f"{device} is as it should be again")
             self._named[kind] = frozenset(found)
+
+
+def _told(findings: Iterable[Finding]) -> list[Finding]:
+    """These findings; where looking fails in a way it should not, those before: the others go on."""
+    told: list[Finding] = []
+    try:
+        for finding in findings:
+            told.append(finding)
+    except Exception:
+        _log.exception("a part of what alarms look at could not be looked at")
+    return told
 
 
 def _silent(of: str, switch: str, age_s: float) -> Finding:

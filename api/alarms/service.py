@@ -65,7 +65,7 @@ class Alarms:
             changes = await asyncio.to_thread(self._board.update, now_s, looked.findings)
             self._looked_s, self._left_off = now_s, self._board.left_off
             self.active, self.ended = self._board.active, self._board.ended
-            if looked.state is not None:
+            if looked.state is not None or looked.silent:
                 self._metrics.saw_state(looked.state)
             self._metrics.saw_ports(looked.ports)
             self._metrics.saw_alarms(self.active, changes)

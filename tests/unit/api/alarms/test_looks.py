@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from api.alarms.kinds import KINDS
-from api.alarms.looks import GIVEN_UP_S, STATE_SHARE, Looks
+from api.alarms.looks import GIVEN_UP_S, MOST_REPORTED, STATE_SHARE, Looks
 from api.port_figures import Lately
 from switches.errors import SwitchError, UnreachableError
 from telemetry.alarms import Finding
@@ -96,6 +96,10 @@ class _Sensing:
 
     def age_s(self) -> float | None:
         return self.world.age_s
+
+    @property
+    def stale(self) -> bool:
+        return self.world.age_s is None or self.world.age_s > 60.0
 
     @property
     def counters(self) -> WindowCounters:
@@ -254,9 +258,52 @@ async def test_a_queue_is_judged_by_the_kmax_it_was_read_to_run() -> None:
         for number in (3, 4, 5)
     ]
     seen = SimpleNamespace(queues=deep, window_end_ns=0)
-    world = World(window=cast(NetworkState, seen))
+    world = World(window=cast(NetworkState, seen), age_s=0.0)
+    assert set((await found(world.looks(), "ecn_off")).values()) == {2}
     world.queue_marks = {("1", 3): Watermark(1_000, 50_000, 0.1), ("1", 4): None}
-    assert await found(world.looks(), "ecn_off") == {"leaf1 1 queue 3": 4, "leaf1 1 queue 5": 2}
+    assert await found(world.looks(), "ecn_off") == {"leaf1 1 queue 3": 4}
+
+
+async def test_a_window_of_long_ago_says_nothing_of_now() -> None:
+    world = World(window=window(1.0, "leaf1"), age_s=0.0)
+    looks = world.looks()
+    looked = await looks.look()
+    assert (looked.state is None, looked.silent) == (False, False)
+    world.age_s, world.now_s = 61.0, world.now_s + 61.0
+    looked = await looks.look()
+    assert (looked.state, looked.silent, world.asked) == (None, True, 1)
+    told = {one.subject.kind for one in looked.findings}
+    assert "telemetry_silent" in told
+    assert not told & {"ecn_off", "clock_offset", "switch_silent"}
+
+
+async def test_switches_that_senders_invent_are_not_waited_for_without_bound() -> None:
+    world = World(window=window(1.0, "leaf1"), age_s=0.0)
+    looks = world.looks()
+    for turn in range(3):
+        world.window = window(2.0 + turn, *(f"made up {turn} {n}" for n in range(MOST_REPORTED)))
+        await looks.look()
+    silent = await found(looks, "switch_silent")
+    assert len(silent) == MOST_REPORTED
+    assert "INT reports of made up 2 0" in silent
+
+
+@pytest.mark.parametrize("part", ["state", "sequence_counts"])
+async def test_what_fails_as_it_should_not_keeps_nothing_else_from_being_looked_at(
+    part: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fails() -> NetworkState:
+        raise ZeroDivisionError
+
+    paused = PortRates("leaf1", "1", 10.0, Rates(pause_share=0.5), {})
+    world = World(lately=Lately((paused,), {}), age_s=0.0)
+    looks = world.looks()
+    if part == "state":
+        looks._sensing = cast(Any, _Sensing(world, fails))
+    else:
+        world.sequence = cast(Any, 1)
+    assert await found(looks, "pfc_storm") == {"leaf1 1": 0.5}
+    assert "could not be looked at" in caplog.text
 
 
 async def test_where_pfc_is_off_loss_is_nobodys_alarm() -> None:
