@@ -19,7 +19,7 @@ from api.inventory_adapters import check_inventory
 from api.inventory_int import untuned_in
 from api.schemas.inventory import InventoryCheckDocument
 from api.security import check_host
-from api.service import load_topology, reporting_of
+from api.from_settings import load_topology, reporting_of
 from api.settings import Settings
 from api.settings_source import load_settings
 from switches.registry import AdapterRegistry

@@ -16,7 +16,7 @@ from api.inventory_adapters import check_inventory
 from api.logs import configure_logging
 from api.rollouts.journal import Journal
 from api.security import check_host
-from api.service import load_topology
+from api.from_settings import load_topology
 from api.serving import prepare
 from api.settings import Settings
 from api.settings_source import load_settings, override

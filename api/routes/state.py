@@ -24,7 +24,7 @@ async def get_state(
     """
     sensing = service.sensing
     state = await sensing.state()
-    lately = await service.ports.lately()
+    lately = await service.measuring.ports.lately()
     return StateDocument.of(state, lately.ports, age_s=sensing.age_s(), stale=sensing.stale, limit=queues)
 
 

@@ -31,7 +31,6 @@ _REPORTS_DOCUMENTED = {
 }
 
 
-
 @router.post("/int", status_code=202, openapi_extra=_REPORTS_DOCUMENTED)
 async def post_int_reports(
     request: Request, service: ServiceDep, caller: PostsTelemetry, port: Ports = ()
@@ -41,8 +40,10 @@ async def post_int_reports(
 
     Good reports in a bad batch are kept.
     """
-    async with service.intake.body(request) as body:
-        decode = service.formats.decoder(media_type_of(request), encoding_of(request), body, ports=port)
+    async with service.measuring.intake.body(request) as body:
+        decode = service.measuring.formats.decoder(
+            media_type_of(request), encoding_of(request), body, ports=port
+        )
         return await service.sensing.ingest(decode)
 
 
@@ -53,7 +54,5 @@ async def post_counters(request: Request, service: ServiceDep, caller: PostsTele
     Good samples in a bad batch are kept.
     """
     check_media_type(media_type_of(request), "counter samples")
-    async with service.intake.body(request) as body:
+    async with service.measuring.intake.body(request) as body:
         return await service.counting.ingest(body, encoding_of(request))
-
-

@@ -13,4 +13,4 @@ router = APIRouter(prefix="/v1", tags=["twin"])
 @router.post("/whatif")
 async def post_whatif(asked: WhatIfRequest, service: ServiceDep, caller: Reads) -> WhatIfDocument:
     """Predictions on the network as it is now, or on a scenario given inline; nothing is set anywhere."""
-    return await service.what_if(asked)
+    return await service.what_if.answer(asked)

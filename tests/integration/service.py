@@ -12,7 +12,8 @@ import httpx
 from prometheus_client import CollectorRegistry
 
 from api.app import create_app
-from api.service import Clocks, Service
+from api.clocks import Clocks
+from api.service import Service
 from api.settings import Settings
 from switches.registry import AdapterRegistry
 from tests.unit.twin.analytic_engine import HERE

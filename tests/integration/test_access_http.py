@@ -16,6 +16,7 @@ SCOPES = ("telemetry", "read", "operate", "admin")
 CALLS = {
     ("POST", "/v1/telemetry/int"): "telemetry",
     ("POST", "/v1/telemetry/counters"): "telemetry",
+    ("GET", "/v1/telemetry/udp"): "telemetry",
     ("GET", "/v1/topology"): "read",
     ("PUT", "/v1/topology"): "admin",
     ("GET", "/v1/state"): "read",

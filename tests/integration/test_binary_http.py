@@ -162,9 +162,8 @@ async def test_dropped_packets_are_counted_and_are_no_traffic(tmp_path: Path) ->
         told = await post(here, PAYLOADS["C"])
         assert told["accepted"] == 1
         assert here.service.sensing.accepted == 0
-        assert {tuple(place): count for place, count in here.service.binary.drop_counts().items()} == {
-            ("leaf1", None, 3, 71): 1
-        }
+        drops = here.service.measuring.binary.drop_counts()
+        assert {tuple(place): count for place, count in drops.items()} == {("leaf1", None, 3, 71): 1}
 
 
 async def test_sequence_numbers_are_watched_by_sender(tmp_path: Path) -> None:
@@ -175,12 +174,12 @@ async def test_sequence_numbers_are_watched_by_sender(tmp_path: Path) -> None:
         assert here.metric("ecntwin_int_datagrams_total", switch="leaf1") == 3
         assert here.metric("ecntwin_int_datagrams_lost", switch="leaf1") == 3
         assert here.metric("ecntwin_int_datagrams_lost", switch="leaf3") == 0
-        lost = {here.service.binary.name(one): count.lost for one, count in _counts(here).items()}
+        lost = {here.service.measuring.binary.name(one): count.lost for one, count in _counts(here).items()}
         assert lost == {"leaf1": 3, "leaf3": 0}
 
 
 def _counts(here: Running) -> Any:
-    return here.service.binary.sequence_counts()
+    return here.service.measuring.binary.sequence_counts()
 
 
 async def test_reports_of_v05_are_their_source_addresses(tmp_path: Path) -> None:

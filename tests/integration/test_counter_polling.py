@@ -134,12 +134,12 @@ async def test_a_switch_that_goes_away_is_told_and_comes_back(
             return (here.metric("ecntwin_counter_poll_failures_total", **labels) or 0) >= 2
 
         await until(failed)
-        assert here.service.counter_polling.failing == {"leaf1": "unreachable"}
+        assert here.service.measuring.counter_polling.failing == {"leaf1": "unreachable"}
         await looked(here, "openconfig")
         again = RedisServer(tmp_path / "redis", port=first.port)
         back = CountersDb(again)
         await looked(here)
-        assert here.service.counter_polling.failing == {}
+        assert here.service.measuring.counter_polling.failing == {}
         text = (await here.client.get("/metrics")).text
         assert 'ecntwin_counter_poll_age_seconds{switch="leaf2"}' in text
         back.close()
@@ -153,10 +153,10 @@ async def test_a_switch_that_goes_away_is_told_and_comes_back(
 async def test_polling_may_be_off(tmp_path: Path, sonic: RedisServer) -> None:
     wanted = settings(tmp_path, {"leaf1": redis_at(sonic.port)}, poll=False)
     async with running(wanted) as here:
-        assert here.service.counter_polling.switches == ()
+        assert here.service.measuring.counter_polling.switches == ()
 
 
 async def test_only_platforms_that_offer_counters_are_asked(tmp_path: Path) -> None:
     async with running(settings(tmp_path, {"leaf1": {"platform": "dry-run"}})) as here:
-        assert here.service.counter_polling.switches == ()
+        assert here.service.measuring.counter_polling.switches == ()
         assert here.metric("ecntwin_counter_poll_age_seconds", switch="leaf1") is None

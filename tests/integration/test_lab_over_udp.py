@@ -119,8 +119,8 @@ async def looped(
         bridge = Bridge(service.client._transport.app)  # type: ignore[attr-defined]
         int_udp = None
         if folder is not None:
-            assert service.service.udp is not None
-            host, _, port = service.service.udp.addresses[0].rpartition(":")
+            assert service.service.measuring.udp is not None
+            host, _, port = service.service.measuring.udp.addresses[0].rpartition(":")
             int_udp = (host, int(port))
         lab = await stack.enter_async_context(
             running_lab(service=bridge, int_udp=int_udp, writer=writer, **FABRIC)

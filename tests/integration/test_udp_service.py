@@ -36,7 +36,7 @@ async def told(service: Running) -> dict[str, object]:
 
 async def test_reports_by_udp_are_in_the_state_and_counted() -> None:
     async with running(Wanted(manual(telemetry=LISTENING))) as one:
-        udp = one.service.udp
+        udp = one.service.measuring.udp
         assert udp is not None
         payloads = [datagram(number) for number in range(100)]
         send([*payloads[:40], b"\xff", *payloads[50:]], udp.addresses[0])
@@ -59,7 +59,7 @@ async def test_reports_by_udp_are_in_the_state_and_counted() -> None:
 
 async def test_a_service_that_listens_to_none_says_so() -> None:
     async with running() as one:
-        assert one.service.udp is None
+        assert one.service.measuring.udp is None
         assert (await told(one))["addresses"] == []
 
 

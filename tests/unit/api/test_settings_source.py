@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from api.errors import SettingsError
-from api.service import ask_of
+from api.from_settings import ask_of
 from api.settings import Settings
 from api.settings_source import load_settings, override
 from twin.dcqcn import PAPER

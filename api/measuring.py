@@ -1,0 +1,121 @@
+"""The telemetry half of the service wired together: reports and counters in, states out; must not know the
+twin, nor HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from functools import partial
+
+from api.binary_reports import BinaryReports
+from api.clocks import Clocks
+from api.counter_sources.making import counter_polling
+from api.counting import Counting
+from api.events import Broadcaster
+from api.from_settings import reporting_of
+from api.intake import Intake, Room
+from api.metrics import Metrics
+from api.port_figures import PortFigures
+from api.report_formats import ReportFormats
+from api.sensing import Sensing, SensingLimits
+from api.settings import Settings
+from api.udp.listening import UdpListening
+from switches.device import Device
+from telemetry.topology import Topology
+
+
+class Measuring:
+    """Everything that takes telemetry, by whatever way it comes."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        devices: Iterable[Device],
+        declared: Topology | None,
+        *,
+        metrics: Metrics,
+        events: Broadcaster,
+        clocks: Clocks,
+    ) -> None:
+        server, telemetry = settings.server, settings.telemetry
+        self._merge_every_s = telemetry.int_.merge_postcards_s or 0.0
+        self._clocks = clocks
+        limits = SensingLimits(
+            server.max_decoded_bytes, server.max_errors_listed, settings.tuning.stale_after_s
+        )
+        self.binary = BinaryReports(telemetry.int_, reporting_of(settings), metrics=metrics.binary)
+        if declared is not None:
+            self.binary.declare(declared)
+        self.formats = ReportFormats(
+            self.binary, max_decoded_bytes=limits.max_decoded_bytes, wall_ns=clocks.wall_ns
+        )
+        self.intake = Intake(
+            Room(server.max_pending_bytes, metrics=metrics.ingest, clock_s=clocks.monotonic_s),
+            max_body_bytes=server.max_body_bytes,
+        )
+        self.sensing = Sensing(
+            telemetry.window(),
+            declared,
+            limits,
+            metrics=metrics,
+            events=events,
+            clock_s=clocks.monotonic_s,
+            wall_s=lambda: clocks.wall_ns() / 1e9,
+        )
+        self.counting = Counting(
+            telemetry.counters.window(), limits, metrics=metrics, clock_s=clocks.monotonic_s
+        )
+        self.counter_polling = counter_polling(
+            devices,
+            telemetry.counters,
+            counting=self.counting,
+            metrics=metrics,
+            clock_s=clocks.monotonic_s,
+        )
+        self.ports = PortFigures(
+            self.counting,
+            span_s=telemetry.period_s * telemetry.n_periods,
+            stale_after_s=settings.tuning.stale_after_s,
+            clock_s=clocks.monotonic_s,
+        )
+        self.udp: UdpListening | None = None
+        if telemetry.udp.ports:
+            self.udp = UdpListening(
+                telemetry.udp, decode=self.binary.decode, sensing=self.sensing, metrics=metrics.udp
+            )
+        self._releasing: asyncio.Task[None] | None = None
+
+    def take_datagrams(self) -> None:
+        """Opens the sockets; raises ``SettingsError`` where they cannot be."""
+        if self.udp is not None:
+            self.udp.start()
+
+    def start(self) -> None:
+        """Begins to ask switches for counters, and to let merged reports go."""
+        self.counter_polling.start()
+        if self.binary.merges:
+            self._releasing = asyncio.create_task(self._release_postcards(), name="postcards")
+
+    async def stop(self) -> None:
+        """Ends tasks, sockets and threads; what the window holds is lost."""
+        await self.counter_polling.stop()
+        if self.udp is not None:
+            await self.udp.stop()
+        if self._releasing is not None:
+            self._releasing.cancel()
+            await asyncio.gather(self._releasing, return_exceptions=True)
+        await asyncio.to_thread(self.sensing.close)
+        await asyncio.to_thread(self.counting.close)
+
+    async def declare(self, topology: Topology) -> None:
+        """Replaces the declared topology."""
+        await self.sensing.declare(topology)
+        self.binary.declare(topology)
+
+    async def _release_postcards(self) -> None:
+        """Lets merged reports go on to the window also while no others come."""
+        while True:
+            await asyncio.sleep(self._merge_every_s)
+            if self.binary.pending:
+                await self.sensing.ingest(partial(self.binary.due, self._clocks.wall_ns()))
