@@ -19,6 +19,7 @@ from api.settings import Settings
 from telemetry.decode.arrow import decode
 from tests.counterparts.arrow_bodies import stream, table
 from tests.integration.service import manual, report, running, traffic
+from tests.unit.api.udp.sending import datagram, send
 
 pytestmark = pytest.mark.anyio
 
@@ -184,6 +185,21 @@ async def test_memory_is_bounded_while_the_service_is_away() -> None:
         service.go.set()
     assert sum(map(len, service.taken)) == 30 * taken
     assert here.metric("ecntwin_ingest_pending_bytes") == 0
+
+
+async def test_datagrams_are_decoded_and_passed_on() -> None:
+    service = Answering()
+    service.go.set()
+    listening = {"udp": {"ports": 0}, "int": {"default_units": {"occupancy": "bytes"}}}
+    async with taking(httpx.MockTransport(service), settings=manual(telemetry=listening)) as here:
+        send([datagram(number) for number in range(100)], here.process.udp_addresses[0])
+        async with asyncio.timeout(60):
+            while here.metric("ecntwin_ingest_reports_decoded_total") != 100:
+                service.asked.clear()
+                await service.asked.wait()
+    assert sum(map(len, service.taken)) == 100
+    assert here.metric("ecntwin_udp_datagrams_received_total") == 100
+    assert here.registry.get_sample_value("ecntwin_int_datagrams_total", {"switch": "7"}) == 100
 
 
 async def test_datagrams_wait_for_room_and_then_go_on() -> None:
