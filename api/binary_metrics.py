@@ -55,7 +55,8 @@ class BinaryMetrics:
         )
         self.untuned = Gauge(
             "ecntwin_int_untuned",
-            "1 for a switch that reports INT in units nobody told: it is shown and not tuned.",
+            "1 for a switch that reports INT in units nobody told: it is shown and not tuned. Under a label "
+            "that several share, how many.",
             ["switch"],
             registry=registry,
         )

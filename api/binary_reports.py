@@ -5,18 +5,19 @@ What is no traffic is counted here: dropped packets, flags, sequence numbers, de
 
 from __future__ import annotations
 
-import logging
 import threading
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from api.binary_metrics import BinaryMetrics
+from api.binary_metrics import OTHERS, BinaryMetrics
 from api.binary_postcards import Postcards
 from api.binary_senders import NOBODY, Senders
+from api.binary_untuned import UntunedDevices
 from api.int_settings import IntSettings
 from telemetry.decode.decoded import Decoded
 from telemetry.decode.p4.decoder import P4Decoder
@@ -28,9 +29,6 @@ from telemetry.sequence import Sender, SequenceCounts
 from telemetry.topology import Topology
 
 MOST_DROP_PLACES = 16_384
-MOST_UNTUNED = 1_024
-
-_log = logging.getLogger("ecntwin.int")
 
 
 class DropPlace(NamedTuple):
@@ -48,9 +46,18 @@ _ELSEWHERE = DropPlace(None, None, None, NOT_TOLD)
 
 
 class BinaryReports:
-    """``decode`` is for one thread, the window's; everything else may be asked from any."""
+    """``decode`` is for one thread, the window's; everything else may be asked from any. ``clock_s`` is
+    monotonic seconds.
+    """
 
-    def __init__(self, settings: IntSettings, devices: Devices, *, metrics: BinaryMetrics) -> None:
+    def __init__(
+        self,
+        settings: IntSettings,
+        devices: Devices,
+        *,
+        metrics: BinaryMetrics,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.devices = devices
         self._decoder = P4Decoder(devices, settings.marks(), device_time=settings.device_time)
         self._metrics = metrics
@@ -59,14 +66,14 @@ class BinaryReports:
         self._lock = threading.Lock()  # between the window's thread and whoever asks for counts
         self._senders = Senders(devices, metrics=metrics)
         self._drops: Counter[DropPlace] = Counter()
-        self._untuned: dict[int, str] = {}
-        metrics.named(devices.switches.values())
+        self._untuned = UntunedDevices(devices, metrics=metrics, clock_s=clock_s)
+        self._named = frozenset(devices.switches.values())
+        metrics.named(self._named)
 
     @property
     def untuned(self) -> tuple[str, ...]:
         """Devices that have reported and whose units nobody told, by name or node id; sorted."""
-        with self._lock:
-            return tuple(sorted(self._untuned.values()))
+        return self._untuned.names
 
     @property
     def merges(self) -> bool:
@@ -133,7 +140,7 @@ class BinaryReports:
     ) -> P4Reports:
         reports = self._decoder.decode(payloads, received_ns, self._nodes(sources))
         self._senders.note(reports, sources)
-        self._note_untuned(reports.untuned)
+        self._untuned.note(reports.untuned)
         if reports.dropped.any():
             self._note_drops(reports, reports.dropped)
         return reports
@@ -157,25 +164,10 @@ class BinaryReports:
                 if place not in self._drops and len(self._drops) >= MOST_DROP_PLACES:
                     place = _ELSEWHERE
                 self._drops[place] += count
-            label = self._metrics.label(at.switch or NOBODY)
-            self._metrics.drops.labels(label, NOBODY if at.queue is None else str(at.queue)).inc(count)
-
-    def _note_untuned(self, nodes: Sequence[int]) -> None:
-        for node in nodes:
-            if node in self._untuned or len(self._untuned) >= MOST_UNTUNED:
-                continue
-            name = self.devices.switch(node)
-            with self._lock:
-                self._untuned[node] = name
-            self._metrics.untuned.labels(self._metrics.label(name)).set(1)
-            _log.warning(
-                "switch %s (node id %d) reports INT, and what it counts in is not known: it is shown and not "
-                "tuned; give it a unit profile in the inventory (docs/int-binary.md)",
-                name,
-                node,
-            )
-            if len(self._untuned) == MOST_UNTUNED:
-                _log.warning("%d devices have no unit profile; of others nothing is said", MOST_UNTUNED)
+            queue = NOBODY if at.queue is None else str(at.queue)
+            if place is _ELSEWHERE and at.switch not in self._named:
+                queue = OTHERS
+            self._metrics.drops.labels(self._metrics.label(at.switch or NOBODY), queue).inc(count)
 
 
 def _decoded(reports: P4Reports, batch: ReportBatch) -> Decoded:

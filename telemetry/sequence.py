@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 MOST_SENDERS = 65_536
 _REORDERED_AT_MOST = 1024
 _FIRST_NUMBERS = 1024
+_LONGEST_GAP = 1 << 21  # a leap beyond is of a sender that begins anew, or of somebody else
 _LONG_GAP = 65_536  # and then one of the first numbers: the sender counts from 0 again
 
 
@@ -61,7 +62,7 @@ class _Progress:
     def take(self, sequence: int, turn: int) -> None:
         self.received += 1
         ahead = (sequence - self.due) % turn
-        if ahead < turn // 2 and not (ahead >= _LONG_GAP and sequence < _FIRST_NUMBERS):
+        if ahead < min(turn // 2, _LONGEST_GAP) and not (ahead >= _LONG_GAP and sequence < _FIRST_NUMBERS):
             self.lost += ahead
             self.due = (sequence + 1) % turn
         elif turn - ahead <= _REORDERED_AT_MOST:
@@ -110,7 +111,8 @@ class SequenceGaps:
         ahead = np.diff(sequences, prepend=0) - 1 & np.repeat(turn, ends - begins) - 1
         ahead[begins] = 0
         anew = (ahead >= _LONG_GAP) & (sequences < _FIRST_NUMBERS)
-        in_order = (np.maximum.reduceat(ahead, begins) < turn // 2) & ~np.logical_or.reduceat(anew, begins)
+        longest = np.minimum(turn // 2, _LONGEST_GAP)
+        in_order = (np.maximum.reduceat(ahead, begins) < longest) & ~np.logical_or.reduceat(anew, begins)
         runs = zip(
             senders,
             begins.tolist(),
@@ -127,7 +129,9 @@ class SequenceGaps:
             progress = self._progress(sender, first)
             before = (first - progress.due) % of
             anew_first = before >= _LONG_GAP and first < _FIRST_NUMBERS
-            if ordered and before < of // 2 and not anew_first:  # none came late, and nobody began anew
+            if (
+                ordered and before < min(of // 2, _LONGEST_GAP) and not anew_first
+            ):  # none came late, and nobody began anew
                 progress.received += end - begin
                 progress.lost += before + skipped
                 progress.due = (last + 1) % of

@@ -271,7 +271,9 @@ class Looks:
             for device, sentence in found.items():
                 yield Finding(Subject(kind, device, device), 1.0, sentence)
             for device in self._named.get(kind, frozenset()).difference(found):
-                yield Finding(Subject(kind, device, device), 0.0, f"{device} is as it should be again")
+                yield Finding(
+                    Subject(kind, device, device), 0.0, f"{device} is as it should be again, or heard no more"
+                )
             self._named[kind] = frozenset(found)
 
 

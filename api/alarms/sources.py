@@ -21,6 +21,7 @@ class Sources:
         polling: CounterPolling | None = None,
     ) -> None:
         self._binary = binary
+        self._named = frozenset() if binary is None else frozenset(binary.devices.switches.values())
         self._udp = udp
         self._polling = polling
 
@@ -33,7 +34,7 @@ class Sources:
         if self._binary is None:
             return str(sender.node), None
         name = self._binary.name(sender)
-        known = name in self._binary.devices.switches.values()
+        known = name in self._named
         return f"{name if known else f'sender {name}'} unit {sender.hardware}", name if known else None
 
     def untuned(self) -> Mapping[str, str]:

@@ -11,8 +11,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from api.binary_metrics import MOST_STRANGERS, OTHERS, BinaryMetrics
-from api.binary_reports import MOST_DROP_PLACES, MOST_UNTUNED, BinaryReports, DropPlace
+from api.binary_reports import MOST_DROP_PLACES, BinaryReports, DropPlace
 from api.binary_senders import MOST_SENDERS
+from api.binary_untuned import FORGOTTEN_AFTER_S, MOST_UNTUNED
 from api.int_settings import IntSettings
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.encode_p4 import (
@@ -37,7 +38,13 @@ class Made:
 
     def __init__(self, settings: IntSettings | None = None, devices: Devices = DEVICES) -> None:
         self.registry = CollectorRegistry()
-        self.reports = BinaryReports(settings or IntSettings(), devices, metrics=BinaryMetrics(self.registry))
+        self.now_s = 100.0
+        self.reports = BinaryReports(
+            settings or IntSettings(),
+            devices,
+            metrics=BinaryMetrics(self.registry),
+            clock_s=lambda: self.now_s,
+        )
 
     def metric(self, name: str, **labels: str) -> float | None:
         return self.registry.get_sample_value(name, labels)
@@ -155,11 +162,48 @@ def test_what_strangers_can_make_it_remember_is_bounded(caplog: pytest.LogCaptur
     made.reports.decode(nodes, 0)
     made.reports.decode(sent(10**9 + 299, 1), 0)
     assert len(made.reports.sequence_counts()) == MOST_SENDERS
-    assert len(made.reports.untuned) == MOST_UNTUNED
+    assert len(made.reports.untuned) == MOST_UNTUNED + 1
+    assert "leaf299" in made.reports.untuned  # the inventory's have room however many strangers there were
     assert len(caplog.messages) == MOST_UNTUNED + 1
     labels = made.labels("ecntwin_int_datagrams_total", "switch")
     assert len(labels) == MOST_STRANGERS + 2
     assert {OTHERS, "leaf299"} <= labels  # the inventory's are told apart however many strangers there were
+
+
+def test_a_stranger_that_is_heard_no_more_is_forgotten_and_makes_room(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    made = Made()
+    made.reports.decode(sent(2, 1), 0)
+    made.reports.decode([one for node in range(100, 100 + MOST_UNTUNED) for one in sent(node, 1)], 0)
+    made.now_s += FORGOTTEN_AFTER_S / 2
+    made.reports.decode([*sent(100, 2), *sent(7, 1)], 0)
+    assert "7" not in made.reports.untuned
+    made.now_s += FORGOTTEN_AFTER_S / 2 + 1
+    assert set(made.reports.untuned) == {"100", "leaf2"}
+    assert made.metric("ecntwin_int_untuned", switch="101") == 0
+    made.reports.decode([one for node in range(7, 9) for one in sent(node, 2)], 0)
+    assert set(made.reports.untuned) == {"100", "7", "8", "leaf2"}
+    assert len(caplog.messages) == 1 + MOST_UNTUNED + 1  # strangers without end do not fill the log
+
+
+def test_queues_that_strangers_invent_do_not_fill_the_metrics() -> None:
+    made = Made()
+    every = [
+        datagram_v2(1_000 + at, 0, 1, [dropped(queue) for queue in range(100)])
+        for at in range(MOST_DROP_PLACES // 100 + 2)
+    ]
+    made.reports.decode(every, 0)
+    made.reports.decode([datagram_v2(1, 0, 1, [dropped(3)])], 0)
+    samples = made.registry.collect()
+    queues = [
+        (one.labels["switch"], one.labels["queue"])
+        for family in samples
+        for one in family.samples
+        if one.name == "ecntwin_int_drop_reports_total"
+    ]
+    assert len(queues) <= MOST_DROP_PLACES + 3
+    assert made.metric("ecntwin_int_drop_reports_total", switch="leaf1", queue="3") == 1
 
 
 def test_places_of_drops_are_bounded() -> None:

@@ -47,6 +47,12 @@ def test_a_count_of_32_bits_goes_round_later() -> None:
     assert counts(2**32 - 1, 0, bits=32) == SequenceCounts(2)
 
 
+def test_a_leap_is_no_gap_of_a_billion_datagrams() -> None:
+    assert counts(5, 2**31, 6, bits=32) == SequenceCounts(3, restarts=2)
+    assert counts(5, 5 + 2**21, bits=32) == SequenceCounts(2, lost=2**21 - 1)
+    assert counts(5, 6 + 2**21, bits=32) == SequenceCounts(2, restarts=1)
+
+
 def test_each_unit_of_each_device_counts_for_itself() -> None:
     gaps = SequenceGaps()
     for sender in (ONE, ONE._replace(hardware=1), ONE._replace(node=2)):
