@@ -37,8 +37,10 @@ def _addresses(given: object) -> object:
     every = [given] if isinstance(given, str) else given
     if not isinstance(every, list | tuple):
         return given
+    if not every or not all(isinstance(one, str) for one in every):
+        raise ValueError("a source is an IPv4 or IPv6 address, or a list of some, as text")
     try:
-        return tuple(str(ipaddress.ip_address(one)) for one in every if isinstance(one, str))
+        return tuple(str(ipaddress.ip_address(one)) for one in every)
     except ValueError as error:
         raise ValueError(f"a source is an IPv4 or IPv6 address: {error}") from None
 

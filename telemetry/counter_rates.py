@@ -11,6 +11,8 @@ from telemetry.counter_series import Grown
 from telemetry.counters import Counters, SeriesKey
 
 NS_PER_S = 1e9
+LEAST_SPAN_NS = 1_000_000
+"""Between readings that lie closer together there is no rate: one event would be thousands a second."""
 
 
 class Rates(NamedTuple):
@@ -88,6 +90,8 @@ def _port(switch: str, port: str, series: list[tuple[int | None, Grown]]) -> Por
 
 
 def _rates(grown: Grown) -> Rates:
+    if grown.end_ns - grown.begin_ns < LEAST_SPAN_NS:
+        return UNKNOWN
     span_s = (grown.end_ns - grown.begin_ns) / NS_PER_S
     paused_ns, *counts = map(grown.by_field.__getitem__, _COLUMNS)
     return Rates(

@@ -90,7 +90,10 @@ class CounterPolling:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(*(source.close() for source in self._sources))
+        closed = await asyncio.gather(*(source.close() for source in self._sources), return_exceptions=True)
+        for source, error in zip(self._sources, closed, strict=True):
+            if isinstance(error, Exception):  # nobody else's connection, and no thread, is left for it
+                _log.error("switch %s could not be let go of", source.switch, exc_info=error)
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from telemetry.counter_rates import PortRates, Rates, port_rates
+from telemetry.counter_rates import LEAST_SPAN_NS, PortRates, Rates, port_rates
 from telemetry.counter_window import CounterWindow
 from telemetry.counters import Counters, CounterSample, CounterSettings, SeriesKey
 
@@ -81,3 +81,13 @@ def test_what_was_worked_out_is_kept_until_the_next_reading() -> None:
     made.add([CounterSample(SeriesKey("leaf1", "Ethernet0", 3), 2 * S, Counters(dropped_packets=5))])
     assert rates(made)[0].rates.drops_per_s == pytest.approx(2.5)
     assert made.newest_by_switch() == {"leaf1": 2 * S}
+
+
+def test_readings_a_moment_apart_make_no_rate() -> None:
+    made = CounterWindow(CounterSettings())
+    key = SeriesKey("leaf1", "Ethernet0", 3)
+    for at_ns, drops in ((S, 0), (S + 1, 5), (S + LEAST_SPAN_NS - 1, 9)):
+        made.add([CounterSample(key, at_ns, Counters(dropped_packets=drops, pfc_pause_ns=drops * S))])
+        assert [port.rates for port in rates(made)] == [Rates()] * (drops > 0)
+    made.add([CounterSample(key, 2 * S, Counters(dropped_packets=10, pfc_pause_ns=9 * S))])
+    assert [port.rates.drops_per_s for port in rates(made)] == [10.0]

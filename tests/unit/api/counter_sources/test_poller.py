@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -148,6 +149,25 @@ async def test_a_mistake_of_ours_stops_nothing(here: Here, caplog: pytest.LogCap
     assert here.metric("ecntwin_counter_poll_failures_total", adapter="sonic", reason="other") == 1
     assert "in a way it should not" in caplog.text
     assert here.metric("ecntwin_counter_polls_total", adapter="sonic") == 1
+
+
+async def test_one_that_cannot_be_closed_keeps_nobody_from_ending(
+    here: Here, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Stuck(Script):
+        async def close(self) -> None:
+            raise RuntimeError("stuck")
+
+    stuck, good = Stuck("leaf1", polled("leaf1", 1)), Script("leaf2", polled("leaf2", 1))
+    with ThreadPoolExecutor(1) as threads:
+        polling = here.polling(stuck, good, threads=threads)
+        polling.start()
+        await asyncio.gather(stuck.done.wait(), good.done.wait())
+        await polling.stop()
+        assert good.closed
+        with pytest.raises(RuntimeError):
+            threads.submit(int)
+    assert "switch leaf1 could not be let go of" in caplog.text
 
 
 async def test_what_was_left_out_and_what_is_not_counted_is_told_once(
