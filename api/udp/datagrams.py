@@ -1,9 +1,8 @@
 """Reads many datagrams of a socket at once; must not know what is in them.
 
 ``socket.recv`` lets go of the interpreter's lock for every datagram, and then waits until a thread that
-computes hands it back: 5 ms, each time. ``recvmmsg`` is asked for hundreds in one call, with the lock held:
-it does not wait, and copies them sooner than the lock would change hands. For the same reason a read has
-fewer than 500 of them: numpy lets go of the lock for longer arrays.
+computes hands it back. ``recvmmsg`` does so once for hundreds, which the kernel copies meanwhile. What is
+done with them then keeps the lock: a read has fewer than 500, as numpy lets go of it for longer arrays.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class Reader(Protocol):
 def reader(senders: Senders, *, clock_ns: Callable[[], int] = time.time_ns) -> Reader:
     """The fastest there is on this machine."""
     if sys.platform.startswith("linux") and sys.maxsize > 1 << 32:
-        library = ctypes.PyDLL(None, use_errno=True)
+        library = ctypes.CDLL(None, use_errno=True)
         if hasattr(library, "recvmmsg"):
             return ManyAtOnce(senders, library.recvmmsg, clock_ns=clock_ns)
     return OneByOne(senders, clock_ns=clock_ns)
