@@ -17,6 +17,8 @@ from telemetry.state import FlowClass
 # High bits: the low ones already place a fingerprint in its SeenSet.
 _THINNING_SHIFT = np.uint64(32)
 
+_LARGE = 32_768  # samples in a chunk that no longer grows
+
 NEVER_NS = -1
 """The time of something that has not happened."""
 
@@ -92,9 +94,9 @@ class Samples:
 
 
 class _Period:
-    def __init__(self) -> None:
+    def __init__(self, expected: int) -> None:
         self.chunks: list[Samples] = []
-        self.seen = SeenSet()
+        self.seen = SeenSet(expected)
         self.rows = 0
         self.newest_ns = NEVER_NS
 
@@ -113,15 +115,18 @@ class SampleStore:
 
     def append(self, period_number: int, samples: Samples) -> None:
         """Put in samples of one period, none of them there yet."""
-        period = self._periods.setdefault(period_number, _Period())
+        period = self._periods.get(period_number)
+        if period is None:
+            expected = self.rows // len(self._periods) if self._periods else 0
+            period = self._periods[period_number] = _Period(expected)
         period.chunks.append(samples)
         period.seen.add(samples.fingerprint)
         period.rows += len(samples)
         if len(samples):
             period.newest_ns = max(period.newest_ns, int(samples.ts_ns.max()))
         self.rows += len(samples)
-        # Merging like sizes keeps the number of chunks logarithmic and each row copied a few times at most.
-        while len(period.chunks) > 1 and len(period.chunks[-2]) < 2 * len(period.chunks[-1]):
+        # Merging like sizes keeps the chunks few and each row copied a few times at most.
+        while len(period.chunks) > 1 and len(period.chunks[-2]) < min(2 * len(period.chunks[-1]), _LARGE):
             last = period.chunks.pop()
             period.chunks[-1] = Samples.joined([period.chunks[-1], last])
 

@@ -9,10 +9,10 @@ from telemetry.slots import ABSENT, Slots
 
 
 class SeenSet:
-    """Fingerprints seen: 16 to 32 bytes each."""
+    """Fingerprints seen: 16 to 32 bytes each, and those of ``expected`` many from the start."""
 
-    def __init__(self) -> None:
-        self._slots = Slots()
+    def __init__(self, expected: int = 0) -> None:
+        self._slots = Slots(expected)
 
     def __len__(self) -> int:
         return len(self._slots)

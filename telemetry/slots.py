@@ -17,11 +17,11 @@ class Slots:
     """A slot for each fingerprint: 16 to 32 bytes a fingerprint, cost per fingerprint constant.
 
     Fingerprints are already well mixed: their low bits are the slot, their high ones the step from there to
-    the next, so that no crowd builds up. 0 marks an empty slot; a fingerprint of 0 is kept as 1.
+    the next, so that no crowd builds up. ``expected`` many find room without moving any. 0 marks an empty slot; a fingerprint of 0 is kept as 1.
     """
 
-    def __init__(self) -> None:
-        self._slots = np.zeros(_FIRST_SIZE, np.uint64)
+    def __init__(self, expected: int = 0) -> None:
+        self._slots = np.zeros(_size_for(expected), np.uint64)
         self._count = 0
 
     def __len__(self) -> int:
@@ -60,10 +60,8 @@ class Slots:
         """Makes sure that so many more find room. Where that moves those that are there: their slots before
         and now.
         """
-        size = self.size
-        while 2 * (self._count + count) > size:
-            size *= 2
-        if size == self.size:
+        size = _size_for(self._count + count)
+        if size <= self.size:
             return None
         before = np.flatnonzero(self._slots)
         held = self._slots[before]
@@ -84,6 +82,11 @@ class Slots:
             rows, left = rows[~home], left[~home]
             slot = (slot[~home] + _step(left)) & mask
         return found
+
+
+def _size_for(count: int) -> int:
+    """A power of two, at most half of it taken."""
+    return max(_FIRST_SIZE, 1 << (2 * count - 1).bit_length()) if count else _FIRST_SIZE
 
 
 def _step(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -316,8 +316,10 @@ class Window:
             residence_ns=self._residence_ns(batch.ingress_ns[hops], batch.egress_ns[hops]),
             marked=batch.marked[hops],
         )
-        for period in np.unique(periods).tolist():
-            part = thinned(samples.take(np.flatnonzero(periods == period)), self._level)
+        found = np.unique(periods).tolist()
+        for period in found:
+            own = samples if len(found) == 1 else samples.take(np.flatnonzero(periods == period))
+            part = thinned(own, self._level)
             self._store.append(period, part)
             self._flows.hold(part.flow)
         self._begun_ns = min(self._begun_ns, int(samples.ts_ns.min()))
