@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from functools import partial
 
 from api.binary_reports import BinaryReports
 from api.clocks import Clocks
@@ -17,6 +16,7 @@ from api.from_settings import reporting_of
 from api.intake import Intake, Room
 from api.metrics import Metrics
 from api.port_figures import PortFigures
+from api.postcard_release import PostcardRelease
 from api.report_formats import ReportFormats
 from api.sensing import Sensing, SensingLimits
 from api.settings import Settings
@@ -39,8 +39,6 @@ class Measuring:
         clocks: Clocks,
     ) -> None:
         server, telemetry = settings.server, settings.telemetry
-        self._merge_every_s = telemetry.int_.merge_postcards_s or 0.0
-        self._clocks = clocks
         limits = SensingLimits(
             server.max_decoded_bytes, server.max_errors_listed, settings.tuning.stale_after_s
         )
@@ -84,7 +82,12 @@ class Measuring:
             self.udp = UdpListening(
                 telemetry.udp, decode=self.binary.decode, sensing=self.sensing, metrics=metrics.udp
             )
-        self._releasing: asyncio.Task[None] | None = None
+        self._postcards = PostcardRelease(
+            self.binary,
+            self.sensing.ingest,
+            every_s=telemetry.int_.merge_postcards_s,
+            wall_ns=clocks.wall_ns,
+        )
 
     def take_datagrams(self) -> None:
         """Opens the sockets; raises ``SettingsError`` where they cannot be."""
@@ -94,17 +97,14 @@ class Measuring:
     def start(self) -> None:
         """Begins to ask switches for counters, and to let merged reports go."""
         self.counter_polling.start()
-        if self.binary.merges:
-            self._releasing = asyncio.create_task(self._release_postcards(), name="postcards")
+        self._postcards.start()
 
     async def stop(self) -> None:
         """Ends tasks, sockets and threads; what the window holds is lost."""
         await self.counter_polling.stop()
         if self.udp is not None:
             await self.udp.stop()
-        if self._releasing is not None:
-            self._releasing.cancel()
-            await asyncio.gather(self._releasing, return_exceptions=True)
+        await self._postcards.stop()
         await asyncio.to_thread(self.sensing.close)
         await asyncio.to_thread(self.counting.close)
 
@@ -112,10 +112,3 @@ class Measuring:
         """Replaces the declared topology."""
         await self.sensing.declare(topology)
         self.binary.declare(topology)
-
-    async def _release_postcards(self) -> None:
-        """Lets merged reports go on to the window also while no others come."""
-        while True:
-            await asyncio.sleep(self._merge_every_s)
-            if self.binary.pending:
-                await self.sensing.ingest(partial(self.binary.due, self._clocks.wall_ns()))

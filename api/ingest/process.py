@@ -14,17 +14,17 @@ import httpx
 from prometheus_client import CollectorRegistry
 
 from api.binary_reports import BinaryReports
+from api.from_settings import reporting_of
 from api.ingest.forwarder import Forwarder
 from api.ingest.metrics import ForwardMetrics
 from api.intake import Intake, Room
-from api.inventory import load_reporting
+from api.postcard_release import PostcardRelease
 from api.report_formats import ReportFormats
 from api.schemas.telemetry import IngestDocument, ReportErrorDocument
 from api.settings import Settings
 from api.udp.listening import UdpListening
 from api.version import ecntwin_version
 from telemetry.decode.decoded import Decoded
-from telemetry.decode.p4.devices import Devices
 from telemetry.errors import DecodeError
 
 
@@ -48,7 +48,13 @@ class IngestProcess:
         self.metrics = ForwardMetrics(registry or CollectorRegistry(), version=ecntwin_version())
         room = Room(server.max_pending_bytes, metrics=self.metrics.ingest, clock_s=time.monotonic)
         self.intake = Intake(room, max_body_bytes=server.max_body_bytes)
-        binary = BinaryReports(settings.telemetry.int_, _devices(settings), metrics=self.metrics.binary)
+        binary = BinaryReports(settings.telemetry.int_, reporting_of(settings), metrics=self.metrics.binary)
+        self._postcards = PostcardRelease(
+            binary,
+            self.ingest_patiently,
+            every_s=settings.telemetry.int_.merge_postcards_s,
+            wall_ns=time.time_ns,
+        )
         self.formats = ReportFormats(binary, max_decoded_bytes=server.max_decoded_bytes, wall_ns=time.time_ns)
         self.forwarder = Forwarder(to, token=token, room=room, metrics=self.metrics, transport=transport)
         self._settings = settings
@@ -73,11 +79,13 @@ class IngestProcess:
         self.forwarder.start()
         if self._udp is not None:
             self._udp.start()
+        self._postcards.start()
 
     async def stop(self) -> None:
         """Passes on what waits, as far as the time for it reaches."""
         if self._udp is not None:
             await self._udp.stop()
+        await self._postcards.stop()
         await self.forwarder.stop(self._settings.server.shutdown_grace_s)
         await asyncio.to_thread(self._thread.shutdown, wait=True, cancel_futures=True)
 
@@ -131,10 +139,3 @@ class _Patient:
 
     async def ingest(self, decode: Callable[[], Decoded]) -> None:
         await self._process.ingest_patiently(decode)
-
-
-def _devices(settings: Settings) -> Devices:
-    default = settings.telemetry.int_.default_units.profile()
-    if settings.push.inventory is None:
-        return Devices(default=default)
-    return load_reporting(settings.push.inventory, default)
