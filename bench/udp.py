@@ -1,7 +1,8 @@
 """Telemetry reports that one service process takes by UDP on loopback without losing one.
 
-The service and the sender are processes of their own. The rate offered rises until something is lost; the
-figure is the highest at which nothing was, and every report is in the window within a second of the last.
+The service and the sender are processes of their own. The rate offered rises until something is lost in each
+of three tries; the figure is the highest at which nothing was, and every report is in the window within a
+second of the last.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ MOST_PER_S = 2_000_000
 SETTLE_S = 1.0
 N_FLOWS, N_NODES, N_PORTS = 10_000, 32, 64
 REPORTS = 65_536
+TRIES = 3
 SENDERS = 8
 UDP_SEGMENT = 103  # linux/udp.h: a call of the kernel sends up to 64 datagrams of one length
 SEGMENTS, MOST_BYTES = 64, 60_000
@@ -176,7 +178,10 @@ def highest(hops: int, reports_each: int) -> tuple[list[Offered], str]:
         asked_per_s = float(GOAL_PER_S) / STEP
         ended = "the sender's own limit"
         while asked_per_s < MOST_PER_S:
-            stretches.append(_stretch(service, here, asked_per_s, each))
+            for _ in range(TRIES):
+                stretches.append(_stretch(service, here, asked_per_s, each))
+                if not stretches[-1].lost:
+                    break
             if stretches[-1].lost:
                 ended = f"{stretches[-1].lost} of {stretches[-1].sent} datagrams lost ({service.dropped()})"
                 break
@@ -217,7 +222,7 @@ def measure() -> Iterable[Figure]:
             "reports/s",
             goal=goal,
             better="higher",
-            note=f"{LASTING_S:g} s each, {N_FLOWS} flows; then {ended}",
+            note=f"{LASTING_S:g} s, best of {TRIES} each, {N_FLOWS} flows; then {ended}",
         )
 
 
