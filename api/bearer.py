@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from api.errors import InputError
-from api.settings_source import TOKEN_VARIABLE
+from api.variables import TOKEN_VARIABLE
 
 
 def checked_token(text: str | None) -> str | None:

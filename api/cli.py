@@ -9,24 +9,16 @@ from typing import Annotated
 
 import typer
 
+from api import cli_operator
 from api.cli_errors import run_to_exit_code
-from api.settings_source import CONFIG_VARIABLE
+from api.cli_options import Config, Json, Seed
 
 app = typer.Typer(
     name="ecntwin",
     help="Sets the ECN watermark (Kmin, Kmax, Pmax) of RoCEv2 fabrics from INT telemetry and a digital twin.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document to standard output and nothing else.")
-]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every random draw.")]
-Config = Annotated[
-    Path | None, typer.Option(envvar=CONFIG_VARIABLE, help="Settings file (YAML).", show_default=False)
-]
 
 
 @app.command()
@@ -323,6 +315,9 @@ def switches(
     from api.cli_switches import switches as run
 
     run(config, inventory, timeout_s=timeout, as_json=as_json)
+
+
+cli_operator.add_to(app)
 
 
 @app.command()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import typer
 
-from api.errors import ApiError, RequestError
+from api.errors import ApiError, AwayError, RequestError
 from api.logs import quiet_libraries
 from switches.errors import SwitchError
 from telemetry.errors import TelemetryError
@@ -38,8 +38,8 @@ def run_to_exit_code(app: typer.Typer, arguments: Sequence[str] | None) -> int:
         # Whoever read us has seen enough; a second complaint at interpreter exit would follow otherwise.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
-    except SystemExit:  # uvicorn's way out where it cannot listen; it has said why
-        return FAILED
+    except SystemExit as ending:  # completion's; uvicorn's where it cannot listen, and then it has said why
+        return DONE if ending.code in (None, DONE) else FAILED
     except Exception as error:
         return _told(error)
     return result if isinstance(result, int) else DONE
@@ -60,7 +60,7 @@ def _told(error: Exception) -> int:
 
 def exit_code(error: Exception) -> int:
     """2 where the caller can correct something, 1 where not."""
-    if isinstance(error, (SearchError, SwitchError, RequestError)):
+    if isinstance(error, (SearchError, SwitchError, RequestError, AwayError)):
         return FAILED
     if isinstance(error, (TwinError, TelemetryError, ApiError)):
         return BAD_INPUT

@@ -17,7 +17,8 @@ from api.ingest.process import IngestProcess
 from api.logs import configure_logging
 from api.security import check_host
 from api.serving import prepare
-from api.settings_source import TOKEN_VARIABLE, load_settings, override
+from api.settings_source import load_settings, override
+from api.variables import TOKEN_VARIABLE
 
 _BACKLOG = 2048
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from rich.table import Table
 from rich.text import Text
 
-from api.cli_tables import NONE, headed_table, watermark_text
+from api.cli_look import NONE, headed_table, watermark_text
 from api.schemas.inventory import InventoryCheckDocument, InventoryReadDocument, ReadSwitchDocument
 from twin.units import bytes_text, percent_text
 

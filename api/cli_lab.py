@@ -32,7 +32,7 @@ from api.lab.runner import Binary, Runner
 from api.lab.setup import LabOptions, lab_parts
 from api.logs import configure_logging
 from api.schemas.lab import LabDocument
-from api.settings_source import TOKEN_VARIABLE
+from api.variables import TOKEN_VARIABLE
 from twin.packet.fabric import Fabric
 from twin.units import bytes_text, duration_text
 from twin.watermark import Watermark
@@ -149,9 +149,7 @@ def write_inventory(options: LabOptions, run: LabRun, path: Path) -> None:
             error.strerror or "the file must be writable",
             "name a file that can be written",
         ) from error
-    console().print(
-        f"Wrote {len(plan.switches)} switches to {path}: what a service takes as push.inventory."
-    )
+    console().print(f"Wrote {len(plan.switches)} switches to {path}: what a service takes as push.inventory.")
 
 
 def listen_address(text: str) -> tuple[str, int]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 from pydantic import BaseModel
@@ -13,7 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from twin.search import Progress
+if TYPE_CHECKING:
+    from twin.search import Progress
 
 _WIDE = 200
 
@@ -35,10 +37,18 @@ def console(*, wide: bool = False) -> Console:
 
     ``wide``: what is no terminal takes lines of any sensible length, and so tables that need not be cut.
     """
-    screen = Console(highlight=False)
-    if wide and not screen.is_terminal:
+    screen = _Screen(highlight=False)
+    if wide and not screen.is_terminal and "COLUMNS" not in os.environ:
         screen.width = _WIDE
     return screen
+
+
+class _Screen(Console):
+    """Leaves it to the command what happens where whoever read has seen enough."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Rich would end the process here with an error."""
+        raise BrokenPipeError
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.panel import Panel
 
 from api.cli_output import console, shown_progress
-from api.cli_tables import candidates_table, comparison_table, flows_table, opinion_table, queues_table
+from api.cli_prediction_tables import candidates_table, comparison_table, opinion_table
+from api.cli_tables import flows_table, queues_table
 from api.example import NAME, example_folder
 from api.offline import Recording, read_fabric, read_recording, tune_recording, with_candidates
 from api.rounds import Ask
@@ -55,8 +56,8 @@ def _show_state(screen: Console, recording: Recording) -> None:
 
 
 def _show_answer(screen: Console, answer: RoundDocument) -> None:
-    screen.print(candidates_table(answer, CANDIDATES_SHOWN))
-    screen.print(comparison_table(answer))
+    screen.print(candidates_table(answer.candidates, CANDIDATES_SHOWN))
+    screen.print(comparison_table(answer.incumbent, answer.recommendation))
     opinion = opinion_table(answer)
     if opinion is not None:
         screen.print(opinion)

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from api.cli_output import console, print_json, shown_progress
-from api.cli_tables import candidates_table, comparison_table, flows_table, opinion_table
+from api.cli_prediction_tables import candidates_table, comparison_table, opinion_table
+from api.cli_tables import flows_table
 from api.offline import (
     Recording,
     parse_watermark,
@@ -25,6 +26,7 @@ from twin.search_problem import SearchSettings
 from twin.workers import make_workers
 
 MOST_PROBLEMS_SHOWN = 5
+CANDIDATES_SHOWN = 8
 
 
 def tune(
@@ -61,7 +63,9 @@ def tune(
         print_json(document)
         return
     screen = console()
-    screen.print(flows_table(recording.state), comparison_table(document), candidates_table(document, 8))
+    screen.print(flows_table(recording.state))
+    screen.print(comparison_table(document.incumbent, document.recommendation))
+    screen.print(candidates_table(document.candidates, CANDIDATES_SHOWN))
     opinion = opinion_table(document)
     if opinion is not None:
         screen.print(opinion)

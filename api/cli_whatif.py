@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from api.cli_output import console, print_json, shown_progress
-from api.cli_tables import whatif_table
+from api.cli_prediction_tables import whatif_table
 from api.errors import InputError
 from api.offline import read_json
 from api.schemas.predictions import WatermarkInput

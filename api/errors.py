@@ -3,6 +3,8 @@
 ApiError
 ├── SettingsError           a settings file or environment variable that means nothing
 ├── InputError              a command's file or option that cannot be used
+├── RefusedError            a service refuses what a command asks of it
+├── AwayError               a service that a command asks does not answer, or cannot now
 └── RequestError            a request that cannot be served; each carries its HTTP status
     ├── BadBodyError            400
     ├── UnauthorizedError       401
@@ -39,6 +41,14 @@ class SettingsError(ApiError):
 
 class InputError(ApiError):
     """A command's file or option that cannot be used."""
+
+
+class RefusedError(ApiError):
+    """A service refuses what a command asks of it, for a reason that whoever asks can mend."""
+
+
+class AwayError(ApiError):
+    """A service that a command asks does not answer, or cannot now."""
 
 
 class RequestError(ApiError):

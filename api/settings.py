@@ -17,6 +17,7 @@ from api.counter_settings import CounterPollSettings
 from api.int_settings import IntSettings
 from api.udp.settings import UdpSettings
 from api.validation import HiddenValueError
+from api.variables import ENV_PREFIX
 from telemetry.settings import NS_PER_S, WindowSettings
 from twin.dcqcn import DcqcnParams, preset
 from twin.guard import GuardSettings
@@ -25,7 +26,6 @@ from twin.score import Weights, weights_named
 from twin.search_problem import SearchSettings
 from twin.watermark import Watermark, WatermarkBounds
 
-ENV_PREFIX = "ECNTWIN_"
 ENV_DELIMITER = "__"
 MEBIBYTE = 1 << 20
 

@@ -12,12 +12,11 @@ from pydantic import ValidationError
 from pydantic_settings import SettingsError as SourceError
 
 from api.errors import SettingsError
-from api.settings import ENV_DELIMITER, ENV_PREFIX, Settings
+from api.settings import ENV_DELIMITER, Settings
 from api.validation import Mistake, mistake, telling
+from api.variables import ENV_PREFIX, NOT_SETTINGS
 from api.yaml_file import read_yaml
 
-CONFIG_VARIABLE = f"{ENV_PREFIX}CONFIG"  # names the file itself, so it is not a setting
-TOKEN_VARIABLE = f"{ENV_PREFIX}TOKEN"  # what commands that call a service send
 _SQLITE = "sqlite:///"
 
 
@@ -70,7 +69,7 @@ def _check_environment(environment: Mapping[str, str]) -> None:
     known = {name.upper() for name in Settings.model_fields}
     for variable in sorted(environment):
         upper = variable.upper()
-        if not upper.startswith(ENV_PREFIX) or upper in (CONFIG_VARIABLE, TOKEN_VARIABLE):
+        if not upper.startswith(ENV_PREFIX) or upper in NOT_SETTINGS:
             continue
         section = upper.removeprefix(ENV_PREFIX).split(ENV_DELIMITER)[0]
         if section not in known:

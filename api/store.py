@@ -56,6 +56,7 @@ class Entry:
             decided_by=self.decided_by,
             decided_at=None if self.decided_ns is None else timestamp(self.decided_ns),
             staged=None if self.staged is None else WatermarkDocument.of(self.staged),
+            switches=list(self.result.switches),
             holds=list(self.holds),
             caution=self.caution,
             rollout=None if self.rollout is None else self.rollout.plan.id,

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from api.errors import UnavailableError
-from api.settings import ENV_PREFIX
+from api.variables import ENV_PREFIX
 
 START_S = 60.0
 GRACE_S = 6.0

@@ -202,8 +202,9 @@ class RecommendationDocument(RoundDocument):
     status: Decision
     decided_by: str | None
     decided_at: str | None
-    # What an approval sets: the recommendation, or one step towards it.
+    # What an approval sets: the recommendation, or one step towards it; and on which switches.
     staged: WatermarkDocument | None
+    switches: list[str]
     holds: list[str]
     # What keeps policy (rollout.auto) from approving it, and no person.
     caution: str | None

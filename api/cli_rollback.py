@@ -1,0 +1,47 @@
+"""``ecntwin rollback``: returns switches to what they ran before."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import typer
+from rich.text import Text
+
+from api.cli_answers import RolloutAnswer
+from api.cli_asking import confirm, screen_for_asking, somebody_there
+from api.cli_client import ServiceClient
+from api.cli_errors import FAILED
+from api.cli_following import follow, outcome
+from api.cli_look import list_text, words_of
+from api.cli_output import console, print_json
+from api.cli_rollouts import rollout_table
+
+
+def rollback(url: str, which: str, *, yes: bool, wait: bool, as_json: bool) -> None:
+    """Exits 0 where every switch was returned (or it was begun, not waiting), 1 where one was left alone.
+
+    Asks where a person is there to answer. A script is not asked: undoing is the safe way.
+    """
+    path = f"/v1/rollouts/{quote(which, safe='')}"
+    with ServiceClient.at(url) as service:
+        before = service.get(path).read(RolloutAnswer)
+        if not yes and somebody_there():
+            screen_for_asking().print(rollout_table(before))
+            confirm(f"Roll {which} back?")
+        answer = service.post(f"{path}/rollback")
+        lines = None if as_json else console(wide=True)
+        if wait:
+            answer = follow(service, which, lines=lines, told=len(before.events or []))
+    found = answer.read(RolloutAnswer)
+    if lines is None:
+        print_json(answer.document())
+    elif wait:
+        lines.print(Text.assemble(words_of(found.phase), f": {outcome(found)}."))
+    else:
+        lines.print(Text(f"Begun. ecntwin rollouts {found.id} tells how far it has come."))
+    if found.left_alone:
+        left = list_text(one.switch for one in found.left_alone)
+        screen_for_asking().print(
+            Text(f"ecntwin: left alone, as somebody else has set them since: {left}"), soft_wrap=True
+        )
+        raise typer.Exit(FAILED)

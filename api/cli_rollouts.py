@@ -1,0 +1,114 @@
+"""``ecntwin rollouts``: how far changes have come, and one of them with all that happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from api.cli_answers import RolloutAnswer, RolloutsAnswer, RolloutSwitchAnswer
+from api.cli_client import ServiceClient
+from api.cli_following import event_text, said
+from api.cli_look import (
+    NONE,
+    clock_text,
+    headed_table,
+    labelled_lines,
+    of_all_text,
+    watermark_cells,
+    words_of,
+)
+from api.cli_output import console, print_json
+
+EVENTS_SHOWN = 30
+
+
+def several(url: str, limit: int, *, as_json: bool) -> None:
+    """Prints the newest."""
+    with ServiceClient.at(url) as service:
+        answer = service.get("/v1/rollouts", {"limit": limit})
+    if as_json:
+        print_json(answer.document())
+        return
+    found = answer.read(RolloutsAnswer)
+    screen = console(wide=True)
+    screen.print(rollouts_table(found) if found.rollouts else "No rollout has begun yet.")
+
+
+def one(url: str, which: str, *, as_json: bool) -> None:
+    """Prints one, with what happened."""
+    with ServiceClient.at(url) as service:
+        answer = service.get(f"/v1/rollouts/{quote(which, safe='')}")
+    if as_json:
+        print_json(answer.document())
+        return
+    screen = console(wide=True)
+    for part in rollout_lines(answer.read(RolloutAnswer)):
+        screen.print(part)
+
+
+def rollouts_table(found: RolloutsAnswer) -> Table:
+    """A line each."""
+    title = f"{of_all_text(len(found.rollouts), found.total, 'rollout')}, newest first"
+    table = headed_table(title, "id", "begun", "phase", "by", "set", "why", left=4)
+    table.columns[-1].justify = "left"
+    for column in table.columns[:3]:
+        column.no_wrap = True
+    for rollout in found.rollouts:
+        table.add_row(
+            Text(rollout.id, "" if rollout.ended else "bold"),
+            clock_text(rollout.proposed_at),
+            words_of(rollout.phase),
+            rollout.approved_by or NONE,
+            f"{len(rollout.done)} of {len(rollout.switches)}",
+            Text(rollout.stalled or rollout.why or "", "yellow" if rollout.stalled else ""),
+        )
+    return table
+
+
+def rollout_lines(found: RolloutAnswer) -> Iterator[RenderableType]:
+    """Where it stands, its switches, and what happened."""
+    lines = labelled_lines()
+    lines.add_row("rollout", Text(found.id, "bold"))
+    lines.add_row("recommendation", found.recommendation)
+    lines.add_row("begun", f"{clock_text(found.proposed_at)} by {found.approved_by or 'nobody yet'}")
+    lines.add_row(
+        "phase", Text.assemble(words_of(found.phase), f" since {clock_text(found.since)}: {said(found)}")
+    )
+    if found.why:
+        lines.add_row("why", found.why)
+    yield lines
+    yield rollout_table(found)
+    for switch in found.switches:
+        for note in [*switch.notes, *([switch.detail] if switch.detail else [])]:
+            yield Text.assemble((f"{switch.switch}: ", "bold"), note)
+    events = found.events or []
+    earlier = len(events) - EVENTS_SHOWN
+    if earlier > 0:
+        yield Text(f"{earlier} earlier ones: --json shows all", "dim")
+    for event in events[-EVENTS_SHOWN:]:
+        yield event_text(event)
+
+
+def rollout_table(found: RolloutAnswer) -> Table:
+    """Each switch: what it ran, what it runs or shall run."""
+    table = headed_table(None, "switch", "stage", "progress", "Kmin", "Kmax", "Pmax", left=3)
+    for column in table.columns:
+        column.no_wrap = True
+    for one in found.switches:
+        table.add_row(
+            Text(one.switch, "bold"),
+            ("canary" if one.stage == 0 else f"batch {one.stage}") + ("" if one.writes else ", dry run"),
+            words_of(one.progress),
+            *_change(one),
+        )
+    return table
+
+
+def _change(one: RolloutSwitchAnswer) -> Iterator[Text]:
+    after = watermark_cells(one.after or one.target)
+    for before, now in zip(watermark_cells(one.before), after, strict=True):
+        yield Text(now, "dim") if before == now else Text.assemble((f"{before} → ", "dim"), now)
