@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 
 from api import problems
 from api.bodies import BodyLimit
@@ -58,7 +58,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         service = Service(
             settings,
-            registry=registry or CollectorRegistry(),
+            registry=registry or _registry(),
             clocks=clocks or Clocks(),
             workers=workers,
             adapters=adapters,
@@ -101,3 +101,10 @@ def create_app(
     app.mount("/assets", page.assets(), name="assets")
     app.add_middleware(BodyLimit, limit_bytes=settings.server.max_body_bytes)
     return app
+
+
+def _registry() -> CollectorRegistry:
+    """A new one, with what this process itself takes: memory, processor time, files (Linux)."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    return registry
