@@ -9,6 +9,7 @@
 #
 # A service without tokens answers on loopback only, and a container must listen on 0.0.0.0 to be reached: so it needs
 # a token, and refuses to start without one. A settings file goes to --config: `... ecntwin serve --host 0.0.0.0 --config FILE`.
+# A journal goes to a volume at /var/lib/ecntwin, which the image's user may write. With Prometheus and Grafana: docs/deploy.md.
 
 # Set by BuildKit; a default here would win over it.
 ARG TARGETARCH
@@ -41,7 +42,8 @@ RUN --mount=type=cache,target=/var/cache/pip \
 RUN python -m twin.warm
 
 FROM chosen
-RUN useradd --system --uid 10001 --user-group --home-dir /nonexistent --no-create-home ecntwin
+RUN useradd --system --uid 10001 --user-group --home-dir /nonexistent --no-create-home ecntwin \
+    && install -d -m 700 -o ecntwin -g ecntwin /var/lib/ecntwin
 COPY --from=build /opt/ecntwin /opt/ecntwin
 COPY --from=build --chown=ecntwin:ecntwin /var/cache/ecntwin /var/cache/ecntwin
 # numba refuses a cache that it cannot write to; a volume stays writable under --read-only and begins as the image's copy.

@@ -1,0 +1,177 @@
+"""Rules and dashboard ask for metrics and labels that exist; alerts fire when they should."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.unit.deploy.monitoring import (
+    OF_TARGETS,
+    PROMETHEUS,
+    ROOT,
+    RULES,
+    alerts,
+    dashboard,
+    declared,
+    expressions,
+    labels_asked,
+    labels_kept,
+    names_in,
+    recorded,
+    rules,
+    targets,
+)
+
+ALERT_TESTS = sorted((Path(__file__).parent / "alerts").glob("*.yml"))
+
+
+def promtool(*arguments: str | Path) -> str:
+    """What it says; it must have no complaint."""
+    found = shutil.which("promtool")
+    if found is None:
+        pytest.skip("promtool is not installed (Debian package prometheus)")
+    done = subprocess.run([found, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_promtool_takes_the_rules() -> None:
+    said = promtool("check", "rules", *RULES)
+    assert sum(map(int, re.findall(r"SUCCESS: (\d+) rules found", said))) == len(rules())
+
+
+def test_promtool_takes_the_configuration(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("a token", "utf-8")
+    shutil.copytree(PROMETHEUS / "rules", tmp_path / "rules")
+    text = (PROMETHEUS / "prometheus.yml").read_text("utf-8")
+    assert "/run/secrets/prometheus-token" in text
+    placed = tmp_path / "prometheus.yml"
+    placed.write_text(text.replace("/run/secrets/prometheus-token", str(token)), "utf-8")
+    assert f"{len(RULES)} rule files found" in promtool("check", "config", placed)
+
+
+@pytest.mark.parametrize("path", ALERT_TESTS, ids=lambda path: path.stem)
+def test_alerts_fire_when_they_should(path: Path) -> None:
+    assert "SUCCESS" in promtool("test", "rules", path)
+
+
+def test_every_alert_is_tested_and_with_series_that_there_are() -> None:
+    known, tested, fired = declared(), set(), set()
+    for path in ALERT_TESTS:
+        for test in yaml.safe_load(path.read_text("utf-8"))["tests"]:
+            for one in test["alert_rule_test"]:
+                tested.add(one["alertname"])
+                fired |= {one["alertname"]} if one["exp_alerts"] else set()
+            for given in test["input_series"]:
+                name, _, matchers = given["series"].partition("{")
+                labels = set(re.findall(r"(\w+)=", matchers)) - OF_TARGETS
+                if name != "up":
+                    assert labels == known[name], given["series"]
+    assert tested == fired == {alert["alert"] for alert in alerts()}
+
+
+def test_rules_and_dashboard_ask_for_series_that_there_are() -> None:
+    known = {*declared(), *recorded(), "up"}
+    asked = {name for expression in expressions() for name in names_in(expression)}
+    assert asked - known == set()
+    assert len(asked & set(declared())) > 50
+    assert recorded() <= asked
+
+
+def test_they_ask_for_labels_that_there_are() -> None:
+    known = declared()
+    for expression in expressions():
+        names = names_in(expression)
+        for series, label in labels_asked(expression):
+            if series in known:
+                assert label in known[series] | OF_TARGETS, expression
+        if names <= set(known):
+            every = {label for name in names for label in known[name]} | OF_TARGETS
+            assert labels_kept(expression) <= every, expression
+
+
+def test_legends_name_labels_that_there_are() -> None:
+    known = declared() | {"up": frozenset()}
+    kept = {
+        rule["record"]: frozenset(labels_kept(rule["expr"])) - {"le"} for rule in rules() if "record" in rule
+    }
+    for panel, expression, legend in targets():
+        every = {label for name in names_in(expression) for label in {**known, **kept}[name]} | OF_TARGETS
+        assert set(re.findall(r"\{\{(\w+)\}\}", legend)) <= every, panel
+        grouped = labels_kept(expression)
+        if grouped:
+            assert set(re.findall(r"\{\{(\w+)\}\}", legend)) <= grouped, panel
+
+
+@pytest.mark.parametrize("alert", alerts(), ids=lambda alert: alert["alert"])
+def test_an_alert_says_what_it_is_and_where_to_read_on(alert: dict[str, object]) -> None:
+    assert alert["labels"] == {"severity": "critical"} or alert["labels"] == {"severity": "warning"}
+    said = alert["annotations"]
+    assert isinstance(said, dict)
+    assert set(said) == {"summary", "description", "runbook_url"}
+    assert said["description"].endswith(".")
+    assert said["runbook_url"] == f"docs/runbook.md#{str(alert['alert']).lower()}"
+
+
+def test_the_runbook_has_an_entry_for_each_alert_and_no_other() -> None:
+    page = (ROOT / "docs/runbook.md").read_text("utf-8")
+    entries = dict(re.findall(r"^## (Ecntwin\w+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    assert set(entries) == {alert["alert"] for alert in alerts()}
+    for name, entry in entries.items():
+        assert re.findall(r"^- \*\*(\w+)", entry, re.MULTILINE) == ["Means", "Look", "Do"], name
+
+
+def test_panels_have_a_place_and_a_name_of_their_own() -> None:
+    panels = dashboard()["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    titles = [panel["title"] for panel in panels]
+    assert len(set(titles)) == len(titles)
+    taken: set[tuple[int, int]] = set()
+    for panel in panels:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken, panel["title"]
+        taken |= cells
+
+
+def test_the_dashboard_shows_what_it_should() -> None:
+    asked = {name for _, expression, _ in targets() for name in names_in(expression)}
+    for metric in (
+        "ecntwin_measured_queue_bytes",
+        "ecntwin_predicted_queue_bytes",
+        "ecntwin_twin_residual_ratio",
+        "ecntwin_watermark_kmin_bytes",
+        "ecntwin_watermark_kmax_bytes",
+        "ecntwin_watermark_pmax_ratio",
+        "ecntwin_flows",
+        "ecntwin:reports_accepted:rate5m",
+        "ecntwin_reports_rejected_total",
+        "ecntwin_alarms",
+        "ecntwin_rollouts_total",
+        "ecntwin_switch_failures_total",
+        "ecntwin_rounds_total",
+    ):
+        assert metric in asked
+
+
+def test_the_dashboard_reads_the_source_that_is_provisioned() -> None:
+    provisioned = ROOT / "deploy/grafana/provisioning/datasources/prometheus.yaml"
+    (source,) = yaml.safe_load(provisioned.read_text("utf-8"))["datasources"]
+    chosen = {one["name"]: one for one in dashboard()["templating"]["list"]}["datasource"]
+    assert chosen["current"]["value"] == source["uid"]
+    assert chosen["query"] == source["type"] == "prometheus"
+    used = {panel["datasource"]["uid"] for panel in dashboard()["panels"] if "datasource" in panel}
+    assert used == {"${datasource}"}
+    scraped = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text("utf-8"))["global"]["scrape_interval"]
+    assert source["jsonData"]["timeInterval"] == scraped
