@@ -78,7 +78,7 @@ class Loop:
 
 class AsBinaryOnes(ReportWriter):
     """JSON reports that say no more than binary ones: dated when the packet left the last switch, no packet
-    shorter than the headers that those show of it, and of a marked one only that it was when it left there.
+    shorter than the headers that those show of it, and of marks only whether it was when it left there.
     """
 
     def bodies(self, samples: Samples) -> Iterator[Body]:
@@ -89,8 +89,7 @@ class AsBinaryOnes(ReportWriter):
         for body in super().bodies(replace(samples, delivered_s=left_s, wire_bytes=long)):
             reports = [json.loads(line) for line in body.content.splitlines()]
             for report in reports:
-                *before, last = report["hops"]
-                for hop in before if last["ecn_marked"] else ():
+                for hop in report["hops"][:-1]:
                     del hop["ecn_marked"]
             yield replace(body, content=b"\n".join(json.dumps(report).encode() for report in reports))
 

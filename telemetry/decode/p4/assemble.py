@@ -127,12 +127,12 @@ def _joined(parts: Sequence[Part]) -> dict[str, NDArray[Any]]:
 
 
 def _marks(part: Part) -> NDArray[np.int8]:
-    """Whether the packet was marked when it left each hop: one that ends unmarked never was; one that ends
-    marked left the last hop so, and before that nobody knows.
+    """Whether the packet was marked when it left the last hop; of those before nothing is said. That one
+    which ends unmarked never was would be known, but only of such: a hop told of those alone seems never to
+    mark.
     """
     marked = np.full(part.node.shape, MARK_UNKNOWN, np.int8)
-    marked[(part.ecn >= 0) & (part.ecn != _CE)] = 0
-    marked[part.ecn == _CE, -1] = 1
+    marked[part.ecn >= 0, -1] = part.ecn[part.ecn >= 0] == _CE
     return marked.reshape(-1)
 
 

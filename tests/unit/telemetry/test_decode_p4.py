@@ -131,6 +131,13 @@ def test_a_stack_in_the_truncated_packet_comes_before_the_sink() -> None:
     assert reports.batch.marked.tolist() == [MARK_UNKNOWN, MARK_UNKNOWN, 1]
 
 
+def test_a_packet_that_ends_unmarked_says_nothing_of_earlier_hops_either() -> None:
+    """Else a hop would be known of unmarked packets only, and seem never to mark."""
+    payload = PAYLOADS["G"].replace(bytes.fromhex("456b0048"), bytes.fromhex("456a0048"))
+    reports = alone(payload)
+    assert reports.batch.marked.tolist() == [MARK_UNKNOWN, MARK_UNKNOWN, 0]
+
+
 def test_a_datagram_of_two_reports() -> None:
     reports = decoded(PAYLOADS["H"])
     assert reports.problems == ()
