@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 
-from telemetry.alarms import Finding, Subject
+from telemetry.alarms import Finding, Level, Subject
 from telemetry.counter_rates import PortRates
 from telemetry.sequence import Sender, SequenceCounts
 from telemetry.state import QueueRef, QueueState
@@ -61,9 +61,11 @@ def loss_findings(
         if all(drops is None for drops in told.values()):
             if port.rates.drops_per_s is not None:
                 of = f"{port.switch} {port.port}"
-                yield _loss(
+                found = _loss(
                     of, port, port.rates.drops_per_s, "though it may not be the lossless queue's loss"
                 )
+                # Queues that may lose packets lose many: nobody is woken, and no policy held, for those.
+                yield found._replace(worst=Level.WARNING)
             continue
         for number, drops in told.items():
             if drops is not None and (not lossless or number in lossless):

@@ -44,11 +44,14 @@ class Subject(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What was measured now. Larger is worse; ``sentence`` says what it means, if it is too large."""
+    """What was measured now. Larger is worse; ``sentence`` says what it means, if it is too large. ``worst``
+    is the level that it can be at most, however large.
+    """
 
     subject: Subject
     value: float
     sentence: str
+    worst: Level = Level.CRITICAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +83,10 @@ class Rule:
         given = {Level.WARNING: self.warning, Level.CRITICAL: self.critical}.get(level)
         return inf if given is None else given
 
-    def reached(self, value: float) -> Level:
-        """The worst level whose threshold that value is at or over."""
-        return max((level for level in LEVELS if value >= self.threshold(level)), default=Level.NONE)
+    def reached(self, value: float, worst: Level = Level.CRITICAL) -> Level:
+        """The worst level, ``worst`` at most, whose threshold that value is at or over."""
+        over = (level for level in LEVELS if level <= worst and value >= self.threshold(level))
+        return max(over, default=Level.NONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +186,7 @@ class AlarmBoard:
             watched = self._watched.get(finding.subject)
             if watched is not None:
                 self._judge(watched, finding, now_s, changes)
-            elif reached := rule.reached(finding.value):
+            elif reached := rule.reached(finding.value, finding.worst):
                 new.append((reached, finding.value / rule.threshold(reached), finding))
         new.sort(key=lambda one: one[:2], reverse=True)
         self.left_off = 0
@@ -211,7 +215,7 @@ class AlarmBoard:
         watched.finding, watched.measured_s = finding, now_s
         before = wanted = watched.level
         for level in LEVELS:
-            threshold = rule.threshold(level)
+            threshold = rule.threshold(level) if level <= finding.worst else inf
             if value >= threshold:
                 watched.under_s.pop(level, None)
                 if now_s - watched.over_s.setdefault(level, now_s) >= rule.hold_s:

@@ -145,7 +145,10 @@ class _Answers:
 
     def queue_names(self, ports: Iterable[str], queues: Iterable[int]) -> Mapping[str, str]:
         """The objects of queues of these ports, of those that were asked for."""
-        found = zip(_queue_names(ports, queues), self._rows[QUEUE_NAMES], strict=True)
+        given = self._rows[QUEUE_NAMES]
+        if not isinstance(given, list):
+            raise self._unreadable(f"{QUEUE_NAMES}: {given}")
+        found = zip(_queue_names(ports, queues), given, strict=True)
         return {name: oid for name, oid in found if isinstance(oid, str)}
 
     def counted(self, names: SonicNames) -> Counted:

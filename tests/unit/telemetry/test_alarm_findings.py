@@ -13,7 +13,7 @@ from telemetry.alarm_findings import (
     loss_findings,
     pause_findings,
 )
-from telemetry.alarms import Subject
+from telemetry.alarms import Level, Subject
 from telemetry.counter_rates import PortRates, Rates
 from telemetry.sequence import Sender, SequenceCounts
 from telemetry.state import QueueRef, QueueState
@@ -59,7 +59,7 @@ def test_without_numbers_every_queue_is_lossless() -> None:
 
 def test_a_port_that_does_not_tell_by_queue_is_told_as_a_whole() -> None:
     (found,) = loss_findings([port(Rates(drops_per_s=9.0), q3=Rates(pause_share=0.0))], {3})
-    assert (found.subject.of, found.value) == ("leaf1 Ethernet0", 9.0)
+    assert (found.subject.of, found.value, found.worst) == ("leaf1 Ethernet0", 9.0, Level.WARNING)
     assert list(loss_findings([port(Rates(pause_share=0.0))], {3})) == []
 
 

@@ -56,6 +56,16 @@ def test_without_a_hold_it_is_raised_at_once() -> None:
     ]
 
 
+def test_what_can_be_a_warning_at_most_is_one_however_large() -> None:
+    made = board()
+    changes = [made.update(at_s, [found(1e9)._replace(worst=Level.WARNING)]) for at_s in (0, 10, 20, 30)]
+    assert [told(one) for one in changes] == [[], [("raised", "warning")], [], []]
+    assert through(made, (40, 0), (61, 0)) == [(61, "cleared", "warning")]
+    never = board(Rule(warning=None, critical=100, hold_s=0, clear_s=0))
+    assert never.update(0, [found(1e9)._replace(worst=Level.WARNING)]) == ()
+    assert len(never) == 0
+
+
 def test_it_worsens_and_goes_down_level_by_level() -> None:
     made = board()
     steps = [(0, 500), (10, 500), (20, 60), (60, 49), (79, 49), (80, 49), (90, 4), (110, 4)]

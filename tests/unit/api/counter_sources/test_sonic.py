@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import redis
 
 from api.counter_sources.base import NoCountersError
 from api.counter_sources.sonic import SonicReader
@@ -152,6 +153,19 @@ def test_a_row_that_is_none_costs_itself_only(counters: CountersDb, reader: Soni
     polled = reader.read()
     assert found(polled) == Counters(pfc_tx_frames=0, pfc_rx_frames=0, pfc_pause_ns=0)
     assert found(polled, "Ethernet4").tx_packets == 0
+
+
+@pytest.mark.parametrize("name", ["COUNTERS_PORT_NAME_MAP", "COUNTERS_QUEUE_NAME_MAP"])
+def test_a_name_map_that_is_none_is_told(
+    server: RedisServer, counters: CountersDb, describe: Describe, name: str
+) -> None:
+    with redis.Redis(port=server.port, db=2, protocol=2) as client:
+        client.delete(name)
+        client.set(name, "what is this")
+    reader = SonicReader(describe())
+    with pytest.raises(RefusedError, match=f"{name}: WRONGTYPE"):
+        reader.read()
+    reader.close()
 
 
 def test_names_that_change_are_followed(counters: CountersDb, reader: SonicReader) -> None:
