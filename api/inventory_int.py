@@ -40,7 +40,9 @@ def _addresses(given: object) -> object:
     if not every or not all(isinstance(one, str) for one in every):
         raise ValueError("a source is an IPv4 or IPv6 address, or a list of some, as text")
     try:
-        return tuple(str(ipaddress.ip_address(one)) for one in every)
+        found = [ipaddress.ip_address(one) for one in every]
+        # An IPv4 address as a socket for both versions shows it is that IPv4 address.
+        return tuple(str(getattr(one, "ipv4_mapped", None) or one) for one in found)
     except ValueError as error:
         raise ValueError(f"a source is an IPv4 or IPv6 address: {error}") from None
 

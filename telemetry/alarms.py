@@ -127,12 +127,17 @@ class _Watched:
     seen_s: float = 0.0
 
 
+def _rank(watched: _Watched) -> tuple[Level, bool]:
+    return watched.level, watched.finding.subject.switch is not None
+
+
 class AlarmBoard:
     """The alarms of now, and the last ``keep`` that ended.
 
     A subject that is no longer measured stays as it is for ``forget_s``. At most ``most`` subjects are
     watched. Where there is no room, what is over a critical threshold takes the place of the mildest that
-    is no alarm, then of the mildest warning; of what comes at once the worst is taken first, and the rest is
+    is no alarm, then of the mildest warning, and, on a switch, of a critical one on none: senders that nobody
+    knows may have any number of those. Of what comes at once the worst is taken first, and the rest is
     counted in ``left_off``.
     """
 
@@ -178,7 +183,7 @@ class AlarmBoard:
         measurement either.
         """
         changes: list[Change] = []
-        new: list[tuple[Level, float, Finding]] = []
+        new: list[tuple[Level, bool, float, Finding]] = []
         for finding in findings:
             rule = self._rules.get(finding.subject.kind)
             if rule is None or finding.value != finding.value:
@@ -187,8 +192,9 @@ class AlarmBoard:
             if watched is not None:
                 self._judge(watched, finding, now_s, changes)
             elif reached := rule.reached(finding.value, finding.worst):
-                new.append((reached, finding.value / rule.threshold(reached), finding))
-        new.sort(key=lambda one: one[:2], reverse=True)
+                known = finding.subject.switch is not None
+                new.append((reached, known, finding.value / rule.threshold(reached), finding))
+        new.sort(key=lambda one: one[:3], reverse=True)
         self.left_off = 0
         self._take(new, now_s, changes)
         for watched in list(self._watched.values()):
@@ -196,14 +202,16 @@ class AlarmBoard:
                 self._end(watched, now_s, FORGOTTEN, changes)
         return tuple(changes)
 
-    def _take(self, new: list[tuple[Level, float, Finding]], now_s: float, changes: list[Change]) -> None:
+    def _take(
+        self, new: list[tuple[Level, bool, float, Finding]], now_s: float, changes: list[Change]
+    ) -> None:
         """Watches these, the worst first, for as long as there is room or something milder."""
         milder: list[_Watched] | None = None
-        for place, (reached, _, finding) in enumerate(new):
+        for place, (reached, known, _, finding) in enumerate(new):
             if len(self._watched) >= self._most:
                 if milder is None:
-                    milder = sorted(self._watched.values(), key=lambda one: one.level, reverse=True)
-                if reached < Level.CRITICAL or not milder or milder[-1].level >= Level.CRITICAL:
+                    milder = sorted(self._watched.values(), key=_rank, reverse=True)
+                if reached < Level.CRITICAL or not milder or _rank(milder[-1]) >= (reached, known):
                     self.left_off = len(new) - place
                     return
                 self._end(milder.pop(), now_s, OUTDONE, changes)

@@ -54,6 +54,17 @@ def test_ids_names_and_units_are_merged_like_the_rest(tmp_path: Path) -> None:
     assert found.profile(0) == UnitProfile("bytes", 1, "2^-32 s")
 
 
+def test_an_ipv4_address_in_ipv6_is_that_address(tmp_path: Path) -> None:
+    found = loaded(
+        tmp_path,
+        """
+switches:
+  leaf1: {platform: dry-run, int: {node_id: 1, source: ["::ffff:192.0.2.1", "2001:DB8::1"]}}
+""",
+    )
+    assert found.sources == {"192.0.2.1": 1, "2001:db8::1": 1}
+
+
 def test_the_default_units_are_those_of_strangers_alone(tmp_path: Path) -> None:
     found = loaded(tmp_path, WHOLE, UnitProfile())
     assert found.profile(77) == UnitProfile()

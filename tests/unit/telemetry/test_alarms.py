@@ -157,6 +157,20 @@ def test_only_so_many_are_watched_and_the_rest_is_counted() -> None:
     assert (len(made), made.left_off) == (3, 4)
 
 
+def test_what_unknown_senders_cause_takes_no_room_from_a_switch() -> None:
+    at_once = Rule(warning=10, critical=100, hold_s=0, clear_s=0)
+    made = AlarmBoard({"pause": at_once}, forget_s=60, most=3)
+    strangers = [Finding(Subject("pause", f"sender {n}"), 1e9, "many") for n in range(5)]
+    made.update(0, strangers)
+    assert made.left_off == 2
+    changes = made.update(1, [found(100), *strangers])
+    assert told(changes) == [("cleared", "critical"), ("raised", "critical")]
+    assert PORT in {alarm.subject for alarm in made.active}
+    assert len(made) == 3
+    made.update(2, [found(150), *strangers])
+    assert PORT in {alarm.subject for alarm in made.active}
+
+
 def test_only_the_last_that_ended_are_kept() -> None:
     made = board(Rule(warning=10, critical=None, hold_s=0, clear_s=0), keep=2)
     for number in range(4):
