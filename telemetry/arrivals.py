@@ -42,7 +42,8 @@ def flow_arrivals(
     row_flow[nameless] = len(used) + np.arange(len(nameless))
     n_flows = len(used) + len(nameless)
     before = np.full(n_flows, NEVER_NS, np.int64)
-    before[: len(used)] = np.where(used >= 0, last_before_ns[np.maximum(used, 0)], NEVER_NS)
+    own = np.flatnonzero(used >= 0)
+    before[own] = last_before_ns[used[own]]
     senders = senders_of(samples, hosts, places.site_paths, places.row_site_path, topology, settings)
     found = messages(
         samples,

@@ -132,7 +132,8 @@ def _flows(
     order = np.lexsort((flow_fingerprint[used], -window_bytes))
     used = used[order].astype(np.int64)
     # Summed in the order shown: in any other the last bit would depend on which flow came first.
-    bytes_by_class = np.bincount(classes[order], window_bytes[order], minlength=len(FlowClass))
+    bytes_by_class = np.zeros(len(FlowClass))  # numpy counts nothing at all in whole numbers
+    bytes_by_class += np.bincount(classes[order], window_bytes[order], minlength=len(FlowClass))
     flows_by_class = np.bincount(classes, minlength=len(FlowClass)) + merged_flows
     merged = np.flatnonzero(samples.flow < 0)
     bytes_by_class += np.bincount(

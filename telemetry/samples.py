@@ -183,12 +183,14 @@ class SampleStore:
 
 
 def thinned(samples: Samples, level: int) -> Samples:
-    """About one sample in 2**level, chosen by fingerprint; each then stands for 2**level reports."""
+    """About one sample in 2**level, chosen by fingerprint; each then stands for 2**level reports, or for as
+    many as it did where those are more.
+    """
     if level == 0:
         return samples
     low_bits = np.uint64((1 << level) - 1)
     kept = samples.take(np.flatnonzero((samples.fingerprint >> _THINNING_SHIFT) & low_bits == 0))
-    stands_for = np.full(len(kept), 1 << level, np.int32)
+    stands_for = np.maximum(kept.stands_for, np.int32(1 << level))
     return replace(kept, true_bytes=kept.true_bytes * (stands_for / kept.stands_for), stands_for=stands_for)
 
 

@@ -47,9 +47,9 @@ def senders_of(
     A merged flow (a negative number) is told by the hosts behind its path's ends.
     """
     places = _Places(paths, topology)
-    flow = np.maximum(samples.flow, 0)
-    src, dst = hosts.src[flow], hosts.dst[flow]
-    nameless = np.flatnonzero(samples.flow < 0)
+    src, dst = np.full(len(samples), NOBODY, np.int64), np.full(len(samples), NOBODY, np.int64)
+    own, nameless = np.flatnonzero(samples.flow >= 0), np.flatnonzero(samples.flow < 0)
+    src[own], dst[own] = hosts.src[samples.flow[own]], hosts.dst[samples.flow[own]]
     if len(nameless):
         path = row_path[nameless]
         src[nameless] = places.behind("ingress_port")[paths.number[paths.offset[path]]]

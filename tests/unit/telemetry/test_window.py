@@ -380,3 +380,43 @@ def test_a_snapshot_does_not_see_what_comes_after(report: Make, batch: Batch) ->
         assert one.state().n_reports == 200
         assert one.state().window_end_ns == START_NS + 199 * 10 * MS + 1
         assert len(one.state().flows) == 1
+
+
+def test_a_window_in_which_every_flow_was_merged_has_a_state(report: Make, batch: Batch) -> None:
+    window = Window(WindowSettings(n_periods=4, max_flows=3))
+    small = [report(START_NS + number, flow={"sport": number}) for number in range(40)]
+    ahead = [report(START_NS + 4 * S, packet_bytes=9000, flow={"sport": number}) for number in (7, 8, 9)]
+    window.add(batch(small))
+    window.add(batch(ahead))  # too few to be followed, but the largest
+    state = window.state()
+    assert (state.n_reports, len(state.flows)) == (40, 0)
+    assert state.bytes_by_class[FlowClass.MOUSE] == pytest.approx(4_000_000)
+
+
+def test_hardly_any_room_is_enough_for_a_state(report: Make, batch: Batch) -> None:
+    window = Window(WindowSettings(n_periods=2, max_reports=3, max_flows=1))
+    shown = 0
+    for number in range(30):  # flows are merged, and of those that were not nothing is held in the end
+        flows = [{"sport": 40 * number + one} for one in range(40)]
+        window.add(batch([report(START_NS + number * S // 3, flow=flow) for flow in flows]))
+        if window.last_report_ns is not None:
+            shown += window.state().n_reports > 0
+    assert shown
+
+
+def test_what_stands_for_many_goes_on_to_when_less_is_thinned(two_hosts: Topology) -> None:
+    window = Window(WindowSettings(n_periods=2, max_reports=1000, max_flows=100_000), two_hosts)
+
+    def bytes_of_the_few() -> float:
+        flows = window.state().flows
+        few = np.array([1 << 16 <= key.sport + (int(key.src.split(".")[2]) << 16) for key in flows.keys])
+        return float(flows.window_bytes[few].sum())
+
+    window.add(many_flows(8000, first_ns=START_NS))
+    window.add(many_flows(3000, first_ns=START_NS + S, first_flow=1 << 16))
+    for number in range(4):  # the many leave, and less and less is thinned
+        window.add(many_flows(2, first_ns=START_NS + 2 * S, first_flow=10_000 + 2 * number))
+    before = bytes_of_the_few()
+    assert before > 0
+    window.add(many_flows(2000, first_ns=START_NS + 2 * S, first_flow=20_000))
+    assert bytes_of_the_few() == before
