@@ -16,6 +16,9 @@ from telemetry.ragged import take_rows
 MISSING_NS = -1
 """``ingress_ns`` or ``egress_ns`` of a hop whose device gave none (real ones are 0 or more)."""
 
+LEAST_SAMPLING_RATE = 1e-9
+"""One packet in a billion: what a report of fewer stood for would outweigh all others, without end."""
+
 MARK_UNKNOWN = -1
 """``marked`` of a hop whose device does not report ECN; 0 is not marked, 1 is marked."""
 
@@ -42,7 +45,8 @@ class ReportBatch:
     """Checked reports in columns; immutable (the arrays are made read-only).
 
     Per report: ``index`` position in the body as sent, ``ts_ns`` the sink's clock, ``flow`` into
-    ``flow_keys``, ``packet_bytes`` > 0, ``sampling_rate`` in (0, 1]. Hops are in compressed rows:
+    ``flow_keys``, ``packet_bytes`` > 0, ``sampling_rate`` from ``LEAST_SAMPLING_RATE`` to 1.
+    Hops are in compressed rows:
     ``hop_offset[r]:hop_offset[r + 1]`` are report r's, in path order, in the columns ``hop_site`` (into
     ``sites``), ``queue_bytes`` (NaN: not told), ``ingress_ns`` and ``egress_ns`` (``MISSING_NS``: not told;
     one switch's own clock, so only their difference within one hop means anything) and ``marked``

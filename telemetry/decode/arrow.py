@@ -26,11 +26,17 @@ from telemetry.errors import DecodeError, OversizeError, ReportError
 from telemetry.flow_keys import FlowKeys
 from telemetry.join import joined
 from telemetry.ragged import take_rows
-from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite, ReportBatch, ReportProblem
+from telemetry.report import (
+    LEAST_SAMPLING_RATE,
+    MARK_UNKNOWN,
+    MISSING_NS,
+    HopSite,
+    ReportBatch,
+    ReportProblem,
+)
 
 _MOST_NS = 2**63 - 1
 _MOST_INT32 = 2**31 - 1
-_LEAST_REAL = 5e-324
 # What a row and a hop take once decoded, and while they are checked.
 _ROW_BYTES, _HOP_BYTES = 100, 120
 
@@ -72,7 +78,7 @@ _COLUMNS: Mapping[str, _Kind] = MappingProxyType(
         "dport": _whole(0, 65_535),
         "protocol": _whole(0, 255),
         "packet_bytes": _whole(1, _MOST_INT32),
-        "sampling_rate": _Kind(_is_real, "floating-point numbers", (_LEAST_REAL, 1)),
+        "sampling_rate": _Kind(_is_real, "floating-point numbers", (LEAST_SAMPLING_RATE, 1)),
     }
 )
 _HOP_COLUMNS: Mapping[str, _Kind] = MappingProxyType(

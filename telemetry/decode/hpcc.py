@@ -24,7 +24,14 @@ from telemetry.decode.problem import Wording
 from telemetry.decode.records import Records
 from telemetry.errors import ReportError
 from telemetry.flow_keys import FlowKeys
-from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite, ReportBatch, ReportProblem
+from telemetry.report import (
+    LEAST_SAMPLING_RATE,
+    MARK_UNKNOWN,
+    MISSING_NS,
+    HopSite,
+    ReportBatch,
+    ReportProblem,
+)
 from telemetry.state import FlowKey
 
 DEFAULT_MAX_BODY_BYTES = 64 << 20
@@ -46,7 +53,7 @@ WORDING = Wording(
             "dport": "dport is a whole number from 0 to 65535",
             "protocol": "protocol is a whole number from 0 to 255",
             "packet_bytes": "packet_bytes is a whole number of bytes above 0",
-            "sampling_rate": "sampling_rate is above 0 and at most 1",
+            "sampling_rate": f"sampling_rate is a share of packets, {LEAST_SAMPLING_RATE:g} to 1",
             "header": f"header is the INT header's {HEADER_BYTES} bytes in hex",
             "multi": f"multi is a whole number from 1 to {_MOST_MULTI}",
             "path": f"path is an array of 1 to {_MOST_ON_A_WAY} places, or null",
@@ -81,7 +88,7 @@ class _Record(Struct, gc=False):
     ts_ns: Annotated[int, Meta(ge=0, le=2**63 - 1)]
     flow: _Flow
     packet_bytes: Annotated[int, Meta(gt=0, le=2**31 - 1)]
-    sampling_rate: Annotated[float, Meta(gt=0, le=1)]
+    sampling_rate: Annotated[float, Meta(ge=LEAST_SAMPLING_RATE, le=1)]
     header: Annotated[str, Meta(pattern=rf"^[0-9a-fA-F]{{{2 * HEADER_BYTES}}}\Z")]
     multi: Annotated[int, Meta(ge=1, le=_MOST_MULTI)] = 1
     path: Annotated[list[_Place], Meta(min_length=1, max_length=_MOST_ON_A_WAY)] | None = None

@@ -21,7 +21,14 @@ from telemetry.decode.decoded import Decoded
 from telemetry.decode.problem import Wording, broken_json, explained
 from telemetry.decode.records import UNREADABLE, Records
 from telemetry.flow_keys import FlowKeys
-from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite, ReportBatch, ReportProblem
+from telemetry.report import (
+    LEAST_SAMPLING_RATE,
+    MARK_UNKNOWN,
+    MISSING_NS,
+    HopSite,
+    ReportBatch,
+    ReportProblem,
+)
 from telemetry.state import FlowKey
 
 DEFAULT_MAX_BODY_BYTES = 64 << 20
@@ -43,7 +50,7 @@ WORDING = Wording(
             "dport": "dport is a whole number from 0 to 65535",
             "protocol": "protocol is a whole number from 0 to 255",
             "packet_bytes": "packet_bytes is a whole number of bytes above 0",
-            "sampling_rate": "sampling_rate is above 0 and at most 1",
+            "sampling_rate": f"sampling_rate is a share of packets, {LEAST_SAMPLING_RATE:g} to 1",
             "hops": "hops is an array of 1 to 64 hop objects in path order",
             "switch": "switch is a name (1 to 256 characters) or null",
             "ingress_port": "ingress_port is a name (1 to 256 characters) or null",
@@ -86,7 +93,7 @@ class _Report(Struct, gc=False):
     # Left as text: thousands of packets repeat one flow, so each spelling of it is decoded once (see _flows).
     flow: Raw
     packet_bytes: Annotated[int, Meta(gt=0, le=2**31 - 1)]
-    sampling_rate: Annotated[float, Meta(gt=0, le=1)]
+    sampling_rate: Annotated[float, Meta(ge=LEAST_SAMPLING_RATE, le=1)]
     hops: Annotated[list[_Hop], Meta(min_length=1, max_length=MAX_HOPS)]
 
 

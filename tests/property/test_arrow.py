@@ -57,7 +57,7 @@ def reports(*, bad: bool) -> st.SearchStrategy[list[dict[str, Any]]]:
         ts_ns=one(TIMES, negative | st.none()),
         flow=flow,
         packet_bytes=one(st.integers(1, 2**31 - 1), st.just(0)),
-        sampling_rate=one(st.floats(0, 1, exclude_min=True), st.sampled_from([0.0, 1.5])),
+        sampling_rate=one(st.floats(1e-9, 1), st.sampled_from([0.0, 5e-324, 1.5])),
         hops=one(st.lists(hop, min_size=1, max_size=3), st.just([]) | st.none()),
     )
     return st.lists(report, max_size=6)

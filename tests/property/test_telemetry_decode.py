@@ -46,7 +46,7 @@ REPORTS = st.fixed_dictionaries(
             }
         ),
         "packet_bytes": st.integers(1, 65_535),
-        "sampling_rate": st.floats(0, 1, exclude_min=True, allow_subnormal=False),
+        "sampling_rate": st.floats(1e-9, 1),
         "hops": st.lists(HOPS, min_size=1, max_size=4),
     }
 )

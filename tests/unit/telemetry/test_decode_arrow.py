@@ -130,6 +130,7 @@ def test_a_dictionary_may_repeat_itself_and_hold_null() -> None:
         (report(packet_bytes=0), "report 1 packet_bytes: received 0"),
         (report(packet_bytes=2**31), "report 1 packet_bytes: received 2147483648"),
         (report(sampling_rate=0.0), "report 1 sampling_rate: received 0.0"),
+        (report(sampling_rate=1e-320), "report 1 sampling_rate: received 1e-320"),
         (report(sampling_rate=float("nan")), "report 1 sampling_rate: received nan"),
         (report(sampling_rate=1.01), "report 1 sampling_rate: received 1.01"),
         (report(hops=None), "report 1 hops: received null; hops is an array of 1 to 64"),

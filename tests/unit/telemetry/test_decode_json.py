@@ -106,6 +106,7 @@ def _flow(**changes: Any) -> dict[str, Any]:
         (GOOD | {"packet_bytes": -3}, "packet_bytes", "-3"),
         (GOOD | {"packet_bytes": "big"}, "packet_bytes", "'big'"),
         (GOOD | {"sampling_rate": 0}, "sampling_rate", "0"),
+        (GOOD | {"sampling_rate": 1e-320}, "sampling_rate", "1e-320"),
         (GOOD | {"sampling_rate": 1.5}, "sampling_rate", "1.5"),
         (GOOD | {"sampling_rate": None}, "sampling_rate", "null"),
         (GOOD | {"hops": []}, "hops", "an empty array"),
