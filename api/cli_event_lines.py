@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -40,9 +41,10 @@ class EventLines:
     def line(self, event: ServiceEvent) -> Text | None:
         """What it says; None where that is not worth a line, or not yet."""
         told = _LINES.get(event.event)
-        if told is None:  # of a newer service
-            return Text(msgspec.json.encode(event.data).decode())
-        return told(self, event.data)
+        if told is not None:
+            with suppress(msgspec.ValidationError):
+                return told(self, event.data)
+        return Text(msgspec.json.encode(event.data).decode())  # of a newer service
 
     def _reports(self, data: Mapping[str, Any]) -> Text | None:
         self._accepted += _whole(data.get("accepted"))
@@ -99,7 +101,7 @@ class EventLines:
             return told.append("does not answer", "yellow")
         running = data.get("running")
         if running is None:
-            return told.append("answers; its queues differ")
+            return told.append("answers; queues differ")
         told.append(f"runs {watermark_text(msgspec.convert(running, MarkAnswer))}")
         return told.append(", which is not what was set here", "yellow") if data.get("drifted") else told
 

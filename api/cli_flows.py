@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from rich.table import Table
+from rich.text import Text
 
-from api.cli_answers import FlowAnswer, FlowsAnswer
+from api.cli_answers import FlowsAnswer
 from api.cli_client import ServiceClient
 from api.cli_look import NONE, WIDE, gbps_text, headed_table, of_all_text, words_of
 from api.cli_output import console, print_json
@@ -29,24 +30,26 @@ def flows(url: str, flow_class: str | None, limit: int, *, as_json: bool) -> Non
 
 
 def flows_table(found: FlowsAnswer, flow_class: str | None = None, *, wide: bool) -> Table:
-    """The flows; ``wide`` tells ports, reports and egress queues too."""
+    """The flows; ``wide`` tells reports, ports and the path too."""
     kind = "flow" if flow_class is None else flow_class.replace("_", " ")
     every = of_all_text(len(found.flows), found.total, kind, "mice" if kind == "mouse" else None)
     title = f"{every}, most bytes first"
-    columns = ("from", "to", "class", "path", *(("ports",) if wide else ()), "bytes", "throughput")
-    table = headed_table(title, *columns, *(("reports",) if wide else ()), left=4)
+    more = ("reports", "ports", "path") if wide else ()
+    table = headed_table(title, "from", "to", "class", "bytes", "throughput", *more, left=3)
     for column in table.columns:
-        column.no_wrap = column.header != "path"
-    table.columns[3].overflow = "fold"
+        column.no_wrap = column.header in ("class", "bytes", "throughput", "ports")
+        column.overflow = "fold"
+    if wide:
+        table.columns[-1].justify = "left"
     for one in found.flows:
         rate = gbps_text(one.throughput_bytes_per_s * BITS / GIGA)
-        told = bytes_text(one.window_bytes), rate
-        cells = (f"{one.sport} → {one.dport}", *told, f"{one.reports}") if wide else told
-        table.add_row(one.src_host, one.dst_host, words_of(one.flow_class), _path(one, wide=wide), *cells)
+        path = " → ".join(one.path) or NONE
+        table.add_row(
+            Text(one.src_host),
+            Text(one.dst_host),
+            words_of(one.flow_class),
+            bytes_text(one.window_bytes),
+            rate,
+            *((f"{one.reports}", f"{one.sport} → {one.dport}", Text(path)) if wide else ()),
+        )
     return table
-
-
-def _path(flow: FlowAnswer, *, wide: bool) -> str:
-    """``leaf1 → spine1``, with the egress port and queue of each where there is room."""
-    hops = flow.path if wide else [hop.partition("/")[0] for hop in flow.path]
-    return " → ".join(hops) or NONE

@@ -64,10 +64,10 @@ def list_text(names: Iterable[str], most: int = 5) -> str:
 
 
 def clock_text(at: str) -> str:
-    """An RFC 3339 time as the time of day here, to the second, with the day where that is not today."""
+    """An RFC 3339 time as the time of day here, to the second; to the minute of its day where not today."""
     then = datetime.fromisoformat(at).astimezone()
     today = then.date() == datetime.now().astimezone().date()
-    return then.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S")
+    return then.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M")
 
 
 def words_of(name: str) -> Text:

@@ -63,10 +63,10 @@ def recommendation(service: ServiceClient, which: str) -> Answer:
 
 
 def recommendations_table(found: RecommendationsAnswer, *, wide: bool) -> Table:
-    """A line each; ``wide`` tells why too."""
+    """A line each; ``wide`` tells when and why too."""
     title = f"{of_all_text(len(found.recommendations), found.total, 'round')}, newest first"
-    columns = ("id", "found", "status", "Kmin", "Kmax", "Pmax", "queue", *(("why",) if wide else ()))
-    table = headed_table(title, *columns, left=3)
+    columns = ("id", "status", "Kmin", "Kmax", "Pmax", "queue", *(("found", "why") if wide else ()))
+    table = headed_table(title, *columns, left=2)
     for column in table.columns[:-1] if wide else table.columns:
         column.no_wrap = True
     if wide:
@@ -78,11 +78,10 @@ def recommendations_table(found: RecommendationsAnswer, *, wide: bool) -> Table:
             status.append(", held", "yellow")
         table.add_row(
             Text(one.id, "bold" if one.status == "pending" else ""),
-            clock_text(one.created),
             status,
             *(watermark_cells(one.recommendation) if one.changes else ("as is", NONE, NONE)),
             NONE if queue is None else change_text(queue),
-            *((one.why,) if wide else ()),
+            *((clock_text(one.created), Text(one.why)) if wide else ()),
         )
     return table
 

@@ -12,7 +12,7 @@ from api.cli_asking import confirm, screen_for_asking, somebody_there
 from api.cli_client import ServiceClient
 from api.cli_errors import FAILED
 from api.cli_following import follow, outcome
-from api.cli_look import list_text, words_of
+from api.cli_look import WIDE, list_text, words_of
 from api.cli_output import console, print_json
 from api.cli_rollouts import rollout_table
 
@@ -26,7 +26,8 @@ def rollback(url: str, which: str, *, yes: bool, wait: bool, as_json: bool) -> N
     with ServiceClient.at(url) as service:
         before = service.get(path).read(RolloutAnswer)
         if not yes and somebody_there():
-            screen_for_asking().print(rollout_table(before))
+            screen = screen_for_asking()
+            screen.print(rollout_table(before, wide=screen.width >= WIDE))
             confirm(f"Roll {which} back?")
         answer = service.post(f"{path}/rollback")
         lines = None if as_json else console(wide=True)

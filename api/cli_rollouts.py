@@ -14,6 +14,7 @@ from api.cli_client import ServiceClient
 from api.cli_following import event_text, said
 from api.cli_look import (
     NONE,
+    WIDE,
     clock_text,
     headed_table,
     labelled_lines,
@@ -35,7 +36,10 @@ def several(url: str, limit: int, *, as_json: bool) -> None:
         return
     found = answer.read(RolloutsAnswer)
     screen = console(wide=True)
-    screen.print(rollouts_table(found) if found.rollouts else "No rollout has begun yet.")
+    if not found.rollouts:
+        screen.print("No rollout has begun yet.")
+        return
+    screen.print(rollouts_table(found, wide=screen.width >= WIDE))
 
 
 def one(url: str, which: str, *, as_json: bool) -> None:
@@ -46,30 +50,32 @@ def one(url: str, which: str, *, as_json: bool) -> None:
         print_json(answer.document())
         return
     screen = console(wide=True)
-    for part in rollout_lines(answer.read(RolloutAnswer)):
+    for part in rollout_lines(answer.read(RolloutAnswer), wide=screen.width >= WIDE):
         screen.print(part)
 
 
-def rollouts_table(found: RolloutsAnswer) -> Table:
-    """A line each."""
+def rollouts_table(found: RolloutsAnswer, *, wide: bool) -> Table:
+    """A line each; ``wide`` tells by whom and why too."""
     title = f"{of_all_text(len(found.rollouts), found.total, 'rollout')}, newest first"
-    table = headed_table(title, "id", "begun", "phase", "by", "set", "why", left=4)
-    table.columns[-1].justify = "left"
-    for column in table.columns[:3]:
+    table = headed_table(title, "id", "begun", "phase", "set", *(("by", "why") if wide else ()), left=6)
+    for column in table.columns[:4]:
         column.no_wrap = True
     for rollout in found.rollouts:
         table.add_row(
             Text(rollout.id, "" if rollout.ended else "bold"),
             clock_text(rollout.proposed_at),
             words_of(rollout.phase),
-            rollout.approved_by or NONE,
             f"{len(rollout.done)} of {len(rollout.switches)}",
-            Text(rollout.stalled or rollout.why or "", "yellow" if rollout.stalled else ""),
+            *((rollout.approved_by or NONE, _why(rollout)) if wide else ()),
         )
     return table
 
 
-def rollout_lines(found: RolloutAnswer) -> Iterator[RenderableType]:
+def _why(rollout: RolloutAnswer) -> Text:
+    return Text(f"stands still: {rollout.stalled}", "yellow") if rollout.stalled else Text(rollout.why or "")
+
+
+def rollout_lines(found: RolloutAnswer, *, wide: bool) -> Iterator[RenderableType]:
     """Where it stands, its switches, and what happened."""
     lines = labelled_lines()
     lines.add_row("rollout", Text(found.id, "bold"))
@@ -81,7 +87,7 @@ def rollout_lines(found: RolloutAnswer) -> Iterator[RenderableType]:
     if found.why:
         lines.add_row("why", found.why)
     yield lines
-    yield rollout_table(found)
+    yield rollout_table(found, wide=wide)
     for switch in found.switches:
         for note in [*switch.notes, *([switch.detail] if switch.detail else [])]:
             yield Text.assemble((f"{switch.switch}: ", "bold"), note)
@@ -93,17 +99,18 @@ def rollout_lines(found: RolloutAnswer) -> Iterator[RenderableType]:
         yield event_text(event)
 
 
-def rollout_table(found: RolloutAnswer) -> Table:
-    """Each switch: what it ran, what it runs or shall run."""
+def rollout_table(found: RolloutAnswer, *, wide: bool) -> Table:
+    """Each switch and what it runs or shall run; ``wide`` tells what it ran before too."""
     table = headed_table(None, "switch", "stage", "progress", "Kmin", "Kmax", "Pmax", left=3)
     for column in table.columns:
-        column.no_wrap = True
+        column.no_wrap = column.header != "switch"
+        column.overflow = "fold"
     for one in found.switches:
         table.add_row(
             Text(one.switch, "bold"),
             ("canary" if one.stage == 0 else f"batch {one.stage}") + ("" if one.writes else ", dry run"),
             words_of(one.progress),
-            *_change(one),
+            *(_change(one) if wide else watermark_cells(one.after or one.target)),
         )
     return table
 

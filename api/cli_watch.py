@@ -42,9 +42,9 @@ _QUIET = frozenset({"reports", "whatif", "round"})  # nothing that the header te
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """The stream's end: ``error`` where the connection was lost or refused."""
+    """The service refuses, or never answered."""
 
-    error: Exception | None
+    error: Exception
 
 
 _Heard = ServiceEvent | _Ended | None
@@ -55,7 +55,7 @@ def watch(url: str, *, as_json: bool) -> None:
     with ServiceClient.at(url) as service:
         try:
             if as_json:
-                for event in _events(service, _complain, time.sleep):
+                for event in stream(service, _complain, time.sleep):
                     if isinstance(event, ServiceEvent):
                         sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
                         sys.stdout.flush()
@@ -65,7 +65,7 @@ def watch(url: str, *, as_json: bool) -> None:
             return
 
 
-def _events(
+def stream(
     service: ServiceClient, lost: Callable[[str], None], sleep: Callable[[float], None]
 ) -> Iterator[ServiceEvent | bool | None]:
     """Events, None at signs of life, and True each time a connection stands.
@@ -97,19 +97,26 @@ class Watched:
     """Lines of events, and on a terminal a header below them that is kept up to date."""
 
     def __init__(
-        self, service: ServiceClient, screen: Console, *, clock_s: Callable[[], float] = time.monotonic
+        self,
+        service: ServiceClient,
+        screen: Console,
+        *,
+        clock_s: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._service = service
         self._screen = screen
         self._clock_s = clock_s
+        self._sleep = sleep
         self._lines = EventLines(clock_s)
         self._heard: queue.SimpleQueue[_Heard | bool | str] = queue.SimpleQueue()
-        self._looked_s = -LOOK_ANYWAY_S
-        self._stale = True
+        self._looked_s = clock_s()
+        self._stale = False
 
     def run(self) -> None:
         """Until it is interrupted; raises what ends it otherwise."""
-        header = look(self._service)  # whoever cannot be asked is not watched either
+        header = look(self._service)  # what cannot be asked is not watched either
+        self._looked_s = self._clock_s()
         listener = threading.Thread(target=self._listen, name="ecntwin-watch", daemon=True)
         listener.start()
         with self._standing(header) as stands:
@@ -119,17 +126,14 @@ class Watched:
                 except queue.Empty:
                     heard = None
                 if isinstance(heard, _Ended):
-                    if heard.error is not None:
-                        raise heard.error
-                    return
+                    raise heard.error
                 self._tell(heard)
                 self._look(stands)
 
     def _listen(self) -> None:
         try:
-            for event in _events(self._service, self._heard.put, time.sleep):
+            for event in stream(self._service, self._heard.put, self._sleep):
                 self._heard.put(event)
-            self._heard.put(_Ended(None))
         except Exception as error:
             self._heard.put(_Ended(error))
 
@@ -138,7 +142,7 @@ class Watched:
             self._print("watch", Text(heard, "yellow"))
         elif heard is True:
             self._lines.reconnected()
-            self._stale = True
+            self._stale = True  # much may have happened meanwhile
             self._print("watch", Text(f"listening to {self._service.url}", "dim"))
         elif isinstance(heard, ServiceEvent):
             missed = self._lines.missed(heard)

@@ -1,0 +1,486 @@
+"""Commands against a real service over a lab: look, approve, follow, roll back, freeze, watch, complete."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+import httpx
+import pytest
+from rich.cells import cell_len
+
+from api.cli import app
+from api.cli_errors import run_to_exit_code
+from tests.e2e.process import PATIENCE_S, REPOSITORY, Served, free_port, lab_at, serving
+from tests.e2e.test_lab import DEFAULT, FABRIC
+from tests.e2e.test_lab import SETTINGS as LAB_SETTINGS
+
+pytestmark = pytest.mark.e2e
+
+SETTINGS = LAB_SETTINGS | {"ECNTWIN_TUNING__STALE_AFTER_S": str(10 * PATIENCE_S)}
+WIDTHS = (80, 200)
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.upper().startswith("ECNTWIN_"):
+            monkeypatch.delenv(name)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "dumb")
+
+
+@dataclass
+class Terminal:
+    """Runs commands in this process as a script does: nobody is there to answer."""
+
+    url: str
+    capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch
+
+    def __call__(self, *arguments: str, columns: int = 200) -> tuple[int, str, str]:
+        self.monkeypatch.setenv("COLUMNS", str(columns))
+        self.monkeypatch.setenv("ECNTWIN_URL", self.url)
+        code = run_to_exit_code(app, arguments)
+        out, err = self.capsys.readouterr()
+        assert "Traceback" not in out + err
+        return code, out, err
+
+    def json(self, *arguments: str, code: int = 0) -> Any:
+        ended, out, err = self(*arguments, "--json")
+        assert (ended, err) == (code, "") if code == 0 else ended == code, err
+        return json.loads(out)
+
+    def refused(self, *arguments: str) -> str:
+        code, out, err = self(*arguments)
+        assert (code, out, err.count("\n")) == (2, "", 1), out + err
+        return err
+
+    def shown(self, *arguments: str) -> str:
+        """What is shown in 200 columns, once it was seen to fit into 80 too."""
+        texts = []
+        for columns in WIDTHS:
+            code, out, err = self(*arguments, columns=columns)
+            assert (code, err) == (0, "")
+            assert max(map(cell_len, out.splitlines())) <= columns
+            assert "…" not in out
+            texts.append(out)
+        return texts[-1]
+
+
+@dataclass
+class Loop:
+    """A lab that has told a service of its traffic."""
+
+    served: Served
+    service: httpx.Client
+    lab: httpx.Client
+
+    def tuned(self) -> dict[str, Any]:
+        answer = self.service.post("/v1/tune")
+        assert answer.status_code == 200, answer.text
+        document: dict[str, Any] = answer.json()
+        assert document["changes"], document["why"]
+        return document
+
+    def runs(self, switch: str = "leaf1") -> object:
+        return self.lab.get(f"/switches/{switch}").json()["watermark"]
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[Loop]:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with (
+        serving(**SETTINGS, ECNTWIN_PUSH__LAB_URL=url) as served,
+        lab_at(port, *FABRIC, "--step", "--post-to", served.url),
+        httpx.Client(base_url=served.url, timeout=PATIENCE_S) as service,
+        httpx.Client(base_url=url, timeout=PATIENCE_S) as lab,
+    ):
+        here = Loop(served, service, lab)
+        assert lab.post("/advance", json={"until_s": 0.006}).status_code == 200
+        yield here
+
+
+@pytest.fixture
+def terminal(loop: Loop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    return Terminal(loop.served.url, capsys, monkeypatch)
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_what_the_network_does_is_shown(loop: Loop, terminal: Terminal) -> None:
+    status = terminal.shown("status")
+    assert loop.served.url in status
+    assert "ready" in status
+    assert "all run Kmin 400 KB, Kmax 1.6 MB, Pmax 20 %" in status
+    document = terminal.json("status")
+    assert document["ready"] is True
+    assert document["state"]["reports"] > 0
+    assert {one["name"] for one in document["switches"]} == {"leaf1", "leaf2", "spine1"}
+    assert document["freeze"]["frozen"] is False
+
+    flows = terminal.json("flows", "--limit", "3")
+    assert flows == loop.service.get("/v1/flows", params={"limit": 3}).json()
+    first = flows["flows"][0]
+    table = terminal.shown("flows", "--limit", "3")
+    assert f"3 of {flows['total']} flows, most bytes first" in table
+    (line,) = [line for line in table.splitlines() if f"{first['sport']} → {first['dport']}" in line]
+    assert first["src_host"] in line
+    assert " → ".join(first["path"]) in line
+    mice = terminal.json("flows", "--class", "mouse")["flows"]
+    assert {one["flow_class"] for one in mice} == {"mouse"}
+    assert "is not one of" in terminal.refused("flows", "--class", "mice")
+
+    assert "alarms" in terminal.json("alarms", "--all")
+    assert terminal("alarms", "--all")[0] == 0
+
+
+def test_a_recommendation_is_shown_approved_followed_and_rolled_back(loop: Loop, terminal: Terminal) -> None:
+    found = loop.tuned()
+    name = found["id"]
+    listed = terminal.json("recommendations", "--limit", "1")
+    assert [one["id"] for one in listed["recommendations"]] == [name]
+    table = terminal.shown("recommendations")
+    assert name in table
+    assert "pending" in table
+    one = terminal.shown("recommendations", name)
+    assert " ".join(found["why"].split()) in " ".join(one.split())
+    assert "Predicted by the twin" in one
+    assert "Best of" in one
+    assert terminal.json("recommendations", "current") == found
+
+    assert "--yes" in terminal.refused("approve", name)
+    assert loop.runs() == DEFAULT
+
+    code, out, err = terminal("approve", name, "--yes", columns=80)
+    assert (code, err) == (0, ""), out
+    assert "400 KB → " in out
+    rows = [line.split()[0] for line in out.splitlines() if " → " in line]
+    told = [line for line in out.splitlines() if line.endswith(" confirmed")]
+    decided = loop.service.get(f"/v1/recommendations/{name}").json()
+    assert rows == found["switches"] == sorted(line.split()[1] for line in told)
+    assert out.splitlines()[-1] == f"done: {len(rows)} switches read back to run it."
+    assert loop.runs() == decided["staged"]
+    assert "a decision on one that is approved" in terminal.refused("approve", name, "--yes")
+    assert "a decision on one that is approved" in terminal.refused("reject", name)
+
+    assert name in terminal.shown("rollouts")
+    details = terminal.shown("rollouts", decided["rollout"])
+    assert "canary" in details
+    assert "leaf1 verified" in details
+    assert terminal.json("rollouts", decided["rollout"])["phase"] == "done"
+
+    code, out, err = terminal("rollback", decided["rollout"])
+    assert (code, err) == (0, "")
+    assert "proposed" not in out  # that was before
+    assert out.splitlines()[-1] == f"rolled back: {len(rows)} switches returned to what ran before."
+    assert loop.runs() == DEFAULT
+    assert "rolled back" in terminal.shown("status")
+
+
+def test_one_document_says_what_became_of_an_approval(loop: Loop, terminal: Terminal) -> None:
+    found = loop.tuned()
+    document = terminal.json("approve", "current", "--yes")
+    assert (document["recommendation"]["id"], document["recommendation"]["status"]) == (
+        found["id"],
+        "approved",
+    )
+    assert document["rollout"]["phase"] == "done"
+    back = terminal.json("rollback", document["rollout"]["id"])
+    assert (back["ended"], back["phase"]) == (True, "rolled_back")
+
+    found = loop.tuned()
+    document = terminal.json("approve", found["id"], "--yes", "--no-wait")
+    assert document["rollout"] is None
+    begun = document["recommendation"]["rollout"]
+    eventually(lambda: bool(loop.service.get(f"/v1/rollouts/{begun}").json()["ended"]))
+    code, out, _ = terminal("rollback", begun, "--no-wait")
+    assert code == 0
+    assert f"ecntwin rollouts {begun}" in out
+    eventually(lambda: bool(loop.service.get(f"/v1/rollouts/{begun}").json()["ended"]))
+
+
+def test_freezing_stops_an_approval(loop: Loop, terminal: Terminal) -> None:
+    found = loop.tuned()
+    state = terminal.json("freeze")
+    assert (state["frozen"], state["by"]) == (True, "local")
+    assert "Frozen by local" in terminal.shown("status")
+    code, _, err = terminal("approve", found["id"], "--yes")
+    assert code == 2
+    assert "switches are frozen by local" in err
+    assert loop.runs() == DEFAULT
+    code, out, _ = terminal("thaw")
+    assert (code, out) == (0, "Not frozen. Switches may be set.\n")
+    assert terminal.json("thaw")["frozen"] is False
+
+
+def test_a_rollout_that_is_taken_back_is_exit_1() -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    # It soaks until the lab is told to go on, which nobody does.
+    soaking = {"ECNTWIN_ROLLOUT__SOAK_S": "60", "ECNTWIN_ROLLOUT__SILENCE_S": str(PATIENCE_S)}
+    with (
+        serving(**(SETTINGS | soaking), ECNTWIN_PUSH__LAB_URL=url) as served,
+        lab_at(port, *FABRIC, "--step", "--post-to", served.url),
+        httpx.Client(base_url=served.url, timeout=PATIENCE_S) as service,
+        httpx.Client(base_url=url, timeout=PATIENCE_S) as lab,
+    ):
+        here = Loop(served, service, lab)
+        assert lab.post("/advance", json={"until_s": 0.006}).status_code == 200
+        name = here.tuned()["id"]
+        following = Command(served.url, "approve", name, "--yes")
+        eventually(lambda: any("leaf1 confirmed" in line for line in following.out))
+        asked = Command(served.url, "rollback", name, "--json")
+        assert asked.ended() == 0, asked.err
+        assert json.loads("".join(asked.out))["phase"] == "rolled_back"
+        assert following.ended() == 1
+        assert following.out[-1].startswith("rolled back: 1 switch returned")
+        assert following.err == [f"ecntwin: rollout {name} was taken back: local asked for it\n"]
+        assert here.runs() == DEFAULT
+
+
+def test_what_nobody_knows_is_refused_with_the_services_sentence(loop: Loop, terminal: Terminal) -> None:
+    for arguments in (
+        ("recommendations", "no such?one"),
+        ("approve", "none", "--yes"),
+        ("reject", "none"),
+        ("rollouts", "none"),
+        ("rollback", "none"),
+    ):
+        assert terminal.refused(*arguments, "--json").startswith("ecntwin: r")
+    found = loop.tuned()
+    code, out, err = terminal("reject", found["id"])
+    assert (code, out, err) == (0, f"{found['id']} rejected; nothing is set.\n", "")
+
+
+def test_a_service_that_is_away_is_a_sentence(terminal: Terminal) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    for command in (
+        ("status",),
+        ("flows",),
+        ("recommendations",),
+        ("recommendations", "a"),
+        ("approve", "a", "--yes"),
+        ("reject", "a"),
+        ("rollouts",),
+        ("rollback", "a"),
+        ("alarms",),
+        ("freeze",),
+        ("thaw",),
+        ("watch",),
+        ("watch", "--json"),
+    ):
+        code, out, err = terminal(*command, "--url", url)
+        assert (code, out, err.count("\n")) == (1, "", 1), command
+        assert url in err
+
+
+def test_tokens_are_taken_from_the_environment(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = [
+        {"name": "reader", "sha256": sha256(b"reading").hexdigest(), "scopes": ["read"]},
+        {"name": "collector", "sha256": sha256(b"posting").hexdigest(), "scopes": ["telemetry"]},
+    ]
+    with serving(ECNTWIN_SECURITY__TOKENS=json.dumps(tokens)) as served:
+        terminal = Terminal(served.url, capsys, monkeypatch)
+        assert "ECNTWIN_TOKEN" in terminal.refused("status")
+        assert "ECNTWIN_TOKEN" in terminal.refused("watch")
+        monkeypatch.setenv("ECNTWIN_TOKEN", "wrong")
+        assert "ECNTWIN_TOKEN" in terminal.refused("flows")
+        monkeypatch.setenv("ECNTWIN_TOKEN", "posting")
+        assert "scope read" in terminal.refused("alarms")
+        monkeypatch.setenv("ECNTWIN_TOKEN", "reading")
+        assert "scope operate" in terminal.refused("freeze")
+        # A service that has nothing yet.
+        assert "no INT reports yet" in terminal.shown("status")
+        assert terminal.shown("recommendations") == "No round has run yet.\n"
+        assert terminal.shown("rollouts") == "No rollout has begun yet.\n"
+        assert terminal.shown("alarms") == "No alarms\n"
+        empty = terminal.json("status")
+        assert (empty["ready"], empty["state"], empty["recommendation"]) == (False, None, None)
+        assert "window" in terminal.refused("flows")
+
+
+def command_environment(url: str, **more: str) -> Mapping[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ECNTWIN_")}
+    return kept | {"ECNTWIN_URL": url} | more
+
+
+class Command:
+    """A command as a process of its own, and the lines of what it said so far."""
+
+    def __init__(self, url: str, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "api", *arguments],
+            cwd=REPOSITORY,
+            env=command_environment(url),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.out: list[str] = []
+        self.err: list[str] = []
+        self._readers = [
+            threading.Thread(target=self._read, args=pair, daemon=True)
+            for pair in ((self.process.stdout, self.out), (self.process.stderr, self.err))
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    @staticmethod
+    def _read(stream: Any, lines: list[str]) -> None:
+        lines.extend(iter(stream.readline, ""))
+
+    def interrupt(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        return self.ended()
+
+    def ended(self) -> int:
+        code = self.process.wait(PATIENCE_S)
+        for reader in self._readers:
+            reader.join(PATIENCE_S)
+        for stream in (self.process.stdout, self.process.stderr):
+            assert stream is not None
+            stream.close()
+        return code
+
+
+def tune_until(service: httpx.Client, seen: Callable[[], bool]) -> None:
+    """Has rounds begin until one is seen: a listener may not listen yet."""
+
+    def tried() -> bool:
+        assert service.post("/v1/tune").status_code == 200
+        return seen()
+
+    eventually(tried)
+
+
+def test_events_are_watched_until_ctrl_c(loop: Loop) -> None:
+    people, machines = Command(loop.served.url, "watch"), Command(loop.served.url, "watch", "--json")
+    tune_until(
+        loop.service,
+        lambda: (
+            any("recommendation  " in line for line in people.out)
+            and any('"event":"recommendation"' in line for line in machines.out)
+        ),
+    )
+    assert (people.interrupt(), machines.interrupt()) == (0, 0)
+    assert people.err == machines.err == []
+    assert any(loop.served.url in line for line in people.out)
+    events = [json.loads(line) for line in machines.out]
+    assert {"round", "recommendation"} <= {event["event"] for event in events}
+    assert all(event.keys() == {"event", "data", "id"} for event in events)
+    numbers = [event["id"] for event in events]
+    assert numbers == sorted(set(numbers))
+
+
+def test_watching_goes_on_when_the_service_comes_back() -> None:
+    port = str(free_port())
+    settings = {"ECNTWIN_TUNING__ENABLED": "false"}
+    with serving("--port", port, **settings) as served:
+        watching = Command(served.url, "watch", "--json")
+        people = Command(served.url, "watch")
+        eventually(lambda: any("listening" in line for line in people.out))
+        url = served.url
+    eventually(lambda: bool(watching.err) and any("connection lost" in line for line in people.out))
+    with serving("--port", port, **settings) as served:
+        assert served.url == url
+        eventually(lambda: sum("listening" in line for line in people.out) == 2)
+        assert (watching.interrupt(), people.interrupt()) == (0, 0)
+    assert watching.out == []
+    assert all(line.startswith("ecntwin: connection lost") for line in watching.err)
+
+
+class Person:
+    """A command on a terminal of its own, typed to."""
+
+    def __init__(self, url: str, *arguments: str) -> None:
+        self._ours, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "api", *arguments],
+            cwd=REPOSITORY,
+            env=command_environment(url, TERM="xterm", COLUMNS="80"),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+        )
+        os.close(theirs)
+        self.seen = ""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                read = os.read(self._ours, 4_096)
+            except OSError:  # the other end was closed
+                return
+            self.seen += read.decode(errors="replace")
+
+    def types(self, text: str, *, at: str) -> int:
+        """Types once it is asked; the exit code."""
+        eventually(lambda: at in self.seen or self.process.poll() is not None)
+        os.write(self._ours, text.encode())
+        code = self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+        os.close(self._ours)
+        return code
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="terminals of this kind are POSIX's")
+def test_a_person_is_asked(loop: Loop) -> None:
+    found = loop.tuned()
+    asked = f"Approve {found['id']}? [y/N]:"
+    person = Person(loop.served.url, "approve", found["id"])
+    assert person.types("n\n", at=asked) == 1, person.seen
+    assert "Nothing was done." in person.seen
+    assert loop.runs() == DEFAULT
+    person = Person(loop.served.url, "approve", found["id"])
+    assert person.types("y\n", at=asked) == 0, person.seen
+    assert "read back to run it" in person.seen
+    person = Person(loop.served.url, "rollback", found["id"])
+    assert person.types("y\n", at=f"Roll {found['id']} back? [y/N]:") == 0, person.seen
+    assert loop.runs() == DEFAULT
+
+
+def test_the_shell_completes_commands_and_ids(loop: Loop) -> None:
+    found = loop.tuned()
+
+    def completed(url: str, line: str) -> list[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "api"],
+            cwd=REPOSITORY,
+            env=command_environment(
+                url,
+                _ECNTWIN_COMPLETE="complete_bash",
+                COMP_WORDS=line,
+                COMP_CWORD=str(len(line.split(" ")) - 1),
+            ),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stderr == ""
+        return done.stdout.split()
+
+    assert completed(loop.served.url, "ecntwin rol") == ["rollouts", "rollback"]
+    assert completed(loop.served.url, "ecntwin approve ") == [found["id"]]
+    assert found["id"] in completed(loop.served.url, "ecntwin recommendations 2")
+    assert completed(f"http://127.0.0.1:{free_port()}", "ecntwin approve ") == []

@@ -1,0 +1,143 @@
+"""A rollout that is followed: each thing told once, a service that goes away and one that stays away."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import httpx
+import pytest
+from rich.console import Console
+
+from api.cli_answers import RolloutAnswer
+from api.cli_client import ServiceClient
+from api.cli_following import AWAY_S, follow, said
+from api.errors import AwayError, RefusedError
+
+MARK = {"kmin_bytes": 1_000, "kmax_bytes": 2_000, "pmax": 0.1}
+AT = "2026-01-01T00:00:00.000Z"
+
+
+def switch(name: str, progress: str, *, writes: bool = True) -> dict[str, Any]:
+    return {
+        "switch": name,
+        "stage": 0,
+        "writes": writes,
+        "progress": progress,
+        "target": MARK,
+        "before": None,
+        "after": None,
+        "read_back": None,
+        "notes": [],
+        "detail": "",
+    }
+
+
+def rollout(phase: str, *, events: int = 0, **more: Any) -> dict[str, Any]:
+    return {
+        "id": "r 1",
+        "recommendation": "r",
+        "phase": phase,
+        "ended": phase in ("done", "rolled_back"),
+        "why": None,
+        "approved_by": "bob",
+        "stalled": None,
+        "proposed_at": AT,
+        "since": AT,
+        "stage": 0,
+        "stages": [["leaf1"], ["leaf2"]],
+        "switches": [switch("leaf1", "set"), switch("leaf2", "waiting")],
+        "events": [
+            {"at": AT, "what": "Applied", "switch": f"leaf{number}", "detail": ""} for number in range(events)
+        ],
+    } | more
+
+
+class Followed:
+    """A service that answers these, one after the other (None: not at all), the last for ever."""
+
+    def __init__(self, *answers: dict[str, Any] | None) -> None:
+        self._answers = list(answers)
+        self.now_s = 0.0
+        self.paths: list[str] = []
+
+    def _answer(self, request: httpx.Request) -> httpx.Response:
+        self.paths.append(request.url.raw_path.decode())
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if answer is None:
+            raise httpx.ConnectError("refused")
+        if "remedy" in answer:
+            return httpx.Response(404, json=answer)
+        return httpx.Response(200, json=answer)
+
+    def _sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def follow(self, told: int = 0) -> tuple[dict[str, Any], list[str]]:
+        screen = Console(file=io.StringIO(), width=100)
+        service = ServiceClient("http://x", transport=httpx.MockTransport(self._answer))
+        answer = follow(
+            service, "r 1", lines=screen, told=told, clock_s=lambda: self.now_s, sleep=self._sleep
+        )
+        assert isinstance(screen.file, io.StringIO)
+        return json.loads(answer.content), screen.file.getvalue().splitlines()
+
+
+def test_each_thing_is_told_once() -> None:
+    followed = Followed(rollout("canary", events=1), rollout("soak", events=3), rollout("done", events=4))
+    ended, lines = followed.follow()
+    assert ended["phase"] == "done"
+    assert [line.split()[-2] for line in lines] == ["leaf0", "leaf1", "leaf2", "leaf3"]
+    assert set(followed.paths) == {"/v1/rollouts/r%201"}
+
+
+def test_what_was_told_before_is_not_told_again() -> None:
+    _, lines = Followed(rollout("rolled_back", events=5)).follow(told=4)
+    assert len(lines) == 1
+
+
+def test_a_service_that_goes_away_for_a_while_is_waited_for() -> None:
+    ended, lines = Followed(rollout("canary", events=1), None, None, rollout("done", events=2)).follow()
+    assert ended["phase"] == "done"
+    assert len(lines) == 2
+
+
+def test_one_that_stays_away_is_told_with_where_to_look() -> None:
+    followed = Followed(rollout("canary"), None)
+    with pytest.raises(AwayError, match="goes on without whoever watches; ecntwin rollouts r 1 tells"):
+        followed.follow()
+    assert AWAY_S < followed.now_s < AWAY_S + 10
+
+
+def test_one_that_knows_it_no_more_ends_it() -> None:
+    forgotten = {"where": "w", "received": "r", "rule": "u", "remedy": "m"}
+    with pytest.raises(RefusedError):
+        Followed(rollout("canary"), forgotten).follow()
+
+
+def sentence(phase: str, switches: Sequence[dict[str, Any]] = (), **more: Any) -> str:
+    document = rollout(phase, **({"switches": switches} if switches else {}), **more)
+    content = json.dumps(document).encode()
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=content))
+    return said(ServiceClient("http://x", transport=transport).get("/").read(RolloutAnswer))
+
+
+def test_where_it_stands_is_a_sentence() -> None:
+    assert "none is touched" in sentence("approved")
+    assert sentence("canary") == "setting leaf1 first"
+    assert sentence("soak") == "leaf1 set and watched; 1 of 2 switches set"
+    assert sentence("fleet", stage=1) == "setting leaf2; 1 of 2 switches set"
+    assert sentence("fleet", stalled="the disk is full") == "it stands still: the disk is full"
+    assert sentence("rolling_back", why="silence") == "taking it back: silence"
+    assert sentence("a_new_one") == "a new one"
+
+
+def test_how_it_ended_is_a_sentence() -> None:
+    assert sentence("done", [switch("a", "set")]) == "1 switch read back to run it"
+    assert sentence("done", [switch("a", "set", writes=False)]) == "a dry run: would have set 1 switch"
+    assert sentence("rolled_back", [switch("a", "waiting")]) == "no switch had been touched"
+    both = sentence("rolled_back", [switch("a", "restored"), switch("b", "left_alone")])
+    assert both.startswith("1 switch returned to what ran before; left alone")
+    assert both.endswith(": b")

@@ -1,0 +1,294 @@
+"""What commands show, drawn at fixed widths: all of it there, and no line beyond the edge."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+
+from api.cli_alarms import alarm_lines, alarms_text
+from api.cli_answers import (
+    AlarmsAnswer,
+    FlowsAnswer,
+    RecommendationAnswer,
+    RecommendationsAnswer,
+    RolloutAnswer,
+    RolloutsAnswer,
+    SwitchAnswer,
+)
+from api.cli_approve import change_table
+from api.cli_flows import flows_table
+from api.cli_look import WIDE, clock_text, count_text, list_text, of_all_text
+from api.cli_recommendations import recommendation_lines, recommendations_table
+from api.cli_rollouts import rollout_lines, rollouts_table
+
+AT = "2026-01-01T00:00:00.000Z"
+NOW = {"kmin_bytes": 400_000, "kmax_bytes": 1_600_000, "pmax": 0.2}
+BEST = {"kmin_bytes": 7_000, "kmax_bytes": 750_000, "pmax": 0.1}
+SWITCHES = [f"pod-{number:02}-leaf-a" for number in range(8)]
+WHY = "Kmin 7 KB, Kmax 750 KB, Pmax 10 %: mean queue falls from 305 KB to 155 KB, elephants 37 % slower."
+
+T = TypeVar("T")
+
+
+def answer(kind: type[T], document: Any) -> T:
+    """What a command reads of it."""
+    return msgspec.json.decode(json.dumps(document).encode(), type=kind)
+
+
+def drawn(width: int, *shown: RenderableType) -> str:
+    screen = Console(file=io.StringIO(), width=width, highlight=False)
+    for one in shown:
+        screen.print(one)
+    assert isinstance(screen.file, io.StringIO)
+    text = screen.file.getvalue()
+    assert max(map(cell_len, text.splitlines())) <= width
+    assert "…" not in text
+    return text
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def prediction(mark: dict[str, Any], **more: Any) -> dict[str, Any]:
+    figures = {
+        "queue_mean_bytes": 305_300.1,
+        "queue_p99_bytes": 3_454_498.1,
+        "goodput_gbps": 351.896,
+        "marked_fraction": 0.08,
+        "loss_bytes": 0.0,
+        "pfc_pause_s": None,
+        "slowdown": {name: {"mean": 4.0, "p99": None} for name in ("mice", "elephant")},
+        "score": -0.067,
+    }
+    return mark | figures | more
+
+
+def recommendation(**more: Any) -> dict[str, Any]:
+    return {
+        "id": "20261121T140819-1",
+        "created": AT,
+        "status": "pending",
+        "recommendation": prediction(BEST),
+        "incumbent": prediction(NOW),
+        "changes": True,
+        "why": WHY,
+        "remarks": ["A remark."],
+        "notes": ["A note."],
+        "left_out": [],
+        "improvement": {"score_gain": 0.07, "relative": {"queue_mean": -0.49, "pause": None}},
+        "candidates": [prediction(BEST, origin="vendor", source="Huawei, throughput-sensitive, 100G")] * 9
+        + [prediction(NOW, origin="incumbent", source="")],
+        "second_opinion": {"sentence": "Packets agree."},
+        "engine": "replay",
+        "wall_s": 4.3,
+        "decided_by": None,
+        "decided_at": None,
+        "staged": NOW | {"pmax": 0.15},
+        "switches": SWITCHES,
+        "holds": ["The telemetry is 40 s old."],
+        "caution": "A storm is under way.",
+        "rollout": None,
+    } | more
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_recommendations_fit(width: int) -> None:
+    kept = recommendation(id="20261121T140919-2", status="kept", changes=False, staged=None, holds=[])
+    found = answer(
+        RecommendationsAnswer, {"total": 7, "recommendations": [recommendation(), kept, recommendation()]}
+    )
+    text = drawn(width, recommendations_table(found, wide=width >= WIDE))
+    assert "3 of 7 rounds, newest first" in text
+    assert "pending, held" in text
+    (line,) = [line for line in text.splitlines() if kept["id"] in line]
+    assert "as is" in line
+    assert "−49 %" not in line
+    assert ("elephants 37 % slower" in words(text)) == (width >= WIDE)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_recommendation_tells_all_that_speaks_for_and_against_it(width: int) -> None:
+    found = answer(RecommendationAnswer, recommendation())
+    text = drawn(width, *recommendation_lines(found, wide=width >= WIDE))
+    for said in (WHY, "A remark.", "A note.", "The telemetry is 40 s old.", "A storm is under way."):
+        assert said in words(text)
+    assert "Packets agree." in text
+    assert "Kmin 400 KB, Kmax 1.6 MB, Pmax 15 % (a step towards it)" in text
+    assert SWITCHES[0] in text
+    assert "Best of 10 candidates" in text
+    assert ("Huawei" in text) == (width >= WIDE)
+    assert "ecntwin approve 20261121T140819-1" in text
+
+
+def test_a_recommendation_that_was_decided_says_by_whom() -> None:
+    document = recommendation(status="rolled_back", decided_by="bob", decided_at=AT, rollout="r-2")
+    text = words(drawn(100, *recommendation_lines(answer(RecommendationAnswer, document), wide=False)))
+    assert f"status rolled back by bob at {clock_text(AT)}" in text
+    assert "rollout r-2" in text
+    assert "ecntwin approve" not in text
+
+
+def switch(name: str, **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "writes": True,
+        "reachable": True,
+        "running": NOW,
+        "queues": [],
+        "drifted": False,
+        "untuned": False,
+    } | more
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_change_is_shown_switch_by_switch(width: int) -> None:
+    switches = [
+        switch(SWITCHES[0]),
+        switch(SWITCHES[1], running=NOW | {"pmax": 0.15}),
+        switch(SWITCHES[2], running=None, queues=[1]),
+        switch(SWITCHES[3], running=None, reachable=False),
+        switch(SWITCHES[4], drifted=True),
+        switch(SWITCHES[5], writes=False),
+        switch("another"),
+    ]
+    found = answer(RecommendationAnswer, recommendation(staged=NOW | {"pmax": 0.15}))
+    text = drawn(width, change_table(found, answer(list[SwitchAnswer], switches)))
+    assert "20 % → 15 %" in text
+    assert "another" not in text
+    for said in (
+        "no change",
+        "its queues differ",
+        "does not answer",
+        "adopt or set it back first",
+        "dry run",
+    ):
+        assert said in words(text)
+    (line,) = [line for line in text.splitlines() if SWITCHES[1] in line]
+    assert "→" not in line
+
+
+def test_what_the_service_names_is_no_markup() -> None:
+    found = answer(RecommendationAnswer, recommendation(switches=["[red]leaf"]))
+    assert "[red]leaf" in drawn(80, change_table(found, answer(list[SwitchAnswer], [switch("[red]leaf")])))
+
+
+def rollout(**more: Any) -> dict[str, Any]:
+    return {
+        "id": "20261121T140819-1",
+        "recommendation": "20261121T140819-1",
+        "phase": "rolled_back",
+        "ended": True,
+        "why": "the mean queue of the switches set so far exceeds what was allowed, 4.2 times of before",
+        "approved_by": "policy (rollout.auto)",
+        "stalled": None,
+        "proposed_at": AT,
+        "since": AT,
+        "stage": 1,
+        "stages": [SWITCHES[:1], SWITCHES[1:]],
+        "switches": [
+            {
+                "switch": name,
+                "stage": min(number, 1),
+                "writes": number != 2,
+                "progress": "left_alone" if number == 1 else "restored",
+                "target": BEST,
+                "before": None if number == 3 else NOW,
+                "after": BEST | {"kmin_bytes": 6_912},
+                "read_back": None,
+                "notes": ["Kmin rounded to 27 cells of 256 B"],
+                "detail": "somebody else set it" if number == 1 else "",
+            }
+            for number, name in enumerate(SWITCHES[:4])
+        ],
+        "events": [
+            {"at": AT, "what": "LeftAlone", "switch": SWITCHES[1], "detail": f"number {number}"}
+            for number in range(40)
+        ],
+    } | more
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_rollouts_fit(width: int) -> None:
+    found = answer(RolloutsAnswer, {"total": 2, "rollouts": [rollout(), rollout(why=None, stalled="full")]})
+    text = drawn(width, rollouts_table(found, wide=width >= WIDE))
+    assert "2 rollouts, newest first" in text
+    assert "0 of 4" in text
+    assert ("policy (rollout.auto)" in text) == ("stands still: full" in text) == (width >= WIDE)
+    one = drawn(width, *rollout_lines(answer(RolloutAnswer, rollout()), wide=width >= WIDE))
+    for said in ("left alone", "batch 1, dry run", "6.91 KB", "somebody else set it"):
+        assert said in one
+    assert ("400 KB → 6.91 KB" in one) == ("– → 6.91 KB" in one) == (width >= WIDE)
+    assert "10 earlier ones: --json shows all" in one
+    assert "number 9\n" not in one
+    assert "number 39" in one
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_flows_fit(width: int) -> None:
+    flow = {
+        "sport": 1_151,
+        "dport": 4_791,
+        "src_host": "gpu-node-0042",
+        "dst_host": "gpu-node-0107",
+        "flow_class": "potential_elephant",
+        "window_bytes": 1.147e7,
+        "throughput_bytes_per_s": 2.8678e9,
+        "reports": 171,
+        "path": ["leaf-12/Ethernet4/3", "spine-3/Ethernet0/3", "leaf-7/Ethernet1/3"],
+    }
+    found = answer(FlowsAnswer, {"total": 1_200, "flows": [flow, flow | {"path": []}]})
+    text = drawn(width, flows_table(found, "potential_elephant", wide=width >= WIDE))
+    assert "2 of 1 200 potential elephants, most bytes first" in text
+    assert "22.94 Gbit/s" in text
+    assert ("1151 → 4791" in text) == (width >= WIDE)
+    assert "gpu-node-0042" in text
+    assert ("leaf-12/Ethernet4/3 → spine-3/Ethernet0/3" in text) == (width >= WIDE)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_alarms_fit(width: int) -> None:
+    def alarm(kind: str, **more: Any) -> dict[str, Any]:
+        return {
+            "kind": kind,
+            "subject": "leaf1 Ethernet0",
+            "level": "critical",
+            "since": AT,
+            "sentence": f"{kind} is a storm of pauses on a port that should send all the time without any.",
+            "look": f"Look behind {kind}.",
+            "ended": None,
+            "why": None,
+        } | more
+
+    document = {
+        "warning": 2,
+        "critical": 1,
+        "left_off": 4,
+        "alarms": [alarm("one"), alarm("one", level="warning")],
+        "ended": [alarm("two", ended=AT, why="its counters stopped")],
+    }
+    text = drawn(width, *alarm_lines(answer(AlarmsAnswer, document)))
+    assert "1 critical, 2 warnings, 4 more over a threshold that find no room" in text
+    assert text.count("Look behind one.") == 1
+    assert "1 more: --limit 3 shows all" in text
+    assert "its counters stopped" in text
+    none = {"warning": 0, "critical": 0, "left_off": 0, "alarms": [], "ended": None}
+    assert alarms_text(answer(AlarmsAnswer, none)).plain == "No alarms"
+
+
+def test_words_for_numbers_and_times() -> None:
+    assert count_text(1, "switch", "switches") == "1 switch"
+    assert count_text(12_345, "report") == "12 345 reports"
+    assert of_all_text(3, 3, "round") == "3 rounds"
+    assert of_all_text(2, 3, "round") == "2 of 3 rounds"
+    assert list_text("abcdefg", 5) == "a, b, c, d, e and 2 more"
+    now = datetime.now().astimezone()
+    assert clock_text(now.isoformat()) == now.strftime("%H:%M:%S")
+    assert len(clock_text(AT)) == len("2026-01-01 00:00")
