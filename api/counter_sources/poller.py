@@ -20,6 +20,12 @@ from telemetry.decode.polled import Polled
 
 LONGEST_WAIT_S = 60.0
 
+_KEPT_RULE = "a port or queue is told once, in order of time, and has room"
+_KEPT_REMEDY = (
+    "ecntwin_switch_samples_rejected_total says why: no_room, raise telemetry.counters.max_series; late, "
+    "look at the switch's clock, and send its counters by no other way"
+)
+
 _log = logging.getLogger("ecntwin.counters")
 
 
@@ -32,6 +38,7 @@ class _Heard:
     reason: str | None = None
     notes: tuple[str, ...] = ()
     problems: bool = False
+    refused: bool = False
 
 
 class CounterPolling:
@@ -119,7 +126,20 @@ class CounterPolling:
                 "the switch reads the counters of its ports and queues",
                 "turn them on there",
             )
-        await self._counting.add(polled.samples)
+        kept, given = await self._counting.add(polled.samples), len(polled.samples)
+        if not kept:
+            raise NoCountersError(
+                f"switch {source.switch!r} ({source.adapter})",
+                f"{given} samples of counters of which none could be kept",
+                _KEPT_RULE,
+                _KEPT_REMEDY,
+            )
+        if kept < given and not heard.refused:
+            _log.warning(
+                "%d of %d samples of counters of switch %s could not be kept: %s; %s",
+                *(given - kept, given, source.switch, _KEPT_RULE, _KEPT_REMEDY),
+            )
+        heard.refused = kept < given
         heard.at_s = self._clock_s()
         self._metrics.counter_polls.labels(source.adapter).inc()
         self._metrics.counter_values_refused.labels(source.adapter).inc(len(polled.problems))

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -168,6 +169,34 @@ async def test_one_that_cannot_be_closed_keeps_nobody_from_ending(
         with pytest.raises(RuntimeError):
             threads.submit(int)
     assert "switch leaf1 could not be let go of" in caplog.text
+
+
+async def test_counters_that_cannot_be_kept_are_told(here: Here, caplog: pytest.LogCaptureFixture) -> None:
+    source = Script("leaf1", polled("leaf1", 2), polled("leaf1", 1))  # its clock was set back
+    polling = here.polling(source)
+    await followed(polling, source)
+    assert polling.failing == {"leaf1": "no_counters"}
+    assert "none could be kept" in caplog.text
+    assert here.metric("ecntwin_counter_polls_total", adapter="sonic") == 1
+
+
+async def test_counters_that_find_no_room_are_told_once(here: Here, caplog: pytest.LogCaptureFixture) -> None:
+    def two(at_s: int) -> Polled:
+        (one,) = polled("leaf1", at_s).samples
+        return Polled((one, replace(one, key=one.key._replace(port="Ethernet4"))))
+
+    limits = SensingLimits(1 << 20, 10, 60.0)
+    settings = CounterSettings(max_series=1)
+    counting = Counting(settings, limits, metrics=here.metrics, clock_s=here.clock_s)
+    here.counting, before = counting, here.counting
+    before.close()
+    source = Script("leaf1", two(1), two(2))
+    polling = here.polling(source)
+    await followed(polling, source)
+    assert polling.failing == {}
+    said = [record.getMessage() for record in caplog.records if "could not be kept" in record.getMessage()]
+    assert len(said) == 1
+    assert said[0].startswith("1 of 2 samples of counters of switch leaf1")
 
 
 async def test_what_was_left_out_and_what_is_not_counted_is_told_once(
