@@ -59,6 +59,7 @@ class NetworkMetrics:
             )
             for field, (name, what) in rates.items()
         }
+        self._shown: dict[Gauge, dict[str, Gauge]] = {one: {} for one in (self.paused, *self.rates.values())}
         for kind in KINDS:
             self.raised.labels(kind)
         self.incast.set(float("nan"))
@@ -95,6 +96,11 @@ class NetworkMetrics:
                 if value is not None:
                     summed[field][port.switch] = summed[field].get(port.switch, 0.0) + value
         for gauge, values in ((self.paused, paused), *((self.rates[one], summed[one]) for one in _SUMMED)):
-            gauge.clear()
+            shown = self._shown[gauge]
+            for switch in shown.keys() - values.keys():
+                gauge.remove(switch)
+                del shown[switch]
             for switch, value in values.items():
-                gauge.labels(switch).set(value)
+                if switch not in shown:
+                    shown[switch] = gauge.labels(switch)  # looking it up costs far more than setting it
+                shown[switch].set(value)

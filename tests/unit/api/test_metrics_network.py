@@ -1,0 +1,39 @@
+"""What metrics of the network show, and no longer show."""
+
+from __future__ import annotations
+
+import math
+
+from prometheus_client import CollectorRegistry
+
+from api.metrics_network import NetworkMetrics
+from telemetry.counter_rates import PortRates, Rates
+
+
+def test_a_switch_that_tells_nothing_of_now_is_taken_away_and_may_come_back() -> None:
+    registry = CollectorRegistry()
+    metrics = NetworkMetrics(registry)
+
+    def drops(switch: str) -> float | None:
+        return registry.get_sample_value("ecntwin_switch_dropped_packets_per_second", {"switch": switch})
+
+    def saw(**per_s: float | None) -> None:
+        metrics.saw_ports(
+            PortRates(switch, "1", 1.0, Rates(drops_per_s=value), {}) for switch, value in per_s.items()
+        )
+
+    saw(leaf1=1.0, leaf2=2.0)
+    assert (drops("leaf1"), drops("leaf2")) == (1.0, 2.0)
+    saw(leaf1=3.0, leaf2=None)
+    assert (drops("leaf1"), drops("leaf2")) == (3.0, None)
+    saw(leaf2=4.0)
+    assert (drops("leaf1"), drops("leaf2")) == (None, 4.0)
+
+
+def test_where_the_window_tells_nothing_of_now_its_figures_are_none() -> None:
+    registry = CollectorRegistry()
+    NetworkMetrics(registry).saw_state(None)
+    incast = registry.get_sample_value("ecntwin_incast_degree")
+    mice = registry.get_sample_value("ecntwin_mice_to_elephants_ratio", {"by": "flows"})
+    assert incast is not None and math.isnan(incast)
+    assert mice is not None and math.isnan(mice)
