@@ -57,8 +57,8 @@ def test_the_service_may_write_where_it_is_told_to() -> None:
 
 
 def test_workers_are_no_more_than_processors() -> None:
-    service = SERVICES["ecntwin"]
-    assert int(service["environment"]["ECNTWIN_SEARCH__WORKERS"]) == service["cpus"]
+    settings = yaml.safe_load((DEPLOY / "ecntwin.yaml").read_text("utf-8"))
+    assert settings["search"]["workers"] == SERVICES["ecntwin"]["cpus"]
 
 
 @pytest.mark.parametrize("name", SERVICES)
