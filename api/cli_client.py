@@ -5,6 +5,7 @@ what an answer means.
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,6 +27,10 @@ SILENCE_S = 40.0  # the service says something every 15 s
 
 _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 _MOST_QUOTED = 200
+_CONTROLS = re.compile(
+    rb"((?<!\\)(?:\\\\)*)(?:\\u00(?:[01][0-9a-fA-F]|7[fF]|[89][0-9a-fA-F])|\x7f|\xc2[\x80-\x9f])"
+)
+_REPLACED = rb"\1" + "\N{REPLACEMENT CHARACTER}".encode()
 
 T = TypeVar("T")
 Query = Mapping[str, str | int | bool]
@@ -50,16 +55,16 @@ class Answer:
 
     def document(self) -> Any:
         """The JSON document as it came."""
-        return self._decoded(Any)
+        return self._decoded(Any, self.content)
 
     def read(self, kind: type[T]) -> T:
         """What commands show of it, leaving out what they do not know; raises ``RefusedError``."""
-        found: T = self._decoded(kind)
+        found: T = self._decoded(kind, _shown(self.content))
         return found
 
-    def _decoded(self, kind: Any) -> Any:
+    def _decoded(self, kind: Any, content: bytes) -> Any:
         try:
-            return msgspec.json.decode(self.content, type=kind)
+            return msgspec.json.decode(content, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise RefusedError(
                 f"service at {self.url}",
@@ -200,9 +205,10 @@ class ServiceClient:
         status = response.status_code
         kind = AwayError if status >= 500 or status in _PASSING else RefusedError
         try:
-            told = msgspec.json.decode(content, type=_Problem)
+            told = msgspec.json.decode(_shown(content), type=_Problem)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            said = " ".join(content[:_MOST_QUOTED].decode(errors="replace").split()) or "no text"
+            text = content[:_MOST_QUOTED].decode(errors="replace")
+            said = " ".join("".join(one if one.isprintable() else " " for one in text).split()) or "no text"
             raise kind(
                 f"service at {self.url}",
                 f"{status} to {call}: {said}",
@@ -215,6 +221,11 @@ class ServiceClient:
         if (others := told.error_count - 1) > 0:
             remedy += f" ({others} more mistake{'s' if others > 1 else ''} after this one)"
         raise kind(told.where, told.received, told.rule, "; ".join([remedy, *told.notes]))
+
+
+def _shown(content: bytes) -> bytes:
+    """JSON without what would steer a terminal: names come from whoever posts telemetry."""
+    return _CONTROLS.sub(_REPLACED, content)
 
 
 def _events(lines: Iterable[str], answer: Callable[[bytes], Answer]) -> Iterator[ServiceEvent | None]:

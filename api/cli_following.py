@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,7 +38,7 @@ def follow(
     A service that is away meanwhile is asked again for ``AWAY_S``: it goes on with the rollout by itself.
     """
     heard_s = clock_s()
-    with _standing() as stands:
+    with _goes_on(rollout_id), _standing() as stands:
         while True:
             try:
                 answer = service.get(f"/v1/rollouts/{quote(rollout_id, safe='')}")
@@ -63,6 +64,16 @@ def follow(
                 return answer
             stands(f"rollout {found.id}: {said(found)}")
             sleep(EVERY_S)
+
+
+@contextmanager
+def _goes_on(rollout_id: str) -> Iterator[None]:
+    """Says so to whoever stops watching."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write(f"ecntwin: the rollout goes on; ecntwin rollouts {rollout_id} tells how far it is\n")
+        raise
 
 
 @contextmanager

@@ -103,6 +103,25 @@ def test_an_answer_that_does_not_read_is_told(content: str | bytes) -> None:
     assert exit_code(caught.value) == 2
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("leaf\x1b[2J1", "leaf\ufffd[2J1"),
+        ("a\x9bb\x7fc", "a\ufffdb\ufffdc"),
+        ("\x1b\x1b", "\ufffd\ufffd"),
+        (r"a\u001b", r"a\u001b"),
+        ("\\\x1b", "\\\ufffd"),
+        ("Grüße → 1", "Grüße → 1"),
+    ],
+)
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_what_would_steer_a_terminal_is_not_shown(name: str, shown: str, ascii_only: bool) -> None:
+    content = json.dumps({"name": name}, ensure_ascii=ascii_only).encode()
+    answer = answering(200, content).get("/v1/x")
+    assert answer.read(dict[str, str]) == {"name": shown}
+    assert answer.document() == {"name": name}
+
+
 def test_an_expected_status_is_an_answer() -> None:
     assert answering(503, '{"ready": false}').get("/readyz", also=503).document() == {"ready": False}  # type: ignore[arg-type]
 

@@ -111,6 +111,18 @@ def test_one_that_stays_away_is_told_with_where_to_look() -> None:
     assert AWAY_S < followed.now_s < AWAY_S + 10
 
 
+def test_who_stops_watching_stops_no_rollout(capsys: pytest.CaptureFixture[str]) -> None:
+    followed = Followed(rollout("canary"))
+
+    def interrupted(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    followed._sleep = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        followed.follow()
+    assert "the rollout goes on; ecntwin rollouts r 1 tells" in capsys.readouterr().err
+
+
 def test_one_that_knows_it_no_more_ends_it() -> None:
     forgotten = {"where": "w", "received": "r", "rule": "u", "remedy": "m"}
     with pytest.raises(RefusedError):
