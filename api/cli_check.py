@@ -14,12 +14,12 @@ from api.addresses import without_password
 from api.cli_errors import BAD_INPUT
 from api.cli_inventory_tables import platforms_text, problem_lines, reporting_lines
 from api.cli_output import console, print_json, print_line
+from api.from_settings import load_topology, reporting_of
 from api.inventory import load_inventory
 from api.inventory_adapters import check_inventory
 from api.inventory_int import untuned_in
 from api.schemas.inventory import InventoryCheckDocument
 from api.security import check_host
-from api.from_settings import load_topology, reporting_of
 from api.settings import Settings
 from api.settings_source import load_settings
 from switches.registry import AdapterRegistry

@@ -11,12 +11,12 @@ import uvicorn
 from fastapi import FastAPI
 
 from api.app import create_app
+from api.from_settings import load_topology
 from api.inventory import load_inventory
 from api.inventory_adapters import check_inventory
 from api.logs import configure_logging
 from api.rollouts.journal import Journal
 from api.security import check_host
-from api.from_settings import load_topology
 from api.serving import prepare
 from api.settings import Settings
 from api.settings_source import load_settings, override

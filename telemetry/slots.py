@@ -17,7 +17,8 @@ class Slots:
     """A slot for each fingerprint: 16 to 32 bytes a fingerprint, cost per fingerprint constant.
 
     Fingerprints are already well mixed: their low bits are the slot, their high ones the step from there to
-    the next, so that no crowd builds up. ``expected`` many find room without moving any. 0 marks an empty slot; a fingerprint of 0 is kept as 1.
+    the next, so that no crowd builds up. ``expected`` many find room without moving any. 0 marks an empty
+    slot; a fingerprint of 0 is kept as 1.
     """
 
     def __init__(self, expected: int = 0) -> None:
