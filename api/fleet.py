@@ -26,6 +26,9 @@ class OvertakenError(Exception):
     """A step that waited for its switch is wanted no more; nothing was done."""
 
 
+MOST_SWITCHES = 16_384
+
+
 class Fleet:
     """Adapters by switch name, made by ``make(switch, as configured)`` when a switch is first seen.
 
@@ -62,9 +65,9 @@ class Fleet:
         return tuple(sorted(self._adapters))
 
     def saw(self, switches: Iterable[str]) -> None:
-        """Makes adapters for switches not seen before."""
+        """Makes adapters for switches not seen before, ``MOST_SWITCHES`` in all: a device may invent names."""
         for name in switches:
-            if name not in self._adapters:
+            if name not in self._adapters and len(self._adapters) < MOST_SWITCHES:
                 self._adapters[name] = self._make(name, self.configured(name))
 
     def configured(self, switch: str) -> Watermark:

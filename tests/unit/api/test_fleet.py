@@ -8,7 +8,7 @@ import threading
 import httpx
 import pytest
 
-from api.fleet import Fleet
+from api.fleet import MOST_SWITCHES, Fleet
 from api.settings import IncumbentSettings, WatermarkSettings
 from switches.base import Reading, SwitchAdapter
 from switches.device import Device
@@ -45,6 +45,14 @@ def test_switches_are_known_from_settings_from_an_inventory_and_from_the_topolog
     assert one.names == ("leaf1", "leaf2", "spine1")
     assert sorted(made) == ["leaf1", "leaf2", "spine1"]
     assert one.running() == {"leaf1": DEFAULT, "leaf2": OTHER.watermark(), "spine1": DEFAULT}
+
+
+def test_names_without_end_make_no_adapters_without_end() -> None:
+    one = fleet()
+    one.saw(f"invented{number}" for number in range(MOST_SWITCHES + 10))
+    assert len(one.names) == MOST_SWITCHES
+    one.saw(["invented3"])
+    assert len(one.names) == MOST_SWITCHES
 
 
 def test_the_one_to_beat_is_what_most_run() -> None:
