@@ -26,6 +26,7 @@ _LEAST_HOLD_NS, _MOST_HOLD_NS = 1_000_000, 1_000_000_000
 _LATE_FOR_HOLDS = 4
 _SLACK = 4096
 _MOST_PLACES = 1 << 17
+_SET_BACK_NS = 1_000_000_000
 _ROCE = np.int64(1) << 62
 _NO_MARK = np.empty(0, [("flow", np.int64), ("identity", np.int64), ("at_ns", np.int64)])
 
@@ -84,6 +85,7 @@ class PostcardMerger:
         self._pending = 0
         self._came = 0
         self._now_ns = 0
+        self._behind_ns = 0
         self._oldest_ns = 0
         self.counts = PostcardCounts()
 
@@ -110,8 +112,8 @@ class PostcardMerger:
         return joined([some for some in (others, paths) if len(some)])
 
     def due(self, now_ns: int) -> ReportBatch:
-        """The paths that are due at ``now_ns``, which never goes back."""
-        self._now_ns = max(self._now_ns, now_ns)
+        """The paths that are due at ``now_ns``."""
+        self._go_on(now_ns)
         if self._pending <= self._max_pending and self._now_ns - self._oldest_ns < 2 * self._hold_ns:
             return ReportBatch.empty()
         return self._release(self._now_ns - self._hold_ns)
@@ -120,11 +122,19 @@ class PostcardMerger:
         """All paths, as they are."""
         return self._release(np.iinfo(np.int64).max)
 
+    def _go_on(self, now_ns: int) -> None:
+        """Time, which stands still while the clock says less: unless that was set back, then it goes on from
+        where it was.
+        """
+        if now_ns + self._behind_ns < self._now_ns - _SET_BACK_NS:
+            self._behind_ns = self._now_ns - now_ns
+        self._now_ns = max(self._now_ns, now_ns + self._behind_ns)
+
     def _take(self, reports: P4Reports, rows: NDArray[np.int64], now_ns: int) -> None:
         if not len(rows):
             return
         batch = reports.batch
-        self._now_ns = max(self._now_ns, now_ns)
+        self._go_on(now_ns)
         if not self._pending:
             self._oldest_ns = self._now_ns
         hops = batch.hop_offset[rows]

@@ -144,6 +144,19 @@ def test_a_path_waits_for_its_hold_and_no_longer_than_twice_that() -> None:
     assert merger.pending == 0
 
 
+def test_a_clock_that_is_set_back_does_not_keep_paths_waiting() -> None:
+    merger = PostcardMerger(hold_ns=HOLD_NS)
+    now_ns = 3_600_000_000_000
+    merger.merged(read(card(1)), now_ns)
+    now_ns -= 1_800_000_000_000
+    merger.merged(read(card(2)), now_ns)
+    assert merger.pending == 2
+    assert nodes(merger.due(now_ns + 2 * HOLD_NS)) == [["1", "2"]]
+    merger.merged(read(card(1, number=2)), now_ns + 3 * HOLD_NS)
+    assert len(merger.due(now_ns + 4 * HOLD_NS)) == 0
+    assert nodes(merger.due(now_ns + 5 * HOLD_NS)) == [["1"]]
+
+
 def test_a_postcard_that_comes_after_its_path_is_left_out_and_counted() -> None:
     merger = PostcardMerger(hold_ns=HOLD_NS)
     merger.merged(read(card(1)), 0)
