@@ -19,6 +19,9 @@ from api.metrics_ingest import IngestMetrics
 
 LONGEST_WAIT_S = 60
 STALLED_S = 30.0
+LEAST_BYTES_PER_S = 16_384
+"""What a sender keeps up, that grace aside: a byte now and then would hold room for ever."""
+
 _REMEMBERED_S = 10.0
 
 
@@ -103,7 +106,7 @@ class Intake:
         """The request's body, which is held until the block ends.
 
         Raises ``BusyError`` where there is no room for it, ``StalledError`` where the sender falls silent in
-        the middle of it.
+        the middle of it, or all but does.
         """
         declared = request.headers.get("content-length", "")
         told = int(declared) if declared.isdecimal() else 0
@@ -125,19 +128,25 @@ class Intake:
         chunks: list[bytes] = []
         received = 0
         loop = asyncio.get_running_loop()
+        begun_s = loop.time()
         try:
             async with asyncio.timeout(self._stalled_s) as patience:
                 async for chunk in request.stream():
-                    patience.reschedule(loop.time() + self._stalled_s)
                     received += len(chunk)
+                    waited_for_s = begun_s + received / LEAST_BYTES_PER_S
+                    patience.reschedule(min(loop.time(), waited_for_s) + self._stalled_s)
                     if told == 0:
                         hold(len(chunk))
                     chunks.append(chunk)
         except (TimeoutError, ClientDisconnect) as error:
             raise StalledError(
                 "request body",
-                f"{received} bytes and then nothing"
-                + (f" for {self._stalled_s:g} s" if isinstance(error, TimeoutError) else ""),
+                f"{received} bytes and then "
+                + (
+                    f"next to nothing for {self._stalled_s:g} s"
+                    if isinstance(error, TimeoutError)
+                    else "nothing"
+                ),
                 "a body is sent whole and without a break",
                 "send it again",
             ) from error

@@ -149,9 +149,23 @@ def test_the_rate_counts_busy_time_alone_and_forgets() -> None:
 
 async def test_a_sender_that_falls_silent_is_not_waited_for() -> None:
     rig = Rig(stalled_s=0.01)
-    with pytest.raises(StalledError, match=r"3 bytes and then nothing for 0\.01 s"):
+    with pytest.raises(StalledError, match=r"3 bytes and then next to nothing for 0\.01 s"):
         async with rig.intake.body(post(b"abc", told=10, then="silence")):
             pass
+    assert rig.room.held_bytes == 0
+
+
+async def test_a_sender_of_a_byte_now_and_then_does_not_hold_room_for_ever() -> None:
+    async def a_byte() -> dict[str, Any]:
+        await asyncio.sleep(0.001)
+        return {"type": "http.request", "body": b"a", "more_body": True}
+
+    rig = Rig(stalled_s=0.05)
+    slow = Request({"type": "http", "method": "POST", "headers": [(b"content-length", b"1000")]}, a_byte)
+    async with asyncio.timeout(60):
+        with pytest.raises(StalledError, match="next to nothing"):
+            async with rig.intake.body(slow):
+                pass
     assert rig.room.held_bytes == 0
 
 
