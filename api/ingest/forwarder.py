@@ -27,6 +27,10 @@ MOST_REPORTS = 50_000
 TIMEOUT_S = 60.0
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
+MOST_FAILURES = 10
+"""How often the service may fail over one body (500): another time it would not be told from a fault of the
+body, behind which all others wait. About as many seconds.
+"""
 # Of a batch in memory: a report, a hop, a flow or site, roughly.
 _REPORT_BYTES, _HOP_BYTES, _KEY_BYTES = 44, 33, 64
 # Nobody would be helped by the loss of reports over a token or an address that is soon corrected.
@@ -35,6 +39,7 @@ _PASSING = frozenset(
         HTTPStatus.UNAUTHORIZED,
         HTTPStatus.FORBIDDEN,
         HTTPStatus.NOT_FOUND,
+        HTTPStatus.METHOD_NOT_ALLOWED,
         HTTPStatus.REQUEST_TIMEOUT,
         HTTPStatus.TOO_EARLY,
         HTTPStatus.TOO_MANY_REQUESTS,
@@ -161,18 +166,21 @@ class Forwarder:
         """Posts it, however long that takes; in halves where the service takes no body so large."""
         body = await asyncio.to_thread(encode, batch)
         pause_s = self._first_pause_s
+        failures = 0
         while True:
-            answer, reason = await self._tried(body)
-            if answer is not None:
+            answer, reason, asked_s = await self._tried(body)
+            failures += answer is not None and answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR
+            if answer is not None and (reason is None or failures == MOST_FAILURES):
                 break
             if self.waits_for is None:
-                _log.warning("reports wait: %s", reason[0])
-            self.waits_for = reason[0]
+                _log.warning("reports wait: %s", reason)
+            self.waits_for = reason
             self._metrics.retries.inc()
-            await asyncio.sleep(max(pause_s, reason[1]))
+            await asyncio.sleep(max(pause_s, asked_s))
             pause_s = min(2.0 * pause_s, LONGEST_PAUSE_S)
         if self.waits_for is not None:
-            _log.info("reports are taken again")
+            if answer.is_success:
+                _log.info("reports are taken again")
             self.waits_for = None
         if answer.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and len(batch) > 1:
             half = len(batch) // 2
@@ -181,20 +189,20 @@ class Forwarder:
             return
         self._count(answer, batch)
 
-    async def _tried(self, body: bytes) -> tuple[httpx.Response | None, tuple[str, float]]:
-        """The answer, if it is one to go by, else why not and how many seconds the service asks for."""
+    async def _tried(self, body: bytes) -> tuple[httpx.Response | None, str | None, float]:
+        """The answer, if there is one; why it is not one to go by, if so, and how many seconds the service asks
+        for.
+        """
         try:
             answer = await self._client.post(self._url + PATH, content=body)
         except httpx.HTTPError as error:
             said = str(error) or type(error).__name__
-            return None, (f"the service at {self._url} does not answer ({said})", 0.0)
-        if answer.is_server_error or answer.status_code in _PASSING:
-            said = " ".join(answer.text[:200].split())
-            return None, (
-                f"the service at {self._url} answers {answer.status_code}: {said}",
-                retry_after_s(answer),
-            )
-        return answer, ("", 0.0)
+            return None, f"the service at {self._url} does not answer ({said})", 0.0
+        if answer.is_server_error or answer.is_redirect or answer.status_code in _PASSING:
+            said = " ".join(answer.text[:200].split()) or answer.headers.get("location", "")
+            reason = f"the service at {self._url} answers {answer.status_code}: {said}"
+            return answer, reason, retry_after_s(answer)
+        return answer, None, 0.0
 
     def _count(self, answer: httpx.Response, batch: ReportBatch) -> None:
         self._metrics.forwarded.inc(len(batch))

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
+from api.ingest import forwarder
 from api.ingest.app import create_ingest_app
 from api.ingest.process import IngestProcess
 from api.settings import Settings
@@ -124,8 +125,15 @@ async def test_what_is_left_out_there_is_counted() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [httpx.Response(429), httpx.Response(503), httpx.Response(401), httpx.ConnectError("gone")],
-    ids=["busy", "unavailable", "token unknown", "away"],
+    [
+        httpx.Response(429),
+        httpx.Response(503),
+        httpx.Response(500),
+        httpx.Response(401),
+        httpx.Response(308, headers={"Location": "https://127.0.0.1/"}),
+        httpx.ConnectError("gone"),
+    ],
+    ids=["busy", "unavailable", "failed once", "token unknown", "elsewhere", "away"],
 )
 async def test_what_is_not_taken_is_tried_again_and_told(answer: httpx.Response | Exception) -> None:
     service = Answering([answer])
@@ -171,6 +179,21 @@ async def test_a_refusal_for_good_is_counted_and_the_rest_goes_on() -> None:
         service.go.set()
     assert [len(times) for times in service.taken] == [2]
     assert here.metric("ecntwin_ingest_reports_left_out_total") == 3
+
+
+async def test_reports_over_which_the_service_fails_do_not_hold_up_all_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forwarder, "LONGEST_PAUSE_S", 0.0)
+    service = Answering([httpx.Response(500, text="no idea") for _ in range(forwarder.MOST_FAILURES)])
+    async with taking(httpx.MockTransport(service)) as here:
+        await here.post(traffic(3))
+        await service.asked.wait()
+        await here.post(traffic(2, first=3))
+        service.go.set()
+    assert [len(times) for times in service.taken] == [2]
+    assert here.metric("ecntwin_ingest_reports_left_out_total") == 3
+    assert here.metric("ecntwin_ingest_pending_bytes") == 0
 
 
 async def test_memory_is_bounded_while_the_service_is_away() -> None:
