@@ -11,9 +11,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import pytest
@@ -244,12 +245,12 @@ def test_a_rollout_that_is_taken_back_is_exit_1() -> None:
         here = Loop(served, service, lab)
         assert lab.post("/advance", json={"until_s": 0.006}).status_code == 200
         name = here.tuned()["id"]
-        following = Command(served.url, "approve", name, "--yes")
-        eventually(lambda: any("leaf1 confirmed" in line for line in following.out))
-        asked = Command(served.url, "rollback", name, "--json")
-        assert asked.ended() == 0, asked.err
-        assert json.loads("".join(asked.out))["phase"] == "rolled_back"
-        assert following.ended() == 1
+        with Command(served.url, "approve", name, "--yes") as following:
+            eventually(lambda: following.said("leaf1 confirmed"))
+            with Command(served.url, "rollback", name, "--json") as asked:
+                assert asked.ended() == 0, asked.err
+            assert json.loads("".join(asked.out))["phase"] == "rolled_back"
+            assert following.ended() == 1
         assert following.out[-1].startswith("rolled back: 1 switch returned")
         assert following.err == [f"ecntwin: rollout {name} was taken back: local asked for it\n"]
         assert here.runs() == DEFAULT
@@ -348,6 +349,20 @@ class Command:
     def _read(stream: Any, lines: list[str]) -> None:
         lines.extend(iter(stream.readline, ""))
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.ended()
+
+    def said(self, text: str) -> bool:
+        """Whether it has; fails where it ended without."""
+        found = any(text in line for line in self.out)
+        assert found or self.process.poll() is None, self.err
+        return found
+
     def interrupt(self) -> int:
         self.process.send_signal(signal.SIGINT)
         return self.ended()
@@ -373,15 +388,13 @@ def tune_until(service: httpx.Client, seen: Callable[[], bool]) -> None:
 
 
 def test_events_are_watched_until_ctrl_c(loop: Loop) -> None:
-    people, machines = Command(loop.served.url, "watch"), Command(loop.served.url, "watch", "--json")
-    tune_until(
-        loop.service,
-        lambda: (
-            any("recommendation  " in line for line in people.out)
-            and any('"event":"recommendation"' in line for line in machines.out)
-        ),
-    )
-    assert (people.interrupt(), machines.interrupt()) == (0, 0)
+    url = loop.served.url
+    with Command(url, "watch") as people, Command(url, "watch", "--json") as machines:
+        tune_until(
+            loop.service,
+            lambda: people.said("recommendation  ") and machines.said('"event":"recommendation"'),
+        )
+        assert (people.interrupt(), machines.interrupt()) == (0, 0)
     assert people.err == machines.err == []
     assert any(loop.served.url in line for line in people.out)
     events = [json.loads(line) for line in machines.out]
@@ -394,18 +407,18 @@ def test_events_are_watched_until_ctrl_c(loop: Loop) -> None:
 def test_watching_goes_on_when_the_service_comes_back() -> None:
     port = str(free_port())
     settings = {"ECNTWIN_TUNING__ENABLED": "false"}
-    with serving("--port", port, **settings) as served:
-        watching = Command(served.url, "watch", "--json")
-        people = Command(served.url, "watch")
-        eventually(lambda: any("listening" in line for line in people.out))
-        url = served.url
-    eventually(lambda: bool(watching.err) and any("connection lost" in line for line in people.out))
-    with serving("--port", port, **settings) as served:
-        assert served.url == url
-        eventually(lambda: sum("listening" in line for line in people.out) == 2)
-        assert (watching.interrupt(), people.interrupt()) == (0, 0)
-    assert watching.out == []
-    assert all(line.startswith("ecntwin: connection lost") for line in watching.err)
+    with ExitStack() as started:
+        with serving("--port", port, **settings) as served:
+            url = served.url
+            machines = started.enter_context(Command(url, "watch", "--json"))
+            people = started.enter_context(Command(url, "watch"))
+            eventually(lambda: people.said("listening"))
+        eventually(lambda: bool(machines.err) and people.said("connection lost"))
+        with serving("--port", port, **settings):
+            eventually(lambda: sum("listening" in line for line in people.out) == 2)
+            assert (machines.interrupt(), people.interrupt()) == (0, 0)
+    assert machines.out == []
+    assert all(line.startswith("ecntwin: connection lost") for line in machines.err)
 
 
 class Person:
@@ -436,12 +449,15 @@ class Person:
 
     def types(self, text: str, *, at: str) -> int:
         """Types once it is asked; the exit code."""
-        eventually(lambda: at in self.seen or self.process.poll() is not None)
-        os.write(self._ours, text.encode())
-        code = self.process.wait(PATIENCE_S)
-        self._reader.join(PATIENCE_S)
-        os.close(self._ours)
-        return code
+        try:
+            eventually(lambda: at in self.seen or self.process.poll() is not None)
+            os.write(self._ours, text.encode())
+            return self.process.wait(PATIENCE_S)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self._reader.join(PATIENCE_S)
+            os.close(self._ours)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="terminals of this kind are POSIX's")
