@@ -6,15 +6,22 @@ Imports only the standard library and ``telemetry.errors``.
 
 from __future__ import annotations
 
+import io
 import re
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from telemetry.errors import DecodeError, OversizeError
 
+MOST_ELEMENTS = 1_000_000
+"""Of an array that has to be taken apart: of a few bytes each, they would take a hundred times their room."""
+
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_BOM = b"\xef\xbb\xbf"
-_READ_BYTES = 1 << 20
+_READ_BYTES, _LEAST_READ_BYTES = 1 << 20, 1 << 10
+_MOST_MEMBERS = 65_536
+_PADDING = re.compile(rb"\0*")
 _GZIP_WINDOW_BITS = 31
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|["\[\]{},]', re.DOTALL)
 
@@ -78,11 +85,18 @@ def _check_size(size: int, limit: int) -> None:
 
 def _gunzip(body: bytes, limit: int) -> bytes:
     parts: list[bytes] = []
-    size = 0
-    rest = body
-    while rest.startswith(_GZIP_MAGIC):
+    size = at = 0
+    for _ in range(_MOST_MEMBERS):
         stream = zlib.decompressobj(_GZIP_WINDOW_BITS)
+        # What a member leaves unread is copied: so a small one is not given more than it has by far.
+        read_bytes = _LEAST_READ_BYTES
+        rest = b""
         while not stream.eof:
+            if not rest:
+                rest = body[at : at + read_bytes]
+                at += len(rest)
+                read_bytes = min(2 * read_bytes, _READ_BYTES)
+            at_end = at == len(body)
             try:
                 part = stream.decompress(rest, min(_READ_BYTES, limit - size + 1))
             except zlib.error as error:
@@ -90,7 +104,7 @@ def _gunzip(body: bytes, limit: int) -> bytes:
                     "body", f"a gzip stream that breaks ({error})", "a gzip body is whole", "send it again"
                 ) from error
             rest = stream.unconsumed_tail
-            if not part and not rest and not stream.eof:
+            if at_end and not part and not rest and not stream.eof:
                 raise DecodeError(
                     "body",
                     "a gzip stream that ends early",
@@ -101,24 +115,32 @@ def _gunzip(body: bytes, limit: int) -> bytes:
             _check_size(size, limit)
             parts.append(part)
         # gzip files may be concatenated; zero padding after a member is legal and means nothing.
-        rest = stream.unused_data.lstrip(b"\0")
-    return b"".join(parts)
+        at -= len(stream.unused_data)
+        if (padding := _PADDING.match(body, at)) is not None:
+            at = padding.end()
+        if body[at : at + 2] != _GZIP_MAGIC:
+            return b"".join(parts)
+    raise DecodeError(
+        "body",
+        f"more than {_MOST_MEMBERS} gzip members",
+        f"a gzip body has at most {_MOST_MEMBERS}",
+        "compress it as one",
+    )
 
 
-def line_pieces(text: bytes) -> list[Piece]:
+def line_pieces(text: bytes) -> Iterator[Piece]:
     """The non-blank lines of newline-delimited JSON."""
-    return [
-        Piece(line.strip(), f"line {number}")
-        for number, line in enumerate(text.split(b"\n"), 1)
-        if line.strip()
-    ]
+    for number, line in enumerate(io.BytesIO(text), 1):
+        if piece := line.strip():
+            yield Piece(piece, f"line {number}")
 
 
 def array_pieces(text: bytes) -> BrokenArray:
     """The elements of a JSON array whose syntax is broken somewhere, cut at its top-level commas.
 
     Elements before, between and after broken ones are kept as long as brackets and quotes still pair up;
-    where they no longer do, ``break_place`` says so and the rest of the body is given up.
+    where they no longer do, or there are more than ``MOST_ELEMENTS``, ``break_place`` says so and the rest of
+    the body is given up.
     """
     start = text.index(b"[") + 1
     pieces: list[Piece] = []
@@ -131,6 +153,8 @@ def array_pieces(text: bytes) -> BrokenArray:
             if not depth:
                 pieces.append(Piece(text[start : token.start()].strip(), f"byte {start}"))
                 start = token.end()
+                if len(pieces) == MOST_ELEMENTS:
+                    return BrokenArray(pieces, f"byte {start}", f"more than {MOST_ELEMENTS} elements")
         elif sign in (b"}", b"]"):
             if not depth and sign == b"]":
                 last = text[start : token.start()].strip()

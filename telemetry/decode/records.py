@@ -6,7 +6,7 @@ The body is decoded in one call where every record is sound; only a body with a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -20,6 +20,11 @@ from telemetry.report import ReportProblem
 
 UNREADABLE = (ValueError, RecursionError)
 """msgspec's own errors are ValueErrors; so is the one it lets through for text that is not UTF-8."""
+
+MOST_PROBLEMS = 100_000
+"""Of one body: a problem takes more room than what it is about."""
+
+_MOST_RAW = 8_000_000
 
 T = TypeVar("T")
 
@@ -48,19 +53,18 @@ class Records(Generic[T]):
                 return cls(msgspec.json.Decoder(record).decode_lines(text), None, [])
             except UNREADABLE:
                 return _each(_object_pieces(text), record, wording)
-        pieces = line_pieces(text)
-        if not any(piece.text.startswith(b"{") for piece in pieces):
-            received = "nothing" if not pieces else repr(text.lstrip()[:40].decode("utf-8", "replace"))
+        if not any(piece.text.startswith(b"{") for piece in line_pieces(text)):
+            received = repr(text.lstrip()[:40].decode("utf-8", "replace")) if first else "nothing"
             raise DecodeError(
                 "body",
                 received,
                 f"{wording.plural} are a JSON object, an array of objects, or one object a line",
                 f"see the format of {wording.plural}",
             )
-        return _each(pieces, record, wording)
+        return _each(line_pieces(text), record, wording)
 
 
-def _object_pieces(text: bytes) -> list[Piece]:
+def _object_pieces(text: bytes) -> Iterable[Piece]:
     # A lone object may be spread over lines; only when it is not one object are the lines the records.
     try:
         msgspec.json.decode(text, type=Raw)
@@ -71,8 +75,10 @@ def _object_pieces(text: bytes) -> list[Piece]:
 
 def _salvaged_array(text: bytes, record: type[T], wording: Wording) -> Records[T]:
     try:
-        raws = msgspec.json.decode(text, type=list[Raw])
+        raws = msgspec.json.decode(text, type=list[Raw]) if text.count(b",") < _MOST_RAW else None
     except UNREADABLE:
+        raws = None
+    if raws is None:
         found = array_pieces(text)
         records = _each(found.pieces, record, wording)
         if found.break_place is not None:
@@ -82,7 +88,7 @@ def _salvaged_array(text: bytes, record: type[T], wording: Wording) -> Records[T
                     found.break_received,
                     "a JSON array is [object, object, ...]",
                     f"send whole JSON; nothing before the break was a {wording.noun}",
-                ) from None
+                )
             error = ReportError(
                 f"body {found.break_place}",
                 found.break_received,
@@ -91,16 +97,25 @@ def _salvaged_array(text: bytes, record: type[T], wording: Wording) -> Records[T
             )
             records.problems.append(ReportProblem(len(found.pieces), str(error)))
         return records
-    return _each([Piece(bytes(raw), "") for raw in raws], record, wording)
+    return _each((Piece(bytes(raw), "") for raw in raws), record, wording)
 
 
-def _each(pieces: Sequence[Piece], record: type[T], wording: Wording) -> Records[T]:
+def _each(pieces: Iterable[Piece], record: type[T], wording: Wording) -> Records[T]:
     decoder = msgspec.json.Decoder(record)
     sound: list[T] = []
     positions: list[int] = []
     problems: list[ReportProblem] = []
     for position, piece in enumerate(pieces):
         at = f"{wording.noun} {position}" + (f" ({piece.place})" if piece.place else "")
+        if len(problems) == MOST_PROBLEMS:
+            said = ReportError(
+                at,
+                f"it after {MOST_PROBLEMS} that cannot be used",
+                f"a body holds {wording.plural}",
+                f"correct the exporter; this {wording.noun} and what follows were not looked at",
+            )
+            problems.append(ReportProblem(position, str(said)))
+            break
         try:
             sound.append(decoder.decode(piece.text))
             positions.append(position)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from typing import Any
 
 import numpy as np
 import pytest
 
+from telemetry.decode import body as bodies
+from telemetry.decode import records
 from telemetry.decode.json import decode
 from telemetry.errors import DecodeError
 from telemetry.report import MARK_UNKNOWN, MISSING_NS
@@ -235,3 +238,49 @@ def test_taking_rows_keeps_their_hops() -> None:
     assert [taken.sites[site].switch for site in taken.hop_site] == ["a", "b", "x", "y", "z"]
     assert not taken.ts_ns.flags.writeable
     assert len(batch.take(batch.index == 1)) == 1
+
+
+@pytest.mark.parametrize("body", [b"[" + b"1," * 30 + TEXT + b"]", b"1\n" * 30 + TEXT, b"{}\n" * 30 + TEXT])
+def test_a_body_of_faults_takes_no_room_without_end(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(decode(body).batch) == 1
+    monkeypatch.setattr(records, "MOST_PROBLEMS", 20)
+    found = decode(body)
+    assert len(found.batch) == 0
+    assert [error.index for error in found.errors] == [*range(21)]
+    assert "it after 20 that cannot be used" in found.errors[-1].detail
+
+
+def test_an_array_of_very_many_elements_is_not_taken_apart_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = b"[" + TEXT + b",1" * 30 + b"," + SECOND + b"]"
+    monkeypatch.setattr(records, "_MOST_RAW", 10)
+    assert len(decode(text).batch) == 2
+    monkeypatch.setattr(bodies, "MOST_ELEMENTS", 20)
+    found = decode(text)
+    assert len(found.batch) == 1
+    assert "more than 20 elements" in found.errors[-1].detail
+
+
+def test_gzip_members_of_nothing_cost_no_more_than_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    fed = 0
+
+    class Counting:
+        def __init__(self, bits: int) -> None:
+            self._stream = make(bits)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._stream, name)
+
+        def decompress(self, data: bytes, most: int) -> bytes:
+            nonlocal fed
+            fed += len(data)
+            return self._stream.decompress(data, most)
+
+    make = zlib.decompressobj
+    monkeypatch.setattr(zlib, "decompressobj", Counting)
+    empty = gzip.compress(b"", mtime=0)
+    assert len(decode(empty * 2000 + b"\0" * 10 + gzip.compress(TEXT)).batch) == 1
+    assert fed < 2000 * 1200
+    with pytest.raises(DecodeError, match="gzip members"):
+        decode(empty * 70_000)
