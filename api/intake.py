@@ -139,14 +139,10 @@ class Intake:
                         hold(len(chunk))
                     chunks.append(chunk)
         except (TimeoutError, ClientDisconnect) as error:
+            late = f"next to nothing for {self._stalled_s:g} s"
             raise StalledError(
                 "request body",
-                f"{received} bytes and then "
-                + (
-                    f"next to nothing for {self._stalled_s:g} s"
-                    if isinstance(error, TimeoutError)
-                    else "nothing"
-                ),
+                f"{received} bytes and then {late if isinstance(error, TimeoutError) else 'nothing'}",
                 "a body is sent whole and without a break",
                 "send it again",
             ) from error

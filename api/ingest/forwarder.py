@@ -190,9 +190,7 @@ class Forwarder:
         self._count(answer, batch)
 
     async def _tried(self, body: bytes) -> tuple[httpx.Response | None, str | None, float]:
-        """The answer, if there is one; why it is not one to go by, if so, and how many seconds the service asks
-        for.
-        """
+        """The answer, if any; why it is none to go by, if so; and how many seconds the service asks for."""
         try:
             answer = await self._client.post(self._url + PATH, content=body)
         except httpx.HTTPError as error:
