@@ -10,11 +10,12 @@ ABSENT = -1
 
 _FIRST_SIZE = 1024
 _EMPTY = np.uint64(0)
+_GROWTH, _LARGE = 4, 1 << 20  # below that many slots room is cheaper than moving
 _STEP_SHIFT, _ODD = np.uint64(32), np.uint64(1)
 
 
 class Slots:
-    """A slot for each fingerprint: 16 to 32 bytes a fingerprint, cost per fingerprint constant.
+    """A slot for each fingerprint: 16 to 32 bytes for each of many, cost per fingerprint constant.
 
     Fingerprints are already well mixed: their low bits are the slot, their high ones the step from there to
     the next, so that no crowd builds up. ``expected`` many find room without moving any. 0 marks an empty
@@ -64,6 +65,8 @@ class Slots:
         size = _size_for(self._count + count)
         if size <= self.size:
             return None
+        if size < _LARGE:
+            size = max(size, _GROWTH * self.size)
         before = np.flatnonzero(self._slots)
         held = self._slots[before]
         self._slots = np.zeros(size, np.uint64)
