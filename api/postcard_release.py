@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
 from api.binary_reports import BinaryReports
 from telemetry.decode.decoded import Decoded
+
+_log = logging.getLogger("ecntwin.postcards")
 
 
 class PostcardRelease:
@@ -44,4 +47,7 @@ class PostcardRelease:
         while True:
             await asyncio.sleep(every_s)
             if self._binary.pending:
-                await self._ingest(partial(self._binary.due, self._wall_ns()))
+                try:
+                    await self._ingest(partial(self._binary.due, self._wall_ns()))
+                except Exception:  # nobody would miss the task
+                    _log.exception("merged reports were left out; tried again with the next")

@@ -82,7 +82,7 @@ class Receiver:
         while not self._stopping.is_set():
             try:
                 read = sum(map(self._read, self._sockets))
-            except OSError:
+            except Exception:  # nobody would miss the thread
                 _log.exception("a socket cannot be read; tried again")
                 read = 0
                 self._stopping.wait(1.0)

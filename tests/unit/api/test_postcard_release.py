@@ -1,0 +1,46 @@
+"""Merged reports go on whatever became of those before."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from api.binary_reports import BinaryReports
+from api.postcard_release import PostcardRelease
+from telemetry.decode.decoded import Decoded
+from telemetry.report import ReportBatch
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Waiting:
+    pending = 1
+
+    def due(self, now_ns: int) -> Decoded:
+        return Decoded(ReportBatch.empty(), ())
+
+
+async def test_what_fails_once_is_asked_for_again() -> None:
+    calls = 0
+    again = asyncio.Event()
+
+    async def ingest(decode: Callable[[], Decoded]) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            raise ZeroDivisionError
+        again.set()
+
+    release = PostcardRelease(cast(BinaryReports, Waiting()), ingest, every_s=0.001, wall_ns=lambda: 0)
+    release.start()
+    async with asyncio.timeout(60):
+        await again.wait()
+    await release.stop()
