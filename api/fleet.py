@@ -65,7 +65,7 @@ class Fleet:
         return tuple(sorted(self._adapters))
 
     def saw(self, switches: Iterable[str]) -> None:
-        """Makes adapters for switches not seen before, ``MOST_SWITCHES`` in all: a device may invent names."""
+        """Makes adapters for switches not seen before, ``MOST_SWITCHES`` in all: devices may invent names."""
         for name in switches:
             if name not in self._adapters and len(self._adapters) < MOST_SWITCHES:
                 self._adapters[name] = self._make(name, self.configured(name))

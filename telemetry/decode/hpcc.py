@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from telemetry.decode.body import unpacked
 from telemetry.decode.decoded import Decoded
 from telemetry.decode.hpcc_header import HEADER_BYTES, MOST_HOPS, QUEUE_UNIT_BYTES, HpccHops
+from telemetry.decode.json import WORDING as REPORT
 from telemetry.decode.problem import Wording
 from telemetry.decode.records import Records
 from telemetry.errors import ReportError
@@ -44,23 +45,11 @@ WORDING = Wording(
     whole="a record is a JSON object with ts_ns, flow, packet_bytes, sampling_rate and header",
     absent="leave out what is not known",
     rules=MappingProxyType(
-        {
-            "ts_ns": "ts_ns is a whole number of nanoseconds, 0 or more",
-            "flow": "flow is an object with src, dst, sport, dport, protocol",
-            "src": "src is an address as a non-empty string",
-            "dst": "dst is an address as a non-empty string",
-            "sport": "sport is a whole number from 0 to 65535",
-            "dport": "dport is a whole number from 0 to 65535",
-            "protocol": "protocol is a whole number from 0 to 255",
-            "packet_bytes": "packet_bytes is a whole number of bytes above 0",
-            "sampling_rate": f"sampling_rate is a share of packets, {LEAST_SAMPLING_RATE:g} to 1",
+        {name: rule for name, rule in REPORT.rules.items() if name not in ("hops", "queue_bytes")}
+        | {
             "header": f"header is the INT header's {HEADER_BYTES} bytes in hex",
             "multi": f"multi is a whole number from 1 to {_MOST_MULTI}",
             "path": f"path is an array of 1 to {_MOST_ON_A_WAY} places, or null",
-            "switch": "switch is a name (1 to 256 characters) or null",
-            "ingress_port": "ingress_port is a name (1 to 256 characters) or null",
-            "egress_port": "egress_port is a name (1 to 256 characters) or null",
-            "queue": "queue is a whole number, 0 or more, or null",
         }
     ),
 )
