@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from api import problems
 from api.bodies import BodyLimit
+from api.clocks import Clocks
 from api.errors import ApiError
 from api.routes import (
     alarms,
@@ -25,7 +26,7 @@ from api.routes import (
     topology,
     whatif,
 )
-from api.service import Clocks, Service
+from api.service import Service
 from api.settings import Settings
 from api.version import ecntwin_version
 from switches.registry import AdapterRegistry
