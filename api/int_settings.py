@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from telemetry.decode.p4.devices import Occupancy, TimeUnit, Timing, UnitProfile
 from telemetry.decode.p4.packet import IntMarks
+from telemetry.report import LEAST_SAMPLING_RATE
 
 TimeWord = Literal["ns", "us", "2^-32s"]
 TIME_UNITS: dict[TimeWord, TimeUnit] = {"ns": "ns", "us": "us", "2^-32s": "2^-32 s"}
@@ -40,7 +41,7 @@ class IntUnitKeys(_Keys):
     time: TimeWord | None = None
     utilisation_scale: float | None = Field(default=None, gt=0)
     timing: Timing | None = None
-    sampling_rate: float | None = Field(default=None, gt=0, le=1)
+    sampling_rate: float | None = Field(default=None, ge=LEAST_SAMPLING_RATE, le=1)
 
     def profile(self) -> UnitProfile | None:
         """The same for the decoder; None without ``occupancy``. Raises ``ValueError`` for a size that is

@@ -1,4 +1,5 @@
-"""What the bytes of a report leave to the device: units, and names; imports only ``telemetry.errors``.
+"""What the bytes of a report leave to the device: units, and names; imports only ``telemetry.errors`` and
+``telemetry.report``.
 
 The YANG model ``p4-dtel-metadata-semantics`` is where a switch would publish the units.
 """
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from telemetry.errors import TelemetryError
+from telemetry.report import LEAST_SAMPLING_RATE
 
 Occupancy = Literal["bytes", "cells", "packets"]
 TimeUnit = Literal["ns", "us", "2^-32 s"]
@@ -39,13 +41,13 @@ class UnitProfile:
         for name, value, rule in (
             ("unit_bytes", self.unit_bytes, self.unit_bytes > 0),
             ("utilisation_scale", self.utilisation_scale, self.utilisation_scale > 0),
-            ("sampling_rate", self.sampling_rate, 0 < self.sampling_rate <= 1),
+            ("sampling_rate", self.sampling_rate, LEAST_SAMPLING_RATE <= self.sampling_rate <= 1),
         ):
             if not rule:
                 raise TelemetryError(
                     f"unit profile {name}",
                     repr(value),
-                    "it is above 0" + (" and at most 1" if name == "sampling_rate" else ""),
+                    f"it is {LEAST_SAMPLING_RATE:g} to 1" if name == "sampling_rate" else "it is above 0",
                     "take it from the device's documentation",
                 )
         if self.occupancy == "bytes" and self.unit_bytes != 1:

@@ -491,6 +491,7 @@ def test_times_must_match_the_payloads() -> None:
         lambda: UnitProfile("bytes", 80),
         lambda: UnitProfile(utilisation_scale=0.0),
         lambda: UnitProfile(sampling_rate=1.5),
+        lambda: UnitProfile(sampling_rate=1e-12),
     ],
 )
 def test_units_that_cannot_be(build: object) -> None:
