@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import logging
 import socket
-import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,7 +17,8 @@ import httpx
 import msgspec
 
 from api.errors import InputError
-from api.lab.poster import FIRST_PAUSE_S, LONGEST_PAUSE_S, STOP_S, TIMEOUT_S, PostError
+from api.lab.outbox import Outbox
+from api.lab.poster import FIRST_PAUSE_S, LONGEST_PAUSE_S, TIMEOUT_S, PostError
 
 UDP_PATH = "/v1/telemetry/udp"
 ROOM_DATAGRAMS = 4_096
@@ -107,11 +106,8 @@ class Taker:
         self._client.close()
 
 
-class IntSender:
-    """Sends to ``host`` and ``port``; with a ``taker`` each portion is waited for.
-
-    ``start`` and ``stop`` once each.
-    """
+class IntSender(Outbox[Portion]):
+    """Sends to ``host`` and ``port``; with a ``taker`` a portion is done once all of it is taken or lost."""
 
     def __init__(
         self,
@@ -121,71 +117,24 @@ class IntSender:
         taker: Taker | None = None,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__("ecntwin-int-sender")
         self._name = f"{host}:{port}"
         self._socket = _connected(host, port)
         self._taker = taker
         self._clock_s = clock_s
-        self._told: Callable[[], None] = lambda: None
-        self._portions: deque[Portion] = deque()
-        self._changed = threading.Condition()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="ecntwin-int-sender", daemon=True)
         self.counts = Sent(lost=None if taker is None else 0)
-        self.failure: Exception | None = None
 
     @property
     def has_room(self) -> bool:
         """Whether more may be offered."""
-        return sum(len(portion.datagrams) for portion in list(self._portions)) < ROOM_DATAGRAMS
+        return sum(len(portion.datagrams) for portion in list(self._waiting)) < ROOM_DATAGRAMS
 
-    @property
-    def idle(self) -> bool:
-        """Whether everything offered has been sent, and taken or lost where that can be asked."""
-        return not self._portions
-
-    def on_room(self, told: Callable[[], None]) -> None:
-        """Have ``told`` called, from the sender's thread, after each portion, and where sending ends."""
-        self._told = told
-
-    def offer(self, portion: Portion) -> None:
-        """Puts datagrams behind the others; there should be room for them."""
-        with self._changed:
-            self._portions.append(portion)
-            self._changed.notify_all()
-
-    def start(self) -> None:
-        """Begins to send."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ends at once; what has not been sent is left."""
-        self._stopping.set()
-        with self._changed:
-            self._changed.notify_all()
-        if self._thread.ident is not None:
-            self._thread.join(STOP_S)
-        if not self._thread.is_alive():
-            self._socket.close()
-            if self._taker is not None:
-                self._taker.close()
-
-    def _run(self) -> None:
-        try:
-            while (portion := self._next()) is not None and self._deliver(portion):
-                with self._changed:
-                    self._portions.popleft()
-                self._told()
-        except Exception as error:
-            self.failure = error
-            self._told()
-
-    def _next(self) -> Portion | None:
-        with self._changed:
-            self._changed.wait_for(lambda: bool(self._portions) or self._stopping.is_set())
-            return None if self._stopping.is_set() else self._portions[0]
+    def _close(self) -> None:
+        self._socket.close()
+        if self._taker is not None:
+            self._taker.close()
 
     def _deliver(self, portion: Portion) -> bool:
-        """Sends a portion, however long that takes; False where it was stopped before."""
         before = self._asked()
         for number, datagram in enumerate(portion.datagrams, 1):
             if not self._sent(datagram):

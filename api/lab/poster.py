@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import gzip
 import logging
-import threading
-from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 
@@ -21,6 +18,7 @@ import msgspec
 
 from api.errors import ApiError
 from api.lab.counters import COUNTERS_PATH
+from api.lab.outbox import Outbox
 from api.lab.reports import Body
 from api.retry_after import retry_after_s
 
@@ -28,7 +26,6 @@ ROOM_BODIES = 4
 TIMEOUT_S = 30.0
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
-STOP_S = 3.0
 
 _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 
@@ -59,8 +56,8 @@ class _Answer(msgspec.Struct):
     rejected: int
 
 
-class Poster:
-    """Posts to the service at ``url``. ``start`` and ``stop`` once each."""
+class Poster(Outbox[Body]):
+    """Posts to the service at ``url``."""
 
     def __init__(
         self,
@@ -71,6 +68,7 @@ class Poster:
         transport: httpx.BaseTransport | None = None,
         first_pause_s: float = FIRST_PAUSE_S,
     ) -> None:
+        super().__init__("ecntwin-poster")
         headers = {"Content-Type": "application/x-ndjson"}
         if compressed:
             headers["Content-Encoding"] = "gzip"
@@ -79,68 +77,20 @@ class Poster:
         self._url = url.rstrip("/")
         self._compressed = compressed
         self._client = httpx.Client(headers=headers, timeout=TIMEOUT_S, transport=transport, trust_env=False)
-        self._told: Callable[[], None] = lambda: None
         self._first_pause_s = first_pause_s
         self._asked_s = 0.0
-        self._bodies: deque[Body] = deque()
-        self._changed = threading.Condition()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="ecntwin-poster", daemon=True)
         self._takes_counters = True
         self.counts = Posted()
-        self.failure: Exception | None = None
 
     @property
     def has_room(self) -> bool:
         """Whether another body may be offered."""
-        return len(self._bodies) < ROOM_BODIES
+        return len(self._waiting) < ROOM_BODIES
 
-    @property
-    def idle(self) -> bool:
-        """Whether everything offered has been posted."""
-        return not self._bodies
+    def _close(self) -> None:
+        self._client.close()
 
-    def on_room(self, told: Callable[[], None]) -> None:
-        """Have ``told`` called, from the poster's thread, after each body, and where posting ends."""
-        self._told = told
-
-    def offer(self, body: Body) -> None:
-        """Puts a body behind the others; there should be room for it."""
-        with self._changed:
-            self._bodies.append(body)
-            self._changed.notify_all()
-
-    def start(self) -> None:
-        """Begins to post."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ends at once; what has not been posted is left."""
-        self._stopping.set()
-        with self._changed:
-            self._changed.notify_all()
-        if self._thread.ident is not None:
-            self._thread.join(STOP_S)  # a service that hangs is not waited for
-        if not self._thread.is_alive():
-            self._client.close()
-
-    def _run(self) -> None:
-        try:
-            while (body := self._next()) is not None and self._post(body):
-                with self._changed:
-                    self._bodies.popleft()
-                self._told()
-        except Exception as error:
-            self.failure = error
-            self._told()
-
-    def _next(self) -> Body | None:
-        with self._changed:
-            self._changed.wait_for(lambda: bool(self._bodies) or self._stopping.is_set())
-            return None if self._stopping.is_set() else self._bodies[0]
-
-    def _post(self, body: Body) -> bool:
-        """Posts it, however long that takes; False where it was stopped before."""
+    def _deliver(self, body: Body) -> bool:
         if body.path == COUNTERS_PATH and not self._takes_counters:
             return True
         content = gzip.compress(body.content, 1) if self._compressed else body.content
