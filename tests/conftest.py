@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, settings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
-# A kernel takes seconds to compile in the first example: a deadline would test the compiler.
-# Readline, which pytest loads, tells the processes it starts of a terminal 80 columns wide where there is none.
+# Readline, which pytest loads, tells the processes it starts of a terminal of 80 columns, where there is none.
 for _name in ("COLUMNS", "LINES"):
     os.environ.pop(_name, None)
 
+# A kernel takes seconds to compile in the first example: a deadline would test the compiler.
 settings.register_profile("everywhere", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", parent=settings.get_profile("everywhere"), derandomize=True, print_blob=True)
 EXAMPLES = os.environ.get("ECNTWIN_FUZZ_EXAMPLES")  # set by scripts/fuzz
