@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
-# Readline, which pytest loads, tells the processes it starts of a terminal of 80 columns, where there is none.
+# Readline, which pytest loads, tells the processes it starts of a terminal 80 columns wide, with none there.
 for _name in ("COLUMNS", "LINES"):
     os.environ.pop(_name, None)
 
