@@ -404,6 +404,17 @@ def test_events_are_watched_until_ctrl_c(loop: Loop) -> None:
     assert numbers == sorted(set(numbers))
 
 
+def told_of_reports_until(url: str, seen: Callable[[], bool]) -> None:
+    """Has events happen until one is seen: a listener may not listen yet."""
+    with httpx.Client(base_url=url, timeout=PATIENCE_S) as service:
+
+        def tried() -> bool:
+            assert service.post("/v1/telemetry/int", json=[{}]).json()["rejected"] == 1
+            return seen()
+
+        eventually(tried)
+
+
 def test_watching_goes_on_when_the_service_comes_back() -> None:
     port = str(free_port())
     settings = {"ECNTWIN_TUNING__ENABLED": "false"}
@@ -412,12 +423,18 @@ def test_watching_goes_on_when_the_service_comes_back() -> None:
             url = served.url
             machines = started.enter_context(Command(url, "watch", "--json"))
             people = started.enter_context(Command(url, "watch"))
-            eventually(lambda: people.said("listening"))
+            told_of_reports_until(
+                url, lambda: people.said("listening") and machines.said('"event":"reports"')
+            )
         eventually(lambda: bool(machines.err) and people.said("connection lost"))
+        heard = len(machines.out)
         with serving("--port", port, **settings):
-            eventually(lambda: sum("listening" in line for line in people.out) == 2)
+            told_of_reports_until(
+                url,
+                lambda: sum("listening" in line for line in people.out) == 2 and len(machines.out) > heard,
+            )
             assert (machines.interrupt(), people.interrupt()) == (0, 0)
-    assert machines.out == []
+    assert {json.loads(line)["event"] for line in machines.out} == {"reports"}
     assert all(line.startswith("ecntwin: connection lost") for line in machines.err)
 
 
