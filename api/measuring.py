@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import AsyncExitStack
 
 from api.binary_reports import BinaryReports
 from api.clocks import Clocks
@@ -100,13 +101,14 @@ class Measuring:
         self._postcards.start()
 
     async def stop(self) -> None:
-        """Ends tasks, sockets and threads; what the window holds is lost."""
-        await self.counter_polling.stop()
-        if self.udp is not None:
-            await self.udp.stop()
-        await self._postcards.stop()
-        await asyncio.to_thread(self.sensing.close)
-        await asyncio.to_thread(self.counting.close)
+        """Ends tasks, sockets and threads, whichever of them fail to; what the window holds is lost."""
+        async with AsyncExitStack() as ending:  # the last one first
+            ending.push_async_callback(asyncio.to_thread, self.counting.close)
+            ending.push_async_callback(asyncio.to_thread, self.sensing.close)
+            ending.push_async_callback(self._postcards.stop)
+            if self.udp is not None:
+                ending.push_async_callback(self.udp.stop)
+            ending.push_async_callback(self.counter_polling.stop)
 
     async def declare(self, topology: Topology) -> None:
         """Replaces the declared topology."""

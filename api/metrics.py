@@ -179,6 +179,11 @@ class Metrics:
             "1 while operators let no switch be set.",
             registry=registry,
         )
+        self.tasks = Gauge(
+            "ecntwin_asyncio_tasks",
+            "Tasks on the service's event loop; one that grows from day to day is a leak.",
+            registry=registry,
+        )
         self.network = NetworkMetrics(registry)
         self.binary = BinaryMetrics(registry)
         Info("ecntwin_build", "What is running.", registry=registry).info(

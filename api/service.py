@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 
 from prometheus_client import CollectorRegistry
@@ -164,7 +164,8 @@ class Service:
         """Takes datagrams, takes up the journal's rollouts, begins to watch the switches, and to tune if that
         is wanted. Raises ``ApiError`` for what keeps it from that.
         """
-        self._loop = asyncio.get_running_loop()
+        loop = self._loop = asyncio.get_running_loop()
+        self.metrics.tasks.set_function(lambda: len(asyncio.all_tasks(loop)))
         self.measuring.take_datagrams()
         await self.rollouts.resume()
         if (set_s := self.rollouts.last_set_s) is not None:
@@ -187,18 +188,25 @@ class Service:
             self._loop.call_soon_threadsafe(begin)
 
     async def stop(self) -> None:
-        """Ends streams, rounds, workers and threads."""
-        self.events.close()
-        await self.tuning.stop(self.settings.server.shutdown_grace_s)
-        await self.rollouts.stop(self.settings.server.shutdown_grace_s)
+        """Ends streams, rounds, workers and threads. What fails to end keeps nothing else from it; the error
+        is raised once all have been tried.
+        """
+        grace_s = self.settings.server.shutdown_grace_s
+        async with AsyncExitStack() as ending:  # the last one first
+            ending.push_async_callback(self.measuring.stop)
+            ending.callback(self.fleet.close)
+            ending.push_async_callback(self._end_tasks)
+            ending.push_async_callback(self.rollouts.stop, grace_s)
+            ending.push_async_callback(self.tuning.stop, grace_s)
+            ending.callback(self.events.close)
+
+    async def _end_tasks(self) -> None:
         for task in self._tasks:
             task.cancel()
-        # One that had already died must not keep the threads below from ending.
+        # One that had already died must not keep the others from ending.
         for ended in await asyncio.gather(*self._tasks, return_exceptions=True):
             if isinstance(ended, Exception):
                 _log.error("a task of the service had failed", exc_info=ended)
-        self.fleet.close()
-        await self.measuring.stop()
 
     def unready(self) -> list[str]:
         """Why no recommendation could be made now, in sentences; empty where one could."""

@@ -140,8 +140,10 @@ class TuningLoop:
         self.stop_soon()
         if self._round_task is not None:
             await asyncio.wait({self._round_task}, timeout=grace_s)
-        await asyncio.to_thread(self._workers.close)
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        try:
+            await asyncio.to_thread(self._workers.close)
+        finally:
+            self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _round(self) -> Entry:
         self._metrics.running.set(1)

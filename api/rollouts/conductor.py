@@ -288,15 +288,16 @@ class Rollouts:
 
     async def stop(self, grace_s: float) -> None:
         """Leaves rollouts where they are: what is under way may end, and the journal takes them up again."""
-        tasks = self._driver.stop_soon(self._rollouts.values())
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=grace_s)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        # Who opens the journal next goes on with these switches: until then none may be on its way.
-        await asyncio.to_thread(self._fleet.end_steps)
-        await asyncio.to_thread(self._journal.close)
+        async with AsyncExitStack() as ending:  # the last one first, whichever of them fail
+            ending.push_async_callback(asyncio.to_thread, self._journal.close)
+            # Who opens the journal next goes on with these switches: until then none may be on its way.
+            ending.push_async_callback(asyncio.to_thread, self._fleet.end_steps)
+            tasks = self._driver.stop_soon(self._rollouts.values())
+            if tasks:
+                _, late = await asyncio.wait(tasks, timeout=grace_s)
+                for task in late:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
 
     def _take_up(self, entry: JournalEntry) -> None:
         if entry.subject == FREEZE:

@@ -26,6 +26,7 @@ UNITLESS = {
     "ecntwin_int_datagrams_lost",
     "ecntwin_int_untuned",
     "ecntwin_alarms",
+    "ecntwin_asyncio_tasks",
     "ecntwin_incast_degree",
     "ecntwin_switch_pfc_frames_received_per_second",
     "ecntwin_switch_pfc_frames_sent_per_second",
