@@ -11,15 +11,16 @@ import uvicorn
 from fastapi import FastAPI
 
 from api.app import create_app
+from api.errors import UnavailableError
 from api.from_settings import load_topology
 from api.inventory import load_inventory
 from api.inventory_adapters import check_inventory
 from api.logs import configure_logging
-from api.rollouts.journal import Journal
 from api.security import check_host
 from api.serving import prepare
 from api.settings import Settings
 from api.settings_source import load_settings, override
+from api.storage.database import Database
 from switches.errors import InventoryError
 from switches.registry import AdapterRegistry
 
@@ -35,8 +36,8 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
     check_host(settings.server.host, settings.security)
     load_topology(settings.fabric.topology)
     _check_switches(settings)
-    Journal(settings.storage.url).close()
     configure_logging(settings.log.level)
+    _check_storage(settings)
     if not settings.security.tokens:
         _log.warning("no token is configured: anyone on this machine may call, and only this machine")
     prepare()
@@ -48,6 +49,17 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
     finally:
         if (failed := getattr(app.state, "failed", None)) is not None:
             raise failed
+
+
+def _check_storage(settings: Settings) -> None:
+    """Raises ``SettingsError`` for what no waiting mends; what is away now may come back, says the log."""
+    database = Database(settings.storage.url)
+    try:
+        database.open()
+    except UnavailableError as error:
+        _log.error("%s: the service starts without it", error)
+    finally:
+        database.close()
 
 
 def _check_switches(settings: Settings) -> None:

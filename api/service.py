@@ -18,6 +18,7 @@ from api.approvals import Approvals
 from api.asked_whatif import AskedWhatIf
 from api.clearance import Clearance
 from api.clocks import Clocks
+from api.errors import SettingsError, UnavailableError
 from api.events import Broadcaster
 from api.fleet import Fleet
 from api.from_settings import ask_of, guard_of, load_topology
@@ -31,6 +32,8 @@ from api.rollouts.news import RolloutNews
 from api.rollouts.watch import Watcher
 from api.schemas.predictions import WatermarkDocument
 from api.settings import Settings
+from api.storage.database import Database
+from api.storage.recorder import Recorder
 from api.store import Entry, RecommendationStore
 from api.tuning_loop import TuningLoop
 from api.version import ecntwin_version
@@ -39,6 +42,8 @@ from telemetry.errors import WindowError
 from telemetry.topology import Topology
 from twin.search_problem import SearchSettings
 from twin.workers import Workers, make_workers
+
+TAKE_UP_EVERY_S = 2.0
 
 _log = logging.getLogger("ecntwin.service")
 
@@ -59,6 +64,8 @@ class Service:
         self.settings = settings
         self.metrics = Metrics(registry, version=ecntwin_version())
         self.events = Broadcaster()
+        self.database = Database(settings.storage.url, clock_ns=clocks.wall_ns)
+        self.recorder = Recorder(self.database)
         self.store = RecommendationStore(settings.tuning.keep, clock_ns=clocks.wall_ns)
         devices = {} if settings.push.inventory is None else load_inventory(settings.push.inventory)
         registry_of_adapters = adapters or AdapterRegistry.with_installed()
@@ -98,7 +105,7 @@ class Service:
         )
         self.rollouts = Rollouts(
             self.fleet,
-            Journal(settings.storage.url),
+            Journal(self.database),
             watcher,
             at_once=settings.rollout.at_once,
             measure_every_s=settings.rollout.measure_every_s,
@@ -167,15 +174,38 @@ class Service:
         loop = self._loop = asyncio.get_running_loop()
         self.metrics.tasks.set_function(lambda: len(asyncio.all_tasks(loop)))
         self.measuring.take_datagrams()
-        await self.rollouts.resume()
-        if (set_s := self.rollouts.last_set_s) is not None:
-            age_s = self._clocks.wall_ns() / 1e9 - set_s
-            self._clearance.watermark_changed(age_s=max(age_s, 0.0))  # the clock may have been set back
+        self.recorder.start()
+        try:
+            await self._take_up()
+        except UnavailableError as error:
+            _log.error("nothing is set anywhere until the database can be read: %s", error)
+            self._tasks.append(asyncio.create_task(self._take_up_later(), name="take-up"))
         self._tasks.append(asyncio.create_task(self._watch_switches(), name="switches"))
         self._tasks.append(asyncio.create_task(self.alarms.run_forever(), name="alarms"))
         self.measuring.start()
         if self.settings.tuning.enabled:
             self._tasks.append(asyncio.create_task(self.tuning.run_forever(), name="tuning-loop"))
+
+    async def _take_up(self) -> None:
+        """Remembers; raises ``UnavailableError`` where the database is away."""
+        await asyncio.to_thread(self.database.open)
+        await self.rollouts.resume()
+        if (set_s := self.rollouts.last_set_s) is not None:
+            age_s = self._clocks.wall_ns() / 1e9 - set_s
+            self._clearance.watermark_changed(age_s=max(age_s, 0.0))  # the clock may have been set back
+
+    async def _take_up_later(self) -> None:
+        while True:
+            await asyncio.sleep(TAKE_UP_EVERY_S)
+            try:
+                await self._take_up()
+            except UnavailableError:
+                continue
+            except SettingsError as error:
+                _log.error("nothing is set anywhere until the service is started anew: %s", error)
+                return
+            _log.warning("the database is back: what it holds is taken up")
+            return
 
     def stop_soon(self) -> None:
         """Ends event streams and the round in progress; may be called from anywhere, a signal handler too."""
@@ -193,6 +223,8 @@ class Service:
         """
         grace_s = self.settings.server.shutdown_grace_s
         async with AsyncExitStack() as ending:  # the last one first
+            ending.push_async_callback(asyncio.to_thread, self.database.close)
+            ending.push_async_callback(self.recorder.stop, grace_s)
             ending.push_async_callback(self.measuring.stop)
             ending.callback(self.fleet.close)
             ending.push_async_callback(self._end_tasks)

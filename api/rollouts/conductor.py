@@ -140,6 +140,7 @@ class Rollouts:
 
     async def _start(self, plan: RolloutPlan, by: str) -> Rollout:
         async with self._deciding:
+            self._must_know_what_was()
             if self.freeze.frozen:
                 raise ConflictError(
                     "rollout", "an approval", f"switches are frozen by {self.freeze.by}", "thaw them first"
@@ -178,6 +179,7 @@ class Rollouts:
 
     async def _roll_back(self, rollout_id: str, by: str) -> Rollout:
         async with self._deciding:
+            self._must_know_what_was()
             rollout = self.get(rollout_id)
             if rollout.state.phase in (Phase.ROLLING_BACK, Phase.ROLLED_BACK):
                 return rollout
@@ -238,6 +240,7 @@ class Rollouts:
 
     async def _adopt(self, switch: str, by: str) -> Watermark | None:
         async with self._deciding:
+            self._must_know_what_was()
             running = await self._fleet.read_now(switch)
             document = msgspec.json.encode({"switch": switch, "by": by, "watermark": running})
             await self._journal.append(ADOPTED, self.now_s(), document)
@@ -247,7 +250,8 @@ class Rollouts:
     async def resume(self) -> None:
         """Takes up what the journal holds: what was set stays known, and rollouts under way go on.
 
-        Raises ``SettingsError`` where the journal cannot be read.
+        Until then nothing is begun. Raises ``UnavailableError`` where the journal cannot be read now, and
+        ``SettingsError`` where this version cannot read what it says.
         """
         for entry in await asyncio.to_thread(self._journal.read):
             try:
@@ -259,6 +263,7 @@ class Rollouts:
                     "a journal is read by the version that wrote it, or a later one",
                     "run that version until its rollouts have ended, or move the journal away to begin anew",
                 ) from error
+        self._journal.known = True
         for rollout in [one for one in self._rollouts.values() if one.state.phase is Phase.PROPOSED]:
             del self._rollouts[rollout.id]  # nobody had approved it yet, and nothing was touched
             self._forgotten.append(rollout.id)
@@ -276,6 +281,15 @@ class Rollouts:
             self._driver.drive_on(rollout)
         await self._forget()
 
+    def _must_know_what_was(self) -> None:
+        if not self._journal.known:
+            raise UnavailableError(
+                "rollout",
+                "a request before the journal could be read",
+                "what was begun before the service started is taken up first",
+                "bring the database back, or look at what the service's log says of it",
+            )
+
     @property
     def last_set_s(self) -> float | None:
         """When a switch was last set or undone, by the journal; None for never."""
@@ -289,7 +303,7 @@ class Rollouts:
     async def stop(self, grace_s: float) -> None:
         """Leaves rollouts where they are: what is under way may end, and the journal takes them up again."""
         async with AsyncExitStack() as ending:  # the last one first, whichever of them fail
-            ending.push_async_callback(asyncio.to_thread, self._journal.close)
+            ending.callback(self._journal.close)
             # Who opens the journal next goes on with these switches: until then none may be on its way.
             ending.push_async_callback(asyncio.to_thread, self._fleet.end_steps)
             tasks = self._driver.stop_soon(self._rollouts.values())

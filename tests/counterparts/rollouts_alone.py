@@ -23,6 +23,7 @@ from api.rollouts.journal import Journal
 from api.rollouts.watch import Watcher
 from api.sensing import Sensing, SensingLimits
 from api.settings import IncumbentSettings, PushSettings
+from api.storage.database import Database
 from switches.device import Device
 from switches.registry import AdapterRegistry
 from switches.rollout.events import Event
@@ -72,9 +73,11 @@ async def rollouts_alone(
     counting = Counting(CounterSettings(), limits, metrics=metrics, clock_s=time.monotonic)
     adapters = Adapters(PushSettings(enabled=True), AdapterRegistry(), devices=devices, clock_ns=time.time_ns)
     fleet = Fleet(IncumbentSettings(), adapters.make, names=adapters.names, at_once=at_once)
+    database = Database(journal_url)
+    await asyncio.to_thread(database.open)
     rollouts = Rollouts(
         fleet,
-        Journal(journal_url),
+        Journal(database),
         Watcher(sensing, counting, silence_s=5.0),
         at_once=at_once,
         measure_every_s=measure_every_s,
@@ -93,6 +96,7 @@ async def rollouts_alone(
         with suppress(asyncio.CancelledError):
             await feeding
         await rollouts.stop(5.0)
+        await asyncio.to_thread(database.close)
         fleet.close()
         sensing.close()
         counting.close()

@@ -19,6 +19,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from api.rollouts.journal import Journal
+from api.storage.database import Database
 from tests.e2e.process import PATIENCE_S, REPOSITORY, Served, serving
 
 pytestmark = pytest.mark.e2e
@@ -252,9 +253,9 @@ def test_the_recording_ends_in_a_recommendation() -> None:
 
 def test_a_journal_that_cannot_be_taken_up_is_said_in_a_sentence(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/journal.db"
-    journal = Journal(url)
-    asyncio.run(journal.append("r", 1.0, b"not JSON"))
-    journal.close()
+    database = Database(url)
+    asyncio.run(Journal(database).append("r", 1.0, b"not JSON"))
+    database.close()
     ended = subprocess.run(
         [sys.executable, "-m", "api", "serve", "--port", "0"],
         env=os.environ | {"ECNTWIN_STORAGE__URL": url},

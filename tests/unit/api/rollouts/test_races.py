@@ -189,7 +189,7 @@ def test_the_journal_is_let_go_only_when_nothing_is_on_its_way_to_a_switch() -> 
         here.switches["a"].gate.set()
         await stopping
         assert closed == [True]
-        here.fleet.close()
+        await here.stop()
 
     run(scene(world()))
 

@@ -15,6 +15,7 @@ from api.rollouts.driver import Rollout
 from api.rollouts.journal import Journal
 from api.rollouts.watch import Mark, Watcher
 from api.settings import IncumbentSettings
+from api.storage.database import Database
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.errors import ConcurrentEditError, ReadBackError, SwitchError, UnreachableError
 from switches.rollout.events import Event, decode
@@ -94,7 +95,10 @@ class Notes(Journal):
     """The real journal, in memory or on disk, which ``broken`` refuses as a full disk does."""
 
     def __init__(self, url: str | None = None) -> None:
-        super().__init__(url)
+        self.database = Database(url)
+        self.database.open()
+        super().__init__(self.database)
+        self.known = True  # it is new
         self.broken = False
         self.refuse_from: str | None = None
 
@@ -169,6 +173,7 @@ class World:
     async def stop(self) -> None:
         await self.rollouts.stop(PATIENCE_S)
         self.fleet.close()
+        self.journal.database.close()
 
     def _told(self, rollout: Rollout, before: RolloutState | None, event: Event) -> None:
         self.heard.append(event)

@@ -1,0 +1,1 @@
+"""How databases of earlier versions become ones of this; a migration that was released is never changed."""

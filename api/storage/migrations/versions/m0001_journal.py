@@ -1,0 +1,28 @@
+"""The journal of rollouts, which is there already where the service ran before it had migrations."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0001"
+down_revision = None
+
+
+def upgrade() -> None:
+    """Makes the table where it is not."""
+    if sa.inspect(op.get_bind()).has_table("journal"):
+        return
+    op.create_table(
+        "journal",
+        sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
+        sa.Column("at_s", sa.Float, nullable=False),
+        sa.Column("subject", sa.String(80), nullable=False),
+        sa.Column("document", sa.Text, nullable=False),
+    )
+    op.create_index("ix_journal_subject", "journal", ["subject"])
+
+
+def downgrade() -> None:
+    """Removes it, with what it says."""
+    op.drop_table("journal")

@@ -1,0 +1,196 @@
+"""Where a database is and how a connection to it is made, SQLite and PostgreSQL; must not keep one open."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from filelock import FileLock, Timeout
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.pool import NullPool, StaticPool
+
+from api.addresses import without_password
+from api.errors import SettingsError
+
+CONNECT_WITHIN_S = 5
+ANSWER_WITHIN_S = 20
+WAIT_FOR_OTHERS_S = 5.0
+ONLY_READS = "ecntwin_only_reads"
+_LOCK_KEY = int.from_bytes(b"ecntwin")
+_URL = "settings storage.url"
+
+# Said by SQLite of a file that was sound when the service last ran, and by a disk: these may pass.
+_MAY_PASS = ("malformed", "disk is full", "disk I/O error", "database or disk is full")
+# PostgreSQL's classes of errors that no waiting mends: authorisation, no such database, no such schema.
+_STAYS = ("28", "3D", "3F")
+
+
+class TakenError(Exception):
+    """Another service has this database."""
+
+
+class GoneError(Exception):
+    """The database's file is not where it was opened; the text says what happened to it."""
+
+
+class Lock(Protocol):
+    """That one service alone takes rollouts up and sets switches by this database."""
+
+    def hold(self, connection: Connection) -> None:
+        """Takes it, or finds it held by this service; raises ``TakenError``."""
+        ...
+
+    def release(self) -> None:
+        """Lets it go."""
+        ...
+
+
+class NoLock:
+    """Of a database in memory, which nobody else can see, and of commands, which decide nothing."""
+
+    def hold(self, connection: Connection) -> None:
+        """See ``Lock``."""
+
+    def release(self) -> None:
+        """See ``Lock``."""
+
+
+class FileLocked:
+    """A lock on a file beside SQLite's own, so that commands may write while the service runs."""
+
+    def __init__(self, path: Path) -> None:
+        self._lock = FileLock(f"{path}.lock", timeout=0, thread_local=False)
+
+    def hold(self, connection: Connection) -> None:
+        """See ``Lock``."""
+        if self._lock.is_locked:
+            return
+        try:
+            self._lock.acquire()
+        except Timeout:
+            raise TakenError from None
+
+    def release(self) -> None:
+        """See ``Lock``."""
+        self._lock.release(force=True)
+
+
+class SessionLocked:
+    """PostgreSQL's advisory lock: it ends with the connection that holds it, however that ends."""
+
+    def hold(self, connection: Connection) -> None:
+        """See ``Lock``."""
+        if not connection.scalar(text("SELECT pg_try_advisory_lock(:key)"), {"key": _LOCK_KEY}):
+            raise TakenError
+
+    def release(self) -> None:
+        """See ``Lock``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A database: how it may be shown, the engine that connects to it, and its file if it is one."""
+
+    shown: str
+    engine: Engine
+    path: Path | None
+
+    @property
+    def durable(self) -> bool:
+        """Whether what is written outlives this process."""
+        return self.engine.pool.__class__ is not StaticPool
+
+    def lock(self) -> Lock:
+        """A lock of its own kind, not held yet."""
+        if not self.durable:
+            return NoLock()
+        return SessionLocked() if self.path is None else FileLocked(self.path)
+
+
+def place_of(url: str | None) -> Place:
+    """The database at ``url``, None: one in memory. Opens nothing; raises ``SettingsError``."""
+    if url is None:
+        return Place("in memory", _sqlite("sqlite://", poolclass=StaticPool), None)
+    shown = without_password(url)
+    try:
+        parsed = make_url(url)
+        if parsed.get_backend_name() != "sqlite":
+            return Place(shown, _postgresql(url), None)
+        if parsed.database in (None, "", ":memory:"):
+            raise ArgumentError("it names no file")
+        return Place(shown, _sqlite(url, poolclass=NullPool), Path(str(parsed.database)))
+    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+        raise SettingsError(
+            _URL,
+            shown,
+            f"it is the URL of a SQLite file or a PostgreSQL database ({said(error)})",
+            "give such as sqlite:///ecntwin.db or postgresql+psycopg://user@host/ecntwin",
+        ) from error
+
+
+def _sqlite(url: str, *, poolclass: Any) -> Engine:
+    engine = create_engine(
+        url, poolclass=poolclass, connect_args={"check_same_thread": False, "timeout": WAIT_FOR_OTHERS_S}
+    )
+    event.listen(engine, "connect", _durable)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _durable(connection: Any, record: object) -> None:
+    connection.isolation_level = None  # the driver would begin its transactions late, and not for tables
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    only_reads = connection.get_execution_options().get(ONLY_READS, False)
+    connection.exec_driver_sql("BEGIN" if only_reads else "BEGIN IMMEDIATE")
+
+
+def _postgresql(url: str) -> Engine:
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "postgresql":
+        raise ArgumentError(f"{parsed.get_backend_name()} is neither")
+    if "+" not in parsed.drivername:
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    return create_engine(
+        parsed,
+        poolclass=NullPool,
+        connect_args={
+            "connect_timeout": CONNECT_WITHIN_S,
+            "options": f"-c statement_timeout={ANSWER_WITHIN_S}s -c lock_timeout={ANSWER_WITHIN_S}s",
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 1000 * ANSWER_WITHIN_S,
+            "application_name": "ecntwin",
+        },
+    )
+
+
+def may_pass(error: Exception, place: Place) -> bool:
+    """Whether opening again later may do: nothing to correct in the settings."""
+    if isinstance(error, GoneError):
+        return True
+    cause = getattr(error, "orig", None)
+    if place.path is not None:
+        return any(part in str(cause or error) for part in _MAY_PASS)
+    code = getattr(cause, "sqlstate", None) or ""
+    told = str(cause)  # psycopg has no code where the server refused the connection itself
+    refused = any(
+        part in told for part in ("authentication failed", "does not exist", "no password supplied")
+    )
+    return isinstance(error, DBAPIError) and not code.startswith(_STAYS) and not refused
+
+
+def said(error: Exception) -> str:
+    """The driver's own words, without the statement that SQLAlchemy adds."""
+    if isinstance(error, TakenError):
+        return "another service has it"
+    cause = getattr(error, "orig", None) or error
+    return str(cause).strip().partition("\n")[0] or type(cause).__name__

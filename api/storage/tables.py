@@ -1,0 +1,136 @@
+"""The tables as the newest migration leaves them; must not query anything.
+
+Times are nanoseconds since 1970, except in ``journal``, which had seconds before there were migrations.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+
+metadata = MetaData()
+
+# A bigint that counts up by itself in PostgreSQL, and SQLite's own row number.
+_Number = BigInteger().with_variant(Integer, "sqlite")
+
+journal = Table(
+    "journal",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=True),
+    Column("at_s", Float, nullable=False),
+    Column("subject", String(80), nullable=False, index=True),
+    Column("document", Text, nullable=False),
+)
+"""What was decided about switches, in order; a subject is a rollout's id, or a fixed one."""
+
+recommendations = Table(
+    "recommendations",
+    metadata,
+    Column("id", String(80), primary_key=True),
+    Column("created_ns", BigInteger, nullable=False, index=True),
+    Column("status", String(20), nullable=False, index=True),
+    Column("standing", Text, nullable=False),
+    Column("document", LargeBinary, nullable=False),
+)
+"""Rounds: ``document`` is what the round said (JSON, zlib), ``standing`` what was decided since (JSON)."""
+
+residuals = Table(
+    "residuals",
+    metadata,
+    Column("at_ns", BigInteger, primary_key=True, autoincrement=False),
+    Column("recommendation", String(80), nullable=False),
+    Column("predicted_bytes", Float, nullable=True),
+    Column("measured_bytes", Float, nullable=True),
+)
+"""Of every round the mean queue that the twin predicted for the incumbent, and the one measured."""
+
+revisions = Table(
+    "revisions",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("kind", String(20), nullable=False, index=True),
+    Column("at_ns", BigInteger, nullable=False),
+    Column("by", String(200), nullable=False),
+    Column("sha256", String(64), nullable=False),
+    Column("document", Text, nullable=False),
+)
+"""Topologies that were declared, and inventories that were loaded: as often as they changed."""
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("at_ns", BigInteger, nullable=False, index=True),
+    Column("who", String(200), nullable=False),
+    Column("address", String(80), nullable=True),
+    Column("what", String(80), nullable=False),
+    Column("subject", String(200), nullable=False),
+    Column("before", Text, nullable=True),
+    Column("after", Text, nullable=True),
+    Column("outcome", String(200), nullable=False),
+)
+"""Every change anybody asked for."""
+
+alarms = Table(
+    "alarms",
+    metadata,
+    Column("number", _Number, primary_key=True, autoincrement=True),
+    Column("key", String(64), nullable=False, unique=True),
+    Column("kind", String(40), nullable=False),
+    Column("subject", String(200), nullable=False),
+    Column("switch", String(200), nullable=True),
+    Column("level", String(20), nullable=False),
+    Column("sentence", Text, nullable=False),
+    Column("raised_ns", BigInteger, nullable=False, index=True),
+    Column("ended_ns", BigInteger, nullable=True),
+)
+"""Alarms that were raised, each at its worst level; ``key`` names one from its raise to its end."""
+
+queue_history = Table(
+    "queue_history",
+    metadata,
+    Column("step_s", Integer, primary_key=True, autoincrement=False),
+    Column("at_ns", BigInteger, primary_key=True, autoincrement=False),
+    Column("switch", String(200), primary_key=True),
+    Column("port", String(200), primary_key=True),
+    Column("depth_bytes", Float, nullable=True),
+    Column("depth_max_bytes", Float, nullable=True),
+    Column("throughput_bytes_per_s", Float, nullable=True),
+    Column("marked_packets_per_s", Float, nullable=True),
+    Column("pause_share", Float, nullable=True),
+    Index("ix_queue_history_of_port", "switch", "port", "at_ns"),
+)
+"""What queues did, in steps of ``step_s`` seconds; coarser steps are kept for longer."""
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("name", String(200), primary_key=True),
+    Column("sha256", String(64), nullable=False, unique=True),
+    Column("scopes", String(200), nullable=False),
+    Column("limits", Text, nullable=True),
+    Column("created_ns", BigInteger, nullable=False),
+    Column("created_by", String(200), nullable=False),
+    Column("expires_ns", BigInteger, nullable=True),
+    Column("revoked_ns", BigInteger, nullable=True),
+    Column("used_ns", BigInteger, nullable=True),
+)
+"""Bearer tokens by their SHA-256; ``scopes`` are names with a space between."""
+
+pulse = Table(
+    "pulse",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("at_ns", BigInteger, nullable=False),
+)
+"""One row, written to see whether the database can be written."""
