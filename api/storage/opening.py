@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,6 +20,7 @@ ANSWER_WITHIN_S = 20
 WAIT_FOR_OTHERS_S = 5.0
 ONLY_READS = "ecntwin_only_reads"
 _LOCK_KEY = int.from_bytes(b"ecntwin")
+_TRIES, _BETWEEN_TRIES_S = 20, 0.1  # the server may not have noticed yet that its last holder is gone
 _URL = "settings storage.url"
 
 # Said by SQLite of a file that was sound when the service last ran, and by a disk: these may pass.
@@ -82,8 +84,11 @@ class SessionLocked:
 
     def hold(self, connection: Connection) -> None:
         """See ``Lock``."""
-        if not connection.scalar(text("SELECT pg_try_advisory_lock(:key)"), {"key": _LOCK_KEY}):
-            raise TakenError
+        for _ in range(_TRIES):
+            if connection.scalar(text("SELECT pg_try_advisory_lock(:key)"), {"key": _LOCK_KEY}):
+                return
+            time.sleep(_BETWEEN_TRIES_S)
+        raise TakenError
 
     def release(self) -> None:
         """See ``Lock``."""
@@ -102,11 +107,16 @@ class Place:
         """Whether what is written outlives this process."""
         return self.engine.pool.__class__ is not StaticPool
 
+    @property
+    def is_server(self) -> bool:
+        """Whether it is reached over a connection that may end by itself."""
+        return self.durable and self.path is None
+
     def lock(self) -> Lock:
         """A lock of its own kind, not held yet."""
-        if not self.durable:
-            return NoLock()
-        return SessionLocked() if self.path is None else FileLocked(self.path)
+        if self.is_server:
+            return SessionLocked()
+        return NoLock() if self.path is None else FileLocked(self.path)
 
 
 def place_of(url: str | None) -> Place:

@@ -27,7 +27,7 @@ _log = logging.getLogger("ecntwin.storage")
 
 
 class Recorder:
-    """At most ``most_waiting`` writes wait; then the oldest are dropped, and counted. One event loop's own."""
+    """At most ``most_waiting`` writes wait; then the oldest are dropped, and counted. Of one event loop."""
 
     def __init__(
         self, database: Database, *, most_waiting: int = MOST_WAITING, pause_s: float = PAUSE_S

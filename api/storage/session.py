@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from sqlalchemy import Connection
-from sqlalchemy.exc import InterfaceError, InternalError, OperationalError, SQLAlchemyError
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError, SQLAlchemyError
 
 from api.storage.opening import ONLY_READS, GoneError, Lock, NoLock, Place
 
@@ -36,7 +36,7 @@ class Session:
             with connection.begin():
                 return transaction(connection)
         except (OperationalError, InterfaceError, InternalError):
-            if self._place.path is None and self._place.durable:
+            if self._place.is_server:
                 self._drop()  # a server's connection tells no more than that something is wrong with it
             raise
 
@@ -47,6 +47,7 @@ class Session:
 
     def _connected(self) -> Connection:
         self._is_where_it_was()
+        self._answers()
         if self._connection is None:
             connection = self._engine.connect()
             try:
@@ -60,6 +61,16 @@ class Session:
                 at = self._place.path.stat()
                 self._file = (at.st_dev, at.st_ino)
         return self._connection
+
+    def _answers(self) -> None:
+        """Lets a connection go that its server has ended, whenever that was."""
+        if self._connection is None or not self._place.is_server:
+            return
+        try:
+            self._connection.execute(text("SELECT 1"))
+            self._connection.rollback()
+        except DBAPIError:
+            self._drop()
 
     def _is_where_it_was(self) -> None:
         """SQLite goes on writing to a file that was removed: nobody would ever read that."""
