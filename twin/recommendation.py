@@ -9,6 +9,7 @@ from enum import Enum
 
 from twin.candidates.base import Origin
 from twin.result import Prediction
+from twin.trajectories import Trajectories
 from twin.watermark import Watermark
 
 
@@ -141,7 +142,9 @@ class Recommendation:
 
     ``winner_prediction`` is that of ``watermark``. ``candidates`` are all that were tried, best first. Where
     there is a ``second_opinion`` scores are on the second engine's scale; predictions stay the first's, which
-    ran every candidate. The same problem, settings, seed and version give the same recommendation anywhere.
+    ran every candidate. ``trajectories`` are those of the incumbent and of ``watermark``, in this order, by
+    the first engine under ``seed``; None where there could be none, and ``notes`` says why. The same problem,
+    settings, seed and version give the same recommendation anywhere.
     """
 
     watermark: Watermark
@@ -162,6 +165,7 @@ class Recommendation:
     queue_is: str
     notes: tuple[str, ...] = ()
     second_opinion: SecondOpinion | None = None
+    trajectories: Trajectories | None = None
 
     @property
     def changes(self) -> bool:

@@ -74,8 +74,12 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class Trajectory:
-    """Time series of one watermark on one scenario: ``queue_bytes[port, time]`` over the monitored ports."""
+    """Time series of one watermark on one scenario: ``queue_bytes[port, time]`` over the monitored ports.
+
+    Where ``status`` is not OK the depths mean nothing.
+    """
 
     watermark: Watermark
     time_s: NDArray[np.float64]
     queue_bytes: NDArray[np.float64]
+    status: SolveStatus = SolveStatus.OK

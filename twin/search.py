@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from twin.candidates.vendor import vendor_table
 from twin.combine import averaged
 from twin.components import split
 from twin.conclusion import recommend
-from twin.errors import ParameterError, SearchError
+from twin.errors import ParameterError, SearchError, TwinError
 from twin.fleet import FleetScores, fleet_scores
 from twin.ledger import Ledger
 from twin.recommendation import Recommendation
@@ -29,6 +29,7 @@ from twin.scenario import Scenario
 from twin.score import rank, tie_width
 from twin.search_problem import SearchSettings, TuningProblem, persistent_share
 from twin.second_stage import Asked, Decision, RoundSoFar, second_stage
+from twin.trajectories import predict_trajectories
 from twin.watermark import Watermark
 from twin.workers import Task, Workers, shipped
 
@@ -136,7 +137,7 @@ class _Round:
         self._draw_closer(alive)
         confirmed = frozenset(self._confirm())
         first = Decision(self._settled_scores(), confirmed, (confirmed,) * len(self._parts))
-        return recommend(
+        answer = recommend(
             self._problem,
             settings,
             parts=self._parts,
@@ -147,6 +148,23 @@ class _Round:
             seed=self._seed,
             version=version,
         )
+        return self._with_trajectories(answer)
+
+    def _with_trajectories(self, answer: Recommendation) -> Recommendation:
+        """With the queues over time under the incumbent and the winner; a failure there is only noted."""
+        try:
+            found = predict_trajectories(
+                self._problem.scenario,
+                self._files[-1],  # the whole scenario, divided or not
+                (answer.incumbent, answer.watermark),
+                engine=self._settings.engine,
+                seed=self._seed,
+                workers=self._workers,
+                progress=lambda done, total: self._progress(Progress("trajectories", done, total)),
+            )
+        except TwinError as error:
+            return replace(answer, notes=(*answer.notes, f"No trajectories of the queues: {error}."))
+        return replace(answer, trajectories=found)
 
     def _so_far(self) -> RoundSoFar:
         """This round as the second engine's stage sees it."""

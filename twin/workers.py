@@ -12,13 +12,14 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from joblib import Parallel, delayed
 from joblib.externals.loky import get_reusable_executor
@@ -30,7 +31,21 @@ from twin.result import Prediction
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 
-_Numbered = tuple[int, list[Prediction] | TwinError]
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Job(Protocol[T_co]):
+    """Work for one worker in one go; it and its answer cross between processes."""
+
+    @property
+    def scenario_file(self) -> Path:
+        """A file that ``shipped`` wrote."""
+        ...
+
+    def run(self) -> T_co:
+        """Does it here; raises nothing but ``TwinError``."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +58,23 @@ class Task:
     watermarks: tuple[Watermark, ...]
     seed: int
 
+    def run(self) -> list[Prediction]:
+        """One prediction per watermark; raises ``SearchError`` for an engine that raises."""
+        with answering(self.engine) as engine:
+            scenario = shipped_scenario(self.scenario_file, self.duration_s)
+            return engine.predict(scenario, self.watermarks, seed=self.seed)
+
 
 class Workers(Protocol):
-    """Runs tasks, in any order and place; the results do not depend on either."""
+    """Runs jobs, in any order and place; the results do not depend on either."""
 
-    n_workers: int
+    @property
+    def n_workers(self) -> int:
+        """How many batches run at once."""
+        ...
 
-    def run(self, tasks: Sequence[Task], done: Callable[[int, list[Prediction]], None]) -> None:
-        """Calls ``done(number, predictions)`` once for every task, as each ends, in this thread.
+    def run(self, tasks: Sequence[Job[T]], done: Callable[[int, T], None]) -> None:
+        """Calls ``done(number, answer)`` once for every task, as each ends, in this thread.
 
         Raises ``SearchError`` where workers keep dying or an engine raises. What ``done`` raises ends the
         run: no further task starts.
@@ -67,14 +91,14 @@ class InProcessWorkers:
 
     n_workers = 1
 
-    def run(self, tasks: Sequence[Task], done: Callable[[int, list[Prediction]], None]) -> None:
+    def run(self, tasks: Sequence[Job[T]], done: Callable[[int, T], None]) -> None:
         """See ``Workers``."""
         for number, task in enumerate(tasks):
-            done(number, run_task(task))
+            done(number, task.run())
 
     def close(self) -> None:
         """Forgets the scenarios read."""
-        _scenario_until.cache_clear()
+        shipped_scenario.cache_clear()
 
 
 class ProcessWorkers:
@@ -96,26 +120,15 @@ class ProcessWorkers:
         self._retries = retries
         self._idle_timeout_s = idle_timeout_s
 
-    def run(self, tasks: Sequence[Task], done: Callable[[int, list[Prediction]], None]) -> None:
+    def run(self, tasks: Sequence[Job[T]], done: Callable[[int, T], None]) -> None:
         """See ``Workers``."""
-        left = dict(enumerate(tasks))
-        for _ in range(self._retries + 1):
-            if not left:
-                return
-            self._attempt(left, done)
-        if left:
-            raise SearchError(
-                "tuning round",
-                f"{len(left)} of {len(tasks)} batches lost in {self._retries + 1} attempts",
-                "worker processes must live to the end of their batch",
-                "look for an out-of-memory kill, use fewer workers or smaller batches, and run it again",
-            )
+        run_in_attempts(tasks, lambda left: self._attempt(left, done), self._retries + 1)
 
     def close(self) -> None:
         """Ends the worker processes."""
         get_reusable_executor(max_workers=self.n_workers, reuse=True).shutdown(wait=True)
 
-    def _attempt(self, left: dict[int, Task], done: Callable[[int, list[Prediction]], None]) -> None:
+    def _attempt(self, left: dict[int, Job[T]], done: Callable[[int, T], None]) -> None:
         """Runs what is ``left`` and removes what came back; a broken pool leaves the rest for a fresh one."""
         stopped = threading.Event()
         parallel = Parallel(
@@ -126,35 +139,63 @@ class ProcessWorkers:
             return_as="generator_unordered",
             idle_worker_timeout=self._idle_timeout_s,
         )
-        results: Iterator[_Numbered] = parallel(
+        results: Iterator[tuple[int, T | TwinError]] = parallel(
             delayed(_run_numbered)(number, task, self._niceness)
             for number, task in list(left.items())
             if not stopped.is_set()
         )
-        failure: BaseException | None = None
-        # To its very end, whatever happens: joblib kills the warm pool of a generator left early.
-        while (result := _next(results)) is not None:
-            number, answer = result
-            if failure is not None:
-                continue
-            try:
-                if isinstance(answer, TwinError):
-                    raise answer
-                del left[number]
-                done(number, answer)
-            except BaseException as error:
-                stopped.set()
-                failure = error
+        enter_answers(_until_broken(results), left, done, stopped)
+
+
+def run_in_attempts(tasks: Sequence[Job[T]], attempt: Callable[[dict[int, Job[T]]], None], most: int) -> None:
+    """Calls ``attempt`` with what is left of the tasks, from which it removes what came back, until none is.
+
+    Raises ``SearchError`` where the last attempt leaves some.
+    """
+    left = dict(enumerate(tasks))
+    for _ in range(most):
+        if not left:
+            return
+        attempt(left)
+    if left:
+        raise SearchError(
+            "tuning round",
+            f"{len(left)} of {len(tasks)} batches lost in {most} attempts",
+            "worker processes must live to the end of their batch",
+            "look for an out-of-memory kill, use fewer workers or smaller batches, and run it again",
+        )
+
+
+def enter_answers(
+    results: Iterator[tuple[int, T | TwinError]],
+    left: dict[int, Job[T]],
+    done: Callable[[int, T], None],
+    stopped: threading.Event,
+) -> None:
+    """Calls ``done`` with each answer and takes its task off ``left``; the first error sets ``stopped``.
+
+    It is raised once the results have ended: joblib kills the warm pool of a generator left early.
+    """
+    failure: BaseException | None = None
+    for number, answer in results:
         if failure is not None:
-            raise failure
+            continue
+        try:
+            if isinstance(answer, TwinError):
+                raise answer
+            del left[number]
+            done(number, answer)
+        except BaseException as error:
+            stopped.set()
+            failure = error
+    if failure is not None:
+        raise failure
 
 
-def _next(results: Iterator[_Numbered]) -> _Numbered | None:
-    """The next result; None at the end and where the pool broke."""
-    try:
-        return next(results, None)
-    except BrokenProcessPool:
-        return None
+def _until_broken(results: Iterator[T]) -> Iterator[T]:
+    """The results, up to where the pool breaks."""
+    with suppress(BrokenProcessPool):
+        yield from results
 
 
 def make_workers(n_workers: int, *, niceness: int = 0) -> Workers:
@@ -180,17 +221,17 @@ def resolve_engine(name: str) -> Engine:
     return made
 
 
-def run_task(task: Task) -> list[Prediction]:
-    """Predicts one task here. Raises ``SearchError`` for an engine that breaks its promise never to raise."""
+@contextmanager
+def answering(engine: str) -> Iterator[Engine]:
+    """The engine of that name; where it breaks its promise never to raise, that is a ``SearchError``."""
     try:
-        scenario = _scenario_until(task.scenario_file, task.duration_s)
-        return resolve_engine(task.engine).predict(scenario, task.watermarks, seed=task.seed)
+        yield resolve_engine(engine)
     except TwinError:
         raise
     except Exception as error:
         # Typed here, in the worker: whatever the engine raised may not survive the way back.
         raise SearchError(
-            f"engine {task.engine}",
+            f"engine {engine}",
             f"{type(error).__name__}: {error}",
             "an engine answers with a status and never raises",
             "report it with the scenario, or choose another engine",
@@ -210,18 +251,34 @@ def shipped(scenarios: Sequence[Scenario]) -> Iterator[list[Path]]:
         yield files
 
 
+# What this process was sent of files that it cannot read, for the task that it runs.
+_SENT: ContextVar[tuple[Path, bytes] | None] = ContextVar("_SENT", default=None)
+
+
+@contextmanager
+def having(file: Path, content: bytes) -> Iterator[None]:
+    """Lets the block read ``content`` as that of ``file``, which is another machine's."""
+    token = _SENT.set((file, content))
+    try:
+        yield
+    finally:
+        _SENT.reset(token)
+
+
 # Bounded, and keyed by a file that is written once under its content's name: a worker reads each scenario
 # once a round.
 @lru_cache(maxsize=24)
-def _scenario_until(file: Path, duration_s: float) -> Scenario:
+def shipped_scenario(file: Path, duration_s: float) -> Scenario:
+    """The scenario of a file that ``shipped`` wrote, cut at ``duration_s``; read once a process."""
     return _scenario(file).until(duration_s)
 
 
 @lru_cache(maxsize=8)
 def _scenario(file: Path) -> Scenario:
-    scenario: Scenario = pickle.loads(
-        file.read_bytes()
-    )  # written by this round's parent process, for this user only
+    sent = _SENT.get()
+    # Written by this round's own process for this user only, or sent by the service whose worker this is.
+    content = sent[1] if sent is not None and sent[0] == file else file.read_bytes()
+    scenario: Scenario = pickle.loads(content)
     return scenario
 
 
@@ -234,10 +291,10 @@ def _give_way(niceness: int) -> None:
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
 
 
-def _run_numbered(number: int, task: Task, niceness: int) -> _Numbered:
-    """The task's number and predictions, or its error: raised through joblib it would end the pool."""
+def _run_numbered(number: int, task: Job[T], niceness: int) -> tuple[int, T | TwinError]:
+    """The task's number and answer, or its error: raised through joblib it would end the pool."""
     _give_way(niceness)
     try:
-        return number, run_task(task)
+        return number, task.run()
     except TwinError as error:
         return number, error

@@ -25,10 +25,13 @@ async def get_recommendations(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 10,
     candidates: bool = True,
 ) -> RecommendationsDocument:
-    """The newest rounds first; ``candidates=false`` leaves out the long list of what was tried."""
-    newest = service.store.newest(limit)
+    """The newest rounds first, none with trajectories; ``candidates=false`` leaves out the long list of what
+    was tried.
+    """
+    newest = [entry.document(candidates=candidates) for entry in service.store.newest(limit)]
     return RecommendationsDocument(
-        total=len(service.store), recommendations=[entry.document(candidates=candidates) for entry in newest]
+        total=len(service.store),
+        recommendations=[document.model_copy(update={"trajectories": None}) for document in newest],
     )
 
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from api.schemas.base import Document, Figure
 from api.schemas.predictions import PredictionDocument, WatermarkDocument, prediction_fields
+from api.schemas.trajectories import TrajectoriesDocument
 from twin.guard import RESIDUAL_OFFSET_BYTES
 from twin.recommendation import (
     Compared,
@@ -179,6 +180,8 @@ class RoundDocument(Document):
     candidates: list[CandidateDocument]
     parts: list[PartDocument]
     second_opinion: SecondOpinionDocument | None
+    # Null where there could be none (notes say why) and where the list of candidates is left out.
+    trajectories: TrajectoriesDocument | None = None
     engine: str
     seed: int
     version: str
@@ -228,7 +231,9 @@ def round_fields(
     left_out: Sequence[str] = (),
     candidates: bool = True,
 ) -> dict[str, Any]:
-    """The fields of a ``RoundDocument``; ``candidates`` False leaves the list of them empty."""
+    """The fields of a ``RoundDocument``; ``candidates`` False leaves the list of them empty, and out the
+    trajectories.
+    """
     scores = {candidate.watermark: candidate.score for candidate in answer.candidates}
 
     def scored(prediction: Prediction) -> PredictionDocument:
@@ -266,6 +271,9 @@ def round_fields(
         "second_opinion": None
         if answer.second_opinion is None
         else SecondOpinionDocument.of(answer.second_opinion),
+        "trajectories": TrajectoriesDocument.of(answer.trajectories)
+        if candidates and answer.trajectories is not None
+        else None,
         "engine": answer.engine,
         "seed": answer.seed,
         "version": answer.version,

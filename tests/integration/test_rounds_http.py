@@ -98,9 +98,9 @@ async def test_a_round_is_kept_and_found_again(here: Running) -> None:
     assert (await here.client.get("/v1/recommendations/current")).json() == found
     assert (await here.client.get(f"/v1/recommendations/{found['id']}")).json() == found
     listed = (await here.client.get("/v1/recommendations")).json()
-    assert listed == {"total": 1, "recommendations": [found]}
+    assert listed == {"total": 1, "recommendations": [found | {"trajectories": None}]}
     short = (await here.client.get("/v1/recommendations?candidates=false")).json()
-    assert short["recommendations"] == [found | {"candidates": []}]
+    assert short["recommendations"] == [found | {"candidates": [], "trajectories": None}]
 
 
 async def test_the_same_window_gives_the_same_answer(here: Running) -> None:

@@ -43,9 +43,10 @@ class ReplayEngine:
         run = _Run(scenario, self.step_s)
         every = max(1, round(sample_s / self.step_s))
         series = np.zeros((len(scenario.monitored), math.ceil(run.tables.n_steps / every)))
-        run.go(watermark, seed, series, every)
+        finite = run.go(watermark, seed, series, every)
         time_s: NDArray[np.float64] = np.arange(series.shape[1], dtype=np.float64) * (every * self.step_s)
-        return Trajectory(watermark, time_s, series)
+        status = SolveStatus.OK if finite else SolveStatus.DIVERGED
+        return Trajectory(watermark, time_s, series, status)
 
 
 class _Run:

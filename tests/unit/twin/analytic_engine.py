@@ -62,7 +62,30 @@ class AnalyticEngine:
     def trajectory(
         self, scenario: Scenario, watermark: Watermark, *, seed: int, sample_s: float = 1e-5
     ) -> Trajectory:
-        raise NotImplementedError("the search asks for no trajectory")
+        """Queues that fill in a straight line to twice their mean, each port to less than the one before."""
+        time_s = np.arange(max(math.ceil(scenario.duration_s / sample_s - 1e-9), 1)) * sample_s
+        mean = self.one(scenario, watermark, seed).queue_mean_bytes
+        share = 1.0 / np.arange(1, len(scenario.monitored) + 1)
+        return Trajectory(watermark, time_s, np.outer(share, 2 * mean * time_s / scenario.duration_s))
+
+
+class NoTrajectoryEngine(AnalyticEngine):
+    """Cannot show a queue over time."""
+
+    def trajectory(
+        self, scenario: Scenario, watermark: Watermark, *, seed: int, sample_s: float = 1e-5
+    ) -> Trajectory:
+        raise NotImplementedError("only figures, no curves")
+
+
+class DivergingTrajectoryEngine(AnalyticEngine):
+    """Its figures are finite, its curves are not."""
+
+    def trajectory(
+        self, scenario: Scenario, watermark: Watermark, *, seed: int, sample_s: float = 1e-5
+    ) -> Trajectory:
+        found = super().trajectory(scenario, watermark, seed=seed, sample_s=sample_s)
+        return replace(found, status=SolveStatus.DIVERGED)
 
 
 class PinnedEngine(AnalyticEngine):

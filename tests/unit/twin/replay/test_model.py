@@ -184,6 +184,7 @@ def test_depths_that_leave_the_finite_numbers_are_a_status() -> None:
     prediction = one(wild, NEVER)
     assert prediction.status is SolveStatus.DIVERGED
     assert np.isnan(prediction.queue_mean_bytes)
+    assert ReplayEngine().trajectory(wild, NEVER, seed=1).status is SolveStatus.DIVERGED
 
 
 def test_metrics_are_taken_inside_the_window() -> None:
