@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from api.deps import Reads, ServiceDep
-from api.schemas.health import HealthDocument, ReadinessDocument
+from api.schemas.health import HealthDocument, ReadinessDocument, StandingDocument
 from api.version import ecntwin_version
 
 router = APIRouter(tags=["health"])
@@ -23,6 +23,18 @@ async def readyz(service: ServiceDep, response: Response) -> ReadinessDocument:
     reasons = service.unready()
     response.status_code = 503 if reasons else 200
     return ReadinessDocument(ready=not reasons, reasons=reasons)
+
+
+@router.get("/v1/readiness")
+async def readiness(service: ServiceDep, caller: Reads) -> StandingDocument:
+    """What ``/readyz`` says, always as 200: for whoever shows it rather than routes by it."""
+    reasons = service.unready()
+    return StandingDocument(
+        ready=not reasons,
+        reasons=reasons,
+        measured=service.sensing.age_s() is not None,
+        version=ecntwin_version(),
+    )
 
 
 @router.get("/metrics", response_class=Response)

@@ -17,3 +17,10 @@ class ReadinessDocument(Document):
 
     ready: bool
     reasons: list[str]
+
+
+class StandingDocument(ReadinessDocument):
+    """The same for people: ``measured`` says whether the window holds anything that could be asked about."""
+
+    measured: bool
+    version: str

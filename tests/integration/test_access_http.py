@@ -38,6 +38,7 @@ CALLS = {
     ("PUT", "/v1/freeze"): "operate",
     ("GET", "/v1/alarms"): "read",
     ("GET", "/v1/events"): "read",
+    ("GET", "/v1/readiness"): "read",
     ("GET", "/metrics"): "read",
 }
 OPEN = {"/", "/healthz", "/readyz", "/docs", "/openapi.json", "/assets/page.js"}
