@@ -1,0 +1,74 @@
+// Figures as people read them: three digits, always with the unit, a dash where a figure is not known.
+import type { Figure, Watermark } from "./service/documents.ts";
+
+type Known = Figure | undefined;
+const NONE = "–";
+
+function scaled(value: number, units: readonly string[]): string {
+  let size = Math.abs(value);
+  let unit = 0;
+  while (size >= 999.5 && unit < units.length - 1) {
+    size /= 1000;
+    unit += 1;
+  }
+  const digits = size === 0 || size >= 99.95 || Number.isInteger(size) ? 0 : size >= 9.995 ? 1 : 2;
+  return `${value < 0 ? "−" : ""}${size.toFixed(digits)} ${units[unit]}`;
+}
+
+export const bytes = (value: Known): string => (value == null ? NONE : scaled(value, ["B", "KB", "MB", "GB", "TB"]));
+export const bits = (value: Known): string =>
+  value == null ? NONE : scaled(value * 8, ["bit/s", "Kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"]);
+export const gbps = (value: Known): string => (value == null ? NONE : bits((value * 1e9) / 8));
+export const count = (value: Known): string =>
+  value == null ? NONE : Math.round(value).toLocaleString("en-GB").replaceAll(",", "\u202f");
+export const ratio = (value: Known): string =>
+  value == null ? NONE : `${value < 100 ? value.toPrecision(3) : count(value)}×`;
+export const few = (value: Known): string =>
+  value == null ? NONE : value >= 1000 ? count(value) : String(Number(value.toPrecision(3)));
+export const perSecond = (value: Known): string => (value == null ? NONE : `${few(value)}/s`);
+export const score = (value: Known): string => (value == null ? NONE : value.toFixed(3).replace("-", "−"));
+
+export function percent(value: Known): string {
+  if (value == null) return NONE;
+  const hundred = value * 100;
+  const size = Math.abs(hundred);
+  const digits = size === 0 || size >= 9.95 ? 0 : size >= 0.995 ? 1 : 2;
+  return `${hundred < 0 ? "−" : ""}${Number(size.toFixed(digits))} %`;
+}
+
+export function seconds(value: Known): string {
+  if (value == null) return NONE;
+  if (value === 0) return "0 s";
+  if (value < 1e-3) return `${Number((value * 1e6).toPrecision(3))} µs`;
+  if (value < 1) return `${Number((value * 1e3).toPrecision(3))} ms`;
+  return `${value < 1000 ? Number(value.toPrecision(3)) : count(value)} s`;
+}
+
+export function when(text: string): string {
+  const time = new Date(text);
+  const today = new Date().toDateString() === time.toDateString();
+  return today ? time.toLocaleTimeString() : time.toLocaleString();
+}
+
+export const watermark = (mark: Watermark): string =>
+  `${bytes(mark.kmin_bytes)} / ${bytes(mark.kmax_bytes)} / ${percent(mark.pmax)}`;
+export const spelled = (mark: Watermark): string =>
+  `Kmin ${bytes(mark.kmin_bytes)}, Kmax ${bytes(mark.kmax_bytes)}, Pmax ${percent(mark.pmax)}`;
+export const sameWatermark = (one: Watermark, other: Watermark): boolean =>
+  one.kmin_bytes === other.kmin_bytes && one.kmax_bytes === other.kmax_bytes && one.pmax === other.pmax;
+
+// "1 switch", "1 200 switches"; give the plural where it takes more than an s.
+export const several = (number: number, one: string, many = `${one}s`): string =>
+  `${count(number)} ${number === 1 ? one : many}`;
+export const named = (names: readonly string[]): string =>
+  names.length > 4 ? `${names.slice(0, 3).join(", ")} and ${names.length - 3} more` : names.join(", ");
+
+export const CLASSES = { elephant: "Elephants", potential_elephant: "Potential elephants", mouse: "Mice" } as const;
+export const DECISIONS: Record<string, string> = {
+  pending: "waiting for you",
+  kept: "keep what runs",
+  approved: "approved",
+  rejected: "rejected",
+  superseded: "superseded",
+  rolled_back: "rolled back",
+};

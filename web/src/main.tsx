@@ -1,0 +1,18 @@
+// Starts the page.
+import { render } from "preact";
+import { follow } from "./service/events.ts";
+import { refreshAll } from "./service/live.ts";
+import { App } from "./shell/app.tsx";
+import "uplot/dist/uPlot.min.css";
+import "./style/fonts.css";
+import "./style/base.css";
+import "./style/shell.css";
+import "./style/parts.css";
+import "./style/views.css";
+
+const root = document.getElementById("page");
+if (root) render(<App />, root);
+void follow();
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) refreshAll();
+});

@@ -1,0 +1,53 @@
+// One question at a time before something is done, answered yes or no; Escape says no.
+import { signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+
+export interface Question {
+  title: string;
+  text: string;
+  names?: readonly string[];
+  namesAre?: string;
+  yes: string;
+}
+
+const asked = signal<(Question & { answer: (yes: boolean) => void }) | null>(null);
+
+export function confirmed(question: Question): Promise<boolean> {
+  if (asked.value) return Promise.resolve(false);
+  return new Promise((answer) => (asked.value = { ...question, answer }));
+}
+
+export function Asking() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const question = asked.value;
+  useEffect(() => {
+    if (question && dialog.current) {
+      dialog.current.returnValue = "";
+      dialog.current.showModal(); // and gives the focus back when it closes
+    }
+  }, [question]);
+  if (!question) return null;
+  const close = () => {
+    const yes = dialog.current?.returnValue === "yes";
+    asked.value = null;
+    question.answer(yes);
+  };
+  const names = question.names ?? [];
+  return (
+    <dialog ref={dialog} aria-labelledby="ask-title" aria-describedby="ask-text" onClose={close}>
+      <form method="dialog">
+        <h2 id="ask-title">{question.title}</h2>
+        <p id="ask-text">{question.text}</p>
+        {names.length > 0 && (
+          <ul tabIndex={0} aria-label={question.namesAre ?? "Switches"}>
+            {names.map((name) => <li key={name}>{name}</li>)}
+          </ul>
+        )}
+        <div class="row">
+          <button value="no" autofocus>Cancel</button>
+          <button value="yes" class="primary">{question.yes}</button>
+        </div>
+      </form>
+    </dialog>
+  );
+}

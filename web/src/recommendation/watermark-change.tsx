@@ -1,0 +1,19 @@
+// The three numbers of a watermark, new and large, and below each what runs now.
+import { Figure, Figures } from "../parts/figure.tsx";
+import { bytes, percent } from "../format.ts";
+import type { Watermark } from "../service/documents.ts";
+
+export function WatermarkChange({ id, now, better }: { id?: string; now: Watermark; better: Watermark }) {
+  const rows = [
+    ["Kmin", bytes(now.kmin_bytes), bytes(better.kmin_bytes)],
+    ["Kmax", bytes(now.kmax_bytes), bytes(better.kmax_bytes)],
+    ["Pmax", percent(now.pmax), percent(better.pmax)],
+  ] as const;
+  return (
+    <Figures class="watermark" {...(id ? { id } : {})}>
+      {rows.map(([name, before, after]) => (
+        <Figure key={name} name={name} value={after} tone="new" beside={before === after ? "as now" : `now ${before}`} />
+      ))}
+    </Figures>
+  );
+}

@@ -1,0 +1,86 @@
+// Calls of the service: the bearer token, what went wrong as a problem document, and the service's clock.
+import { signal } from "@preact/signals";
+
+const AWAY = "The service does not answer; this page tries again by itself.";
+const GIVE_UP_MS = 30_000;
+const CLOCKS_AGREE_MS = 2_000;
+let aheadMs = 0;
+
+interface ProblemDocument {
+  title?: string;
+  detail?: string;
+  where?: string;
+  received?: string;
+  rule?: string;
+  remedy?: string;
+}
+
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    readonly document: ProblemDocument | null = null,
+  ) {
+    super(document?.detail ?? document?.title ?? (status ? `The service answered ${status}.` : AWAY));
+  }
+}
+
+export const asksForToken = signal(false);
+export const away = signal<string | null>(null);
+
+const token = () => sessionStorage.getItem("token");
+
+export function keepToken(text: string): void {
+  sessionStorage.setItem("token", text);
+  asksForToken.value = false;
+}
+
+export const headers = (): Record<string, string> => {
+  const kept = token();
+  return kept ? { Authorization: `Bearer ${kept}` } : {};
+};
+
+export interface Asked {
+  method?: "GET" | "POST" | "PUT";
+  body?: unknown;
+  signal?: AbortSignal;
+}
+
+export async function text(path: string, { method = "GET", body, signal: given }: Asked = {}): Promise<string> {
+  const asked: RequestInit = { method, headers: headers() };
+  const stop = given ?? (method === "GET" ? AbortSignal.timeout(GIVE_UP_MS) : null);
+  if (stop) asked.signal = stop;
+  if (body !== undefined) {
+    asked.body = JSON.stringify(body);
+    asked.headers = { ...headers(), "Content-Type": "application/json" };
+  }
+  let answer: Response;
+  let said: string;
+  try {
+    answer = await fetch(path, asked);
+    said = await answer.text();
+  } catch (error) {
+    if (given?.aborted) throw error;
+    throw new Problem(0);
+  }
+  const difference = Date.parse(answer.headers.get("Date") ?? "") - Date.now();
+  aheadMs = Math.abs(difference) > CLOCKS_AGREE_MS ? difference : 0;
+  if (answer.status === 401) asksForToken.value = true;
+  if (!answer.ok) throw new Problem(answer.status, parsed(said));
+  return said;
+}
+
+// The answer's document; raises Problem. Give a signal to stop waiting for it.
+export async function call<T>(path: string, asked: Asked = {}): Promise<T> {
+  return JSON.parse(await text(path, asked)) as T;
+}
+
+function parsed(said: string): ProblemDocument | null {
+  try {
+    return JSON.parse(said) as ProblemDocument;
+  } catch {
+    return null;
+  }
+}
+
+// Now by the service's clock, which need not be this machine's.
+export const now = (): number => Date.now() + aheadMs;

@@ -1,0 +1,285 @@
+// The service's documents as far as the page reads them (api/schemas; the reference is /docs). null: not known.
+export type Figure = number | null;
+
+export interface Watermark {
+  kmin_bytes: number;
+  kmax_bytes: number;
+  pmax: number;
+}
+
+export interface Slowdown {
+  n: number;
+  mean: Figure;
+  p99: Figure;
+}
+
+export interface Prediction extends Watermark {
+  status: string;
+  status_detail: string;
+  queue_mean_bytes: Figure;
+  queue_p99_bytes: Figure;
+  queue_peak_bytes: Figure;
+  goodput_gbps: Figure;
+  marked_fraction: Figure;
+  loss_bytes: Figure;
+  pfc_pause_s: Figure;
+  slowdown: { mice: Slowdown; elephant: Slowdown } & Record<string, Slowdown>;
+  score: Figure;
+}
+
+export interface Candidate extends Prediction {
+  origin: string;
+  source: string;
+  window_s: number;
+  seeds: number;
+  raw: Record<string, Figure>;
+  terms: Record<string, Figure>;
+}
+
+export interface SecondOpinion {
+  engine: string;
+  seeds: number;
+  window_s: number;
+  cut: boolean;
+  decided: boolean;
+  first_pick: Watermark;
+  pick: Watermark;
+  changed_pick: boolean;
+  disagreement_ratio: Figure;
+  disagreement: Record<string, Figure>;
+  margin: number;
+  disagrees: boolean;
+  sentence: string;
+  candidates: { first: Prediction; second: Prediction }[];
+}
+
+export interface Part {
+  name: string;
+  flows: number;
+  ports: string[];
+  traffic_share: Figure;
+  recommendation: Watermark;
+  score_gain: Figure;
+  verdict: string;
+  sentence: string;
+}
+
+export type Decision = "pending" | "kept" | "approved" | "rejected" | "superseded" | "rolled_back";
+export type FlowClass = "elephant" | "potential_elephant" | "mouse";
+
+export interface Recommendation {
+  id: string;
+  created: string;
+  status: Decision;
+  decided_by: string | null;
+  decided_at: string | null;
+  recommendation: Prediction;
+  incumbent: Prediction;
+  changes: boolean;
+  verdict: string;
+  why: string;
+  remarks: string[];
+  notes: string[];
+  left_out: string[];
+  improvement: { best: Watermark; score_gain: Figure; margin: number; relative: Record<string, Figure> };
+  dominant_class: FlowClass;
+  lambda: number;
+  flows: Record<FlowClass, number>;
+  measured: { queue_mean_bytes: Figure; residual_ratio: Figure };
+  throughput_is: string;
+  queue_is: string;
+  candidate_count: number;
+  candidates: Candidate[];
+  parts: Part[];
+  second_opinion: SecondOpinion | null;
+  engine: string;
+  seed: number;
+  version: string;
+  wall_s: number;
+  staged: Watermark | null;
+  switches: string[];
+  holds: string[];
+  caution: string | null;
+  rollout: string | null;
+  pushed: { switch: string; writes: boolean; diff: string; read_back: Watermark | null }[];
+}
+
+export interface Recommendations {
+  total: number;
+  recommendations: Recommendation[];
+}
+
+export interface Readiness {
+  ready: boolean;
+  reasons: string[];
+  measured: boolean;
+  version: string;
+}
+
+export interface Queue {
+  switch: string;
+  port: string;
+  queue: number;
+  samples: number;
+  depth_mean_bytes: Figure;
+  depth_p99_bytes: Figure;
+  depth_max_bytes: Figure;
+  marked_ratio: Figure;
+  marked_packets_per_s: Figure;
+  throughput_bytes_per_s: Figure;
+  capacity_bytes_per_s: Figure;
+}
+
+export interface PortRates {
+  switch: string;
+  port: string;
+  covered_s: number;
+  pause_share: Figure;
+  pfc_rx_frames_per_s: Figure;
+  pfc_tx_frames_per_s: Figure;
+  ecn_marked_per_s: Figure;
+  cnp_per_s: Figure;
+  drops_per_s: Figure;
+  wred_drops_per_s: Figure;
+}
+
+export interface State {
+  window_start: string;
+  window_end: string;
+  duration_s: number;
+  reports: number;
+  packet_bytes: number;
+  topology: "declared" | "discovered";
+  dominant_class: FlowClass;
+  flows: Record<FlowClass, number>;
+  bytes: Record<FlowClass, number>;
+  mice_to_elephants: Figure;
+  mice_to_elephants_bytes: Figure;
+  flow_groups: number;
+  receiver_count: number;
+  incast: { receiver: string; degree: number; senders: number }[];
+  queue_count: number;
+  queues: Queue[];
+  port_count: number;
+  ports: PortRates[];
+  age_s: Figure;
+  stale: boolean;
+}
+
+export interface Topology {
+  hosts: { name: string; ip?: string }[];
+  switches: { name: string }[];
+  links: { a: string; a_port?: string; b: string; b_port?: string; rate_gbps?: number; delay_us?: number }[];
+}
+
+export interface Topologies {
+  declared: Topology | null;
+  discovered: Topology | null;
+}
+
+export interface Alarm {
+  kind: string;
+  subject: string;
+  switch: string | null;
+  level: "warning" | "critical";
+  value: Figure;
+  threshold: Figure;
+  unit: "share" | "per_second" | "seconds" | "times" | "yes";
+  since: string;
+  seen: string;
+  sentence: string;
+  look: string;
+  ended: string | null;
+  why: string | null;
+}
+
+export interface Alarms {
+  warning: number;
+  critical: number;
+  left_off: number;
+  looked: string | null;
+  alarms: Alarm[];
+  ended: Alarm[] | null;
+}
+
+export interface SwitchState {
+  name: string;
+  adapter: string;
+  writes: boolean;
+  reachable: boolean;
+  detail: string | null;
+  running: Watermark | null;
+  queues: ({ port: string; queue: number } & { [Key in keyof Watermark]: Figure })[];
+  read_at: string | null;
+  set_to: Watermark | null;
+  drifted: boolean;
+  untuned: boolean;
+}
+
+export interface Freeze {
+  frozen: boolean;
+  by: string | null;
+  at: string | null;
+}
+
+export interface FiguresSeen {
+  queue_mean_bytes: Figure;
+  throughput_bytes_per_s: Figure;
+  pause_share: Figure;
+  pfc_frames_per_s: Figure;
+  drops_per_s: Figure;
+}
+
+export type Progress =
+  | "waiting" | "staged" | "applying" | "applied" | "verified" | "set" | "restored" | "left_alone";
+
+export interface RolloutSwitch {
+  switch: string;
+  stage: number;
+  writes: boolean;
+  progress: Progress;
+  target: Watermark;
+  before: Watermark | null;
+  after: Watermark | null;
+  read_back: Watermark | null;
+  diff: string;
+  notes: string[];
+  detail: string;
+}
+
+export type Phase =
+  | "proposed" | "approved" | "canary" | "soak" | "fleet" | "done" | "rolling_back" | "rolled_back";
+
+export interface RolloutEvent {
+  at: string;
+  what: string;
+  switch: string | null;
+  detail: string;
+}
+
+export interface Rollout {
+  id: string;
+  recommendation: string;
+  phase: Phase;
+  ended: boolean;
+  why: string | null;
+  approved_by: string | null;
+  frozen: boolean;
+  stalled: string | null;
+  proposed_at: string;
+  since: string;
+  stage: number;
+  stages: string[][];
+  phases: { at: string; phase: Phase }[];
+  soak_s: number;
+  soak_from: string | null;
+  seen: FiguresSeen | null;
+  before: FiguresSeen;
+  predicted: FiguresSeen;
+  switches: RolloutSwitch[];
+  events: RolloutEvent[] | null;
+}
+
+export interface Rollouts {
+  rollouts: Rollout[];
+}

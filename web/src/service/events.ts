@@ -1,0 +1,65 @@
+// The service's stream of events. EventSource sends no Authorization header, so it is read by hand, and opened
+// again whenever it ends.
+import { signal } from "@preact/signals";
+import { headers } from "./client.ts";
+
+export type Kind = "reports" | "round" | "recommendation" | "decision" | "rollout" | "switch" | "alarm" | "whatif";
+export interface Happened {
+  kind: Kind;
+  data: Record<string, unknown>;
+}
+type Heard = (event: Happened) => void;
+
+const SOONEST_MS = 1_000;
+const LATEST_MS = 15_000;
+const listeners = new Set<Heard>();
+export const listening = signal(false);
+
+// Tells `heard` of every event until the function that it returns is called.
+export function listen(heard: Heard): () => void {
+  listeners.add(heard);
+  return () => listeners.delete(heard);
+}
+
+export async function follow(): Promise<never> {
+  for (let wait = SOONEST_MS; ; wait = Math.min(2 * wait, LATEST_MS)) {
+    try {
+      const answer = await fetch("/v1/events", { headers: headers() });
+      if (answer.ok && answer.body) {
+        listening.value = true;
+        wait = SOONEST_MS / 2;
+        await read(answer.body);
+      }
+    } catch {
+      // Looking every few seconds goes on meanwhile.
+    }
+    listening.value = false;
+    await new Promise((resolve) => setTimeout(resolve, wait));
+  }
+}
+
+async function read(body: ReadableStream<Uint8Array>): Promise<void> {
+  const reader = body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
+  let kept = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const frames = (kept + value).split("\n\n");
+    kept = frames.pop() ?? "";
+    for (const frame of frames) {
+      const event = understood(frame);
+      if (event) for (const heard of [...listeners]) heard(event);
+    }
+  }
+}
+
+export function understood(frame: string): Happened | null {
+  const fields = new Map(
+    frame
+      .split("\n")
+      .filter((line) => !line.startsWith(":"))
+      .map((line) => /^([^:]*):? ?(.*)$/s.exec(line)?.slice(1, 3) as [string, string]),
+  );
+  const [kind, data] = [fields.get("event"), fields.get("data")];
+  return kind && data ? { kind: kind as Kind, data: JSON.parse(data) as Record<string, unknown> } : null;
+}

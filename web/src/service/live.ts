@@ -1,0 +1,114 @@
+// Documents that stay up to date: asked for when somebody looks, again after certain events, and every few seconds.
+import { type Signal, signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { Problem, asksForToken, away, text } from "./client.ts";
+import { type Kind, listen } from "./events.ts";
+
+export interface Look {
+  path: string;
+  after?: readonly Kind[]; // events after which it is asked for again
+  everyMs?: number; // and so often anyway, lest an event was missed
+  spacingMs?: number; // but not more often than this
+}
+
+const EVERY_MS = 10_000;
+const SPACING_MS = 300;
+
+class Document<T> {
+  readonly value = signal<T | undefined>(undefined);
+  readonly problem = signal<Problem | null>(null);
+  private said = "";
+  private busy = false;
+  private again = false;
+  private users = 0;
+  private stop: (() => void) | null = null;
+
+  constructor(private readonly look: Look) {}
+
+  use(): () => void {
+    this.users += 1;
+    if (this.users === 1) {
+      const deaf = listen(({ kind }) => {
+        if (this.look.after?.includes(kind)) void this.refresh();
+      });
+      const timer = setInterval(() => void this.refresh(), this.look.everyMs ?? EVERY_MS);
+      this.stop = () => {
+        deaf();
+        clearInterval(timer);
+      };
+    }
+    void this.refresh();
+    return () => {
+      this.users -= 1;
+      if (this.users === 0) this.stop?.();
+    };
+  }
+
+  // At most one call at a time and one every so often; whatever is wanted meanwhile gives one more.
+  async refresh(): Promise<void> {
+    this.again = true;
+    if (this.busy) return;
+    this.busy = true;
+    while (this.again && this.users > 0 && !document.hidden) {
+      this.again = false;
+      await this.ask();
+      await new Promise((resolve) => setTimeout(resolve, this.look.spacingMs ?? SPACING_MS));
+    }
+    this.busy = false;
+  }
+
+  private async ask(): Promise<void> {
+    try {
+      const said = await text(this.look.path);
+      away.value = null;
+      asksForToken.value = false;
+      this.problem.value = null;
+      if (said === this.said) return; // nothing new: whoever reads it is not disturbed
+      this.said = said;
+      this.value.value = JSON.parse(said) as T;
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      this.problem.value = error;
+      if (error.status === 0 || error.status >= 500) away.value = error.message;
+      if (error.status === 404 || error.status === 409) this.forget();
+    }
+  }
+
+  private forget(): void {
+    this.said = "";
+    this.value.value = undefined;
+  }
+}
+
+const known = new Map<string, Document<unknown>>();
+
+function documentOf<T>(look: Look): Document<T> {
+  let found = known.get(look.path);
+  if (!found) known.set(look.path, (found = new Document(look)));
+  return found as Document<T>;
+}
+
+export interface Live<T> {
+  value: T | undefined; // undefined: not here yet, or there is none
+  problem: Problem | null;
+  refresh: () => void;
+}
+
+const nothing: Signal<undefined> = signal(undefined);
+const noProblem: Signal<null> = signal(null);
+
+// The document at look.path for as long as the component is there; null asks for nothing.
+export function useLive<T>(look: Look | null): Live<T> {
+  const found = look === null ? null : documentOf<T>(look);
+  useEffect(() => found?.use(), [found]);
+  return {
+    value: (found?.value ?? nothing).value,
+    problem: (found?.problem ?? noProblem).value,
+    refresh: () => void found?.refresh(),
+  };
+}
+
+// After an own call changed something, or the token: everything that somebody looks at.
+export function refreshAll(): void {
+  for (const one of known.values()) void one.refresh();
+}

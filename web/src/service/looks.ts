@@ -1,0 +1,37 @@
+// What the views look at, and when each is asked for again.
+import type { Look } from "./live.ts";
+
+export const readiness: Look = { path: "/v1/readiness", after: ["reports", "round"], spacingMs: 1_000 };
+export const state: Look = { path: "/v1/state?queues=10000", after: ["reports"], spacingMs: 2_000 };
+export const topology: Look = { path: "/v1/topology", everyMs: 60_000 };
+export const alarms: Look = { path: "/v1/alarms?all=true&limit=50", after: ["alarm"], spacingMs: 500 };
+export const freeze: Look = { path: "/v1/freeze", after: ["rollout"], spacingMs: 500 };
+export const recommendations: Look = {
+  path: "/v1/recommendations?candidates=false&limit=12",
+  after: ["recommendation", "decision", "rollout"],
+  spacingMs: 500,
+};
+// Asked for only where there is one: use current() of service/current.ts.
+export const currentRecommendation: Look = {
+  path: "/v1/recommendations/current",
+  after: ["recommendation", "decision", "rollout"],
+  spacingMs: 500,
+};
+export const recommendation = (id: string): Look => ({
+  path: `/v1/recommendations/${encodeURIComponent(id)}`,
+  after: ["decision", "rollout"],
+  everyMs: 30_000,
+});
+export const newestRollout: Look = { path: "/v1/rollouts?limit=1", after: ["rollout"], spacingMs: 500 };
+export const rollout = (id: string): Look => ({
+  path: `/v1/rollouts/${encodeURIComponent(id)}`,
+  after: ["rollout"],
+  spacingMs: 500,
+});
+// Each look reads every switch of the fabric, so it is not taken often.
+export const switches: Look = {
+  path: "/v1/switches",
+  after: ["switch", "rollout"],
+  everyMs: 30_000,
+  spacingMs: 5_000,
+};

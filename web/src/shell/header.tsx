@@ -1,0 +1,80 @@
+// The header: where one is, how the service does, whether switches are frozen, and the button for a round.
+import { useState } from "preact/hooks";
+import { Status, type Tone } from "../parts/status.tsx";
+import { address } from "../router.ts";
+import { act } from "../service/acts.ts";
+import { asksForToken, away } from "../service/client.ts";
+import type { Alarms, Freeze, Readiness } from "../service/documents.ts";
+import { useLive } from "../service/live.ts";
+import * as looks from "../service/looks.ts";
+import { count, several, when } from "../format.ts";
+import { type View, views } from "../views.ts";
+import { round } from "./round.ts";
+
+export function Header({ current }: { current: View }) {
+  const readiness = useLive<Readiness>(looks.readiness).value;
+  const freeze = useLive<Freeze>(looks.freeze).value;
+  return (
+    <header>
+      <div class="brand">
+        <img src="/assets/icon.svg" alt="" width="26" height="26" />
+        <span class="name">ecntwin</span>
+        {readiness && <small id="version">{readiness.version}</small>}
+      </div>
+      <nav aria-label="Views">
+        {views.map((view) => (
+          <a key={view.path} href={address(view.path)} aria-current={view === current ? "page" : undefined}>
+            {view.name}
+            {view.path === "now" && <AlarmCount />}
+          </a>
+        ))}
+      </nav>
+      <div class="status">
+        <Live readiness={readiness} />
+        {freeze && (
+          <Status id="frozen" tone={freeze.frozen ? "strong" : "plain"}>
+            {freeze.frozen ? `Frozen by ${freeze.by}${freeze.at ? `, ${when(freeze.at)}` : ""}` : "Not frozen"}
+          </Status>
+        )}
+        <Tune measured={readiness?.measured ?? false} />
+      </div>
+    </header>
+  );
+}
+
+function AlarmCount() {
+  const alarms = useLive<Alarms>(looks.alarms).value;
+  const total = alarms ? alarms.critical + alarms.warning : 0;
+  if (!alarms || total === 0) return null;
+  return (
+    <span class={`bubble ${alarms.critical ? "critical" : "warning"}`}>
+      {count(total)}
+      <span class="unseen"> {total === 1 ? "alarm" : "alarms"}, {several(alarms.critical, "critical", "critical")}</span>
+    </span>
+  );
+}
+
+function Live({ readiness }: { readiness: Readiness | undefined }) {
+  let tone: Tone = "plain";
+  let text = "connecting";
+  const busy = round.value;
+  if (asksForToken.value) text = "signed out";
+  else if (away.value) [tone, text] = ["bad", "not reachable"];
+  else if (busy) [tone, text] = ["busy", busy.total ? `round: ${busy.stage} ${busy.done}/${busy.total}` : `round: ${busy.stage}`];
+  else if (readiness) [tone, text] = readiness.ready ? ["good", "ready"] : ["plain", "waiting"];
+  return <Status id="live" tone={tone} title={readiness?.reasons.join(" ") ?? ""}>{text}</Status>;
+}
+
+function Tune({ measured }: { measured: boolean }) {
+  const [asked, ask] = useState(false);
+  const tune = async () => {
+    ask(true);
+    await act("/v1/tune");
+    ask(false);
+  };
+  return (
+    <button id="tune" class="primary" type="button" disabled={!measured || asked || round.value !== null} onClick={tune}>
+      Tune now
+    </button>
+  );
+}

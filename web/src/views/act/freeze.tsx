@@ -1,0 +1,40 @@
+// The freeze: whether switches may be set, and the button that changes it.
+import { useState } from "preact/hooks";
+import { confirmed } from "../../parts/ask.tsx";
+import { Panel } from "../../parts/panel.tsx";
+import { act } from "../../service/acts.ts";
+import type { Freeze } from "../../service/documents.ts";
+import { useLive } from "../../service/live.ts";
+import * as looks from "../../service/looks.ts";
+import { when } from "../../format.ts";
+
+const FREEZING = {
+  title: "Freeze switches?",
+  text: "No switch is set and no rollout begins until somebody thaws them, also after a restart. Undoing goes on.",
+  yes: "Freeze",
+};
+const THAWING = { title: "Thaw switches?", text: "Switches may be set again, and a rollout under way goes on.", yes: "Thaw" };
+
+export function FreezePanel() {
+  const freeze = useLive<Freeze>(looks.freeze).value;
+  const [busy, work] = useState(false);
+  if (!freeze) return null;
+  const change = async () => {
+    if (!(await confirmed(freeze.frozen ? THAWING : FREEZING))) return;
+    work(true);
+    await act("/v1/freeze", { method: "PUT", body: { frozen: !freeze.frozen } });
+    work(false);
+  };
+  return (
+    <Panel id="freezing" title={freeze.frozen ? "Switches are frozen" : "Switches may be set"} class={freeze.frozen ? "frozen" : ""}>
+      <p>
+        {freeze.frozen
+          ? `Frozen by ${freeze.by}${freeze.at ? `, ${when(freeze.at)}` : ""}. No switch is set and no rollout begins; undoing goes on.`
+          : "A freeze stops every rollout where it stands and lets none begin, until somebody thaws them."}
+      </p>
+      <div class="row">
+        <button id="freeze" type="button" disabled={busy} onClick={change}>{freeze.frozen ? "Thaw switches" : "Freeze switches"}</button>
+      </div>
+    </Panel>
+  );
+}

@@ -1,0 +1,66 @@
+// The switches of a rollout: which stage, how far, before and after; those with a failure first; each one's diff.
+import { Table } from "../../parts/table.tsx";
+import type { Rollout, RolloutSwitch } from "../../service/documents.ts";
+import { watermark } from "../../format.ts";
+import { plain } from "./rollout-words.ts";
+
+export function RolloutSwitches({ of }: { of: Rollout }) {
+  const failing = (one: RolloutSwitch) => (one.detail ? 0 : 1);
+  const stage = (one: RolloutSwitch) => (one.stage === 0 ? "canary" : of.stages.length > 2 ? `batch ${one.stage}` : "fleet");
+  return (
+    <>
+      <Table
+        id="rollout-switches"
+        caption="Switches of the rollout"
+        rows={[...of.switches].sort((one, other) => failing(one) - failing(other))}
+        keyOf={(one) => one.switch}
+        columns={[
+          {
+            name: "Switch and stage",
+            cell: (one) => (
+              <>
+                {one.switch} <span class="absent">{stage(one)}</span>
+                {!one.writes && <span class="tag">dry run</span>}
+                {[...one.notes, ...(one.detail ? [one.detail] : [])].map((text) => <small key={text}>{text}</small>)}
+              </>
+            ),
+          },
+          { name: "Progress", cell: (one) => plain(one.progress), tone: (one) => `progress ${one.progress.replace("_", "-")}`, words: true },
+          { name: "Kmin / Kmax / Pmax, before → after", cell: (one) => <Marks one={one} />, tone: () => "marks", words: true },
+        ]}
+      />
+      <Diffs of={of.switches} />
+    </>
+  );
+}
+
+function Marks({ one }: { one: RolloutSwitch }) {
+  const before = one.before ? watermark(one.before) : one.after ? "differs by queue" : "";
+  return (
+    <>
+      {before && <><span class="absent">{before}</span><span class="arrow"> → </span></>}
+      <span>{one.after ? watermark(one.after) : `${watermark(one.target)} wanted`}</span>
+    </>
+  );
+}
+
+// In each platform's own words, as it was or would have been sent.
+function Diffs({ of }: { of: readonly RolloutSwitch[] }) {
+  const known = of.filter(({ diff }) => diff);
+  if (known.length === 0) return null;
+  return (
+    <details id="rollout-diffs">
+      <summary>The change of each switch</summary>
+      {known.map((one) => (
+        <figure key={one.switch} class="diff">
+          <figcaption>{one.switch}</figcaption>
+          <pre tabIndex={0}>
+            {one.diff.split("\n").map((line, place) => <span key={place} class={kind(line)}>{line}{"\n"}</span>)}
+          </pre>
+        </figure>
+      ))}
+    </details>
+  );
+}
+
+const kind = (line: string) => (line.startsWith("+") ? "added" : line.startsWith("-") || line.startsWith("−") ? "removed" : "");

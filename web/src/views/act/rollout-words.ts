@@ -1,0 +1,84 @@
+// A rollout in words: where it stands, which steps it took, and what is to come.
+import type { Phase, Rollout } from "../../service/documents.ts";
+import { count, named, several } from "../../format.ts";
+
+export const turnedBack = ({ phase }: Rollout): boolean => phase === "rolling_back" || phase === "rolled_back";
+export const dry = (rollout: Rollout): boolean => rollout.switches.every((one) => !one.writes);
+export const touched = (rollout: Rollout) =>
+  rollout.switches.filter(({ progress }) => ["applying", "applied", "verified", "set"].includes(progress));
+export const switches = (number: number): string => several(number, "switch", "switches");
+export const plain = (name: string): string => name.replaceAll("_", " ");
+export const sentence = (what: string): string => what.replace(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase();
+
+export type StepState = "passed" | "current" | "waiting" | "skipped" | "unreached";
+export interface Step {
+  name: string;
+  state: StepState;
+  at: string | null;
+  back?: boolean;
+}
+export const SPOKEN: Record<StepState, string> = {
+  passed: "passed",
+  current: "under way",
+  waiting: "still to come",
+  skipped: "skipped",
+  unreached: "not reached",
+};
+
+const STEPS: readonly Phase[] = ["approved", "canary", "soak", "fleet", "done"];
+
+export function steps(rollout: Rollout): Step[] {
+  const began = (phase: Phase) => rollout.phases.find((one) => one.phase === phase)?.at ?? null;
+  const back = turnedBack(rollout);
+  const phase = rollout.phase === "soak" && rollout.stage > 0 ? "fleet" : rollout.phase; // a batch soaks
+  const here = STEPS.indexOf(phase);
+  const state = (name: Phase, index: number): StepState => {
+    if (back) return began(name) ? "passed" : "unreached";
+    if (index < here) return began(name) ? "passed" : "skipped";
+    return index > here ? "waiting" : name === "done" ? "passed" : "current";
+  };
+  const way: Step[] = STEPS.map((name, index) => ({ name, state: state(name, index), at: began(name) }));
+  if (!back) return way;
+  const at = rollout.phases.at(-1)?.at ?? null;
+  return [...way, { name: plain(rollout.phase), state: rollout.ended ? "passed" : "current", at, back }];
+}
+
+export function said(rollout: Rollout): string {
+  const { stages, stage } = rollout;
+  const batch = `batch ${stage} of ${stages.length - 1}`;
+  const those = (wanted: string) => rollout.switches.filter(({ progress }) => progress === wanted).length;
+  const [set, left, restored] = [those("set"), those("left_alone"), those("restored")];
+  const progress = `${count(set)} of ${switches(rollout.switches.length)} set.`;
+  switch (rollout.phase) {
+    case "proposed":
+      return "Planned, and not yet approved.";
+    case "approved":
+      return "The change of each switch is worked out; none is touched yet.";
+    case "canary":
+      return `${named(stages[0] ?? [])} is set first.`;
+    case "soak":
+      return stage === 0
+        ? `${named(stages[0] ?? [])} runs it; telemetry is watched before the others follow.`
+        : `B${batch.slice(1)} runs it and is watched; ${progress}`;
+    case "fleet":
+      return `Setting ${batch}: ${named(stages[stage] ?? [])}; ${progress}`;
+    case "done":
+      return dry(rollout)
+        ? `Nothing was written: this is what would have been set on ${switches(set)}.`
+        : `${switches(set)} read back to run it.`;
+    case "rolling_back":
+      return `${switches(touched(rollout).length)} to return to what ran before, the last one first.`;
+    case "rolled_back":
+      return [
+        restored ? `${switches(restored)} returned to what ran before.` : left ? "" : "No switch had been touched.",
+        left ? `${switches(left)} left alone: somebody else has set it since.` : "",
+      ].join(" ").trim();
+  }
+}
+
+export function stalled(rollout: Rollout): string {
+  const reasons = [];
+  if (rollout.frozen && !rollout.ended && !turnedBack(rollout)) reasons.push("Switches are frozen: none is set until they are thawed.");
+  if (rollout.stalled) reasons.push(`It stands still: ${rollout.stalled}`);
+  return reasons.join(" ");
+}

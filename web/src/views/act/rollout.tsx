@@ -1,0 +1,75 @@
+// The newest rollout: how far it has come, what telemetry sees, and the way back.
+import { useState } from "preact/hooks";
+import { confirmed } from "../../parts/ask.tsx";
+import { Panel } from "../../parts/panel.tsx";
+import { Status } from "../../parts/status.tsx";
+import { act } from "../../service/acts.ts";
+import type { Rollout, Rollouts } from "../../service/documents.ts";
+import { useLive } from "../../service/live.ts";
+import * as looks from "../../service/looks.ts";
+import { when } from "../../format.ts";
+import { Happened } from "./rollout-events.tsx";
+import { Seen } from "./rollout-seen.tsx";
+import { RolloutSwitches } from "./rollout-switches.tsx";
+import { SPOKEN, type Step, dry, plain, said, stalled, steps, switches, touched, turnedBack } from "./rollout-words.ts";
+
+export function RolloutPanel() {
+  const newest = useLive<Rollouts>(looks.newestRollout).value?.rollouts[0];
+  if (!newest) return null;
+  const back = turnedBack(newest);
+  const still = stalled(newest);
+  return (
+    <Panel
+      id="rollout"
+      title="Rollout"
+      note={
+        <Status id="rollout-phase" tone={back ? "back" : newest.phase === "done" ? "good" : "busy"}>
+          {`${dry(newest) ? "dry run, " : ""}${plain(newest.phase)}`}
+        </Status>
+      }
+    >
+      <ol id="rollout-steps" class="steps">{steps(newest).map((step) => <Passed key={step.name} step={step} />)}</ol>
+      <p id="rollout-said" role="status">{said(newest)}</p>
+      {newest.why && <p id="rollout-why" class="turned">Why it turned back: {newest.why}</p>}
+      {still && <p id="rollout-stalled" class="notice">{still}</p>}
+      <Seen of={newest} />
+      <RolloutSwitches of={newest} />
+      <div class="split bottom">
+        <Undo of={newest} />
+        <p id="rollout-origin" class="quiet">
+          {newest.id} · approved by {newest.approved_by ?? "nobody yet"} · {when(newest.proposed_at)}
+        </p>
+      </div>
+      <Happened id={newest.id} />
+    </Panel>
+  );
+}
+
+function Passed({ step: { name, state, at, back } }: { step: Step }) {
+  const beside = at ? when(at) : state === "waiting" ? "" : SPOKEN[state];
+  return (
+    <li class={`${state} ${back ? "back" : ""}`} aria-current={state === "current" ? "step" : undefined}>
+      <b>{name}<span class="unseen">: {SPOKEN[state]}</span></b>
+      <small>{beside}</small>
+    </li>
+  );
+}
+
+function Undo({ of }: { of: Rollout }) {
+  const [asked, ask] = useState<string | null>(null);
+  const undo = async () => {
+    const names = touched(of).map((one) => one.switch);
+    const nothing = dry(of) ? "It was a dry run, so nothing is written." : "";
+    const text = names.length
+      ? `${switches(names.length)} will return to what ran before, the last one first. ${nothing}`
+      : "No switch is set yet; none will be.";
+    if (!(await confirmed({ title: "Roll back?", text, names, yes: "Roll back" }))) return;
+    ask(of.id); // until the next look says otherwise
+    if (!(await act(`/v1/rollouts/${encodeURIComponent(of.id)}/rollback`))) ask(null);
+  };
+  return (
+    <button id="roll-back" class="danger" type="button" disabled={turnedBack(of) || asked === of.id} onClick={undo}>
+      Roll back
+    </button>
+  );
+}

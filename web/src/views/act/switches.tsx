@@ -1,0 +1,55 @@
+// The switches: what each runs, what was set on it from here, and whether somebody else has set it since.
+import { useState } from "preact/hooks";
+import { Panel } from "../../parts/panel.tsx";
+import { Table } from "../../parts/table.tsx";
+import { act } from "../../service/acts.ts";
+import type { SwitchState } from "../../service/documents.ts";
+import { useLive } from "../../service/live.ts";
+import * as looks from "../../service/looks.ts";
+import { count, watermark } from "../../format.ts";
+
+const urgency = (one: SwitchState) => (one.drifted ? 0 : one.reachable ? 2 : 1);
+
+export function SwitchesPanel() {
+  const switches = useLive<SwitchState[]>(looks.switches).value ?? [];
+  if (switches.length === 0) return null;
+  const [drifted, away] = [switches.filter((one) => one.drifted).length, switches.filter((one) => !one.reachable).length];
+  const note = [
+    `${count(switches.length)} in all`,
+    ...(drifted ? [`${count(drifted)} drifted`] : []),
+    ...(away ? [`${count(away)} not reachable`] : []),
+  ].join(", ");
+  return (
+    <Panel id="switches" title="Switches" note={note} noteId="switches-note">
+      <Table
+        caption="Switches, the drifted and unreachable first"
+        rows={[...switches].sort((one, other) => urgency(one) - urgency(other))}
+        keyOf={({ name }) => name}
+        columns={[
+          { name: "Switch", cell: (one) => <>{one.name}{!one.reachable && one.detail && <small>{one.detail}</small>}</> },
+          { name: "Reachable", cell: (one) => (one.reachable ? "yes" : "no"), tone: (one) => (one.reachable ? "" : "worse"), words: true },
+          { name: "Drift", cell: (one) => (one.drifted ? <>drifted <Adopt name={one.name} /></> : "no"), tone: (one) => (one.drifted ? "worse" : ""), words: true },
+          { name: "Runs", cell: (one) => (one.running ? watermark(one.running) : one.queues.length ? "differs by queue" : "not known"), words: true },
+          { name: "Set from here", cell: (one) => (one.set_to ? watermark(one.set_to) : "–"), words: true },
+          { name: "Adapter", cell: (one) => one.adapter, words: true },
+          { name: "Changes are", cell: (one) => (one.writes ? "written" : "dry run"), words: true },
+        ]}
+      />
+    </Panel>
+  );
+}
+
+function Adopt({ name }: { name: string }) {
+  const [busy, work] = useState(false);
+  const adopt = async (event: MouseEvent) => {
+    const region = (event.currentTarget as HTMLElement).closest<HTMLElement>(".scroll");
+    work(true);
+    if (await act(`/v1/switches/${encodeURIComponent(name)}/adopt`)) region?.focus(); // the button goes
+    work(false);
+  };
+  return (
+    <button type="button" class="small" disabled={busy} aria-label={`Adopt what ${name} runs`} title="Take what it runs now as wanted" onClick={adopt}>
+      Adopt
+    </button>
+  );
+}

@@ -1,0 +1,74 @@
+// What runs, what the tuner would run instead, why in one sentence, and what it is predicted to gain.
+import { Figure, Figures } from "../../parts/figure.tsx";
+import { Panel } from "../../parts/panel.tsx";
+import { Sentence } from "../../parts/sentence.tsx";
+import { Status, type Tone } from "../../parts/status.tsx";
+import { COMPARED, change } from "../../recommendation/figures.ts";
+import { Remarks } from "../../recommendation/remarks.tsx";
+import { WatermarkChange } from "../../recommendation/watermark-change.tsx";
+import { address } from "../../router.ts";
+import { round } from "../../shell/round.ts";
+import type { Readiness, Recommendation } from "../../service/documents.ts";
+import { DECISIONS, when } from "../../format.ts";
+
+const TONES: Record<string, Tone> = { pending: "busy", approved: "good", rejected: "bad", rolled_back: "back" };
+const GAINS = ["Mean queue", "99th percentile queue", "Mice, 99 % slowdown", "Elephants, mean slowdown"];
+
+export function Decision({ of }: { of: Recommendation }) {
+  return <Status id="decision" tone={TONES[of.status] ?? "plain"}>{DECISIONS[of.status] ?? of.status}</Status>;
+}
+
+interface Props {
+  current: Recommendation | undefined;
+  readiness: Readiness | undefined;
+}
+
+export function Advice({ current, readiness }: Props) {
+  if (!current) return readiness?.measured ? <NotYet readiness={readiness} /> : null;
+  const { recommendation: better, incumbent: now } = current;
+  return (
+    <Panel id="recommendation" title="Recommendation" class="hero" note={<Decision of={current} />}>
+      <WatermarkChange id="watermark" now={now} better={better} />
+      <Sentence id="why">{current.why}</Sentence>
+      {current.changes && <Gains now={now} better={better} />}
+      <Remarks of={current} />
+      <div class="split bottom">
+        <div class="row">
+          <a class="button primary" href={address("act")}>{current.status === "pending" ? "Review and act" : "See what was done"}</a>
+          <a class="button" href={address("why", current.id)}>Why</a>
+        </div>
+        <p class="quiet">{when(current.created)}</p>
+      </div>
+    </Panel>
+  );
+}
+
+function Gains({ now, better }: Pick<Recommendation, never> & { now: Recommendation["incumbent"]; better: Recommendation["recommendation"] }) {
+  const rows = COMPARED.filter((one) => GAINS.includes(one.name) && one.pick(now) !== null && one.pick(better) !== null);
+  return (
+    <section aria-labelledby="gain-title">
+      <h3 id="gain-title">Predicted gain</h3>
+      <Figures id="gain">
+        {rows.map((one) => {
+          const { text, tone } = change(one.pick(now), one.pick(better), one);
+          return (
+            <Figure key={one.name} name={one.name} value={text} tone={tone || undefined} beside={`${one.show(one.pick(now))} → ${one.show(one.pick(better))}`} />
+          );
+        })}
+      </Figures>
+    </section>
+  );
+}
+
+function NotYet({ readiness }: { readiness: Readiness }) {
+  return (
+    <Panel id="no-recommendation" title="No recommendation yet">
+      {round.value ? (
+        <p>A round is under way; its answer appears here by itself.</p>
+      ) : (
+        <p>The network is measured. <b>Tune now</b> runs a round on what the window holds: it changes nothing by itself.</p>
+      )}
+      {readiness.reasons.length > 0 && <p class="quiet">What the service says: {readiness.reasons.join(" ")}</p>}
+    </Panel>
+  );
+}

@@ -1,0 +1,35 @@
+// The deepest queues, as figures.
+import { Panel } from "../../parts/panel.tsx";
+import { Table } from "../../parts/table.tsx";
+import type { Queue, State } from "../../service/documents.ts";
+import { bits, bytes, count, percent } from "../../format.ts";
+
+const SHOWN = 24;
+export const queueName = (one: Queue) => `${one.switch} ${one.port} · ${one.queue}`;
+
+export function QueueTable({ state }: { state: State }) {
+  const rows = state.queues.slice(0, SHOWN);
+  return (
+    <Panel id="deepest" title="Deepest queues" note={`${count(rows.length)} of ${count(state.queue_count)}`}>
+      <Table
+        id="queues"
+        caption="Deepest queues"
+        rows={rows}
+        keyOf={queueName}
+        columns={[
+          { name: "Queue", cell: queueName },
+          { name: "Mean", cell: (one) => bytes(one.depth_mean_bytes) },
+          { name: "99 %", cell: (one) => bytes(one.depth_p99_bytes) },
+          { name: "Marked", cell: (one) => percent(one.marked_ratio) },
+          {
+            name: "Load",
+            cell: (one) =>
+              one.capacity_bytes_per_s && one.throughput_bytes_per_s !== null
+                ? percent(one.throughput_bytes_per_s / one.capacity_bytes_per_s)
+                : bits(one.throughput_bytes_per_s),
+          },
+        ]}
+      />
+    </Panel>
+  );
+}

@@ -1,0 +1,56 @@
+// Now: the network as the window shows it, what is wrong, and what the tuner would change.
+import { Panel } from "../../parts/panel.tsx";
+import type { Readiness, State } from "../../service/documents.ts";
+import { useCurrent } from "../../service/current.ts";
+import { useLive } from "../../service/live.ts";
+import * as looks from "../../service/looks.ts";
+import { count, seconds } from "../../format.ts";
+import type { View } from "../../views.ts";
+import { AlarmsPanel } from "./alarms.tsx";
+import { Advice } from "./advice.tsx";
+import { Empty } from "./empty.tsx";
+import { FabricPanel } from "./fabric.tsx";
+import { Fidelity } from "./fidelity.tsx";
+import { Flows } from "./flows.tsx";
+import { Ports } from "./ports.tsx";
+import { QueueTable } from "./queues.tsx";
+import { Strip } from "./strip.tsx";
+
+function Now() {
+  const readiness = useLive<Readiness>(looks.readiness).value;
+  const state = useLive<State>(readiness?.measured ? looks.state : null).value;
+  const current = useCurrent().value;
+  return (
+    <>
+      <h1 class="unseen">Now</h1>
+      <AlarmsPanel />
+      {readiness && !readiness.measured && !current && <Empty reasons={readiness.reasons} />}
+      {state && <Strip state={state} />}
+      <div class="now-grid">
+        {state && <FabricPanel state={state} incumbent={current?.incumbent} />}
+        <div class="column">
+          <Advice current={current} readiness={readiness} />
+          {state && (
+            <Panel
+              id="flows"
+              title="Flows by class"
+              noteId="window"
+              note={`${count(state.reports)} reports over ${seconds(state.duration_s)}${state.stale ? ", stale" : ""}`}
+            >
+              <Flows state={state} />
+            </Panel>
+          )}
+          {current && <Fidelity of={current} />}
+        </div>
+      </div>
+      {state && (
+        <div class="grid">
+          <QueueTable state={state} />
+          <Ports state={state} />
+        </div>
+      )}
+    </>
+  );
+}
+
+export const now: View = { path: "now", name: "Now", component: Now };
