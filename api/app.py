@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from api import problems
-from api.bodies import BodyLimit
+from api.application import Application
 from api.clocks import Clocks
 from api.errors import ApiError
 from api.routes import (
@@ -19,6 +18,7 @@ from api.routes import (
     health,
     page,
     recommendations,
+    reference,
     rollouts,
     state,
     switches,
@@ -28,7 +28,6 @@ from api.routes import (
 )
 from api.service import Service
 from api.settings import Settings
-from api.version import ecntwin_version
 from switches.registry import AdapterRegistry
 from twin.search_problem import SearchSettings
 from twin.workers import Workers
@@ -66,6 +65,7 @@ def create_app(
             search=search,
         )
         app.state.service = service
+        app.state.access = service.access
         try:
             await service.start()
             yield
@@ -75,21 +75,14 @@ def create_app(
         finally:
             await service.stop()
 
-    app = FastAPI(
-        title="ecntwin",
-        description=_DESCRIPTION,
-        version=ecntwin_version(),
-        lifespan=lifespan,
-        redoc_url=None,
-    )
-    app.state.settings = settings
-    problems.install(app)
+    app = Application(settings, title="ecntwin", description=_DESCRIPTION, lifespan=lifespan)
     for routes in (
         telemetry,
         datagrams,
         topology,
         state,
         recommendations,
+        revisions,
         rollouts,
         whatif,
         switches,
@@ -97,10 +90,11 @@ def create_app(
         events,
         health,
         page,
+        reference,
     ):
         app.include_router(routes.router)
     app.mount("/assets", page.assets(), name="assets")
-    app.add_middleware(BodyLimit, limit_bytes=settings.server.max_body_bytes)
+    app.mount("/docs/assets", reference.assets(), name="reference")
     return app
 
 

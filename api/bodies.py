@@ -6,7 +6,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.errors import TooLargeError
+from api.errors import ApiError, TooLargeError
 
 
 class BodyLimit:
@@ -38,9 +38,16 @@ class BodyLimit:
 
 
 def too_large(received: str, limit_bytes: int) -> HTTPException:
-    """The 413 of an oversized body; an ``HTTPException``: FastAPI passes nothing else on while reading."""
-    error = HTTPException(413)
-    error.__cause__ = TooLargeError(
-        "request body", received, f"a body holds at most {limit_bytes} bytes", "post smaller batches"
+    """The 413 of an oversized body."""
+    return below(
+        TooLargeError(
+            "request body", received, f"a body holds at most {limit_bytes} bytes", "post smaller batches"
+        )
     )
-    return error
+
+
+def below(error: ApiError) -> HTTPException:
+    """``error`` as an ``HTTPException``: FastAPI passes nothing else on while it reads a body."""
+    carried = HTTPException(getattr(error, "status", 400))
+    carried.__cause__ = error
+    return carried

@@ -10,6 +10,7 @@ import typer
 import yaml
 from rich.text import Text
 
+from api.access.certificates import ServerTls
 from api.addresses import without_password
 from api.cli_errors import BAD_INPUT
 from api.cli_inventory_tables import platforms_text, problem_lines, reporting_lines
@@ -32,18 +33,24 @@ def check_config(config: Path | None, *, as_json: bool) -> None:
     """
     settings = load_settings(config)
     check_host(settings.server.host, settings.security)
+    now_s = time.time()
+    if (tls := ServerTls.of(settings.server)) is not None:
+        tls.check_now(now_s)
     load_topology(settings.fabric.topology)
     registry = AdapterRegistry.with_installed()
     registry.factory(settings.push.adapter)
     inventory = _inventory(settings, registry)
     document = _shown(settings)
     if as_json:
-        print_json(document | ({} if inventory is None else {"inventory": inventory.model_dump()}))
+        shown = document | ({} if inventory is None else {"inventory": inventory.model_dump()})
+        print_json(shown if tls is None else shown | {"certificate": tls.facts.document()})
     else:
         valid = inventory is None or not inventory.problems
         name = config or "no settings file: defaults and environment"
         print_line(f"# {name}; {'valid' if valid else 'the inventory has problems, see the end'}")
         print_line(yaml.safe_dump(document, sort_keys=False, allow_unicode=True).rstrip())
+        if tls is not None:
+            print_line(f"# {tls.facts.sentence(now_s)}")
         if inventory is not None:
             _show(inventory)
     if inventory is not None and inventory.problems:

@@ -7,13 +7,13 @@ import os
 import socket
 from pathlib import Path
 
-import uvicorn
-
+from api.access.certificates import ServerTls
 from api.addresses import server_url
 from api.bearer import checked_token
 from api.errors import InputError, SettingsError
 from api.ingest.app import create_ingest_app
 from api.ingest.process import IngestProcess
+from api.listening import ListeningServer
 from api.logs import configure_logging
 from api.security import check_host
 from api.serving import prepare
@@ -32,6 +32,7 @@ def ingest(to: str, config: Path | None, host: str | None, port: int | None, *, 
     """
     settings = override(load_settings(config), host=host, port=port)
     check_host(settings.server.host, settings.security)
+    tls = ServerTls.of(settings.server)
     token = checked_token(os.environ.get(TOKEN_VARIABLE))
     process = IngestProcess(settings, _url(to), token=token, shared=share_port)
     configure_logging(settings.log.level)
@@ -40,18 +41,11 @@ def ingest(to: str, config: Path | None, host: str | None, port: int | None, *, 
     logging.getLogger("uvicorn.error").addFilter(lambda record: not hasattr(app.state, "failed"))
     with _listening(settings.server.host, settings.server.port, share_port=share_port) as listener:
         at = f"[{settings.server.host}]" if listener.family == socket.AF_INET6 else settings.server.host
-        _log.info("ingest running on http://%s:%d (passing on to %s)", at, listener.getsockname()[1], to)
-        server = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                access_log=settings.server.access_log,
-                log_config=None,
-                server_header=False,
-                timeout_graceful_shutdown=settings.server.shutdown_grace_s,
-            )
-        )
+        scheme = "http" if tls is None else "https"
+        port_number = listener.getsockname()[1]
+        _log.info("ingest running on %s://%s:%d (passing on to %s)", scheme, at, port_number, to)
         try:
-            server.run(sockets=[listener])
+            ListeningServer(app, settings.server, tls).run(sockets=[listener])
         finally:
             if (failed := getattr(app.state, "failed", None)) is not None:
                 raise failed

@@ -7,15 +7,16 @@ import time
 from pathlib import Path
 from types import FrameType
 
-import uvicorn
 from fastapi import FastAPI
 
 from api.app import create_app
+from api.access.certificates import ServerTls
 from api.errors import UnavailableError
 from api.from_settings import load_topology
 from api.inventory import load_inventory
 from api.inventory_adapters import check_inventory
 from api.logs import configure_logging
+from api.listening import ListeningServer
 from api.security import check_host
 from api.serving import prepare
 from api.settings import Settings
@@ -35,17 +36,18 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
     settings = override(load_settings(config), host=host, port=port)
     check_host(settings.server.host, settings.security)
     load_topology(settings.fabric.topology)
+    tls = ServerTls.of(settings.server)
     _check_switches(settings)
     configure_logging(settings.log.level)
     _check_storage(settings)
-    if not settings.security.tokens:
+    if not settings.security.tokens and settings.security.oidc is None:
         _log.warning("no token is configured: anyone on this machine may call, and only this machine")
     prepare()
     app = create_app(settings)
     # What keeps the service from starting is told in a sentence, by whoever tells all errors.
     logging.getLogger("uvicorn.error").addFilter(lambda record: not hasattr(app.state, "failed"))
     try:
-        _Server(app, settings).run()
+        _Server(app, settings, tls).run()
     finally:
         if (failed := getattr(app.state, "failed", None)) is not None:
             raise failed
@@ -75,22 +77,11 @@ def _check_switches(settings: Settings) -> None:
         raise InventoryError(first.where, first.received, first.rule, first.remedy + more)
 
 
-class _Server(uvicorn.Server):
+class _Server(ListeningServer):
     """Tells the service that it stops before waiting for connections: event streams never end."""
 
-    def __init__(self, app: FastAPI, settings: Settings) -> None:
-        server = settings.server
-        super().__init__(
-            uvicorn.Config(
-                app,
-                host=server.host,
-                port=server.port,
-                access_log=server.access_log,
-                log_config=None,
-                server_header=False,
-                timeout_graceful_shutdown=server.shutdown_grace_s,
-            )
-        )
+    def __init__(self, app: FastAPI, settings: Settings, tls: ServerTls | None) -> None:
+        super().__init__(app, settings.server, tls)
         self._app = app
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from api.security import Caller, requires
+from api.access.callers import Caller
+from api.security import requires
 from api.service import Service
 
 

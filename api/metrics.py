@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.exposition import choose_encoder
 
 from api.binary_metrics import BinaryMetrics
+from api.metrics_access import AccessMetrics
 from api.metrics_ingest import IngestMetrics, UdpMetrics
 from api.metrics_network import NetworkMetrics
 from telemetry.state import FlowClass, NetworkState
@@ -186,6 +187,7 @@ class Metrics:
         )
         self.network = NetworkMetrics(registry)
         self.binary = BinaryMetrics(registry)
+        self.access = AccessMetrics(registry)
         Info("ecntwin_build", "What is running.", registry=registry).info(
             {"version": version, "python": platform.python_version()}
         )

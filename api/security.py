@@ -1,76 +1,33 @@
-"""Who may call: bearer tokens with scopes, compared by hash in constant time; without any, loopback only."""
+"""What a route needs of its caller: a scope, and a way in that a browser does not open to other sites."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from fastapi import Request
 
+from api.access.admission import caller_of
+from api.access.callers import Caller, Scope
+from api.access.settings import SecuritySettings
 from api.addresses import is_loopback
-from api.errors import ForbiddenError, SettingsError, UnauthorizedError
-from api.settings import Scope, SecuritySettings
+from api.errors import ForbiddenError, SettingsError
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _WITHOUT_TOKENS = "call it as 127.0.0.1 or localhost, or configure a token"
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who is calling: the token's name, or ``local`` where no token is configured."""
-
-    name: str
-    scopes: frozenset[Scope]
-
-
-LOCAL = Caller("local", frozenset({"telemetry", "read", "operate", "admin"}))
-
-
-def authenticate(security: SecuritySettings, authorization: str | None) -> Caller:
-    """The caller an ``Authorization`` header names. Raises ``UnauthorizedError``.
-
-    Every configured hash is compared, so the time taken tells nothing about which one came close.
-    """
-    if not security.tokens:
-        return LOCAL
-    scheme, _, text = (authorization or "").partition(" ")
-    if scheme.lower() != "bearer" or not text.strip():
-        raise UnauthorizedError(
-            "Authorization header",
-            "nothing" if not authorization else "no bearer token",
-            "this service asks for a bearer token",
-            "send Authorization: Bearer <token>",
-        )
-    digest = hashlib.sha256(text.strip().encode()).hexdigest()
-    caller = None
-    for token in security.tokens:
-        if hmac.compare_digest(digest, token.sha256):
-            caller = Caller(token.name, token.scopes)
-    if caller is None:
-        raise UnauthorizedError(
-            "Authorization header",
-            "a token nobody configured",
-            "its SHA-256 must be among security.tokens",
-            "use another token, or have this one configured",
-        )
-    return caller
 
 
 def requires(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
     """A dependency that admits callers holding ``scope`` and returns them."""
 
     async def admitted(request: Request) -> Caller:
-        security: SecuritySettings = request.app.state.settings.security
         refuse_cross_site(request)
-        if not security.tokens:
+        caller = caller_of(request)
+        if caller.kind == "local":
             refuse_foreign_names(request)
-        caller = authenticate(security, request.headers.get("authorization"))
         if scope not in caller.scopes:
             raise ForbiddenError(
                 f"{request.method} {request.url.path}",
-                f"token {caller.name!r} with scopes {', '.join(sorted(caller.scopes))}",
+                f"token {caller.name!r} with scopes {', '.join(sorted(caller.scopes)) or 'none'}",
                 f"this call needs the scope {scope}",
                 "use a token that holds it",
             )
@@ -103,13 +60,15 @@ def refuse_foreign_names(request: Request, *, remedy: str = _WITHOUT_TOKENS) -> 
         )
 
 
-def check_host(host: str, security: SecuritySettings) -> None:
-    """Raises ``SettingsError`` where the service would be open to others without a token."""
-    if security.tokens or is_loopback(host):
+def check_host(host: str, security: SecuritySettings, *, stored: bool = False) -> None:
+    """Raises ``SettingsError`` where the service would be open to others without a token; ``stored``: its
+    database has some.
+    """
+    if security.tokens or security.oidc is not None or stored or is_loopback(host):
         return
     raise SettingsError(
         "server host",
         repr(host),
-        "without a token in security.tokens the service listens on loopback only",
-        "configure a token, or use 127.0.0.1",
+        "without a token the service listens on loopback only",
+        "make one with ecntwin token create, or configure a token in security.tokens, or use 127.0.0.1",
     )

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from prometheus_client import CollectorRegistry
 
+from api.access.access import Access
 from api.adapters import Adapters
 from api.alarms.looks import Looks
 from api.alarms.service import Alarms
@@ -67,6 +68,12 @@ class Service:
         self.database = Database(settings.storage.url, clock_ns=clocks.wall_ns)
         self.recorder = Recorder(self.database)
         self.store = RecommendationStore(settings.tuning.keep, clock_ns=clocks.wall_ns)
+        self.access = Access(
+            settings.security,
+            max_body_bytes=settings.server.max_body_bytes,
+            metrics=self.metrics.access,
+            clocks=clocks,
+        )
         devices = {} if settings.push.inventory is None else load_inventory(settings.push.inventory)
         registry_of_adapters = adapters or AdapterRegistry.with_installed()
         making = Adapters(settings.push, registry_of_adapters, devices=devices, clock_ns=clocks.wall_ns)

@@ -5,16 +5,19 @@ One section a subject. Defaults the domain already has are taken from there, so 
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from api.access.settings import SecuritySettings, TlsSettings
 from api.addresses import database_url, server_url
 from api.alarms.settings import AlarmSettings
 from api.counter_settings import CounterPollSettings
 from api.int_settings import IntSettings
+from api.settings_section import Section
 from api.udp.settings import UdpSettings
 from api.validation import HiddenValueError
 from api.variables import ENV_PREFIX
@@ -28,10 +31,7 @@ from twin.watermark import Watermark, WatermarkBounds
 
 ENV_DELIMITER = "__"
 MEBIBYTE = 1 << 20
-
-Scope = Literal["telemetry", "read", "operate", "admin"]
-
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$", to_lower=True)]
+IN_MEMORY = "memory"
 
 _WINDOW = WindowSettings()
 _SEARCH = SearchSettings()
@@ -39,17 +39,16 @@ _BOUNDS = WatermarkBounds()
 _GUARD = GuardSettings()
 
 
-class Section(BaseModel):
-    """A part of the settings: frozen, unknown keys refused, no NaN or infinity."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class ServerSettings(Section):
+class ServerSettings(TlsSettings):
     """Where the service listens and what it accepts. Without tokens only a loopback host is allowed.
 
     Bodies of together ``max_pending_bytes`` may be on their way to the window; a body beyond is answered 429,
     to be sent again.
+
+    With ``tls_certificate`` and ``tls_key`` (PEM; a password of the key in ``tls_key_password_file``) it
+    speaks TLS, and with ``tls_client_ca`` only to callers with a certificate of those authorities. Browsers
+    are told to use nothing else for ``hsts_s`` seconds (0: they are not). ``trusted_proxies`` are the
+    addresses or networks whose word for a client's address is taken.
     """
 
     host: str = "127.0.0.1"
@@ -60,6 +59,14 @@ class ServerSettings(Section):
     max_errors_listed: int = Field(default=100, ge=0)
     access_log: bool = False
     shutdown_grace_s: int = Field(default=5, ge=0)
+    trusted_proxies: tuple[str, ...] = ()
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _are_networks(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for one in given:
+            ip_network(one)  # its ValueError says what is wrong
+        return given
 
 
 class TelemetrySettings(Section):
@@ -300,42 +307,30 @@ class RolloutSettings(Section):
 
 
 class StorageSettings(Section):
-    """Where the journal of rollouts is kept, as the URL of a database: ``sqlite:///ecntwin.db`` is a file.
+    """Where the service remembers, as the URL of a database: ``sqlite:///ecntwin.db`` is a file, and lies
+    beside the settings file; ``postgresql://ecntwin@db.example/ecntwin`` is a PostgreSQL. ``memory`` ends
+    with the service. None: ``ecntwin.db`` in the user's folder for state.
 
-    A relative file lies beside the settings file. None keeps it in memory: it ends with the service.
+    ``keep_recommendations`` of those that nobody decided on are kept, and those that were approved or
+    rejected for ``keep_days``.
     """
 
     url: str | None = None
+    keep_recommendations: int = Field(default=5_000, ge=1)
+    keep_days: float = Field(default=400.0, gt=0)
 
     @field_validator("url")
     @classmethod
     def _is_the_url_of_a_database(cls, text: str | None) -> str | None:
         try:
-            return text if text is None else database_url(text)
+            return text if text in (None, IN_MEMORY) else database_url(text)
         except ValueError as error:
             raise HiddenValueError(str(error)) from None  # it may hold a password
 
-
-class TokenSettings(Section):
-    """One bearer token, known by the SHA-256 of its text (hex); the text itself is never stored."""
-
-    name: str = Field(min_length=1)
-    sha256: Sha256
-    scopes: frozenset[Scope] = Field(min_length=1)
-
-
-class SecuritySettings(Section):
-    """Who may call. No token: only loopback may."""
-
-    tokens: tuple[TokenSettings, ...] = ()
-
-    @model_validator(mode="after")
-    def _names_are_unique(self) -> Self:
-        names = [token.name for token in self.tokens]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"token name {name!r} is used twice; names are unique")
-        return self
+    @property
+    def database(self) -> str | None:
+        """The URL; None for one in memory."""
+        return None if self.url == IN_MEMORY else self.url
 
 
 class LogSettings(Section):
@@ -372,7 +367,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _what_is_written_can_be_undone(self) -> Self:
-        if self.push.enabled and self.storage.url is None:
+        if self.push.enabled and self.storage.database is None:
             raise ValueError(
                 "push.enabled needs storage.url: a service that ends in the middle of a rollout finds in its "
                 "journal which switches it has touched and what they ran; such as sqlite:///ecntwin.db"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,15 +84,30 @@ def _check_environment(environment: Mapping[str, str]) -> None:
 
 
 def _resolve(document: dict[str, Any], folder: Path) -> dict[str, Any]:
-    for section, key, beside in (
-        ("fabric", "topology", _file_beside),
-        ("push", "inventory", _file_beside),
-        ("storage", "url", _database_beside),
+    for place, beside in (
+        (("fabric", "topology"), _file_beside),
+        (("push", "inventory"), _file_beside),
+        (("storage", "url"), _database_beside),
+        (("server", "tls_certificate"), _file_beside),
+        (("server", "tls_key"), _file_beside),
+        (("server", "tls_key_password_file"), _file_beside),
+        (("server", "tls_client_ca"), _file_beside),
+        (("security", "oidc", "ca"), _file_beside),
     ):
-        content = document.get(section)
-        if isinstance(content, dict) and isinstance(content.get(key), str):
-            document = document | {section: content | {key: beside(content[key], folder)}}
+        document = _replaced(document, place, partial(beside, folder=folder))
     return document
+
+
+def _replaced(
+    document: dict[str, Any], place: tuple[str, ...], change: Callable[[str], str]
+) -> dict[str, Any]:
+    """The same with ``change`` made to the text at a place; as it was where there is none."""
+    content = document.get(place[0])
+    if len(place) == 1:
+        return document | {place[0]: change(content)} if isinstance(content, str) else document
+    if not isinstance(content, dict):
+        return document
+    return document | {place[0]: _replaced(content, place[1:], change)}
 
 
 def _file_beside(name: str, folder: Path) -> str:

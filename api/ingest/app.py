@@ -8,14 +8,16 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 
-from api import problems
-from api.bodies import BodyLimit
+from api.access.access import Access
+from api.access.callers import Caller
+from api.application import Application
+from api.clocks import Clocks
 from api.errors import ApiError
 from api.ingest.process import IngestProcess
 from api.report_formats import Ports, encoding_of, media_type_of
 from api.schemas.health import HealthDocument, ReadinessDocument
 from api.schemas.telemetry import IngestDocument
-from api.security import Caller, requires
+from api.security import requires
 from api.settings import Settings
 from api.version import ecntwin_version
 
@@ -34,12 +36,15 @@ def create_ingest_app(settings: Settings, process: IngestProcess) -> FastAPI:
         finally:
             await process.stop()
 
-    app = FastAPI(title="ecntwin ingest", version=ecntwin_version(), lifespan=lifespan, redoc_url=None)
-    app.state.settings = settings
+    app = Application(settings, title="ecntwin ingest", lifespan=lifespan)
     app.state.process = process
-    problems.install(app)
+    app.state.access = Access(
+        settings.security,
+        max_body_bytes=settings.server.max_body_bytes,
+        metrics=process.metrics.access,
+        clocks=Clocks(),
+    )
     app.include_router(_router)
-    app.add_middleware(BodyLimit, limit_bytes=settings.server.max_body_bytes)
     return app
 
 

@@ -6,6 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Info
 from prometheus_client.exposition import choose_encoder
 
 from api.binary_metrics import BinaryMetrics
+from api.metrics_access import AccessMetrics
 from api.metrics_ingest import IngestMetrics, UdpMetrics
 
 
@@ -17,6 +18,7 @@ class ForwardMetrics:
         self.ingest = IngestMetrics(registry)
         self.udp = UdpMetrics(registry)
         self.binary = BinaryMetrics(registry)
+        self.access = AccessMetrics(registry)
         self.decoded = Counter(
             "ecntwin_ingest_reports_decoded", "INT reports decoded here.", registry=registry
         )

@@ -1,0 +1,83 @@
+"""Finds out who calls before a body is read, and holds bodies to their limits; must not know what is called.
+
+Whether a path needs a caller is for its route to say: what is wrong is kept for it, and told at once only to
+who sends a body along.
+"""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.access.access import Access
+from api.access.callers import Caller
+from api.bodies import below, too_large
+from api.errors import ApiError
+
+_KEY = "ecntwin_caller"
+
+
+class Admission:
+    """ASGI middleware; ``app.state.access`` says who may call."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        access: Access = scope["app"].state.access
+        headers = Headers(scope=scope)
+        found: Caller | ApiError
+        try:
+            found = await access.caller(headers.get("authorization"), _address(scope))
+            access.admit(found)
+        except ApiError as error:
+            found = error
+        scope.setdefault("state", {})[_KEY] = found
+        await self._app(scope, _Body(access, found, headers, receive).next, send)
+
+
+class _Body:
+    """The body of one request as the application reads it."""
+
+    def __init__(self, access: Access, found: Caller | ApiError, headers: Headers, receive: Receive) -> None:
+        declared = headers.get("content-length", "0")
+        self._claimed = int(declared) if declared.isdecimal() else 0
+        self._access = access
+        self._found = found
+        self._receive = receive
+        self._count = 0
+
+    async def next(self) -> Message:
+        if isinstance(self._found, ApiError):
+            message = await self._receive() if self._claimed == 0 else None
+            if message is not None and not message.get("body") and not message.get("more_body"):
+                return message
+            raise below(self._found)
+        limit_bytes = self._access.body_limit(self._found)
+        if self._claimed > limit_bytes:
+            raise too_large(f"{self._claimed} bytes", limit_bytes)
+        message = await self._receive()
+        size = len(message.get("body", b""))
+        self._count += size
+        if size:
+            self._access.received(self._found, size)
+        if self._count > limit_bytes:
+            raise too_large(f"more than {limit_bytes} bytes", limit_bytes)
+        return message
+
+
+def caller_of(request: Request) -> Caller:
+    """Who calls; raises the ``ApiError`` of who may not."""
+    found: Caller | ApiError = request.scope["state"][_KEY]
+    if isinstance(found, ApiError):
+        raise found
+    return found
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return "" if client is None else str(client[0])

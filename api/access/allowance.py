@@ -1,0 +1,58 @@
+"""How much of something may be had: a rate, and so much at once; must not know of what.
+
+The generic cell rate algorithm: one number a client, exact waiting times, and a clock that is passed in.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+
+
+class Allowance:
+    """``rate_per_s`` on average and ``burst`` at once; ``clock_s`` is monotonic."""
+
+    def __init__(self, rate_per_s: float, burst: float, *, clock_s: Callable[[], float]) -> None:
+        self._rate_per_s = rate_per_s
+        self._burst = burst
+        self._clock_s = clock_s
+        self._spent_until_s = clock_s()
+
+    def wait_s(self, amount: float = 0.0) -> float:
+        """Seconds until ``amount`` more may be had; 0: now."""
+        owed_s = max(self._spent_until_s - self._clock_s(), 0.0)
+        return max(owed_s - (self._burst - amount) / self._rate_per_s, 0.0)
+
+    def spend(self, amount: float) -> None:
+        """Had it; more than there was is owed."""
+        self._spent_until_s = max(self._spent_until_s, self._clock_s()) + amount / self._rate_per_s
+
+    def take(self, amount: float = 1.0) -> float:
+        """Takes it where it may be had; the seconds to wait otherwise, and 0 where it was taken."""
+        wait_s = self.wait_s(amount)
+        if wait_s == 0.0:
+            self.spend(amount)
+        return wait_s
+
+
+class Allowances:
+    """One for each of many, of which the ``most`` that came last are remembered."""
+
+    def __init__(self, rate_per_s: float, burst: float, *, most: int, clock_s: Callable[[], float]) -> None:
+        self._make: Callable[[], Allowance] = partial(Allowance, rate_per_s, burst, clock_s=clock_s)
+        self._most = most
+        self._known: OrderedDict[str, Allowance] = OrderedDict()
+
+    def of(self, key: str) -> Allowance:
+        """That one's."""
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._make()
+            if len(self._known) > self._most:
+                self._known.popitem(last=False)
+        self._known.move_to_end(key)
+        return found
+
+    def __len__(self) -> int:
+        return len(self._known)

@@ -1,0 +1,45 @@
+"""A FastAPI application as every server of this package is one: problems, callers and headers; no routes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from api import problems
+from api.access.admission import Admission
+from api.access.headers import SecurityHeaders
+from api.settings import Settings
+from api.version import ecntwin_version
+
+
+class Application(FastAPI):
+    """Whoever starts it sets ``state.access``. Every answer has the security headers."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        title: str,
+        description: str = "",
+        lifespan: Callable[[Any], AbstractAsyncContextManager[None]],
+    ) -> None:
+        super().__init__(
+            title=title,
+            description=description,
+            version=ecntwin_version(),
+            lifespan=lifespan,
+            docs_url=None,  # FastAPI's own loads its viewer from elsewhere
+            redoc_url=None,
+        )
+        self._hsts_s = settings.server.hsts_s
+        self.state.settings = settings
+        problems.install(self)
+        self.add_middleware(Admission)
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Around all of it: what answers where all else failed is in there too."""
+        return SecurityHeaders(super().build_middleware_stack(), hsts_s=self._hsts_s)
