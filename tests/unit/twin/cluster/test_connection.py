@@ -1,0 +1,133 @@
+"""Whom a round is given to: schedulers that are away, workers of another version, certificates."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.counterparts.certificates import Authority
+from tests.counterparts.dask_cluster import REPOSITORY, DaskCluster
+from tests.unit.twin.analytic_engine import HERE, AnalyticEngine
+from tests.unit.twin.cluster.test_workers import WATERMARKS, run
+from tests.unit.twin.fabrics import star
+from twin.cluster.connection import TlsFiles
+from twin.cluster.workers import DaskWorkers
+from twin.errors import SearchError
+from twin.workers import Task, shipped
+
+SCENARIO = star([(0, 1)])
+EXPECTED = AnalyticEngine().predict(SCENARIO, WATERMARKS, seed=1)
+
+
+@pytest.fixture
+def unused() -> Iterator[int]:
+    """A port of loopback at which nobody listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield int(held.getsockname()[1])
+
+
+def once(workers: DaskWorkers) -> None:
+    """A run, and the end of the connection."""
+    try:
+        assert run(workers, SCENARIO, "AnalyticEngine", [WATERMARKS]) == {0: EXPECTED}
+    finally:
+        workers.close()
+
+
+def test_a_scheduler_that_is_away_is_a_sentence(unused: int) -> None:
+    workers = DaskWorkers(f"tcp://127.0.0.1:{unused}", timeout_s=0.5)
+    for _ in range(2):
+        with pytest.raises(SearchError, match=r"a scheduler that answers within 0\.5 s") as caught:
+            once(workers)
+    assert caught.value.where == f"dask scheduler tcp://127.0.0.1:{unused}"
+    assert "next round tries again" in caught.value.remedy
+
+
+def test_a_scheduler_that_goes_and_one_that_does_not_answer_are_sentences(tmp_path: Path) -> None:
+    with DaskCluster(tmp_path / "dask", 1) as cluster:
+        workers = DaskWorkers(cluster.address, timeout_s=1.0)
+        try:
+            assert run(workers, SCENARIO, "AnalyticEngine", [WATERMARKS]) == {0: EXPECTED}
+            cluster.freeze_scheduler()
+            with pytest.raises(SearchError, match="within 1 s"):
+                run(workers, SCENARIO, "AnalyticEngine", [WATERMARKS])
+            cluster.kill_scheduler()
+            with pytest.raises(SearchError, match="dask scheduler"):
+                run(workers, SCENARIO, "AnalyticEngine", [WATERMARKS])
+        finally:
+            workers.close()
+
+
+def test_a_scheduler_that_goes_in_the_middle_of_a_run_is_a_sentence(tmp_path: Path) -> None:
+    with DaskCluster(tmp_path / "dask", 1) as cluster:
+        workers = DaskWorkers(cluster.address, timeout_s=1.0)
+
+        def leave(number: int, answer: object) -> None:
+            cluster.kill_scheduler()
+
+        try:
+            with shipped([SCENARIO]) as (file,):
+                tasks = [Task(file, f"{HERE}:AnalyticEngine", 0.02, (one,), 1) for one in WATERMARKS]
+                with pytest.raises(SearchError, match="dask scheduler tcp"):
+                    workers.run(tasks, leave)
+        finally:
+            workers.close()
+
+
+def test_without_workers_is_a_sentence_and_with_one_the_next_run_goes(tmp_path: Path) -> None:
+    with DaskCluster(tmp_path / "dask", 0) as cluster:
+        workers = DaskWorkers(cluster.address, timeout_s=0.5)
+        with pytest.raises(SearchError, match=r"no worker within 0\.5 s; a round needs workers"):
+            once(workers)
+        cluster.add_worker()
+        cluster.wait_for_workers(1)
+        once(DaskWorkers(cluster.address))
+
+
+def test_workers_of_other_code_or_without_any_are_refused(tmp_path: Path) -> None:
+    other, none = tmp_path / "other", tmp_path / "none"
+    shutil.copytree(REPOSITORY / "twin", other / "twin", ignore=shutil.ignore_patterns("__pycache__"))
+    (other / "twin" / "another.py").touch()
+    (none / "twin").mkdir(parents=True)
+    (none / "twin" / "__init__.py").write_text('raise ImportError("a broken copy")', "utf-8")
+    told: list[str] = []
+    with DaskCluster(tmp_path / "dask", 1, paths=(other, REPOSITORY)) as cluster:
+        workers = DaskWorkers(cluster.address, told=told.append)
+        with pytest.raises(SearchError, match=r"worker tcp://\S+ runs ecntwin .* only where workers"):
+            once(workers)
+        assert len(told) == 1
+        cluster.add_worker(paths=(none, REPOSITORY))
+        cluster.add_worker()
+        cluster.wait_for_workers(3)
+        workers = DaskWorkers(cluster.address, told=told.append)
+        assert workers.n_workers == 1
+        once(workers)
+        assert len(told) == 3
+        assert sum("a broken copy" in sentence for sentence in told) == 1
+        assert all("it is given nothing to do" in sentence for sentence in told)
+
+
+def test_a_cluster_with_certificates_lets_in_who_has_one(tmp_path: Path) -> None:
+    authority = Authority("fabric")
+    signed = authority.signed("127.0.0.1")
+    files = TlsFiles(tmp_path / "ca.pem", tmp_path / "cert.pem", tmp_path / "key.pem")
+    files.ca.write_bytes(authority.certificate)
+    files.certificate.write_bytes(signed.certificate)
+    files.key.write_bytes(signed.key)
+    named = {"--tls-ca-file": files.ca, "--tls-cert": files.certificate, "--tls-key": files.key}
+    options = [word for option, file in named.items() for word in (option, str(file))]
+    with DaskCluster(tmp_path / "dask", 1, tls=options) as cluster:
+        assert cluster.address.startswith("tls://")
+        once(DaskWorkers(cluster.address, tls=files))
+        stranger = Authority("elsewhere").signed("127.0.0.1")
+        unknown = TlsFiles(files.ca, tmp_path / "other.pem", tmp_path / "other.key")
+        unknown.certificate.write_bytes(stranger.certificate)
+        unknown.key.write_bytes(stranger.key)
+        for given in (unknown, TlsFiles(tmp_path / "nowhere", files.certificate, files.key)):
+            with pytest.raises(SearchError, match="dask scheduler tls://"):
+                once(DaskWorkers(cluster.address, tls=given, timeout_s=2.0))
