@@ -20,6 +20,7 @@ from api.inventory import load_inventory
 from api.inventory_adapters import check_inventory
 from api.inventory_int import untuned_in
 from api.schemas.inventory import InventoryCheckDocument
+from api.search_workers import check_backend
 from api.security import check_host
 from api.settings import Settings
 from api.settings_source import load_settings
@@ -37,6 +38,7 @@ def check_config(config: Path | None, *, as_json: bool) -> None:
     if (tls := ServerTls.of(settings.server)) is not None:
         tls.check_now(now_s)
     load_topology(settings.fabric.topology)
+    check_backend(settings.search)
     registry = AdapterRegistry.with_installed()
     registry.factory(settings.push.adapter)
     inventory = _inventory(settings, registry)

@@ -16,6 +16,8 @@ from api.access.settings import SecuritySettings, TlsSettings
 from api.addresses import database_url, server_url
 from api.alarms.settings import AlarmSettings
 from api.counter_settings import CounterPollSettings
+from api.dask_settings import BackendSettings
+from api.history.settings import HistorySettings
 from api.int_settings import IntSettings
 from api.settings_section import Section
 from api.udp.settings import UdpSettings
@@ -178,7 +180,7 @@ class IncumbentSettings(Section):
     switches: dict[str, WatermarkSettings] = Field(default_factory=dict)
 
 
-class SearchSection(Section):
+class SearchSection(BackendSettings):
     """What a round spends: candidates, worker processes (None: one a core), seed, and the operator's weights.
 
     ``base`` is what the first draws are biased around; None takes the incumbent. At least two workers: a
@@ -189,6 +191,12 @@ class SearchSection(Section):
     and on which the round decides; none or false asks nobody. It runs under ``second_opinion_seeds`` seeds,
     each for as much of the window as ``second_opinion_packet_hops`` allow. Engines that differ by more than
     ``second_opinion_margin`` (0.25: a quarter) are said to disagree.
+
+    ``backend`` ``dask`` runs rounds on the cluster whose scheduler is at ``dask_scheduler``, such as
+    ``tcp://scheduler:8786``; at ``tls://`` it is shown ``dask_certificate`` with its ``dask_key``, and held
+    against ``dask_ca``. What it is asked must be answered within ``dask_timeout_s``, and once in
+    ``dask_silence_s`` a batch of candidates must come back. ``workers`` and ``niceness`` are of processes
+    here. See docs/scaling.md.
     """
 
     candidates: int = Field(default=_SEARCH.candidates, ge=2, le=100_000)
@@ -306,13 +314,17 @@ class RolloutSettings(Section):
     throughput_limit: float = Field(default=0.5, ge=0, le=1)
 
 
-class StorageSettings(Section):
+class StorageSettings(HistorySettings):
     """Where the service remembers, as the URL of a database: ``sqlite:///ecntwin.db`` is a file, and lies
     beside the settings file; ``postgresql://ecntwin@db.example/ecntwin`` is a PostgreSQL. ``memory`` ends
     with the service. None: ``ecntwin.db`` in the user's folder for state.
 
     ``keep_recommendations`` of those that nobody decided on are kept, and those that were approved or
-    rejected for ``keep_days``.
+    rejected for ``keep_days``, as long as alarms and residuals.
+
+    Every ``history_step_s`` seconds what ports did is written down (none: never), and kept for
+    ``history_keep_days``. Coarser steps are made of these: ``history_coarser`` says for each length in
+    seconds, a multiple of the one before, for how many days it is kept.
     """
 
     url: str | None = None

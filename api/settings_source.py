@@ -87,6 +87,9 @@ def _resolve(document: dict[str, Any], folder: Path) -> dict[str, Any]:
     for place, beside in (
         (("fabric", "topology"), _file_beside),
         (("push", "inventory"), _file_beside),
+        (("search", "dask_ca"), _file_beside),
+        (("search", "dask_certificate"), _file_beside),
+        (("search", "dask_key"), _file_beside),
         (("storage", "url"), _database_beside),
         (("server", "tls_certificate"), _file_beside),
         (("server", "tls_key"), _file_beside),

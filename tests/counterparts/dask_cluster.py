@@ -38,8 +38,8 @@ class DaskCluster:
         self._tls = tuple(tls)
         self._environment = dict(environment or {})
         self._file = folder / "scheduler.json"
-        self._scheduler = self._start("scheduler", "--scheduler-file", str(self._file), "--port", "0")
         self._workers: list[subprocess.Popen[bytes]] = []
+        self._scheduler = self._start_scheduler(port=0)
         try:
             self.address = self._announced()
             for _ in range(n_workers):
@@ -88,6 +88,13 @@ class DaskCluster:
         self._scheduler.kill()
         self._scheduler.wait()
 
+    def restart_scheduler(self) -> None:
+        """A new one where the old one was; it knows no worker."""
+        self.kill_scheduler()
+        self._file.unlink()
+        self._scheduler = self._start_scheduler(port=int(self.address.rpartition(":")[2]))
+        self._announced()
+
     def freeze_scheduler(self) -> None:
         """Its host answers, and it does not."""
         os.kill(self._scheduler.pid, signal.SIGSTOP)
@@ -110,6 +117,9 @@ class DaskCluster:
             except (FileNotFoundError, ValueError):  # ... yet, or half written
                 time.sleep(0.02)
         raise RuntimeError(f"no dask scheduler: {self.logs()}")
+
+    def _start_scheduler(self, port: int) -> subprocess.Popen[bytes]:
+        return self._start("scheduler", "--scheduler-file", str(self._file), "--port", str(port))
 
     def _log(self, name: str) -> Path:
         return self._folder / f"{name}.log"

@@ -75,7 +75,7 @@ class Wanted:
 
     settings: Settings = field(default_factory=lambda: manual())
     search: SearchSettings = SMALL
-    workers: Workers = field(default_factory=InProcessWorkers)
+    workers: Workers | None = field(default_factory=InProcessWorkers)  # None: as the settings say
     adapters: AdapterRegistry | None = None
 
 

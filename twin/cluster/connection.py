@@ -41,6 +41,10 @@ class TlsFiles:
             tls_client_key=str(self.key),
         )
 
+    def check(self) -> None:
+        """Raises ``OSError`` where one is missing or is not what it should be."""
+        self.security().get_connection_args("client")
+
 
 @dataclass(frozen=True, slots=True)
 class Crew:
