@@ -11,10 +11,13 @@ from telemetry.counter_rates import PortRates
 
 @dataclass(frozen=True, slots=True)
 class Lately:
-    """``ports`` of switches that are not silent; ``silent_s`` how long ago each switch's counters moved."""
+    """``ports`` of switches that are not silent; ``silent_s`` how long ago each switch's counters moved.
+    ``at_s`` is when it was so.
+    """
 
     ports: tuple[PortRates, ...]
     silent_s: Mapping[str, float]
+    at_s: float = 0.0
 
 
 class PortFigures:
@@ -30,6 +33,8 @@ class PortFigures:
         self._stale_after_s = stale_after_s
         self._clock_s = clock_s
         self._moved: dict[str, tuple[int, float]] = {}
+        self.latest: Lately | None = None
+        """What was last told to anybody."""
 
     async def lately(self) -> Lately:
         """Every port that is known of now. Ask often: a switch's silence is counted from the first asking
@@ -45,4 +50,5 @@ class PortFigures:
         }
         silent_s = {switch: now_s - moved_s for switch, (_, moved_s) in self._moved.items()}
         told = tuple(port for port in ports if silent_s[port.switch] <= self._stale_after_s)
-        return Lately(told, silent_s)
+        self.latest = Lately(told, silent_s, now_s)
+        return self.latest

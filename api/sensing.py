@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ParamSpec, TypeVar
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from api.events import Broadcaster
 from api.metrics import Metrics
@@ -19,7 +19,7 @@ from api.schemas.telemetry import IngestDocument, ReportErrorDocument
 from telemetry.decode.decoded import Decoded
 from telemetry.errors import DecodeError, WindowError
 from telemetry.report import ReportProblem
-from telemetry.settings import WindowSettings
+from telemetry.settings import NS_PER_S, WindowSettings
 from telemetry.snapshot import Snapshot
 from telemetry.state import NetworkState
 from telemetry.tally import WindowCounters
@@ -40,6 +40,13 @@ class SensingLimits:
     max_decoded_bytes: int
     max_errors_listed: int
     stale_after_s: float
+
+
+class Latest(NamedTuple):
+    """The last state that was worked out for anybody, and when it was so, in the clock's seconds."""
+
+    state: NetworkState
+    at_s: float
 
 
 class Sensing:
@@ -67,7 +74,8 @@ class Sensing:
         self._last_accepted_s: float | None = None
         self._last_event_s = float("-inf")
         self._unpublished = Counter[str]()
-        self._known: tuple[_Version, NetworkState] | None = None
+        self._known: tuple[_Version, Latest] | None = None
+        self._held_s = 0.0
         self._working_out = asyncio.Lock()
         self.declared = declared
         self.accepted = self.rejected = 0
@@ -116,8 +124,24 @@ class Sensing:
         async with self._working_out:
             snapshot, version = await self._run(self._snapshot)
             if self._known is None or self._known[0] != version:
-                self._known = (version, await asyncio.to_thread(snapshot.state))
-            return self._known[1]
+                at_s = self._clock_s()
+                self._known = (version, Latest(await asyncio.to_thread(snapshot.state), at_s))
+            return self._known[1].state
+
+    @property
+    def latest(self) -> Latest | None:
+        """What ``state`` last worked out; asking for it costs nothing."""
+        return None if self._known is None else self._known[1]
+
+    @property
+    def held_s(self) -> float:
+        """How much of the window reports fill, in seconds of their own time; 0 while it is empty."""
+        return self._held_s
+
+    @property
+    def length_s(self) -> float:
+        """How much fills it."""
+        return self._settings.length_ns / NS_PER_S
 
     async def discovered(self) -> Topology | None:
         """What the hops of the window's reports show; None while it is empty."""
@@ -153,6 +177,8 @@ class Sensing:
         decoded = decode()
         before = self._window.counters
         added = self._window.add(decoded.batch)
+        span_ns = self._window.span_ns
+        self._held_s = 0.0 if span_ns is None else (span_ns[1] - span_ns[0]) / NS_PER_S
         after = self._window.counters
         problems = sorted([*decoded.errors, *added.errors])
         reasons = Counter(

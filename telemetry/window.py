@@ -80,6 +80,12 @@ class Window:
         held = self._held()
         return None if held is None else held[1]
 
+    @property
+    def span_ns(self) -> tuple[int, int] | None:
+        """Start and end (exclusive) of the window as far as reports reach; None while it is empty."""
+        held = self._held()
+        return None if held is None else self._span(*held)
+
     def __len__(self) -> int:
         """Reports held in memory (fewer than accepted once old ones leave or many are thinned)."""
         return self._store.rows
