@@ -1,0 +1,50 @@
+"""Lengths of steps and how long each is kept; must not know a database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+DAY_S = 86_400.0
+
+
+class Chosen(NamedTuple):
+    """``width_s``, a multiple of ``step_s``: so many steps are put together."""
+
+    step_s: int
+    width_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """``keep_s``: for how long steps of each length are kept, the finest first; one length at least."""
+
+    keep_s: Mapping[int, float]
+
+    @property
+    def finest_s(self) -> int:
+        """The length that is written; the others are made of it."""
+        return next(iter(self.keep_s))
+
+    @property
+    def folds(self) -> Iterator[tuple[int, int]]:
+        """Which length is made of which, the finest first: (from, to)."""
+        return pairwise(self.keep_s)
+
+    @property
+    def longest_s(self) -> float:
+        """How long the coarsest is kept."""
+        return max(self.keep_s.values())
+
+    def chosen(self, *, span_s: float, age_s: float, most: int) -> Chosen:
+        """The finest steps that reach ``age_s`` back and are ``most`` at most over ``span_s``; where there
+        are none such, the coarsest, so many of them put together.
+        """
+        for step_s, keep_s in self.keep_s.items():
+            if age_s <= keep_s and span_s <= step_s * most:
+                return Chosen(step_s, step_s)
+        coarsest_s = max(self.keep_s)
+        together = -(-span_s // (coarsest_s * most))
+        return Chosen(coarsest_s, coarsest_s * max(int(together), 1))
