@@ -19,6 +19,7 @@ from api.routes import (
     page,
     recommendations,
     reference,
+    revisions,
     rollouts,
     state,
     switches,

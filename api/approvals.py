@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from api.clearance import Clearance
+from api.entry import Entry
 from api.errors import ConflictError, RequestError
 from api.fleet import Fleet
 from api.rollouts.conductor import Rollouts
@@ -15,7 +16,7 @@ from api.rollouts.plans import plan_of
 from api.rollouts.policy import hold_left_s
 from api.rollouts.watch import Watcher
 from api.settings import Settings
-from api.store import Entry, RecommendationStore
+from api.store import RecommendationStore
 from switches.errors import SwitchError
 from switches.rollout.plan import RolloutPlan
 from twin.units import duration_text
@@ -60,7 +61,7 @@ class Approvals:
         alarm on them is told, in ``caution``, and keeps no person from it.
         """
         entry = self._undecided(recommendation_id)
-        alarm = self._alarmed(entry.result.switches)
+        alarm = self._alarmed(entry.kept.switches)
         self._approving.add(entry.id)
         try:
             plan = await self._plan(entry)
@@ -94,14 +95,14 @@ class Approvals:
         newest_first = [rollout.state for rollout in self._rollouts.newest(len(self._rollouts))]
         left_s = hold_left_s(
             newest_first,
-            entry.result.switches,
+            entry.kept.switches,
             now_s=self._rollouts.now_s(),
             hold_s=self._settings.rollout.auto_hold_s,
         )
         if left_s > 0:
             self._leave(entry, "a rollout on its switches was taken back", duration_text(left_s))
             return None
-        alarm = self._alarmed(entry.result.switches)
+        alarm = self._alarmed(entry.kept.switches)
         if alarm is not None:
             self._leave(entry, alarm, "the first round after it is cleared")
             return None
@@ -130,7 +131,7 @@ class Approvals:
         return entry
 
     async def _plan(self, entry: Entry) -> RolloutPlan:
-        switches = entry.result.switches
+        switches = entry.kept.switches
         await self._fleet.refresh(switches)
         rollout_id, number = entry.id, 1
         while self._rollouts.knows(rollout_id):
@@ -139,8 +140,8 @@ class Approvals:
         return await plan_of(
             rollout_id,
             entry.id,
-            entry.result,
-            entry.staged or entry.result.recommendation.watermark,
+            entry.kept,
+            entry.staged or entry.kept.watermark,
             self._settings.rollout,
             self._watcher,
             runs={name: self._fleet.runs(name) for name in switches},

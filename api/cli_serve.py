@@ -8,15 +8,16 @@ from pathlib import Path
 from types import FrameType
 
 from fastapi import FastAPI
+from platformdirs import user_state_path
 
-from api.app import create_app
 from api.access.certificates import ServerTls
-from api.errors import UnavailableError
+from api.app import create_app
+from api.errors import SettingsError, UnavailableError
 from api.from_settings import load_topology
 from api.inventory import load_inventory
 from api.inventory_adapters import check_inventory
-from api.logs import configure_logging
 from api.listening import ListeningServer
+from api.logs import configure_logging
 from api.security import check_host
 from api.serving import prepare
 from api.settings import Settings
@@ -33,10 +34,10 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
 
     Raises ``SettingsError`` before anything is opened, and ``ApiError`` where the journal cannot be taken up.
     """
-    settings = override(load_settings(config), host=host, port=port)
+    settings = with_storage(override(load_settings(config), host=host, port=port))
     check_host(settings.server.host, settings.security)
-    load_topology(settings.fabric.topology)
     tls = ServerTls.of(settings.server)
+    load_topology(settings.fabric.topology)
     _check_switches(settings)
     configure_logging(settings.log.level)
     _check_storage(settings)
@@ -53,9 +54,30 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
             raise failed
 
 
+def with_storage(settings: Settings) -> Settings:
+    """The settings with a file in the user's folder for state, where they name no database.
+
+    Raises ``SettingsError`` where that cannot be made.
+    """
+    if settings.storage.url is not None:
+        return settings
+    folder = user_state_path("ecntwin", appauthor=False)
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise SettingsError(
+            "settings storage.url",
+            "nothing",
+            f"the user's folder for state is used then, and {folder} cannot be made ({error.strerror})",
+            "name a database, such as sqlite:///ecntwin.db, or memory",
+        ) from error
+    storage = settings.storage.model_copy(update={"url": f"sqlite:///{folder / 'ecntwin.db'}"})
+    return settings.model_copy(update={"storage": storage})
+
+
 def _check_storage(settings: Settings) -> None:
     """Raises ``SettingsError`` for what no waiting mends; what is away now may come back, says the log."""
-    database = Database(settings.storage.url)
+    database = Database(settings.storage.database)
     try:
         database.open()
     except UnavailableError as error:

@@ -9,11 +9,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from telemetry.settings import NS_PER_S
 from telemetry.state import NetworkState
+from telemetry.topology import Topology
 from twin.dcqcn import DcqcnParams
 from twin.recommendation import Recommendation
 from twin.scenario import Scenario
-from twin.scenario_state import scenario_from_state
+from twin.scenario_state import REPLAY_S, scenario_from_state
 from twin.search import Progress, tune
 from twin.search_problem import SearchSettings, TuningProblem
 from twin.watermark import Watermark
@@ -66,6 +68,16 @@ class RoundResult:
         return switches_of(self.scenario)
 
     @property
+    def leaves(self) -> tuple[str, ...]:
+        """The switches with hosts on them, sorted."""
+        return leaves_of(self.state.topology)
+
+    @property
+    def window_s(self) -> float:
+        """How much time the state spans."""
+        return (self.state.window_end_ns - self.state.window_start_ns) / NS_PER_S
+
+    @property
     def left_out(self) -> tuple[str, ...]:
         """The switches that it is not about, as no depth of their queues is known; sorted."""
         return self.state.switches_without_depth
@@ -106,8 +118,8 @@ def run_round(
     return RoundResult(answer, state, scenario, measured_queue_bytes(state, scenario), stages.close())
 
 
-def scenario_of(state: NetworkState, fabric: Fabric) -> Scenario:
-    """The state as a scenario; raises ``ScenarioError`` where there is no traffic to replay."""
+def scenario_of(state: NetworkState, fabric: Fabric, *, replay_s: float = REPLAY_S) -> Scenario:
+    """The last ``replay_s`` seconds as a scenario; raises ``ScenarioError`` without traffic to replay."""
     payload = fabric.mtu_payload_bytes or max(1, state.packet_bytes - fabric.wire_overhead_bytes)
     return scenario_from_state(
         state,
@@ -116,6 +128,7 @@ def scenario_of(state: NetworkState, fabric: Fabric) -> Scenario:
         wire_overhead_bytes=fabric.wire_overhead_bytes,
         buffer_bytes=fabric.buffer_bytes,
         pfc=fabric.pfc,
+        replay_s=replay_s,
     )
 
 
@@ -123,6 +136,14 @@ def switches_of(scenario: Scenario) -> tuple[str, ...]:
     """The switches of the monitored ports, sorted."""
     ports = (scenario.ports[index] for index in scenario.monitored)
     return tuple(sorted({port.node for port in ports if port.port is not None}))
+
+
+def leaves_of(topology: Topology) -> tuple[str, ...]:
+    """The switches with hosts on them, sorted."""
+    hosts = {host.name for host in topology.hosts}
+    return tuple(
+        sorted({port.node for port in topology.ports if port.peer in hosts and port.node not in hosts})
+    )
 
 
 def measured_queue_bytes(state: NetworkState, scenario: Scenario) -> float | None:

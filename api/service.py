@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 
@@ -19,30 +18,36 @@ from api.approvals import Approvals
 from api.asked_whatif import AskedWhatIf
 from api.clearance import Clearance
 from api.clocks import Clocks
+from api.entry import Entry
 from api.errors import SettingsError, UnavailableError
 from api.events import Broadcaster
 from api.fleet import Fleet
 from api.from_settings import ask_of, guard_of, load_topology
 from api.inventory import load_inventory
+from api.kept_rounds import KeptRounds
 from api.measuring import Measuring
 from api.metrics import Metrics
 from api.readings import Known
+from api.recall import Recall
+from api.revisions import FROM_SETTINGS, Revisions
 from api.rollouts.conductor import Rollouts
 from api.rollouts.journal import Journal
 from api.rollouts.news import RolloutNews
 from api.rollouts.watch import Watcher
 from api.schemas.predictions import WatermarkDocument
+from api.search_workers import search_workers
 from api.settings import Settings
 from api.storage.database import Database
 from api.storage.recorder import Recorder
-from api.store import Entry, RecommendationStore
+from api.store import RecommendationStore
 from api.tuning_loop import TuningLoop
 from api.version import ecntwin_version
 from switches.registry import AdapterRegistry
 from telemetry.errors import WindowError
-from telemetry.topology import Topology
+from telemetry.topology import Topology, topology_from_json
+from twin.reserved import ReservedWorker
 from twin.search_problem import SearchSettings
-from twin.workers import Workers, make_workers
+from twin.workers import Workers
 
 TAKE_UP_EVERY_S = 2.0
 
@@ -64,16 +69,24 @@ class Service:
     ) -> None:
         self.settings = settings
         self.metrics = Metrics(registry, version=ecntwin_version())
-        self.events = Broadcaster()
-        self.database = Database(settings.storage.url, clock_ns=clocks.wall_ns)
-        self.recorder = Recorder(self.database)
-        self.store = RecommendationStore(settings.tuning.keep, clock_ns=clocks.wall_ns)
         self.access = Access(
             settings.security,
             max_body_bytes=settings.server.max_body_bytes,
             metrics=self.metrics.access,
             clocks=clocks,
         )
+        self.events = Broadcaster()
+        self.database = Database(settings.storage.database, clock_ns=clocks.wall_ns)
+        self.recorder = Recorder(self.database)
+        self.kept = KeptRounds(
+            self.database,
+            self.recorder,
+            keep=settings.storage.keep_recommendations,
+            keep_days=settings.storage.keep_days,
+        )
+        self.store = RecommendationStore(settings.tuning.keep, clock_ns=clocks.wall_ns, keeper=self.kept)
+        self.recall = Recall(self.store, self.kept)
+        self.revisions = Revisions(self.database, wall_ns=clocks.wall_ns)
         devices = {} if settings.push.inventory is None else load_inventory(settings.push.inventory)
         registry_of_adapters = adapters or AdapterRegistry.with_installed()
         making = Adapters(settings.push, registry_of_adapters, devices=devices, clock_ns=clocks.wall_ns)
@@ -98,9 +111,7 @@ class Service:
         if declared is not None:
             self.fleet.saw(declared.switches)
         self._ask = ask_of(settings) if search is None else replace(ask_of(settings), search=search)
-        self._workers = workers or make_workers(
-            settings.search.workers or max(2, os.cpu_count() or 2), niceness=settings.search.niceness
-        )
+        self._workers = workers or search_workers(settings.search)
         self._clearance = Clearance(guard_of(settings), clock_s=clocks.monotonic_s)
         watcher = Watcher(self.sensing, self.counting, silence_s=settings.rollout.silence_s)
         news = RolloutNews(
@@ -171,7 +182,15 @@ class Service:
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self.what_if = AskedWhatIf(self._ask, sensing=self.sensing, events=self.events, workers=self._workers)
+        self.what_if = AskedWhatIf(
+            self._ask,
+            sensing=self.sensing,
+            events=self.events,
+            workers=self._workers,
+            quick=workers or ReservedWorker(),
+            incumbent=self.fleet.incumbent,
+            clock_s=clocks.monotonic_s,
+        )
         self.metrics.saw_watermarks("current", self.fleet.running())
 
     async def start(self) -> None:
@@ -196,10 +215,26 @@ class Service:
     async def _take_up(self) -> None:
         """Remembers; raises ``UnavailableError`` where the database is away."""
         await asyncio.to_thread(self.database.open)
+        self.store.take_up(await self.kept.newest(self.settings.tuning.keep))
         await self.rollouts.resume()
+        for rollout in self.rollouts.newest(len(self.rollouts)):
+            self.store.follow(rollout.state.plan.recommendation, rollout.state)
+        await self._take_up_topology()
         if (set_s := self.rollouts.last_set_s) is not None:
             age_s = self._clocks.wall_ns() / 1e9 - set_s
             self._clearance.watermark_changed(age_s=max(age_s, 0.0))  # the clock may have been set back
+
+    async def _take_up_topology(self) -> None:
+        """Of the settings' file and what was declared since it was last read, whichever is newer."""
+        inventory = self.settings.push.inventory
+        if inventory is not None:
+            text = await asyncio.to_thread(inventory.read_text, "utf-8")
+            await self.revisions.loaded("inventory", text, FROM_SETTINGS)
+        of_file = self.sensing.declared
+        document = None if of_file is None else of_file.to_json()
+        kept = await self.revisions.taken_up("topology", document, FROM_SETTINGS)
+        if kept is not None and kept != document:
+            await self._declare(topology_from_json(kept, where="the topology that was declared last"))
 
     async def _take_up_later(self) -> None:
         while True:
@@ -237,6 +272,7 @@ class Service:
             ending.push_async_callback(self._end_tasks)
             ending.push_async_callback(self.rollouts.stop, grace_s)
             ending.push_async_callback(self.tuning.stop, grace_s)
+            ending.push_async_callback(asyncio.to_thread, self.what_if.close)
             ending.callback(self.events.close)
 
     async def _end_tasks(self) -> None:
@@ -259,8 +295,15 @@ class Service:
             reasons.append(f"The last round failed: {self.tuning.last_failure}")
         return reasons
 
-    async def declare(self, topology: Topology) -> None:
-        """Replaces the declared topology, and makes adapters for its switches."""
+    async def declare(self, topology: Topology, by: str) -> None:
+        """Replaces the declared topology, and makes adapters for its switches.
+
+        Raises ``UnavailableError``, with nothing replaced, where it cannot be written down.
+        """
+        await self.revisions.declared("topology", topology.to_json(), by)
+        await self._declare(topology)
+
+    async def _declare(self, topology: Topology) -> None:
         await self.measuring.declare(topology)
         self.fleet.saw(topology.switches)
 

@@ -3,73 +3,57 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Protocol
 
 from api.clearance import NOTHING_STAGED, Cleared
+from api.entry import Entry, KeptRound, Pushed
 from api.errors import ConflictError, NotFoundError
 from api.rounds import RoundResult
-from api.schemas.base import timestamp
-from api.schemas.predictions import WatermarkDocument
-from api.schemas.recommendation import Decision, PushedDocument, RecommendationDocument, round_fields
-from api.schemas.telemetry import by_label
-from switches.rollout.state import Phase, Progress, RolloutState
-from twin.watermark import Watermark
+from api.schemas.recommendation import Decision
+from switches.rollout.state import Phase, RolloutState
+
+PENDING_FOR_NS = 3_600 * 1_000_000_000  # what waited longer than this over a restart was for another network
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A round and its decision.
+class Keeper(Protocol):
+    """Who keeps rounds for longer than memory does."""
 
-    ``staged`` is what an approval sets, ``holds`` why nothing may be written to a device yet, in sentences;
-    ``rollout`` is where the rollout of an approval is. ``caution`` is what keeps policy, and no person, from
-    approving it.
-    """
+    def save(self, entry: Entry) -> None:
+        """Keeps a new round."""
+        ...
 
-    id: str
-    created_ns: int
-    result: RoundResult
-    wall_s: float
-    status: Decision
-    staged: Watermark | None = None
-    holds: tuple[str, ...] = ()
-    decided_by: str | None = None
-    decided_ns: int | None = None
-    rollout: RolloutState | None = None
-    caution: str | None = None
+    def stand(self, entry: Entry) -> None:
+        """Keeps what was decided about one."""
+        ...
 
-    def document(self, *, candidates: bool = True) -> RecommendationDocument:
-        """The entry as the service answers it."""
-        return RecommendationDocument(
-            **round_fields(
-                self.result.recommendation,
-                flows=by_label(self.result.state.flows_by_class),
-                measured_queue_bytes=self.result.measured_queue_bytes,
-                left_out=self.result.left_out,
-                wall_s=self.wall_s,
-                candidates=candidates,
-            ),
-            id=self.id,
-            created=timestamp(self.created_ns),
-            status=self.status,
-            decided_by=self.decided_by,
-            decided_at=None if self.decided_ns is None else timestamp(self.decided_ns),
-            staged=None if self.staged is None else WatermarkDocument.of(self.staged),
-            switches=list(self.result.switches),
-            holds=list(self.holds),
-            caution=self.caution,
-            rollout=None if self.rollout is None else self.rollout.plan.id,
-            pushed=[] if self.rollout is None else _pushed(self.rollout),
-        )
+    def remove(self, entry_id: str) -> None:
+        """Forgets one."""
+        ...
+
+
+class NoKeeper:
+    """Keeps nothing."""
+
+    def save(self, entry: Entry) -> None:
+        """See ``Keeper``."""
+
+    def stand(self, entry: Entry) -> None:
+        """See ``Keeper``."""
+
+    def remove(self, entry_id: str) -> None:
+        """See ``Keeper``."""
 
 
 class RecommendationStore:
     """At most ``keep`` rounds; the oldest go first. ``clock_ns`` is wall-clock nanoseconds since 1970."""
 
-    def __init__(self, keep: int, *, clock_ns: Callable[[], int]) -> None:
+    def __init__(self, keep: int, *, clock_ns: Callable[[], int], keeper: Keeper | None = None) -> None:
         self._keep = keep
         self._clock_ns = clock_ns
+        self._keeper = keeper or NoKeeper()
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._count = 0
 
@@ -86,25 +70,49 @@ class RecommendationStore:
         stamp = datetime.fromtimestamp(created_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%S")
         changes = result.recommendation.changes
         status: Decision = "pending" if changes else "kept"
-        entry = Entry(
-            f"{stamp}-{self._count}", created_ns, result, wall_s, status, cleared.staged, cleared.holds
-        )
+        kept = KeptRound.of(result, wall_s)
+        entry = Entry(f"{stamp}-{self._count}", created_ns, kept, status, cleared.staged, cleared.holds)
         if changes:
             for other in list(self._entries.values()):
                 if other.status == "pending":
-                    self._entries[other.id] = replace(other, status="superseded")
+                    self._stand(replace(other, status="superseded"))
         else:
             newest = next(reversed(self._entries.values()), None)
             if newest is not None and newest.status == "kept":
                 del self._entries[newest.id]
+                self._keeper.remove(newest.id)
         self._entries[entry.id] = entry
+        self._keeper.save(entry)
         while len(self._entries) > self._keep:
             self._entries.popitem(last=False)
         return entry
 
+    def take_up(self, remembered: Iterable[Entry]) -> None:
+        """Puts rounds of before this service began before its own; newest first, each once.
+
+        One that has waited for a decision for over an hour waits no more.
+        """
+        now_ns = self._clock_ns()
+        own = list(self._entries.values())
+        self._entries.clear()
+        for entry in reversed(list(remembered)):
+            self._entries[entry.id] = entry
+            # Ids count on, lest two of one second are the same.
+            self._count = max(self._count, _number(entry.id))
+            superseded = bool(own) or abs(now_ns - entry.created_ns) > PENDING_FOR_NS
+            if entry.status == "pending" and superseded:
+                self._stand(replace(entry, status="superseded"))
+        self._entries.update((entry.id, entry) for entry in own)
+        while len(self._entries) > self._keep:
+            self._entries.popitem(last=False)
+
     def newest(self, limit: int) -> list[Entry]:
         """The newest rounds, newest first."""
         return list(reversed(self._entries.values()))[:limit]
+
+    def find(self, entry_id: str) -> Entry | None:
+        """The round of that id, if it is in memory."""
+        return self._entries.get(entry_id)
 
     def get(self, entry_id: str) -> Entry:
         """The round of that id; raises ``NotFoundError``."""
@@ -151,34 +159,29 @@ class RecommendationStore:
     def decide(self, entry: Entry, status: Decision, by: str) -> Entry:
         """Records a decision; returns the entry as it is now."""
         decided = replace(entry, status=status, decided_by=by, decided_ns=self._clock_ns())
-        if entry.id in self._entries:
-            self._entries[entry.id] = decided
+        self._stand(decided)
         return decided
 
     def caution(self, entry: Entry, why: str) -> None:
         """Notes what speaks against approving it and keeps policy alone from it, in a sentence."""
-        if entry.id in self._entries:
-            self._entries[entry.id] = replace(self._entries[entry.id], caution=why)
+        if (found := self.find(entry.id)) is not None:
+            self._stand(replace(found, caution=why))
 
     def follow(self, entry_id: str, rollout: RolloutState) -> None:
         """Where a recommendation's rollout is; one that was taken back makes it ``rolled_back``."""
-        entry = self._entries.get(entry_id)
+        entry = self.find(entry_id)
         if entry is None:
-            return  # it was long ago, or before the service started anew
+            return  # it was long ago
         back = rollout.phase in (Phase.ROLLING_BACK, Phase.ROLLED_BACK)
         status: Decision = "rolled_back" if back and entry.status == "approved" else entry.status
-        self._entries[entry_id] = replace(entry, rollout=rollout, status=status)
+        self._stand(replace(entry, pushed=Pushed.of(rollout), status=status))
+
+    def _stand(self, entry: Entry) -> None:
+        if entry.id in self._entries:
+            self._entries[entry.id] = entry
+        self._keeper.stand(entry)
 
 
-def _pushed(rollout: RolloutState) -> list[PushedDocument]:
-    """The switches that were read to run the change."""
-    return [
-        PushedDocument(
-            switch=name,
-            writes=name in rollout.plan.written,
-            diff=one.change.diff,
-            read_back=None if one.runs is None else WatermarkDocument.of(one.runs),
-        )
-        for name, one in rollout.switches.items()
-        if one.change is not None and one.progress in (Progress.VERIFIED, Progress.SET)
-    ]
+def _number(entry_id: str) -> int:
+    number = entry_id.rpartition("-")[2]
+    return int(number) if number.isdigit() else 0

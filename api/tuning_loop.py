@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from api.clearance import Clearance
+from api.entry import Entry
 from api.errors import ConflictError
 from api.events import Broadcaster
 from api.fleet import Fleet
@@ -22,7 +23,7 @@ from api.rounds import Ask, RoundResult, run_round
 from api.schemas.predictions import WatermarkDocument
 from api.schemas.recommendation import residual_ratio
 from api.sensing import Sensing
-from api.store import Entry, RecommendationStore
+from api.store import RecommendationStore
 from telemetry.errors import TelemetryError
 from twin.errors import SearchError, TwinError
 from twin.search import Progress

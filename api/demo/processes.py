@@ -152,7 +152,9 @@ class Children:
 
 
 def _environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The same without settings of the user's own service, and with this source to be found first."""
+    """The same without settings of the user's own service, nor its database, and with this source to be found
+    first.
+    """
     kept = {name: value for name, value in given.items() if not name.startswith(ENV_PREFIX)}
     paths = [str(_SOURCE), *filter(None, [given.get("PYTHONPATH")])]
-    return kept | {"PYTHONPATH": os.pathsep.join(paths)}
+    return kept | {"PYTHONPATH": os.pathsep.join(paths), "ECNTWIN_STORAGE__URL": "memory"}

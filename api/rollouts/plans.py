@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from api.rollouts.watch import NS_PER_S, Watcher
-from api.rounds import RoundResult
+from api.entry import KeptRound
+from api.rollouts.watch import Watcher
 from api.settings import RolloutSettings
 from switches.rollout.plan import Figures, Limits, RolloutPlan, stages_of
-from telemetry.topology import Topology
 from twin.guard import within_step
 from twin.watermark import Watermark
 
@@ -17,7 +16,7 @@ from twin.watermark import Watermark
 async def plan_of(
     rollout_id: str,
     recommendation_id: str,
-    result: RoundResult,
+    kept: KeptRound,
     watermark: Watermark,
     settings: RolloutSettings,
     watcher: Watcher,
@@ -35,22 +34,20 @@ async def plan_of(
     stages = stages_of(
         runs,
         canary=[name for name in settings.canary if name in first],
-        leaves=[name for name in leaves_of(result.state.topology) if name in first] or sorted(first),
+        leaves=[name for name in kept.leaves if name in first] or sorted(first),
         batch_size=settings.batch_size,
     )
     before = []
     for stage in range(len(stages)):
         before.append(await watcher.lately([name for names in stages[: stage + 1] for name in names]))
-    answer = result.recommendation
-    ratio = _ratio(answer.winner_prediction.queue_mean_bytes, answer.incumbent_prediction.queue_mean_bytes)
     return RolloutPlan(
         id=rollout_id,
         recommendation=recommendation_id,
         targets={name: within_step(now, watermark, max_step) for name, now in runs.items()},
         stages=stages,
-        limits=limits_of(settings, window_s=_window_s(result), max_step=max_step),
+        limits=limits_of(settings, window_s=kept.window_s, max_step=max_step),
         before=tuple(before),
-        predicted=tuple(_predicted(figures, ratio) for figures in before),
+        predicted=tuple(_predicted(figures, kept.queue_ratio) for figures in before),
         written=tuple(written),
     )
 
@@ -73,22 +70,8 @@ def limits_of(settings: RolloutSettings, *, window_s: float = 0.0, max_step: flo
     )
 
 
-def leaves_of(topology: Topology) -> list[str]:
-    """The switches with hosts on them, by name."""
-    hosts = {host.name for host in topology.hosts}
-    return sorted({port.node for port in topology.ports if port.peer in hosts and port.node not in hosts})
-
-
-def _window_s(result: RoundResult) -> float:
-    return (result.state.window_end_ns - result.state.window_start_ns) / NS_PER_S
-
-
 def _predicted(before: Figures, ratio: float | None) -> Figures:
     """The twin's ports are not telemetry's queues: its prediction counts as a change of what was measured."""
     if ratio is None or before.queue_mean_bytes is None:
         return Figures()
     return Figures(queue_mean_bytes=before.queue_mean_bytes * ratio)
-
-
-def _ratio(new: float, old: float) -> float | None:
-    return new / old if math.isfinite(new) and math.isfinite(old) and old > 0 else None

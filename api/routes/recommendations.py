@@ -24,14 +24,15 @@ async def get_recommendations(
     caller: Reads,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 10,
     candidates: bool = True,
+    before: str | None = None,
 ) -> RecommendationsDocument:
     """The newest rounds first, none with trajectories; ``candidates=false`` leaves out the long list of what
-    was tried.
+    was tried, and ``before`` all from the one of that id on.
     """
-    newest = [entry.document(candidates=candidates) for entry in service.store.newest(limit)]
+    found = await service.recall.newest(limit, before=before)
     return RecommendationsDocument(
-        total=len(service.store),
-        recommendations=[document.model_copy(update={"trajectories": None}) for document in newest],
+        total=await service.recall.count(),
+        recommendations=[entry.document(candidates=candidates, trajectories=False) for entry in found],
     )
 
 
@@ -46,7 +47,7 @@ async def get_recommendation(
     recommendation_id: str, service: ServiceDep, caller: Reads
 ) -> RecommendationDocument:
     """One round with everything it tried."""
-    return service.store.get(recommendation_id).document()
+    return (await service.recall.one(recommendation_id)).document()
 
 
 @router.post("/recommendations/{recommendation_id}/approve")

@@ -24,5 +24,5 @@ async def put_topology(
     service: ServiceDep, caller: Administers, document: Annotated[dict[str, Any], Body()]
 ) -> TopologyDocument:
     """Declares the fabric: hosts, switches, links. It is checked whole before it replaces the one before."""
-    await service.declare(topology_from_json(document))
+    await service.declare(topology_from_json(document), caller.name)
     return TopologyDocument.of(service.sensing.declared, await service.sensing.discovered())

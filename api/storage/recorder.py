@@ -37,6 +37,8 @@ class Recorder:
         self._pause_s = pause_s
         self._waiting: OrderedDict[Hashable, Write] = OrderedDict()
         self._some = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._stopping = False
         self._count = 0
         self._task: asyncio.Task[None] | None = None
         self.dropped = 0
@@ -65,21 +67,27 @@ class Recorder:
 
     async def flush(self) -> None:
         """Writes what waits; raises ``UnavailableError`` where that cannot be now, and it waits on."""
-        while self._waiting:
-            await self._write_some()
+        async with self._writing:
+            while self._waiting:
+                await self._write_some()
 
     async def stop(self, within_s: float) -> None:
         """Writes what waits, for so long at most, and ends. What is not written by then is lost."""
+        self._stopping = True
+        self._some.set()
+        if self._task is not None:  # it ends by itself, lest it be left open whether something was written
+            await asyncio.wait({self._task}, timeout=within_s)
+        try:
+            async with asyncio.timeout(within_s):
+                await self.flush()
+        except (TimeoutError, UnavailableError):
+            _log.error("%d entries of the history are lost: the database could not be written", self.waiting)
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        try:
-            await asyncio.wait_for(self.flush(), within_s)
-        except (TimeoutError, UnavailableError):
-            _log.error("%d entries of the history are lost: the database could not be written", self.waiting)
 
     async def _run_forever(self) -> None:
-        while True:
+        while not self._stopping:
             try:
                 async with asyncio.timeout(PROBE_EVERY_S):
                     await self._some.wait()
@@ -90,7 +98,8 @@ class Recorder:
                 await self.flush()
                 self._some.clear()
             except UnavailableError:
-                await asyncio.sleep(self._pause_s)
+                if not self._stopping:
+                    await asyncio.sleep(self._pause_s)
 
     async def _write_some(self) -> None:
         """One transaction of many; where it is refused for what is in it, each by itself."""

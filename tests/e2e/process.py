@@ -15,7 +15,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE_S = 120.0
-LISTENS = re.compile(r"running on (http://\S+)")
+LISTENS = re.compile(r"running on (https?://\S+)")
 
 
 class Served:
@@ -113,8 +113,11 @@ def _started(command: Sequence[str], settings: Mapping[str, str]) -> Iterator[Se
     process = subprocess.Popen(
         [sys.executable, "-m", "api", *command],
         cwd=REPOSITORY,
-        # Rounds that gave way to the tests of another core would take too long.
-        env=environment | {"ECNTWIN_SEARCH__NICENESS": "0"} | dict(settings),
+        # Rounds that gave way to the tests of another core would take too long. Nor does a test's service
+        # remember what another's did.
+        env=environment
+        | {"ECNTWIN_SEARCH__NICENESS": "0", "ECNTWIN_STORAGE__URL": "memory"}
+        | dict(settings),
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -19,6 +19,8 @@ CALLS = {
     ("GET", "/v1/telemetry/udp"): "telemetry",
     ("GET", "/v1/topology"): "read",
     ("PUT", "/v1/topology"): "admin",
+    ("GET", "/v1/revisions"): "admin",
+    ("GET", "/v1/revisions/x"): "admin",
     ("GET", "/v1/state"): "read",
     ("GET", "/v1/flows"): "read",
     ("POST", "/v1/tune"): "operate",

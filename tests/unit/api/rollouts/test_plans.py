@@ -10,9 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from api.rollouts.plans import leaves_of, limits_of, plan_of
+from api.entry import KeptRound
+from api.rollouts.plans import limits_of, plan_of
 from api.rollouts.watch import Watcher
-from api.rounds import RoundResult, run_round
+from api.rounds import RoundResult, leaves_of, run_round
 from api.settings import RolloutSettings
 from switches.rollout.plan import Figures, Limits, RolloutPlan
 from telemetry.topology import topology_from_json
@@ -58,7 +59,7 @@ def planned(
         plan_of(
             "x-2",
             "x",
-            result,
+            KeptRound.of(result, 1.0),
             NEW,
             RolloutSettings(**settings),
             cast("Watcher", Eyes(*blind)),
@@ -147,4 +148,4 @@ def test_leaves_are_the_switches_with_hosts() -> None:
             ],
         }
     )
-    assert leaves_of(topology) == ["leaf1", "leaf2"]
+    assert leaves_of(topology) == ("leaf1", "leaf2")

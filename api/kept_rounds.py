@@ -1,0 +1,144 @@
+"""Rounds in the database: written soon after they change, read when memory has them no more; must not decide
+anything about them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from functools import partial
+
+from pydantic import BaseModel, ConfigDict
+
+from api.entry import Entry, KeptRound, Pushed, watermark_of
+from api.schemas.predictions import WatermarkDocument
+from api.schemas.recommendation import Decision, PushedDocument, RoundDocument
+from api.storage import rounds
+from api.storage.database import Database
+from api.storage.recorder import Recorder
+from api.storage.rounds import RoundRow
+
+PRUNE_EVERY = 50
+NS_PER_DAY = 86_400 * 1_000_000_000
+
+
+class _Kept(BaseModel):
+    """A row's ``document``. Keys of other versions are let be: old rounds stay readable."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    said: RoundDocument
+    switches: tuple[str, ...]
+    leaves: tuple[str, ...]
+    window_s: float
+
+
+class _Standing(BaseModel):
+    """A row's ``standing``."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    status: Decision
+    staged: WatermarkDocument | None = None
+    holds: tuple[str, ...] = ()
+    decided_by: str | None = None
+    decided_ns: int | None = None
+    caution: str | None = None
+    rollout: str | None = None
+    pushed: tuple[PushedDocument, ...] = ()
+
+
+class KeptRounds:
+    """``keep`` of those that nobody decided on, and all for ``keep_days`` at most."""
+
+    def __init__(self, database: Database, recorder: Recorder, *, keep: int, keep_days: float) -> None:
+        self._database = database
+        self._recorder = recorder
+        self._keep = keep
+        self._keep_ns = round(keep_days * NS_PER_DAY)
+        self._saved = 0
+
+    def save(self, entry: Entry) -> None:
+        """A new round, or one whose standing changed; written soon."""
+        self._recorder.put(lambda connection: rounds.save(connection, row_of(entry)), key=("round", entry.id))
+        self._saved += 1
+        if self._saved % PRUNE_EVERY == 1:
+            since_ns = entry.created_ns - self._keep_ns
+            self._recorder.put(
+                partial(rounds.prune, keep=self._keep, decided_since_ns=since_ns), key="prune rounds"
+            )
+
+    def stand(self, entry: Entry) -> None:
+        """What was decided about it, or how far its rollout is; written soon."""
+        standing = _standing(entry)
+        self._recorder.put(
+            lambda connection: rounds.stand(connection, entry.id, entry.status, standing.model_dump_json()),
+            key=("standing", entry.id),
+        )
+
+    def remove(self, entry_id: str) -> None:
+        """Forgets one; soon."""
+        self._recorder.put(partial(rounds.remove, ids=(entry_id,)))
+
+    async def newest(self, limit: int, *, before_ns: int | None = None) -> list[Entry]:
+        """The newest, newest first; raises ``UnavailableError``."""
+        return await self._database.read(
+            lambda connection: [
+                entry_of(row) for row in rounds.newest(connection, limit, before_ns=before_ns)
+            ]
+        )
+
+    async def one(self, entry_id: str) -> Entry | None:
+        """The one of that id; raises ``UnavailableError``."""
+        row = await self._database.read(lambda connection: rounds.one(connection, entry_id))
+        return None if row is None else entry_of(row)
+
+    async def count(self) -> int:
+        """How many there are; raises ``UnavailableError``."""
+        return await self._database.read(rounds.count)
+
+
+def row_of(entry: Entry) -> RoundRow:
+    """An entry as it is written."""
+    kept = entry.kept
+    document = _Kept(
+        said=kept.said, switches=kept.switches, leaves=kept.leaves, window_s=kept.window_s
+    ).model_dump_json()
+    return RoundRow(
+        entry.id,
+        entry.created_ns,
+        entry.status,
+        _standing(entry).model_dump_json(),
+        zlib.compress(document.encode()),
+    )
+
+
+def entry_of(row: RoundRow) -> Entry:
+    """An entry as it was written."""
+    kept = _Kept.model_validate_json(zlib.decompress(row.document))
+    standing = _Standing.model_validate_json(row.standing)
+    return Entry(
+        id=row.id,
+        created_ns=row.created_ns,
+        kept=KeptRound(kept.said, kept.switches, kept.leaves, kept.window_s),
+        status=standing.status,
+        staged=None if standing.staged is None else watermark_of(standing.staged),
+        holds=standing.holds,
+        decided_by=standing.decided_by,
+        decided_ns=standing.decided_ns,
+        pushed=None if standing.rollout is None else Pushed(standing.rollout, standing.pushed),
+        caution=standing.caution,
+    )
+
+
+def _standing(entry: Entry) -> _Standing:
+    pushed = entry.pushed
+    return _Standing(
+        status=entry.status,
+        staged=None if entry.staged is None else WatermarkDocument.of(entry.staged),
+        holds=entry.holds,
+        decided_by=entry.decided_by,
+        decided_ns=entry.decided_ns,
+        caution=entry.caution,
+        rollout=None if pushed is None else pushed.rollout,
+        pushed=() if pushed is None else pushed.switches,
+    )

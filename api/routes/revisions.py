@@ -1,0 +1,33 @@
+"""``/v1/revisions``: topologies that were declared and inventories that were loaded, each that differed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+
+from api.deps import Administers, ServiceDep
+from api.revisions import Kind
+from api.schemas.revisions import RevisionDocument, RevisionsDocument
+
+router = APIRouter(prefix="/v1/revisions", tags=["topology"])
+
+
+@router.get("")
+async def get_revisions(
+    service: ServiceDep,
+    caller: Administers,
+    kind: Kind | None = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
+) -> RevisionsDocument:
+    """The newest first, of one ``kind`` or of both, without what they say."""
+    found = await service.revisions.listed(kind, limit)
+    return RevisionsDocument(revisions=[RevisionDocument.of(one, text=False) for one in found])
+
+
+@router.get("/{number}")
+async def get_revision(
+    number: Annotated[int, Path(ge=1, lt=1 << 63)], service: ServiceDep, caller: Administers
+) -> RevisionDocument:
+    """One of them, with its ``document``: a topology's may be declared again as it is."""
+    return RevisionDocument.of(await service.revisions.one(number), text=True)

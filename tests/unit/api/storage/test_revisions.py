@@ -1,0 +1,48 @@
+"""Topologies and inventories, as often as they changed, and which of them holds after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+
+import pytest
+
+from api.errors import NotFoundError
+from api.revisions import FROM_SETTINGS, Revisions
+from api.storage.database import Database
+
+FILE, OTHER_FILE, PUT = {"a": 1}, {"a": 2}, {"a": 3}
+
+
+def test_the_file_holds_until_something_is_declared_and_again_once_it_changes(database_url: str) -> None:
+    async def scene(revisions: Revisions) -> None:
+        assert await revisions.taken_up("topology", None, FROM_SETTINGS) is None
+        assert await revisions.taken_up("topology", FILE, FROM_SETTINGS) == FILE
+        assert await revisions.taken_up("topology", FILE, FROM_SETTINGS) == FILE
+        await revisions.declared("topology", PUT, "ada")
+        assert await revisions.taken_up("topology", FILE, FROM_SETTINGS) == PUT
+        assert await revisions.taken_up("topology", None, FROM_SETTINGS) == PUT
+        assert await revisions.taken_up("topology", OTHER_FILE, FROM_SETTINGS) == OTHER_FILE
+        found = await revisions.listed("topology", 10)
+        assert [one.by for one in found] == [FROM_SETTINGS, "ada", FROM_SETTINGS]
+        assert (await revisions.one(found[1].number)).document == '{"a":3}'
+
+    database = Database(database_url)
+    database.open()
+    asyncio.run(scene(Revisions(database, wall_ns=count(1).__next__)))
+    database.close()
+
+
+def test_an_inventory_is_noted_when_it_changes(database_url: str) -> None:
+    async def scene(revisions: Revisions) -> None:
+        for text in ("x: 1", "x: 1", "x: 2", "x: 1"):
+            await revisions.loaded("inventory", text, FROM_SETTINGS)
+        found = await revisions.listed(None, 10)
+        assert [one.document for one in found] == ["x: 1", "x: 2", "x: 1"]
+        with pytest.raises(NotFoundError):
+            await revisions.one(99)
+
+    database = Database(database_url)
+    database.open()
+    asyncio.run(scene(Revisions(database, wall_ns=count(1).__next__)))
+    database.close()
