@@ -6,12 +6,13 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from starlette.types import ASGIApp
 
-from api import problems
+from api import openapi, problems
 from api.access.admission import Admission
 from api.access.headers import SecurityHeaders
+from api.operations import refuse_unknown_parameters
 from api.settings import Settings
 from api.version import ecntwin_version
 
@@ -34,10 +35,12 @@ class Application(FastAPI):
             lifespan=lifespan,
             docs_url=None,  # FastAPI's own loads its viewer from elsewhere
             redoc_url=None,
+            dependencies=[Depends(refuse_unknown_parameters)],
         )
         self._hsts_s = settings.server.hsts_s
         self.state.settings = settings
         problems.install(self)
+        openapi.install(self)
         self.add_middleware(Admission)
 
     def build_middleware_stack(self) -> ASGIApp:

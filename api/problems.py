@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from api.errors import ApiError, BusyError, RequestError
+from api.operations import methods_of
 from api.validation import Mistake, mistake
 from switches.errors import SwitchError, UnknownSwitchError
 from telemetry.errors import DecodeError, OversizeError, TelemetryError, WindowError
@@ -120,7 +121,10 @@ async def _http(request: Request, error: Exception) -> Response:
         return await _domain(request, error.__cause__)
     status = error.status_code
     path, method = request.url.path, request.method
-    allowed = (error.headers or {}).get("Allow") or (error.headers or {}).get("allow")
+    headers = dict(error.headers or {})
+    if status == 405 and (methods := methods_of(request.app, path)):
+        headers = {"Allow": ", ".join(methods)}  # not only those of the route that was met first
+    allowed = headers.get("Allow") or headers.get("allow")
     parts = {
         404: (f"{method} {path}", "a path nobody serves", "paths are listed at /docs", "correct the path"),
         405: (
@@ -141,7 +145,7 @@ async def _http(request: Request, error: Exception) -> Response:
         "rule": rule,
         "remedy": remedy,
     }
-    return problem_response(document, request, error.headers)
+    return problem_response(document, request, headers)
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:

@@ -10,7 +10,7 @@ from api.schemas.telemetry import IngestDocument
 
 router = APIRouter(prefix="/v1/telemetry", tags=["telemetry"])
 
-_BODY = {"schema": {"type": "array", "items": {"type": "object"}}}
+_BODY = {"schema": {"anyOf": [{"type": "array"}, {"type": "object"}]}}  # what is wrong in it is listed
 
 
 _BODY_DOCUMENTED = {
