@@ -24,6 +24,10 @@ MOST_SENT = 8  # scenarios kept on the workers: some more than a round has parts
 T = TypeVar("T")
 
 
+class LostError(SearchError):
+    """The connection broke, or a worker went, while something was asked: it may be asked again."""
+
+
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
     """Who is trusted (``ca``), and who this service is (``certificate`` and its ``key``): PEM files."""
@@ -83,7 +87,7 @@ class Connection:
                 name="ecntwin",
             )
         except (OSError, ValueError) as error:  # of ssl: files that are missing or hold no certificate
-            raise self._unreachable(error) from error
+            raise SearchError(*self._unreachable(error)) from error
 
     @property
     def usable(self) -> bool:
@@ -169,12 +173,12 @@ class Connection:
                 "start workers for that scheduler, and look into their logs",
             ) from error
         except (OSError, RuntimeError) as error:
-            raise self._unreachable(error) from error
+            raise LostError(*self._unreachable(error)) from error
         return found
 
-    def _unreachable(self, error: Exception) -> SearchError:
+    def _unreachable(self, error: Exception) -> tuple[str, str, str, str]:
         said = str(error).strip() or type(error).__name__
-        return SearchError(
+        return (
             f"dask scheduler {self._scheduler}",
             said.rstrip("."),
             f"a round needs a scheduler that answers within {self._timeout_s:g} s",

@@ -19,7 +19,7 @@ from distributed.scheduler import KilledWorker
 from joblib import Parallel, delayed
 
 from twin.cluster.backend import TellingDaskBackend
-from twin.cluster.connection import Connection, TlsFiles
+from twin.cluster.connection import Connection, LostError, TlsFiles
 from twin.cluster.stamp import Stamp, own_stamp
 from twin.errors import SearchError, TwinError
 from twin.workers import Job, enter_answers, having, run_in_attempts
@@ -62,7 +62,12 @@ class DaskWorkers:
     @property
     def n_workers(self) -> int:
         """Threads of the workers that may be used now; raises ``SearchError`` where there is none."""
-        return self._connected().crew().n_threads
+        connection = self._connected()
+        try:
+            return connection.crew().n_threads
+        except LostError:
+            self._leave(connection)
+            return self._connected().crew().n_threads
 
     def run(self, tasks: Sequence[Job[T]], done: Callable[[int, T], None]) -> None:
         """See ``Workers``."""
@@ -106,10 +111,13 @@ class DaskWorkers:
     def _attempt(self, left: dict[int, Job[T]], done: Callable[[int, T], None]) -> None:
         """Runs what is ``left`` and removes what came back."""
         connection = self._connected()
-        crew = connection.crew()
-        content = {
-            file: connection.send(file, crew) for file in {task.scenario_file for task in left.values()}
-        }
+        files = {task.scenario_file for task in left.values()}
+        try:
+            crew = connection.crew()
+            content = {file: connection.send(file, crew) for file in files}
+        except LostError:  # such as a worker that went while it was sent something
+            self._leave(connection)
+            return
         stopped = threading.Event()
         chosen = {"workers": list(crew.threads)} if crew.refused else {}
         parallel = Parallel(
