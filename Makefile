@@ -2,7 +2,7 @@
 # The stamps under .venv depend on what decides the installation: a second run installs nothing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz check bench serve format clean
+.PHONY: help demo test fuzz check bench serve page format clean
 .SUFFIXES:
 
 installs := pyproject.toml constraints.txt scripts/setup
@@ -28,11 +28,14 @@ bench: .venv/.stamp-bench ## measure speed and accuracy; a table, and JSON in be
 serve: .venv/.stamp-run ## the service on http://127.0.0.1:8080 (ARGS="--config FILE" to configure it)
 	@.venv/bin/ecntwin serve $(ARGS)
 
+page: ## build the page from web/ into api/dashboard (needs Node 20)
+	@scripts/page
+
 format: .venv/.stamp-dev ## let ruff format the code and mend what it can
 	@.venv/bin/ruff check --quiet --fix-only . && .venv/bin/ruff format .
 
 clean: ## remove the environment, caches and outputs
-	rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist bench/out
+	rm -rf .venv .tools web/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist bench/out
 	find api bench switches telemetry tests twin -type d -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/.stamp-%: $(installs)

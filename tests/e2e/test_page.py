@@ -1,4 +1,5 @@
-"""The page in a real browser: readable when empty, complete after a round, usable narrow and by keyboard."""
+"""The page in a real browser: readable when empty, complete after a round, usable narrow and by keyboard, and
+without anything that the browser's log calls an error."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.e2e.process import PATIENCE_S, Served, serving
 
@@ -51,11 +52,37 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
+def complaints_of(page: Page) -> list[str]:
+    """What the browser complains of from now on: errors of scripts, and whatever its log calls an error."""
+    complaints: list[str] = []
+
+    def complain(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            complaints.append(f"{message.text} {message.location}")
+
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", complain)
+    return complaints
+
+
+def go(page: Page, view: str) -> None:
+    """Goes to a view as a reader does."""
+    page.get_by_role("navigation", name="Views").get_by_role("link", name=view).click()
+    expect(page.get_by_role("heading", name=view, level=1)).to_be_attached()
+
+
+def decide(page: Page, button: str) -> None:
+    """Approves or rejects on Act, and says yes when asked."""
+    page.get_by_role("button", name=button).click(timeout=PATIENCE_MS)
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
+    dialog.get_by_role("button", name=button).click()
+
+
 @pytest.fixture
 def page(browser: Browser, served: Served) -> Iterator[Page]:
     opened = browser.new_page(viewport={"width": 1280, "height": 900})
-    complaints: list[str] = []
-    opened.on("pageerror", lambda error: complaints.append(str(error)))
+    complaints = complaints_of(opened)
     opened.goto(served.url)
     yield opened
     opened.close()
@@ -87,23 +114,30 @@ def test_the_whole_way_on_the_page(page: Page, served: Served, example: Path, tm
     expect(page.get_by_role("heading", name="Recommendation", exact=True)).to_be_visible(timeout=PATIENCE_MS)
     expect(page.locator("#watermark dt")).to_have_text(["Kmin", "Kmax", "Pmax"])
     expect(page.locator("#why")).not_to_be_empty()
-    expect(page.locator("#compare tbody tr")).not_to_have_count(0)
-    assert page.locator("#scatter circle.dot").count() > 10
-    assert page.locator("#curve polyline").count() == 2
     expect(page.locator("#queues tbody tr")).to_have_count(16)
+    page.screenshot(path=tmp_path / "now.png", full_page=True)
+    assert (tmp_path / "now.png").stat().st_size > 10_000
 
-    page.locator("#scatter svg").focus()
+    page.locator("#recommendation").get_by_role("link", name="Why").click()
+    expect(page).to_have_title("Why · ecntwin")
+    expect(page.locator("#main")).to_be_focused()
+    expect(page.locator("#compare tbody tr")).not_to_have_count(0)
+    expect(page.locator("#curve")).to_contain_text("recommended")
+    page.get_by_role("application", name="candidates by mean queue").focus()
     page.keyboard.press("ArrowRight")
-    expect(page.locator(".tip")).to_contain_text("score")
-    page.keyboard.press("Escape")
-    expect(page.locator(".tip")).to_be_hidden()
+    expect(page.locator("#scatter .tip")).to_contain_text("score")
+    page.locator("#scatter").get_by_text("As a table").click()
+    assert page.locator("#scatter tbody tr").count() > 10
+    page.screenshot(path=tmp_path / "why.png", full_page=True)
 
+    go(page, "Act")
     if page.get_by_role("button", name="Approve").is_visible():
-        page.get_by_role("button", name="Approve").click()
+        decide(page, "Approve")
         expect(page.locator("#decision")).to_have_text("approved", timeout=PATIENCE_MS)
         expect(page.locator("#pushed")).to_contain_text("Dry run")
-    page.screenshot(path=tmp_path / "wide.png", full_page=True)
-    assert (tmp_path / "wide.png").stat().st_size > 10_000
+    go(page, "History")
+    expect(page.locator("#history tbody tr")).to_have_count(1)
+    page.screenshot(path=tmp_path / "history.png", full_page=True)
 
 
 @pytest.mark.parametrize("width", [320, 390, 768])
@@ -113,11 +147,40 @@ def test_no_width_makes_the_page_scroll_sideways(
 ) -> None:
     post_reports(served, example)
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)  # type: ignore[arg-type]
+    complaints = complaints_of(page)
     page.goto(served.url)
     expect(page.get_by_role("heading", name="Flows by class")).to_be_visible(timeout=PATIENCE_MS)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.screenshot(path=tmp_path / f"{width}.png", full_page=True)
+    expect(page.locator("#fabric svg .face")).not_to_have_count(0)
+    for view in ("Now", "Why", "Act", "History"):
+        go(page, view)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.screenshot(path=tmp_path / f"{view}-{width}.png", full_page=True)
     page.close()
+    assert complaints == []
+
+
+def test_the_map_is_read_by_keyboard_and_as_a_table(page: Page, served: Served, example: Path) -> None:
+    post_reports(served, example)
+    fabric = page.locator("#fabric")
+    expect(fabric).to_contain_text("hosts, discovered", timeout=PATIENCE_MS)
+    state = httpx.get(f"{served.url}/v1/state?queues=2", timeout=PATIENCE_S).json()
+    names = [f"{one['switch']} {one['port']}" for one in state["queues"]]
+
+    fabric.get_by_role("application").focus()
+    tip = fabric.locator(".tip")
+    page.keyboard.press("ArrowRight")
+    expect(tip).to_contain_text("mean")
+    first = tip.inner_text()
+    page.keyboard.press("ArrowRight")
+    expect(tip).not_to_have_text(first)
+    page.keyboard.press("ArrowLeft")
+    expect(tip).to_have_text(first)
+    page.keyboard.press("Escape")
+    expect(fabric.locator(".chosen")).to_have_count(0)
+
+    fabric.get_by_text("As a table").click()
+    rows = page.locator("#fabric-table tbody th")
+    assert {name.split()[0] for name in names} <= set(rows.all_inner_texts())
 
 
 def test_a_guarded_service_asks_for_a_token(browser: Browser) -> None:

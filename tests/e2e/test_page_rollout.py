@@ -8,12 +8,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.process import PATIENCE_S, free_port, lab_at, serving
 from tests.e2e.test_lab import DEFAULT, FABRIC
 from tests.e2e.test_lab import SETTINGS as LAB_SETTINGS
-from tests.e2e.test_page import PATIENCE_MS, browser
+from tests.e2e.test_page import PATIENCE_MS, browser, complaints_of, decide, go
 
 __all__ = ["browser"]
 
@@ -50,10 +50,6 @@ class Seen:
     def runs(self, switch: str = "leaf1") -> object:
         return self.lab.get(f"/switches/{switch}").json()["watermark"]
 
-    def complain(self, message: ConsoleMessage) -> None:
-        if message.type == "error":
-            self.complaints.append(f"{message.text} {message.location}")
-
 
 @pytest.fixture
 def seen(browser: Browser) -> Iterator[Seen]:
@@ -66,10 +62,8 @@ def seen(browser: Browser) -> Iterator[Seen]:
         httpx.Client(base_url=url, timeout=PATIENCE_S) as lab,
     ):
         page = browser.new_page(viewport={"width": 1280, "height": 900})
-        here = Seen(page, lab, [])
+        here = Seen(page, lab, complaints_of(page))
         here.advance(0.006)
-        page.on("pageerror", lambda error: here.complaints.append(str(error)))
-        page.on("console", here.complain)
         page.goto(served.url)
         yield here
         page.close()
@@ -79,7 +73,8 @@ def seen(browser: Browser) -> Iterator[Seen]:
 def approve(seen: Seen) -> None:
     page = seen.page
     page.get_by_role("button", name="Tune now").click(timeout=PATIENCE_MS)
-    page.get_by_role("button", name="Approve").click(timeout=PATIENCE_MS)
+    go(page, "Act")
+    decide(page, "Approve")
     expect(page.get_by_role("heading", name="Rollout", exact=True)).to_be_visible(timeout=PATIENCE_MS)
 
 
@@ -128,23 +123,25 @@ def test_a_rollout_is_watched_to_its_end_and_taken_back(seen: Seen, tmp_path: Pa
     expect(page.locator("#rollout-why")).to_contain_text("local asked for it")
     expect(page.locator("#rollout-steps li").last).to_contain_text("rolled back")
     expect(page.locator("#decision")).to_have_text("rolled back")
-    expect(page.locator("#history tbody")).to_contain_text("rolled back, approved by local")
     expect(back).to_be_disabled()
     assert all(seen.runs(name) == DEFAULT for name in names)
     page.set_viewport_size({"width": 375, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
     page.screenshot(path=tmp_path / "rolled-back.png", full_page=True)
+    go(page, "History")
+    expect(page.locator("#history tbody")).to_contain_text("rolled back, approved by local")
 
 
 def test_freezing_stops_an_approval_and_says_so(seen: Seen) -> None:
     page = seen.page
     expect(page.locator("#frozen")).to_have_text("Not frozen", timeout=PATIENCE_MS)
+    go(page, "Act")
     page.get_by_role("button", name="Freeze switches").click()
     page.get_by_role("dialog", name="Freeze switches?").get_by_role("button", name="Freeze").click()
     expect(page.locator("#frozen")).to_contain_text("Frozen by local", timeout=PATIENCE_MS)
 
     page.get_by_role("button", name="Tune now").click(timeout=PATIENCE_MS)
-    page.get_by_role("button", name="Approve").click(timeout=PATIENCE_MS)
+    decide(page, "Approve")
     notice = page.locator("#notice")
     expect(notice).to_contain_text("switches are frozen by local", timeout=PATIENCE_MS)
     refused = [told for told in seen.complaints if "409" in told and "/approve" in told]
@@ -157,7 +154,7 @@ def test_freezing_stops_an_approval_and_says_so(seen: Seen) -> None:
     page.get_by_role("button", name="Thaw switches").click()
     page.get_by_role("dialog", name="Thaw switches?").get_by_role("button", name="Thaw").click()
     expect(page.locator("#frozen")).to_have_text("Not frozen", timeout=PATIENCE_MS)
-    page.get_by_role("button", name="Approve").click()
+    decide(page, "Approve")
     expect_phase(seen, "soak")
 
 

@@ -8,7 +8,7 @@ import { Remarks } from "../../recommendation/remarks.tsx";
 import { WatermarkChange } from "../../recommendation/watermark-change.tsx";
 import { address } from "../../router.ts";
 import { round } from "../../shell/round.ts";
-import type { Readiness, Recommendation } from "../../service/documents.ts";
+import type { Prediction, Readiness, Recommendation } from "../../service/documents.ts";
 import { DECISIONS, when } from "../../format.ts";
 
 const TONES: Record<string, Tone> = { pending: "busy", approved: "good", rejected: "bad", rolled_back: "back" };
@@ -34,7 +34,8 @@ export function Advice({ current, readiness }: Props) {
       <Remarks of={current} />
       <div class="split bottom">
         <div class="row">
-          <a class="button primary" href={address("act")}>{current.status === "pending" ? "Review and act" : "See what was done"}</a>
+          {current.status === "pending" && <a class="button primary" href={address("act")}>Review and act</a>}
+          {current.rollout && <a class="button" href={address("act")}>See its rollout</a>}
           <a class="button" href={address("why", current.id)}>Why</a>
         </div>
         <p class="quiet">{when(current.created)}</p>
@@ -43,7 +44,7 @@ export function Advice({ current, readiness }: Props) {
   );
 }
 
-function Gains({ now, better }: Pick<Recommendation, never> & { now: Recommendation["incumbent"]; better: Recommendation["recommendation"] }) {
+function Gains({ now, better }: { now: Prediction; better: Prediction }) {
   const rows = COMPARED.filter((one) => GAINS.includes(one.name) && one.pick(now) !== null && one.pick(better) !== null);
   return (
     <section aria-labelledby="gain-title">

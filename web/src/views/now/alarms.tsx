@@ -63,16 +63,19 @@ function Row({ one }: { one: Alarm }) {
   return (
     <li>
       <Status tone={one.level} spoken={false}>{one.level}</Status>
-      <div>
-        <p><b>{one.subject}</b> <span class="tag">{one.kind.replaceAll("_", " ")}</span></p>
-        <p>{one.sentence}.</p>
-        {!one.ended && <p class="quiet">{one.look}</p>}
-        <p class="quiet">
-          {times}
-          {limit && ` · from ${limit} on it is ${one.level}`}
-          {one.why && ` · ended: ${one.why}`}
-        </p>
-      </div>
+      <p>
+        <b>{one.subject}</b>
+        <span class="quiet">{one.kind.replaceAll("_", " ")}</span>
+      </p>
+      <p>
+        {one.sentence}.{" "}
+        {!one.ended && <span class="quiet">{one.look}</span>}
+      </p>
+      <p class="quiet">
+        {times}
+        {limit && ` · from ${limit} on it is ${one.level}`}
+        {one.why && ` · ended: ${one.why}`}
+      </p>
     </li>
   );
 }

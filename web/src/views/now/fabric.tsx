@@ -1,7 +1,38 @@
-// The fabric as a map. What it draws is worked out in map.ts.
+// The fabric as a map and as a table.
+import { useMemo, useState } from "preact/hooks";
+import { Legend } from "../../fabric/legend.tsx";
+import { FabricMap } from "../../fabric/map.tsx";
+import { type Fabric, fabric, zone } from "../../fabric/model.ts";
+import { FabricTable } from "../../fabric/table.tsx";
 import { Panel } from "../../parts/panel.tsx";
-import type { State, Watermark } from "../../service/documents.ts";
+import type { State, SwitchState, Topologies, Watermark } from "../../service/documents.ts";
+import { useLive } from "../../service/live.ts";
+import * as looks from "../../service/looks.ts";
+import { count, several } from "../../format.ts";
 
-export function FabricPanel({ state }: { state: State; incumbent: Watermark | undefined }) {
-  return <Panel id="fabric" title="Fabric" note={`${state.topology} topology`}>{null}</Panel>;
+export function FabricPanel({ state, incumbent }: { state: State; incumbent: Watermark | undefined }) {
+  const known = useLive<Topologies>(looks.topology).value;
+  const switches = useLive<SwitchState[]>(looks.switches).value;
+  const [open, show] = useState(false);
+  const topology = known ? (known.declared ?? known.discovered) : null;
+  const made = useMemo(() => fabric(topology, state.queues, switches ?? [], incumbent ?? null), [topology, state.queues, switches, incumbent]);
+  if (!known) return null;
+  return (
+    <Panel id="fabric" title="Fabric" note={note(made, state.topology)}>
+      <FabricMap fabric={made} label={`${note(made, state.topology)}. ${over(made)}`} />
+      <Legend cables={made.hosts.length > 0} />
+      <details onToggle={(event) => show(event.currentTarget.open)}>
+        <summary>As a table</summary>
+        {open && <FabricTable fabric={made} />}
+      </details>
+    </Panel>
+  );
+}
+
+const note = ({ switches, hosts, ports }: Fabric, topology: string) =>
+  `${several(switches.length, "switch", "switches")}, ${several(ports.size, "port")}, ${several(hosts.length, "host")}, ${topology}`;
+
+function over({ ports }: Fabric): string {
+  const at = (least: number) => [...ports.values()].filter((port) => (zone(port) ?? -1) >= least).length;
+  return `${several(at(1), "queue")} over Kmin, ${count(at(2))} of them over Kmax.`;
 }

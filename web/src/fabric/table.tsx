@@ -1,0 +1,29 @@
+// The map as a table: each switch with its busiest port and its deepest queue.
+import { Table } from "../parts/table.tsx";
+import { bytes, count, percent } from "../format.ts";
+import { type Fabric, type Switch, deepestFirst, zone } from "./model.ts";
+
+const busiest = ({ ports }: Switch) => [...ports].sort((one, other) => (other.load ?? -1) - (one.load ?? -1))[0];
+const deepest = ({ ports }: Switch) => [...ports].sort(deepestFirst)[0];
+const over = ({ ports }: Switch, least: number) => ports.filter((port) => (zone(port) ?? -1) >= least).length;
+
+export function FabricTable({ fabric }: { fabric: Fabric }) {
+  return (
+    <Table
+      id="fabric-table"
+      caption="Switches with their busiest port and deepest queue"
+      rows={fabric.switches}
+      keyOf={({ name }) => name}
+      columns={[
+        { name: "Switch", cell: ({ name }) => name },
+        { name: "Ports", cell: ({ ports }) => count(ports.length) },
+        { name: "Busiest port", cell: (one) => busiest(one)?.port ?? "–", words: true },
+        { name: "Its load", cell: (one) => percent(busiest(one)?.load) },
+        { name: "Deepest queue", cell: (one) => deepest(one)?.port ?? "–", words: true },
+        { name: "99 %", cell: (one) => bytes(deepest(one)?.queue?.depth_p99_bytes) },
+        { name: "Queues over Kmin", cell: (one) => count(over(one, 1)) },
+        { name: "over Kmax", cell: (one) => count(over(one, 2)) },
+      ]}
+    />
+  );
+}

@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { bits, bytes, percent, seconds, several } from "../src/format.ts";
+import { change } from "../src/recommendation/figures.ts";
+import { understood } from "../src/service/events.ts";
+import { said, steps } from "../src/views/act/rollout-words.ts";
+
+test("figures have three digits, a unit, and a dash where they are not known", () => {
+  assert.deepEqual([null, 0, 999.6, 1500, 123456, 1.6e6].map(bytes), ["–", "0 B", "1.00 KB", "1.50 KB", "123 KB", "1.60 MB"]);
+  assert.equal(bits(12.5e9), "100 Gbit/s");
+  assert.deepEqual([0.5, 0.012345, 0, -0.25].map(percent), ["50 %", "1.2 %", "0 %", "−25 %"]);
+  assert.deepEqual([2e-6, 0.0125, 3].map(seconds), ["2 µs", "12.5 ms", "3 s"]);
+  assert.deepEqual([several(1, "switch", "switches"), several(2, "switch", "switches")], ["1 switch", "2 switches"]);
+});
+
+test("a change says better or worse by the figure's own sense", () => {
+  assert.deepEqual(change(100, 50, { good: -1 }), { text: "−50 %", tone: "better" });
+  assert.deepEqual(change(100, 150, { good: -1 }), { text: "+50 %", tone: "worse" });
+  assert.deepEqual(change(100, 150, { good: 0 }), { text: "+50 %", tone: "" });
+  assert.deepEqual(change(100, 100.1, { good: 1 }), { text: "same", tone: "" });
+  assert.deepEqual(change(0, 5, { good: -1 }), { text: "new", tone: "worse" });
+  assert.deepEqual(change(null, 5, { good: -1 }), { text: "–", tone: "" });
+  assert.deepEqual(change(0.25, 0.5, { good: 1, absolute: true }), { text: "+0.250", tone: "better" });
+});
+
+test("frames of events are understood, comments are not events", () => {
+  assert.deepEqual(understood('id: 4\nevent: round\ndata: {"stage":"x: y"}'), { kind: "round", data: { stage: "x: y" } });
+  assert.equal(understood(": still here"), null);
+});
+
+const ROLLOUT = {
+  phase: "soak", stage: 0, stages: [["leaf1"], ["leaf2", "leaf3"]], ended: false,
+  phases: [{ at: "1", phase: "approved" }, { at: "2", phase: "canary" }, { at: "3", phase: "soak" }],
+  switches: ["leaf1", "leaf2", "leaf3"].map((name) => ({ switch: name, progress: "staged", writes: true })),
+};
+
+test("a rollout's steps say which is under way", () => {
+  assert.deepEqual(steps(ROLLOUT).map(({ name, state }) => `${name} ${state}`), ["approved passed", "canary passed", "soak current", "fleet waiting", "done waiting"]);
+  assert.equal(said(ROLLOUT), "leaf1 runs it; telemetry is watched before the others follow.");
+});
+
+test("a batch that soaks is part of the fleet, and a way back is a step of its own", () => {
+  const batch = { ...ROLLOUT, stage: 1 };
+  assert.equal(steps(batch).find(({ state }) => state === "current").name, "fleet");
+  assert.match(said(batch), /^Batch 1 of 1 runs it/);
+  const back = { ...ROLLOUT, phase: "rolled_back", ended: true, phases: [...ROLLOUT.phases, { at: "4", phase: "rolled_back" }] };
+  assert.deepEqual(steps(back).map(({ state }) => state), ["passed", "passed", "passed", "unreached", "unreached", "passed"]);
+  assert.equal(said(back), "No switch had been touched.");
+});
