@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ import msgspec
 
 from api.addresses import server_url
 from api.bearer import checked_token
+from api.client_tls import client_context
 from api.errors import AwayError, InputError, RefusedError
 from api.variables import TOKEN_VARIABLE, URL_VARIABLE
 
@@ -111,8 +111,7 @@ class ServiceClient:
             headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=httpx.Timeout(patience_s, connect=min(CONNECT_S, patience_s)),
             transport=transport,
-            # The machine's own certificates, and SSL_CERT_FILE: a company may vouch for its services itself.
-            verify=ssl.create_default_context() if self.url.startswith("https:") else True,
+            verify=client_context(self.url),
             trust_env=False,
         )
 

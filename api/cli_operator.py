@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from api.cli_complete import pending_recommendations, recommendations_known, rollouts_known
-from api.cli_options import SERVICE, Json, Url, Wait, Yes
+from api.cli_options import SERVICE, Ca, Json, Url, Wait, Yes
 
 PANEL = "Ask a running service"
 
@@ -42,7 +42,7 @@ def add_to(app: typer.Typer) -> None:
         app.command(rich_help_panel=PANEL)(function)
 
 
-def status(url: Url = SERVICE, as_json: Json = False) -> None:
+def status(url: Url = SERVICE, ca: Ca = None, as_json: Json = False) -> None:
     """How the fabric and the service are: one look."""
     from api.cli_status import status as run
 
@@ -55,6 +55,7 @@ def flows(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="So many, most bytes first.")] = 20,
     url: Url = SERVICE,
+    ca: Ca = None,
     as_json: Json = False,
 ) -> None:
     """The flows of the last window, most bytes first."""
@@ -75,6 +76,7 @@ def recommendations(
     ] = None,
     limit: Rounds = 10,
     url: Url = SERVICE,
+    ca: Ca = None,
     as_json: Json = False,
 ) -> None:
     """What was recommended, the newest first; one of them with its why."""
@@ -99,6 +101,7 @@ def approve(
     yes: Yes = False,
     wait: Wait = True,
     url: Url = SERVICE,
+    ca: Ca = None,
     as_json: Json = False,
 ) -> None:
     """Show what a recommendation changes on each switch, ask, and roll it out."""
@@ -118,6 +121,7 @@ def reject(
         ),
     ],
     url: Url = SERVICE,
+    ca: Ca = None,
     as_json: Json = False,
 ) -> None:
     """Turn a recommendation down; nothing is set."""
@@ -138,6 +142,7 @@ def rollouts(
     ] = None,
     limit: Rounds = 10,
     url: Url = SERVICE,
+    ca: Ca = None,
     as_json: Json = False,
 ) -> None:
     """How far changes have come, the newest first."""
@@ -159,6 +164,7 @@ def rollback(
     yes: Yes = False,
     wait: Wait = True,
     url: Url = SERVICE,
+    ca: Ca = None,
     as_json: Json = False,
 ) -> None:
     """Return every switch of a rollout to what it ran before."""
@@ -171,6 +177,7 @@ def alarms(
     everything: Annotated[bool, typer.Option("--all", help="Also those that ended.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="So many, the worst first.")] = 100,
     url: Url = SERVICE,
+    ca: Ca = None,
     as_json: Json = False,
 ) -> None:
     """What is wrong now, the worst first."""
@@ -179,14 +186,14 @@ def alarms(
     run(url, limit, ended=everything, as_json=as_json)
 
 
-def freeze(url: Url = SERVICE, as_json: Json = False) -> None:
+def freeze(url: Url = SERVICE, ca: Ca = None, as_json: Json = False) -> None:
     """Let no switch be set until it is thawed; undoing goes on."""
     from api.cli_freeze import put
 
     put(url, frozen=True, as_json=as_json)
 
 
-def thaw(url: Url = SERVICE, as_json: Json = False) -> None:
+def thaw(url: Url = SERVICE, ca: Ca = None, as_json: Json = False) -> None:
     """Let switches be set again."""
     from api.cli_freeze import put
 
@@ -195,6 +202,7 @@ def thaw(url: Url = SERVICE, as_json: Json = False) -> None:
 
 def watch(
     url: Url = SERVICE,
+    ca: Ca = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print each event as one line of JSON and nothing else.")
     ] = False,

@@ -7,9 +7,17 @@ from typing import Annotated
 
 import typer
 
-from api.variables import CONFIG_VARIABLE, URL_VARIABLE
+from api.variables import CA_VARIABLE, CONFIG_VARIABLE, URL_VARIABLE
 
 SERVICE = "http://127.0.0.1:8080"
+
+
+def _trust_in_this_command(authority: Path | None) -> Path | None:
+    from api.client_tls import trust_in_this_command
+
+    trust_in_this_command(authority)
+    return authority
+
 
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document to standard output and nothing else.")
@@ -19,5 +27,14 @@ Config = Annotated[
     Path | None, typer.Option(envvar=CONFIG_VARIABLE, help="Settings file (YAML).", show_default=False)
 ]
 Url = Annotated[str, typer.Option(envvar=URL_VARIABLE, help="The service.")]
+Ca = Annotated[
+    Path | None,
+    typer.Option(
+        envvar=CA_VARIABLE,
+        help="File (PEM) with who vouches for its certificate.",
+        show_default=False,
+        callback=_trust_in_this_command,
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Wait = Annotated[bool, typer.Option(help="Follow the rollout until it ends.")]

@@ -12,17 +12,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.access.access import Access
 from api.access.callers import Caller
-from api.bodies import below, too_large
+from api.bodies import Patience, below, too_large
 from api.errors import ApiError
 
 _KEY = "ecntwin_caller"
 
 
 class Admission:
-    """ASGI middleware; ``app.state.access`` says who may call."""
+    """ASGI middleware; ``app.state.access`` says who may call. A sender may pause for ``stalled_s``."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, stalled_s: float) -> None:
         self._app = app
+        self._stalled_s = stalled_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -37,7 +38,8 @@ class Admission:
         except ApiError as error:
             found = error
         scope.setdefault("state", {})[_KEY] = found
-        await self._app(scope, _Body(access, found, headers, receive).next, send)
+        patience = Patience(receive, stalled_s=self._stalled_s)
+        await self._app(scope, _Body(access, found, headers, patience.next).next, send)
 
 
 class _Body:

@@ -13,6 +13,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from api.access.settings import TlsSettings
+from api.access.trust import read_file, ssl_said, trust
 from api.errors import SettingsError
 
 # For TLS 1.2; 1.3 has its own, all of which are good. uvicorn's default, "TLSv1", would leave 1.2 with SHA-1.
@@ -133,11 +134,11 @@ class ServerTls:
         self._load_chain(context)
         if (authority := self._settings.tls_client_ca) is not None:
             context.verify_mode = ssl.CERT_REQUIRED
-            _trust(context, authority, "settings server.tls_client_ca")
+            trust(context, authority, "settings server.tls_client_ca")
         return context
 
     def _load_chain(self, context: ssl.SSLContext) -> None:
-        _read(self._key, "settings server.tls_key")
+        read_file(self._key, "settings server.tls_key")
         try:
             # Without a password OpenSSL would ask at the terminal, and a service would wait there for ever.
             context.load_cert_chain(self._certificate, self._key, self._password or _no_password)
@@ -153,29 +154,8 @@ def _no_password() -> str:
     raise _PasswordNeededError
 
 
-def trusting(authority: Path | None, where: str) -> ssl.SSLContext:
-    """What a client checks a server against: that file's authorities, or the machine's; raises
-    ``SettingsError``, which calls the file ``where``.
-    """
-    if authority is None:
-        return ssl.create_default_context()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    _trust(context, authority, where)
-    return context
-
-
-def _trust(context: ssl.SSLContext, authority: Path, where: str) -> None:
-    _read(authority, where)
-    try:
-        context.load_verify_locations(authority)
-    except ssl.SSLError as error:
-        raise SettingsError(
-            where, f"{authority} ({_said(error)})", "it holds certificates in PEM", "correct the path"
-        ) from error
-
-
 def _pair_error(error: Exception, key: Path, *, with_password: bool) -> SettingsError:
-    said = _said(error)
+    said = ssl_said(error)
     if isinstance(error, _PasswordNeededError):
         return SettingsError(
             "settings server.tls_key",
@@ -199,7 +179,7 @@ def _pair_error(error: Exception, key: Path, *, with_password: bool) -> Settings
 def _facts(path: Path) -> CertificateFacts:
     where = "settings server.tls_certificate"
     try:
-        return CertificateFacts.of(x509.load_pem_x509_certificates(_read(path, where))[0])
+        return CertificateFacts.of(x509.load_pem_x509_certificates(read_file(path, where))[0])
     except ValueError as error:
         raise SettingsError(
             where,
@@ -214,21 +194,11 @@ def _password(path: Path | None) -> str | None:
         return None
     where = "settings server.tls_key_password_file"
     try:
-        return _read(path, where).decode().rstrip("\r\n")
+        return read_file(path, where).decode().rstrip("\r\n")
     except UnicodeDecodeError:
         raise SettingsError(
             where, f"{path}: bytes", "it holds one line of UTF-8 text", "save it so"
         ) from None
-
-
-def _read(path: Path, where: str) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        said = (error.strerror or type(error).__name__).lower()
-        raise SettingsError(
-            where, f"{path} ({said})", "the file can be read", "correct the path or its rights"
-        ) from error
 
 
 def _stamp(path: Path) -> int | None:
@@ -236,8 +206,3 @@ def _stamp(path: Path) -> int | None:
         return path.stat().st_mtime_ns
     except OSError:
         return None
-
-
-def _said(error: Exception) -> str:
-    reason = getattr(error, "reason", None)
-    return str(reason or error).replace("_", " ").lower()

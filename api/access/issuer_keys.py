@@ -17,8 +17,8 @@ import httpx
 from jwt import PyJWK
 from jwt.exceptions import PyJWTError
 
-from api.access.certificates import trusting
 from api.access.settings import OidcSettings, private_url
+from api.access.trust import trusting
 from api.errors import UnavailableError
 
 FRESH_S = 600.0

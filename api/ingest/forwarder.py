@@ -15,6 +15,7 @@ import httpx
 import msgspec
 import numpy as np
 
+from api.client_tls import client_context
 from api.ingest.metrics import ForwardMetrics
 from api.intake import Room
 from api.retry_after import retry_after_s
@@ -82,7 +83,11 @@ class Forwarder:
         headers = {"Content-Type": MEDIA_TYPE} | ({"Authorization": f"Bearer {token}"} if token else {})
         self._url = url.rstrip("/")
         self._client = httpx.AsyncClient(
-            headers=headers, timeout=TIMEOUT_S, transport=transport, trust_env=False
+            headers=headers,
+            timeout=TIMEOUT_S,
+            transport=transport,
+            verify=client_context(url),
+            trust_env=False,
         )
         self._room = room
         self._metrics = metrics

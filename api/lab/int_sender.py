@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import httpx
 import msgspec
 
+from api.client_tls import client_context
 from api.errors import InputError
 from api.lab.outbox import Outbox
 from api.lab.poster import FIRST_PAUSE_S, LONGEST_PAUSE_S, TIMEOUT_S, PostError
@@ -75,7 +76,13 @@ class Taker:
     ) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._url = url.rstrip("/")
-        self._client = httpx.Client(headers=headers, timeout=TIMEOUT_S, transport=transport, trust_env=False)
+        self._client = httpx.Client(
+            headers=headers,
+            timeout=TIMEOUT_S,
+            transport=transport,
+            verify=client_context(url),
+            trust_env=False,
+        )
 
     def ask(self) -> _Answer:
         """What it has taken and dropped. Raises ``ConnectionError`` where it is away, ``PostError`` where it

@@ -16,6 +16,7 @@ from http import HTTPStatus
 import httpx
 import msgspec
 
+from api.client_tls import client_context
 from api.errors import ApiError
 from api.lab.counters import COUNTERS_PATH
 from api.lab.outbox import Outbox
@@ -76,7 +77,13 @@ class Poster(Outbox[Body]):
             headers["Authorization"] = f"Bearer {token}"
         self._url = url.rstrip("/")
         self._compressed = compressed
-        self._client = httpx.Client(headers=headers, timeout=TIMEOUT_S, transport=transport, trust_env=False)
+        self._client = httpx.Client(
+            headers=headers,
+            timeout=TIMEOUT_S,
+            transport=transport,
+            verify=client_context(url),
+            trust_env=False,
+        )
         self._first_pause_s = first_pause_s
         self._asked_s = 0.0
         self._takes_counters = True

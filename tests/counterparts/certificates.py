@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
 from cryptography.x509.oid import NameOID
 
 
@@ -32,19 +37,24 @@ class Authority:
         )
         self.certificate = built.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
-    def signed(self, host: str) -> Signed:
-        """For a host of that name or address."""
+    def signed(self, host: str, *, password: bytes | None = None, days: float = 1.0) -> Signed:
+        """For a host of that name or address, good for ``days`` (below 0: it ended), its key encrypted where
+        there is a password.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-        built = self._builder(subject, key).add_extension(
+        built = self._builder(subject, key, days=days).add_extension(
             x509.SubjectAlternativeName([_general(host)]), critical=False
         )
+        protection = NoEncryption() if password is None else BestAvailableEncryption(password)
         return Signed(
             built.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM),
-            key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+            key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, protection),
         )
 
-    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    def _builder(
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, days: float = 1.0
+    ) -> x509.CertificateBuilder:
         now = datetime.datetime.now(datetime.UTC)
         return (
             x509.CertificateBuilder()
@@ -52,8 +62,8 @@ class Authority:
             .issuer_name(self._name)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(days=1))
-            .not_valid_after(now + datetime.timedelta(days=1))
+            .not_valid_before(now - datetime.timedelta(days=max(1.0, 1.0 - days)))
+            .not_valid_after(now + datetime.timedelta(days=days))
         )
 
 

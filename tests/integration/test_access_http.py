@@ -95,6 +95,59 @@ async def test_a_token_with_several_scopes_does_several_things() -> None:
         assert (await here.post_reports([report(0)]))["accepted"] == 1
 
 
+HEADERS = {
+    "content-security-policy": "default-src 'self'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "permissions-policy": "camera=()",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/", 200),
+        ("/assets/icon.svg", 200),
+        ("/docs", 200),
+        ("/docs/assets/reference.js", 200),
+        ("/openapi.json", 200),
+        ("/healthz", 200),
+        ("/v1/topology", 401),
+        ("/v1/nothing", 404),
+        ("/nothing", 404),
+        ("/assets/nothing", 404),
+    ],
+)
+async def test_every_answer_has_the_security_headers(guarded: Running, path: str, status: int) -> None:
+    answer = await guarded.client.get(path)
+    assert answer.status_code == status
+    for name, value in HEADERS.items():
+        assert answer.headers[name].startswith(value)
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    assert "strict-transport-security" not in answer.headers, "this is not TLS"
+    kept = "no-store" if path.startswith("/v1") else "no-cache"
+    assert answer.headers["cache-control"] == kept
+
+
+async def test_over_tls_browsers_are_told_to_stay_there(guarded: Running) -> None:
+    answer = await guarded.client.get("https://127.0.0.1/healthz")
+    assert answer.headers["strict-transport-security"] == "max-age=31536000"
+    async with running(Wanted(settings=manual(server={"hsts_s": 0}))) as here:
+        plain = await here.client.get("https://127.0.0.1/healthz")
+        assert "strict-transport-security" not in plain.headers
+
+
+async def test_the_reference_loads_nothing_from_elsewhere(guarded: Running) -> None:
+    page = await guarded.client.get("/docs")
+    assert "http" not in page.text
+    for name in re.findall(r'(?:src|href)="([^"]+)"', page.text):
+        assert (await guarded.client.get(name)).status_code == 200
+    assert "<script>" not in page.text
+    assert "style=" not in page.text
+
+
 async def test_a_decision_carries_the_name_of_the_token(guarded: Running) -> None:
     answer = await guarded.client.post(
         "/v1/recommendations/x/approve", headers={"Authorization": "Bearer read"}
@@ -145,6 +198,7 @@ async def test_an_error_of_our_own_is_a_500_without_a_trace(monkeypatch: pytest.
         assert answer.headers["content-type"] == "application/problem+json"
         assert "secret detail" not in answer.text
         assert "Traceback" not in answer.text
+        assert answer.headers["x-content-type-options"] == "nosniff"
         assert (await here.client.get("/healthz")).json()["status"] == "ok"
 
 
@@ -152,10 +206,9 @@ async def test_the_page_loads_nothing_from_elsewhere() -> None:
     async with running() as here:
         page = await here.client.get("/")
         assert "default-src 'self'" in page.headers["content-security-policy"]
-        scripts = [
-            (await here.client.get(f"/assets/{name}"))
-            for name in ("page.js", "charts.js", "format.js", "page.css")
-        ]
-        for answer in (page, *scripts):
-            assert answer.status_code == 200
-            assert "https://" not in answer.text
+        assert "https://" not in page.text
+        loaded = re.findall(r'(?:src|href)="([^"#]+)"', page.text)
+        assert any(name.endswith(".js") for name in loaded)
+        for name in loaded:
+            assert ":" not in name
+            assert (await here.client.get(f"/{name.lstrip('/')}")).status_code == 200
