@@ -41,7 +41,7 @@ class Application(FastAPI):
         self.state.settings = settings
         problems.install(self)
         openapi.install(self)
-        self.add_middleware(Admission)
+        self.add_middleware(Admission, stalled_s=settings.server.client_timeout_s)
 
     def build_middleware_stack(self) -> ASGIApp:
         """Around all of it: what answers where all else failed is in there too."""

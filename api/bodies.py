@@ -1,12 +1,20 @@
-"""Reads request bodies within their limits, whatever the sender claims about their length."""
+"""Reads request bodies within their limits, whatever the sender claims about their length, and as long as it
+takes them seriously.
+"""
 
 from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.errors import ApiError, TooLargeError
+from api.errors import ApiError, StalledError, TooLargeError
+
+LEAST_BYTES_PER_S = 16_384
+"""What a sender keeps up, its pause aside: a byte now and then would hold room and a connection for ever."""
 
 
 class BodyLimit:
@@ -35,6 +43,45 @@ class BodyLimit:
             return message
 
         await self._app(scope, counted, send)
+
+
+class Patience:
+    """With the sender of one body, from its making: it may pause for ``stalled_s``, and is no slower than
+    ``LEAST_BYTES_PER_S`` on the whole.
+    """
+
+    def __init__(self, receive: Receive, *, stalled_s: float) -> None:
+        self._receive = receive
+        self._stalled_s = stalled_s
+        self._begun_s = asyncio.get_running_loop().time()
+        self._received_bytes = 0
+        self._whole = False
+
+    async def next(self) -> Message:
+        """What comes next; the end of the client, after its body, is waited for as long as it takes.
+
+        Raises an ``HTTPException`` with the ``StalledError`` of a sender that all but fell silent.
+        """
+        if self._whole:
+            return await self._receive()
+        now_s = asyncio.get_running_loop().time()
+        due_s = min(now_s, self._begun_s + self._received_bytes / LEAST_BYTES_PER_S) + self._stalled_s
+        message: Message | None = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(due_s):
+                message = await self._receive()
+        if message is None:
+            raise below(
+                StalledError(
+                    "request body",
+                    f"{self._received_bytes} bytes and then next to nothing for {self._stalled_s:g} s",
+                    "a body is sent whole and without a break",
+                    "send it again",
+                )
+            )
+        self._received_bytes += len(message.get("body", b""))
+        self._whole = not message.get("more_body", False)
+        return message
 
 
 def too_large(received: str, limit_bytes: int) -> HTTPException:

@@ -7,7 +7,6 @@ and nothing waits without bound.
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,10 +17,6 @@ from api.errors import BusyError, StalledError
 from api.metrics_ingest import IngestMetrics
 
 LONGEST_WAIT_S = 60
-STALLED_S = 30.0
-LEAST_BYTES_PER_S = 16_384
-"""What a sender keeps up, that grace aside: a byte now and then would hold room for ever."""
-
 _REMEMBERED_S = 10.0
 
 
@@ -96,17 +91,16 @@ class Room:
 class Intake:
     """Admits bodies as far as ``room`` reaches; those over ``max_body_bytes`` are refused elsewhere."""
 
-    def __init__(self, room: Room, *, max_body_bytes: int, stalled_s: float = STALLED_S) -> None:
+    def __init__(self, room: Room, *, max_body_bytes: int) -> None:
         self.room = room
         self._max_body_bytes = max_body_bytes
-        self._stalled_s = stalled_s
 
     @asynccontextmanager
     async def body(self, request: Request) -> AsyncIterator[bytes]:
         """The request's body, which is held until the block ends.
 
-        Raises ``BusyError`` where there is no room for it, ``StalledError`` where the sender falls silent in
-        the middle of it, or all but does.
+        Raises ``BusyError`` where there is no room for it, ``StalledError`` where the sender goes away in the
+        middle of it.
         """
         declared = request.headers.get("content-length", "")
         told = int(declared) if declared.isdecimal() else 0
@@ -127,22 +121,16 @@ class Intake:
     async def _read(self, request: Request, told: int, hold: Callable[[int], None]) -> bytes:
         chunks: list[bytes] = []
         received = 0
-        loop = asyncio.get_running_loop()
-        begun_s = loop.time()
         try:
-            async with asyncio.timeout(self._stalled_s) as patience:
-                async for chunk in request.stream():
-                    received += len(chunk)
-                    waited_for_s = begun_s + received / LEAST_BYTES_PER_S
-                    patience.reschedule(min(loop.time(), waited_for_s) + self._stalled_s)
-                    if told == 0:
-                        hold(len(chunk))
-                    chunks.append(chunk)
-        except (TimeoutError, ClientDisconnect) as error:
-            late = f"next to nothing for {self._stalled_s:g} s"
+            async for chunk in request.stream():
+                received += len(chunk)
+                if told == 0:
+                    hold(len(chunk))
+                chunks.append(chunk)
+        except ClientDisconnect as error:
             raise StalledError(
                 "request body",
-                f"{received} bytes and then {late if isinstance(error, TimeoutError) else 'nothing'}",
+                f"{received} bytes and then nothing",
                 "a body is sent whole and without a break",
                 "send it again",
             ) from error

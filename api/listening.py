@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from api.access.certificates import ServerTls
+from api.connections import PatientProtocol
 from api.settings import ServerSettings
 
 RENEWED_EVERY_TICKS = 600  # of uvicorn's, ten a second
@@ -32,6 +34,7 @@ class ListeningServer(uvicorn.Server):
 def options(server: ServerSettings, tls: ServerTls | None) -> dict[str, Any]:
     """uvicorn's arguments."""
     return {
+        "http": partial(PatientProtocol, client_timeout_s=server.client_timeout_s),
         "host": server.host,
         "port": server.port,
         "access_log": server.access_log,

@@ -85,6 +85,8 @@ async def _domain(request: Request, error: Exception) -> Response:
     headers = {}
     if status_of(error) == 401:
         headers["WWW-Authenticate"] = "Bearer"
+    if status_of(error) == 408:
+        headers["Connection"] = "close"  # what is still to come of the body is no next request
     if isinstance(error, BusyError):
         headers["Retry-After"] = str(error.retry_after_s)
     return problem_response(problem(error), request, headers)

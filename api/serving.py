@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 
 import typer
@@ -17,9 +18,20 @@ costs: the event loop has to be let in for each piece of it, while another threa
 def prepare() -> None:
     """Before uvicorn runs in this process."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
+    _take_all_files()
     # uvicorn raises the signal again once it has stopped: to whoever asked, that is a service that is done.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _done)
+
+
+def _take_all_files() -> None:
+    """Every connection is a file: many systems start programs with 1024 of those they may have."""
+    if sys.platform != "win32":
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with suppress(ValueError, OSError):  # the kernel's own limit may be lower
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _done(number: int, frame: FrameType | None) -> None:

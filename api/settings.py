@@ -45,7 +45,9 @@ class ServerSettings(TlsSettings):
     """Where the service listens and what it accepts. Without tokens only a loopback host is allowed.
 
     Bodies of together ``max_pending_bytes`` may be on their way to the window; a body beyond is answered 429,
-    to be sent again.
+    to be sent again. A client may keep the service waiting for ``client_timeout_s`` seconds: with the head of
+    a request, with a pause in a body (that comes with 16 KiB a second or more on the whole), and with reading
+    an answer.
 
     With ``tls_certificate`` and ``tls_key`` (PEM; a password of the key in ``tls_key_password_file``) it
     speaks TLS, and with ``tls_client_ca`` only to callers with a certificate of those authorities. Browsers
@@ -59,6 +61,7 @@ class ServerSettings(TlsSettings):
     max_decoded_bytes: int = Field(default=512 * MEBIBYTE, gt=0)
     max_pending_bytes: int = Field(default=256 * MEBIBYTE, gt=0)
     max_errors_listed: int = Field(default=100, ge=0)
+    client_timeout_s: float = Field(default=30.0, gt=0)
     access_log: bool = False
     shutdown_grace_s: int = Field(default=5, ge=0)
     trusted_proxies: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The body limit counts what comes, and leaves other traffic alone."""
+"""The body limit counts what comes, and leaves other traffic alone; patience with senders ends."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
-from api.bodies import BodyLimit
-from api.errors import TooLargeError
+from api.bodies import BodyLimit, Patience
+from api.errors import StalledError, TooLargeError
 
 
 async def reading(scope: Scope, receive: Receive, send: Send) -> None:
@@ -58,3 +58,45 @@ def test_a_length_that_is_no_number_is_counted_instead() -> None:
 
 def test_what_is_no_request_passes() -> None:
     sent([b"x" * 99], kind="lifespan")
+
+
+async def silence() -> Message:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def a_byte() -> Message:
+    await asyncio.sleep(0.001)
+    return {"type": "http.request", "body": b"a", "more_body": True}
+
+
+@pytest.mark.parametrize("receive", [silence, a_byte])
+def test_a_sender_of_next_to_nothing_is_not_waited_for(receive: Receive) -> None:
+    async def main() -> None:
+        patience = Patience(receive, stalled_s=0.05)
+        while True:
+            await patience.next()
+
+    with pytest.raises(HTTPException) as caught:
+        asyncio.run(asyncio.wait_for(main(), 60))
+    assert caught.value.status_code == 408
+    assert isinstance(caught.value.__cause__, StalledError)
+
+
+def test_the_client_of_a_long_answer_is_listened_to_for_as_long_as_it_takes() -> None:
+    async def main() -> Message:
+        gone = asyncio.Event()
+        messages = iter([{"type": "http.request", "body": b"all", "more_body": False}])
+
+        async def receive() -> Message:
+            for message in messages:
+                return message
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        patience = Patience(receive, stalled_s=0.01)
+        assert (await patience.next())["body"] == b"all"
+        asyncio.get_running_loop().call_later(0.1, gone.set)  # ten times as long
+        return await patience.next()
+
+    assert asyncio.run(asyncio.wait_for(main(), 60))["type"] == "http.disconnect"
