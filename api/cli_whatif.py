@@ -14,7 +14,7 @@ from api.offline import read_json
 from api.schemas.predictions import WatermarkInput
 from api.validation import mistake
 from api.version import ecntwin_version
-from api.whatif import what_if, workers_for
+from api.whatif import Wanted, what_if, workers_for
 from twin.errors import WatermarkError
 from twin.scenario_json import load_scenario
 from twin.score import weights_named
@@ -35,9 +35,7 @@ def whatif(
         with shown_progress(quiet=as_json) as progress:
             document = what_if(
                 problem,
-                wanted,
-                engine=engine,
-                seed=seed,
+                Wanted(tuple(wanted), engine, seed),
                 weights=weights_named("balanced"),
                 workers=workers_for(engine, len(wanted), pool),
                 version=ecntwin_version(),

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request, Response
 
 from api.deps import Reads, ServiceDep
+from api.leaving import unless_gone
 from api.schemas.whatif import WhatIfDocument, WhatIfRequest
+
+CLIENT_GONE = 499  # as proxies log it; nobody is there to read it
 
 router = APIRouter(prefix="/v1", tags=["twin"])
 
 
-@router.post("/whatif")
-async def post_whatif(asked: WhatIfRequest, service: ServiceDep, caller: Reads) -> WhatIfDocument:
-    """Predictions on the network as it is now, or on a scenario given inline; nothing is set anywhere."""
-    return await service.what_if.answer(asked)
+@router.post("/whatif", response_model=WhatIfDocument)
+async def post_whatif(
+    asked: WhatIfRequest, request: Request, service: ServiceDep, caller: Reads
+) -> WhatIfDocument | Response:
+    """Predictions on the network as it is now, or on a scenario given inline; nothing is set anywhere.
+
+    For a caller who goes away no more is worked out.
+    """
+    found = await unless_gone(request, service.what_if.answer(asked))
+    return Response(status_code=CLIENT_GONE) if found is None else found

@@ -84,6 +84,74 @@ async def test_more_packets_than_a_request_may_hold_are_refused(
     assert "packet-hops" in answer.json()["received"]
 
 
+async def test_what_runs_is_predicted_beside_them_with_curves_if_asked(here: Running) -> None:
+    await here.post_reports(traffic())
+    asked = {"watermarks": MARKS[:1], "trajectories": True}
+    answer = await here.client.post("/v1/whatif", json=asked)
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert {key: found["incumbent"][key] for key in ("kmin_bytes", "kmax_bytes", "pmax")} == {
+        "kmin_bytes": 400_000,
+        "kmax_bytes": 1_600_000,
+        "pmax": 0.2,
+    }
+    assert found["incumbent"]["status"] == "ok"
+    assert found["window_s"] > 0
+    assert found["age_s"] >= 0
+    curves = found["trajectories"]
+    assert curves["depth_is"] == "mean of each step"
+    assert curves["queues"][0]["switch"] == "leaf1"
+    for queue in curves["queues"]:
+        assert len(queue["results_bytes"]) == 1
+        assert len(queue["results_bytes"][0]) == len(queue["incumbent_bytes"]) > 1
+    plain = (await here.client.post("/v1/whatif", json={"watermarks": MARKS[:1]})).json()
+    assert plain["trajectories"] is None
+    assert plain["results"] == found["results"]
+
+
+async def test_a_scenario_has_an_incumbent_only_if_the_request_says_which(
+    here: Running, scenario: dict[str, Any]
+) -> None:
+    asked = {"watermarks": MARKS, "scenario": scenario, "window_s": 2e-4}
+    alone = (await here.client.post("/v1/whatif", json=asked)).json()
+    assert (alone["incumbent"], alone["age_s"], alone["window_s"]) == (None, None, 2e-4)
+    beside = (await here.client.post("/v1/whatif", json=asked | {"incumbent": MARKS[1]})).json()
+    assert beside["incumbent"] == beside["results"][1]
+
+
+async def test_nobody_is_worked_for_who_has_gone(here: Running) -> None:
+    await here.post_reports(traffic())
+    body = json.dumps({"watermarks": MARKS}).encode()
+    messages = [{"type": "http.request", "body": body}, {"type": "http.disconnect"}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return messages.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "scheme": "http",
+        "path": "/v1/whatif",
+        "raw_path": b"/v1/whatif",
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(b"content-type", b"application/json"), (b"host", b"127.0.0.1")],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+    }
+    with here.service.events.listen() as heard:
+        await here.client._transport.app(scope, receive, send)  # type: ignore[attr-defined]
+        told = [heard.get_nowait() for _ in range(heard.qsize())]
+    assert sent[0]["status"] == 499
+    assert not [event for event in told if event is not None and event.kind == "whatif"]
+
+
 async def test_an_empty_window_is_a_409(here: Running) -> None:
     answer = await here.client.post("/v1/whatif", json={"watermarks": MARKS})
     assert answer.status_code == 409
@@ -107,6 +175,10 @@ async def test_an_empty_window_is_a_409(here: Running) -> None:
         ({"watermarks": MARKS, "seed": -1}, 422, "seed"),
         ({"watermarks": MARKS, "colour": 1}, 422, "colour"),
         ({"watermarks": MARKS * 600}, 422, "1000"),
+        ({"watermarks": MARKS * 5, "trajectories": True}, 422, "at most 8 watermarks"),
+        ({"watermarks": MARKS, "window_s": 0}, 422, "window_s"),
+        ({"watermarks": MARKS, "max_age_s": -1}, 422, "max_age_s"),
+        ({"watermarks": MARKS, "incumbent": {"kmin_bytes": 5}}, 422, "incumbent.kmax_bytes"),
     ],
 )
 async def test_a_request_that_means_nothing_says_where(
