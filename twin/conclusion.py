@@ -93,6 +93,7 @@ def recommend(
         version=version,
         throughput_is=scores.fleet.throughput_is,
         queue_is=scores.fleet.queue_is,
+        weights=settings.weights,
         notes=(*problem.notes, *decision.notes),
         second_opinion=opinion,
     )

@@ -9,6 +9,7 @@ from enum import Enum
 
 from twin.candidates.base import Origin
 from twin.result import Prediction
+from twin.score import Weights
 from twin.trajectories import Trajectories
 from twin.watermark import Watermark
 
@@ -163,6 +164,7 @@ class Recommendation:
     version: str
     throughput_is: str
     queue_is: str
+    weights: Weights
     notes: tuple[str, ...] = ()
     second_opinion: SecondOpinion | None = None
     trajectories: Trajectories | None = None

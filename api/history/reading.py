@@ -103,14 +103,16 @@ class Past:
 
         return await self._database.read(read)
 
-    async def residuals(self, span: Span, limit: int) -> ResidualsDocument:
-        """The newest of that time. Raises ``UnavailableError``."""
+    async def residuals(self, span: Span, limit: int, *, held_beyond: float) -> ResidualsDocument:
+        """The newest of that time; beyond ``held_beyond`` the guard pushes nothing. Raises
+        ``UnavailableError``.
+        """
         rows = await self._database.read(
             lambda connection: residual_rows.listed(
                 connection, since_ns=span.since_ns, until_ns=span.until_ns, limit=limit
             )
         )
-        return ResidualsDocument(residuals=[ResidualDocument.of(row) for row in rows])
+        return ResidualsDocument(limit=held_beyond, residuals=[ResidualDocument.of(row) for row in rows])
 
     async def alarms(self, span: Span, limit: int) -> PastAlarmsDocument:
         """Those of that time, the last raised first. Raises ``UnavailableError``."""

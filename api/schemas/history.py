@@ -65,8 +65,11 @@ class ResidualDocument(Document):
 
 
 class ResidualsDocument(Document):
-    """The newest first."""
+    """The newest first. Nothing is pushed where predicted and measured differ by more than ``limit`` times:
+    where the ratio leaves 1 / ``limit`` − 1 to ``limit`` − 1.
+    """
 
+    limit: float
     residuals: list[ResidualDocument]
 
 

@@ -176,6 +176,9 @@ class RoundDocument(Document):
     measured: MeasuredDocument
     throughput_is: str
     queue_is: str
+    # Of each of the ``terms``; the throughput's adds to a score, all others take from it. Null in rounds of
+    # before they were told.
+    weights: dict[str, float] | None = None
     candidate_count: int
     candidates: list[CandidateDocument]
     parts: list[PartDocument]
@@ -263,6 +266,10 @@ def round_fields(
         ),
         "throughput_is": answer.throughput_is,
         "queue_is": answer.queue_is,
+        "weights": {
+            name: float(getattr(answer.weights, name))
+            for name in dict.fromkeys(name for one in answer.candidates for name in one.normalised)
+        },
         "candidate_count": len(answer.candidates),
         "candidates": [CandidateDocument.scored(candidate) for candidate in answer.candidates]
         if candidates

@@ -44,6 +44,10 @@ async def test_a_round_answers_with_all_it_was_weighed_against(here: Running) ->
     assert found["incumbent"]["kmin_bytes"] == 400_000
     assert found["recommendation"]["score"] > found["incumbent"]["score"]
     assert found["candidate_count"] == len(found["candidates"]) == 28
+    assert found["weights"] == {"throughput": 1.0, "queue": 1.0, "loss": 1.0}
+    for one in found["candidates"]:
+        terms = one["terms"]
+        assert one["score"] == pytest.approx(terms["throughput"] - terms["queue"] - terms["loss"])
     assert {"incumbent", "drawn", "narrowed"} <= {one["origin"] for one in found["candidates"]}
     assert all(one["slowdown"].keys() == {"all", "mice", "medium", "elephant"} for one in found["candidates"])
     assert sum(found["flows"].values()) == 3

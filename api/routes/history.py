@@ -1,0 +1,101 @@
+"""``/v1/history`` and what became of recommendations: queues, residuals and alarms as they were."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from pydantic import AfterValidator, AwareDatetime
+
+from api.deps import Reads, ServiceDep
+from api.schemas.history import (
+    OutcomeDocument,
+    PastAlarmsDocument,
+    QueueHistoryDocument,
+    ResidualsDocument,
+)
+
+HOUR_S = 3_600.0
+WEEK_S = 7 * 24 * HOUR_S
+_YEARS = (1971, 2200)  # in any zone
+
+router = APIRouter(prefix="/v1", tags=["history"])
+
+
+def _in_reach(at: datetime) -> datetime:
+    first, last = _YEARS
+    if not first <= at.year <= last:
+        raise ValueError(f"times lie from {first} to {last}")
+    return at
+
+
+Time = Annotated[AwareDatetime, AfterValidator(_in_reach)]
+
+
+@router.get("/history/queues", response_model=QueueHistoryDocument)
+async def get_queues(
+    service: ServiceDep,
+    caller: Reads,
+    since: Time | None = None,
+    until: Time | None = None,
+    switch: str | None = None,
+    port: str | None = None,
+    most: Annotated[int, Query(ge=1, le=5_000)] = 500,
+    queues: Annotated[int, Query(ge=1, le=1_000)] = 32,
+) -> Response:
+    """What ports did: of ``switch`` and ``port`` or of all, the ``queues`` deepest first, by default in the
+    last hour. Steps are the finest of which there are ``most`` or fewer.
+    """
+    span = service.past.span(_ns(since), _ns(until), usual_s=HOUR_S)
+    found = await service.past.queues(span, switch=switch, port=port, most=most, ports=queues)
+    return Response(found, media_type="application/json")
+
+
+@router.get("/history/residuals")
+async def get_residuals(
+    service: ServiceDep,
+    caller: Reads,
+    since: Time | None = None,
+    until: Time | None = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000,
+) -> ResidualsDocument:
+    """How far the twin was from what was measured, round by round, the newest first, by default of the last
+    week.
+    """
+    span = service.past.span(_ns(since), _ns(until), usual_s=WEEK_S)
+    return await service.past.residuals(span, limit, held_beyond=service.settings.tuning.residual_limit)
+
+
+@router.get("/history/alarms")
+async def get_past_alarms(
+    service: ServiceDep,
+    caller: Reads,
+    since: Time | None = None,
+    until: Time | None = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
+) -> PastAlarmsDocument:
+    """The alarms that were there at any time of the last week, or of that time, the last raised first."""
+    span = service.past.span(_ns(since), _ns(until), usual_s=WEEK_S)
+    return await service.past.alarms(span, limit)
+
+
+@router.get("/recommendations/{recommendation_id}/outcome")
+async def get_outcome(
+    recommendation_id: str,
+    service: ServiceDep,
+    caller: Reads,
+    span_s: Annotated[float, Query(ge=10, le=86_400)] = 600.0,
+) -> OutcomeDocument:
+    """What was predicted of it beside what was measured for ``span_s`` before and after its rollout."""
+    found = (await service.recall.one(recommendation_id)).document(candidates=False)
+    known = found.rollout is not None and service.rollouts.knows(found.rollout)
+    rollout = service.rollouts.get(found.rollout).state if known and found.rollout else None
+    return await service.past.outcome(found, rollout, span_s=span_s)
+
+
+def _ns(at: datetime | None) -> int | None:
+    if at is None:
+        return None
+    since = at.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000
