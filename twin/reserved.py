@@ -8,6 +8,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 from joblib.externals.loky import ProcessPoolExecutor
+from joblib.externals.loky.process_executor import ShutdownExecutorError
 
 from twin.errors import SearchError, TwinError
 from twin.workers import Job
@@ -36,7 +37,7 @@ class ReservedWorker:
             done(number, self._answer(task))
 
     def close(self) -> None:
-        """Ends the process, also in the middle of a job; it may be used again, cold."""
+        """Ends the process, also in the middle of a job, which is an error; it may be used again, cold."""
         with self._lock:
             process, self._process = self._process, None
         if process is not None:
@@ -50,6 +51,13 @@ class ReservedWorker:
             except BrokenProcessPool:
                 self._forget(process)
                 continue
+            except ShutdownExecutorError as error:
+                raise SearchError(
+                    "prediction",
+                    "the end of its worker process",
+                    "a job runs to its end unless its worker is closed",
+                    "ask again",
+                ) from error
             if isinstance(answer, TwinError):
                 raise answer
             return answer

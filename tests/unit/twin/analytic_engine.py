@@ -168,6 +168,15 @@ class SigningEngine(AnalyticEngine):
         return super().one(scenario, watermark, seed)
 
 
+class EndlessEngine(AnalyticEngine):
+    """Leaves a file that is the scenario's name, and never answers."""
+
+    def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
+        Path(scenario.name).touch()
+        while True:
+            signal.pause()
+
+
 class LongerQueuesEngine(AnalyticEngine):
     """As the analytic engine, every queue 1.6 times as long: off, in the same order."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -70,6 +72,18 @@ def test_a_job_that_kills_every_one_is_an_error_and_the_next_job_is_none(worker:
 def test_an_engine_that_raises_is_a_sentence(worker: ReservedWorker) -> None:
     with pytest.raises(SearchError, match="RuntimeError: a kernel went wrong"):
         run(worker, "RaisingEngine", NVIDIA)
+
+
+def test_closed_in_the_middle_of_a_job_it_ends_both(worker: ReservedWorker, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    with ThreadPoolExecutor(1) as thread:
+        endless = star([(0, 1)], name=str(begun))
+        job = thread.submit(run, worker, "EndlessEngine", NVIDIA, scenario=endless)
+        while not begun.exists() and not job.done():
+            time.sleep(0.01)
+        worker.close()
+        with pytest.raises(SearchError, match="the end of its worker process"):
+            job.result()
 
 
 def test_closed_it_begins_anew(worker: ReservedWorker) -> None:
