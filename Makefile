@@ -2,7 +2,7 @@
 # The stamps under .venv depend on what decides the installation: a second run installs nothing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz check bench serve page format clean
+.PHONY: help demo test fuzz soak check bench serve page format clean
 .SUFFIXES:
 
 installs := pyproject.toml constraints.txt scripts/setup
@@ -16,8 +16,11 @@ demo: .venv/.stamp-run ## close the loop on a packet-level fabric: a table and a
 test: .venv/.stamp-dev ## every test, with branch coverage (a few minutes on two cores)
 	@scripts/test
 
-fuzz: .venv/.stamp-dev ## random input for the decoders, ten minutes
+fuzz: .venv/.stamp-dev ## random input for the decoders and every route, ten minutes
 	@scripts/fuzz
+
+soak: .venv/.stamp-dev ## a service under load for an hour (MINUTES=5 make soak): does anything grow?
+	@scripts/soak
 
 check: .venv/.stamp-dev ## formatting, lint, types, import rules, spelling, changelog
 	@scripts/check

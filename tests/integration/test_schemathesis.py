@@ -25,7 +25,8 @@ from tests.counterparts.background import Background
 from tests.integration.service import SMALL, TOPOLOGY, manual, traffic
 from twin.workers import InProcessWorkers
 
-EXAMPLES = int(os.environ.get("ECNTWIN_FUZZ_EXAMPLES", "15"))
+FUZZ = os.environ.get("ECNTWIN_FUZZ_EXAMPLES")  # set by scripts/fuzz
+TRIED = settings(max_examples=15, derandomize=True) if FUZZ is None else settings(max_examples=int(FUZZ) // 4)
 TOKEN = "everything"
 TOKENS = [
     {
@@ -63,25 +64,28 @@ def serving(**sections: Any) -> Iterator[str]:
     background = Background()
     try:
         ended = asyncio.run_coroutine_threadsafe(server.serve(), background.loop)
-        background.run(_started(server))
-        port = server.servers[0].sockets[0].getsockname()[1]
-        url = f"http://127.0.0.1:{port}"
-        with httpx.Client(base_url=url, headers=BEARER, timeout=120) as client:
-            assert client.put("/v1/topology", json=TOPOLOGY).status_code == 200
-            assert client.post("/v1/telemetry/int", json=traffic(300)).status_code == 202
-            found = client.post("/v1/tune")
-            assert found.status_code == 200, found.text
-            approved = client.post(f"/v1/recommendations/{found.json()['id']}/approve")
-            assert approved.status_code == 200, approved.text
-            counters = [
-                {"switch": "leaf1", "port": "Ethernet0", "ts_ns": 10**9 * second} for second in (1, 2)
-            ]
-            assert client.post("/v1/telemetry/counters", json=counters).status_code == 202
-        yield url
-        server.should_exit = True
-        ended.result(120)
+        background.run(_started(server), 120)
+        try:
+            url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+            with httpx.Client(base_url=url, headers=BEARER, timeout=120) as client:
+                _fill(client)
+            yield url
+        finally:
+            server.should_exit = True
+            ended.result(120)
     finally:
         background.close()
+
+
+def _fill(client: httpx.Client) -> None:
+    assert client.put("/v1/topology", json=TOPOLOGY).status_code == 200
+    assert client.post("/v1/telemetry/int", json=traffic(300)).status_code == 202
+    found = client.post("/v1/tune")
+    assert found.status_code == 200, found.text
+    approved = client.post(f"/v1/recommendations/{found.json()['id']}/approve")
+    assert approved.status_code == 200, approved.text
+    counters = [{"switch": "leaf1", "port": "Ethernet0", "ts_ns": 10**9 * second} for second in (1, 2)]
+    assert client.post("/v1/telemetry/counters", json=counters).status_code == 202
 
 
 async def _started(server: uvicorn.Server) -> None:
@@ -118,13 +122,13 @@ def not_checked(case: Case) -> list[Any]:
 
 
 @schema(tokens=True).parametrize()
-@settings(max_examples=EXAMPLES)
+@TRIED
 def test_with_tokens_every_answer_is_one_that_is_documented(case: Case, guarded: str) -> None:
     case.call_and_validate(guarded, headers=BEARER, excluded_checks=not_checked(case), timeout=120)
 
 
 @schema(tokens=False).parametrize()
-@settings(max_examples=EXAMPLES)
+@TRIED
 def test_without_tokens_every_answer_is_one_that_is_documented(case: Case, unguarded: str) -> None:
     case.call_and_validate(unguarded, excluded_checks=not_checked(case), timeout=120)
 
