@@ -13,9 +13,11 @@ from api.clocks import Clocks
 from api.errors import ApiError
 from api.routes import (
     alarms,
+    audit,
     datagrams,
     events,
     health,
+    history,
     page,
     recommendations,
     reference,
@@ -88,7 +90,9 @@ def create_app(
         whatif,
         switches,
         alarms,
+        audit,
         events,
+        history,
         health,
         page,
         reference,

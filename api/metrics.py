@@ -13,6 +13,7 @@ from api.binary_metrics import BinaryMetrics
 from api.metrics_access import AccessMetrics
 from api.metrics_ingest import IngestMetrics, UdpMetrics
 from api.metrics_network import NetworkMetrics
+from api.metrics_storage import StorageMetrics
 from telemetry.state import FlowClass, NetworkState
 from twin.watermark import Watermark
 
@@ -186,6 +187,7 @@ class Metrics:
             registry=registry,
         )
         self.network = NetworkMetrics(registry)
+        self.storage = StorageMetrics(registry)
         self.binary = BinaryMetrics(registry)
         self.access = AccessMetrics(registry)
         Info("ecntwin_build", "What is running.", registry=registry).info(

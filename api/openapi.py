@@ -32,6 +32,11 @@ _MORE: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("get", "/v1/recommendations"): (404,),
     ("put", "/v1/freeze"): (503,),
     ("get", "/v1/events"): (503,),
+    ("get", "/v1/audit"): (503,),
+    ("get", "/v1/history/queues"): (503,),
+    ("get", "/v1/history/residuals"): (503,),
+    ("get", "/v1/history/alarms"): (503,),
+    ("get", "/v1/recommendations/{recommendation_id}/outcome"): (503,),
 }
 
 _MEANS = {kind.status: (kind.__doc__ or "").splitlines()[0] for kind in RequestError.__subclasses__()}

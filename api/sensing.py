@@ -143,6 +143,11 @@ class Sensing:
         """How much fills it."""
         return self._settings.length_ns / NS_PER_S
 
+    @property
+    def warm(self) -> bool:
+        """Whether reports fill it; its last period is never full."""
+        return self._held_s >= self.length_s - self._settings.period_ns / NS_PER_S
+
     async def discovered(self) -> Topology | None:
         """What the hops of the window's reports show; None while it is empty."""
         return await self._run(self._discovered)

@@ -10,8 +10,11 @@ from dataclasses import replace
 from prometheus_client import CollectorRegistry
 
 from api.access.access import Access
+from api.access.audit import Audit
+from api.access.stored_tokens import StoredTokens
 from api.adapters import Adapters
 from api.alarms.looks import Looks
+from api.alarms.memory import Memory
 from api.alarms.service import Alarms
 from api.alarms.sources import Sources
 from api.approvals import Approvals
@@ -23,6 +26,8 @@ from api.errors import SettingsError, UnavailableError
 from api.events import Broadcaster
 from api.fleet import Fleet
 from api.from_settings import ask_of, guard_of, load_topology
+from api.history.reading import Past
+from api.history.service import History
 from api.inventory import load_inventory
 from api.kept_rounds import KeptRounds
 from api.measuring import Measuring
@@ -78,6 +83,13 @@ class Service:
         self.events = Broadcaster()
         self.database = Database(settings.storage.database, clock_ns=clocks.wall_ns)
         self.recorder = Recorder(self.database)
+        self.stored_tokens = StoredTokens(
+            self.access.tokens, self.database, self.recorder, wall_ns=clocks.wall_ns
+        )
+        self.audit = Audit(
+            self.database, self.recorder, keep_days=settings.storage.keep_audit_days, clocks=clocks
+        )
+        self.access.audit = self.audit
         self.kept = KeptRounds(
             self.database,
             self.recorder,
@@ -120,10 +132,12 @@ class Service:
             clearance=self._clearance,
             metrics=self.metrics,
             events=self.events,
+            audit=self.audit,
         )
+        journal = Journal(self.database)
         self.rollouts = Rollouts(
             self.fleet,
-            Journal(self.database),
+            journal,
             watcher,
             at_once=settings.rollout.at_once,
             measure_every_s=settings.rollout.measure_every_s,
@@ -132,6 +146,27 @@ class Service:
             clock_s=clocks.monotonic_s,
             told=news.heard,
             timed=news.timed,
+        )
+        self.history = History(
+            settings,
+            self.database,
+            self.recorder,
+            sensing=self.sensing,
+            ports=self.measuring.ports,
+            clocks=clocks,
+        )
+        self.past = Past(
+            self.database,
+            settings.storage.steps(),
+            window_s=self.sensing.length_s,
+            wall_ns=clocks.wall_ns,
+        )
+        self.memory = Memory(
+            self.database,
+            knows=lambda: journal.known,
+            waiting=lambda: self.recorder.waiting,
+            lost=lambda: self.history.lost,
+            metrics=self.metrics.storage,
         )
         lossless = frozenset(settings.alarms.lossless_queues) if settings.fabric.pfc else None
         self.alarms = Alarms(
@@ -146,6 +181,7 @@ class Service:
                     udp=self.measuring.udp,
                     polling=self.measuring.counter_polling,
                 ),
+                memory=self.memory,
                 lossless=lossless,
                 clock_s=clocks.monotonic_s,
                 wall_s=lambda: clocks.wall_ns() / 1e9,
@@ -154,6 +190,7 @@ class Service:
             events=self.events,
             clock_s=clocks.monotonic_s,
             wall_ns=clocks.wall_ns,
+            heard=self.history.alarms.heard,
         )
         self.approvals = Approvals(
             settings,
@@ -163,6 +200,7 @@ class Service:
             watcher=watcher,
             clearance=self._clearance,
             alarmed=self.alarms.holding,
+            audit=self.audit,
         )
         self.metrics.rollouts_active.set_function(lambda: self.rollouts.active)
         self.metrics.frozen.set_function(lambda: self.rollouts.freeze.frozen)
@@ -208,6 +246,9 @@ class Service:
             self._tasks.append(asyncio.create_task(self._take_up_later(), name="take-up"))
         self._tasks.append(asyncio.create_task(self._watch_switches(), name="switches"))
         self._tasks.append(asyncio.create_task(self.alarms.run_forever(), name="alarms"))
+        self._tasks.append(asyncio.create_task(self.history.run_forever(), name="history"))
+        self._tasks.append(asyncio.create_task(self.stored_tokens.run_forever(), name="tokens"))
+        self._tasks.append(asyncio.create_task(self.audit.run_forever(), name="audit"))
         self.measuring.start()
         if self.settings.tuning.enabled:
             self._tasks.append(asyncio.create_task(self.tuning.run_forever(), name="tuning-loop"))
@@ -215,11 +256,13 @@ class Service:
     async def _take_up(self) -> None:
         """Remembers; raises ``UnavailableError`` where the database is away."""
         await asyncio.to_thread(self.database.open)
+        await self.stored_tokens.read()
         self.store.take_up(await self.kept.newest(self.settings.tuning.keep))
         await self.rollouts.resume()
         for rollout in self.rollouts.newest(len(self.rollouts)):
             self.store.follow(rollout.state.plan.recommendation, rollout.state)
         await self._take_up_topology()
+        await self.history.alarms.take_up()
         if (set_s := self.rollouts.last_set_s) is not None:
             age_s = self._clocks.wall_ns() / 1e9 - set_s
             self._clearance.watermark_changed(age_s=max(age_s, 0.0))  # the clock may have been set back
@@ -319,6 +362,7 @@ class Service:
         return decided
 
     async def _found(self, entry: Entry) -> None:
+        self.history.round_ended(entry.document(candidates=False))
         decided = await self.approvals.by_policy(entry)
         if decided is not None:
             self._tell(decided)

@@ -84,4 +84,12 @@ KINDS: Mapping[str, Kind] = {
     "rollout_stalled": Kind(
         "yes", "Look at why it stands still (GET /v1/rollouts): mostly the journal's disk is full or away."
     ),
+    "storage": Kind(
+        "yes",
+        "Make room on the database's disk, or bring its server back; the service goes on by itself then.",
+        holds=True,
+    ),
+    "history_lost": Kind(
+        "yes", "Look at the alarm storage and at the log; a database that is too slow wants a longer step."
+    ),
 }

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from api.alarms.memory import Memory
 from api.alarms.sources import Sources
 from api.fleet import Fleet
 from api.port_figures import PortFigures
@@ -71,6 +72,7 @@ class Looks:
         fleet: Fleet,
         rollouts: Rollouts,
         sources: Sources,
+        memory: Memory | None = None,
         lossless: frozenset[int] | None,
         clock_s: Callable[[], float],
         wall_s: Callable[[], float],
@@ -81,6 +83,7 @@ class Looks:
         self._fleet = fleet
         self._rollouts = rollouts
         self._sources = sources
+        self._memory = memory
         self._lossless = lossless
         self._clock_s = clock_s
         self._wall_s = wall_s
@@ -110,6 +113,7 @@ class Looks:
             self._of_intake(now_s),
             self._of_switches(now_s),
             self._of_sources(),
+            () if self._memory is None else self._memory.findings(),
         ):
             looked.findings.extend(_told(findings))
         self._looked_s = now_s

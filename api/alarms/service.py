@@ -21,8 +21,14 @@ MOST_TOLD = 32
 _log = logging.getLogger("ecntwin.alarms")
 
 
+Heard = Callable[[tuple[Change, ...], Callable[[float], int]], None]
+
+
 class Alarms:
-    """The alarms of one service. ``clock_s`` is monotonic seconds, ``wall_ns`` nanoseconds since 1970."""
+    """The alarms of one service. ``clock_s`` is monotonic seconds, ``wall_ns`` nanoseconds since 1970.
+
+    ``heard`` is told all that changes, and what makes an alarm's seconds nanoseconds since 1970.
+    """
 
     def __init__(
         self,
@@ -33,7 +39,9 @@ class Alarms:
         events: Broadcaster,
         clock_s: Callable[[], float],
         wall_ns: Callable[[], int],
+        heard: Heard | None = None,
     ) -> None:
+        self._heard = heard
         self._every_s = settings.every_s
         self._looks = looks
         self._board = AlarmBoard(settings.rules(), forget_s=settings.forget_s, keep=settings.keep)
@@ -70,33 +78,33 @@ class Alarms:
             self._metrics.saw_ports(looked.ports)
             self._metrics.saw_alarms(self.active, changes)
             self._tell(changes)
+            if self._heard is not None:
+                self._heard(changes, self._wall_clock())
             return changes
 
     def holding(self, switches: Collection[str]) -> str | None:
         """A sentence where a critical alarm keeps policy from changing any of these switches."""
         named = frozenset(switches)
         found = [
-            alarm.subject
+            alarm
             for alarm in self.active
             if alarm.level is Level.CRITICAL
             and KINDS[alarm.subject.kind].holds
-            and alarm.subject.switch in named
+            and (alarm.subject.switch is None or alarm.subject.switch in named)
         ]
         if not found:
             return None
-        first = "; ".join(f"{subject.kind} on {subject.of}" for subject in found[:3])
+        everywhere = next((alarm for alarm in found if alarm.subject.switch is None), None)
+        if everywhere is not None:
+            return f"a critical alarm is on every switch ({everywhere.subject.kind}): {everywhere.sentence}"
+        first = "; ".join(f"{alarm.subject.kind} on {alarm.subject.of}" for alarm in found[:3])
         more = f" and {len(found) - 3} more" if len(found) > 3 else ""
         return f"a critical alarm is on its switches ({first}{more})"
 
     def document(self, *, limit: int, ended: bool) -> AlarmsDocument:
         """The first ``limit`` alarms, and as many of those that ended if they are wanted."""
         levels = [alarm.level for alarm in self.active]
-        # Both clocks now: one that was set since an alarm was raised moves its times along.
-        now_s, now_ns = self._clock_s(), self._wall_ns()
-
-        def wall_ns(at_s: float) -> int:
-            return now_ns - round((now_s - at_s) * 1e9)
-
+        wall_ns = self._wall_clock()
         return AlarmsDocument(
             warning=levels.count(Level.WARNING),
             critical=levels.count(Level.CRITICAL),
@@ -105,6 +113,11 @@ class Alarms:
             alarms=[AlarmDocument.of(alarm, wall_ns) for alarm in self.active[:limit]],
             ended=[AlarmDocument.of(alarm, wall_ns) for alarm in self.ended[:limit]] if ended else None,
         )
+
+    def _wall_clock(self) -> Callable[[float], int]:
+        """Both clocks now: one that was set since an alarm was raised moves its times along."""
+        now_s, now_ns = self._clock_s(), self._wall_ns()
+        return lambda at_s: now_ns - round((now_s - at_s) * 1e9)
 
     def _tell(self, changes: tuple[Change, ...]) -> None:
         worst_first = sorted(changes, key=lambda change: -max(change.alarm.level, change.before))

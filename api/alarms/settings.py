@@ -21,6 +21,7 @@ _YES_OR_NO = {
     "drifted": _IT_IS,
     "untuned": _IT_IS,
     "rollout_stalled": Rule(warning=None, critical=1.0, hold_s=0.0, clear_s=0.0),
+    "storage": Rule(warning=None, critical=1.0, hold_s=0.0, clear_s=0.0),
 }
 """Kinds that are there or not, and need no settings."""
 
@@ -102,4 +103,5 @@ class AlarmSettings(Section):
                 clear_ratio=self.clear_ratio,
             )
         held = replace(_IT_IS, hold_s=self.hold_s)  # one poll in between may fail
-        return found | _YES_OR_NO | {"counter_source": held}
+        grew = replace(_IT_IS, clear_s=self.clear_s)  # what is lost comes in bursts
+        return found | _YES_OR_NO | {"counter_source": held, "history_lost": grew}

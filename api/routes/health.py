@@ -5,7 +5,14 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from api.deps import Reads, ServiceDep
-from api.schemas.health import HealthDocument, ReadinessDocument, StandingDocument
+from api.schemas.health import (
+    HealthDocument,
+    ServiceReadinessDocument,
+    StandingDocument,
+    StorageDocument,
+    WindowDocument,
+)
+from api.service import Service
 from api.version import ecntwin_version
 
 router = APIRouter(tags=["health"])
@@ -17,12 +24,16 @@ async def healthz() -> HealthDocument:
     return HealthDocument(status="ok", version=ecntwin_version())
 
 
-@router.get("/readyz", responses={503: {"model": ReadinessDocument}})
-async def readyz(service: ServiceDep, response: Response) -> ReadinessDocument:
-    """Whether the service can give a recommendation now, and why not."""
+@router.get("/readyz", responses={503: {"model": ServiceReadinessDocument}})
+async def readyz(service: ServiceDep, response: Response) -> ServiceReadinessDocument:
+    """Whether the service can give a recommendation now, and why not; how full its window is, and whether it
+    can write down what it decides.
+    """
     reasons = service.unready()
     response.status_code = 503 if reasons else 200
-    return ReadinessDocument(ready=not reasons, reasons=reasons)
+    return ServiceReadinessDocument(
+        ready=not reasons, reasons=reasons, window=_window(service), storage=_storage(service)
+    )
 
 
 @router.get("/v1/readiness")
@@ -32,6 +43,8 @@ async def readiness(service: ServiceDep, caller: Reads) -> StandingDocument:
     return StandingDocument(
         ready=not reasons,
         reasons=reasons,
+        window=_window(service),
+        storage=_storage(service),
         measured=service.sensing.age_s() is not None,
         version=ecntwin_version(),
     )
@@ -42,3 +55,20 @@ async def metrics(request: Request, service: ServiceDep, caller: Reads) -> Respo
     """Prometheus metrics."""
     text, media_type = service.metrics.exposition(request.headers.get("accept", ""))
     return Response(text, media_type=media_type)
+
+
+def _window(service: Service) -> WindowDocument:
+    sensing = service.sensing
+    return WindowDocument(held_s=sensing.held_s, length_s=sensing.length_s, warm=sensing.warm)
+
+
+def _storage(service: Service) -> StorageDocument:
+    """Without the driver's words: who asks for readiness need not show a token."""
+    failing = service.memory.failing is not None
+    return StorageDocument(
+        state="failing" if failing else "ok" if service.database.durable else "memory",
+        waiting=service.recorder.waiting,
+        says="What is decided cannot be written down, so no switch is set; advice is given as before."
+        if failing
+        else None,
+    )
