@@ -13,7 +13,6 @@ from api.clocks import Clocks
 from api.errors import ApiError
 from api.routes import (
     alarms,
-    audit,
     datagrams,
     events,
     health,
@@ -90,7 +89,6 @@ def create_app(
         whatif,
         switches,
         alarms,
-        audit,
         events,
         history,
         health,

@@ -39,7 +39,6 @@ CALLS = {
     ("GET", "/v1/freeze"): "read",
     ("PUT", "/v1/freeze"): "operate",
     ("GET", "/v1/alarms"): "read",
-    ("GET", "/v1/audit"): "admin",
     ("GET", "/v1/history/queues"): "read",
     ("GET", "/v1/history/residuals"): "read",
     ("GET", "/v1/history/alarms"): "read",
