@@ -6,6 +6,8 @@ import re
 import runpy
 from pathlib import Path
 
+import pytest
+
 from api.app import create_app
 from api.settings import Settings
 
@@ -15,6 +17,29 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_the_settings_page_is_what_the_settings_say() -> None:
     written = runpy.run_path(str(ROOT / "scripts/settings-page.py"))["page"]()
     assert (ROOT / "docs/settings.md").read_text("utf-8") == written, "run scripts/settings-page.py"
+
+
+@pytest.mark.parametrize("name", ["metrics", "http"])
+def test_a_reference_is_what_the_code_says(name: str) -> None:
+    written = runpy.run_path(str(ROOT / f"scripts/{name}-page.py"))["page"]()
+    at = {"metrics": "docs/metrics.md", "http": "docs/http-reference.md"}[name]
+    assert (ROOT / at).read_text("utf-8") == written, f"run scripts/{name}-page.py"
+
+
+def test_every_alert_looks_at_a_metric_of_the_reference() -> None:
+    page = (ROOT / "docs/metrics.md").read_text("utf-8")
+    alerts = re.findall(r"- alert: (\w+)", (ROOT / "deploy/prometheus/rules/alerts.yml").read_text("utf-8"))
+    assert {one for one in alerts if f"[{one}]" not in page} <= {"EcntwinDown", "EcntwinIngestDown"}
+
+
+def test_every_route_of_the_reference_has_the_scope_that_the_map_has() -> None:
+    page = (ROOT / "docs/http-reference.md").read_text("utf-8")
+    said = set(re.findall(r"^### (\w+) (\S+)\n\nScope: (?:`(\w+)`|none)", page, re.MULTILINE))
+    asked = create_app(Settings()).openapi()["paths"]
+    assert {(method, path) for method, path, _ in said} == {
+        (method.upper(), path) for path, methods in asked.items() for method in methods
+    }
+    assert {path for _, path, scope in said if not scope} == {"/healthz", "/readyz"}
 
 
 def documented_routes() -> set[tuple[str, str]]:

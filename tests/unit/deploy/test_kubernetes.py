@@ -233,7 +233,7 @@ def test_kubectl_makes_one_whole_of_it() -> None:
 
 def test_rules_become_the_operator_s_as_the_page_says() -> None:
     page = (ROOT / "docs/deploy.md").read_text("utf-8")
-    loop = re.search(r"^    for file in deploy.*?^    done", page, re.MULTILINE | re.DOTALL)
+    loop = re.search(r"^for file in deploy.*?^done", page, re.MULTILINE | re.DOTALL)
     assert loop is not None
     done = subprocess.run(["bash", "-c", loop[0]], cwd=ROOT, capture_output=True, text=True, check=True)
     made = list(yaml.safe_load_all(done.stdout))
