@@ -113,18 +113,21 @@ function withCables(fabric: Fabric, width: number): Layout | null {
 }
 
 function panels(fabric: Fabric, width: number): Layout {
-  const gauge = { width: 5, height: 22 };
-  const pitch = 7;
+  const least = 7;
   const worst = (one: Switch) => Math.max(...one.ports.map(({ queue }) => queue?.depth_p99_bytes ?? -1), -1);
   const all = fabric.switches;
   const kept = new Set(all.length <= MOST_FACES ? all : [...all].sort((one, other) => worst(other) - worst(one)).slice(0, MOST_FACES));
   const shown = all.filter((one) => kept.has(one));
-  const split = (one: Switch) => (rows(one).up.length > 0 && rows(one).down.length > 0 ? pitch : 0);
-  const most = Math.max(8, Math.floor((width - 2 * PAD) / pitch) - 1);
-  const lines = (one: Switch) => Math.max(1, Math.ceil((one.ports.length + 1) / most));
-  const wide = Math.min(width, Math.max(90, ...shown.map((one) => Math.min(one.ports.length, most) * pitch + split(one) + 2 * PAD)));
+  const split = (one: Switch) => Number(rows(one).up.length > 0 && rows(one).down.length > 0);
+  const spots = (one: Switch) => one.ports.length + split(one);
+  const most = Math.max(8, Math.floor((width - 2 * PAD) / least));
+  const lines = (one: Switch) => Math.max(1, Math.ceil(spots(one) / most));
+  const across = Math.min(most, Math.max(1, ...shown.map(spots)));
+  const wide = Math.min(width, Math.max(84, across * least + 2 * PAD));
   const columns = Math.max(1, Math.floor((width + GAP) / (wide + GAP)));
   const each = (width - (columns - 1) * GAP) / columns;
+  const pitch = Math.max(least, Math.min(14, Math.floor((10 * (each - 2 * PAD)) / across) / 10));
+  const gauge = { width: Math.floor(pitch - 2), height: 24 };
   const faces: Face[] = [];
   let y = 0;
   for (let start = 0; start < shown.length; ) {
@@ -137,7 +140,7 @@ function panels(fabric: Fabric, width: number): Layout {
       const x = place * (each + GAP);
       const ups = rows(one).up.length;
       const gauges = one.ports.map((port, at) => {
-        const spot = at + (at >= ups && split(one) ? 1 : 0);
+        const spot = at + (at >= ups ? split(one) : 0);
         return { x: x + PAD + (spot % most) * pitch, y: y + NAME + Math.floor(spot / most) * (gauge.height + 4), port };
       });
       faces.push({ of: one, x, y, width: each, height, gauges });

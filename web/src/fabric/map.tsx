@@ -1,6 +1,7 @@
 // The map drawn: one path for each kind of line or bar, so that a thousand queues cost a few dozen elements.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { bits, bytes, count, percent } from "../format.ts";
+import { Legend } from "./legend.tsx";
 import { type Gauge, type Layout, halves, layout } from "./layout.ts";
 import { type Fabric, type Port, deepestFirst, loadClass, standing, zone } from "./model.ts";
 
@@ -52,6 +53,7 @@ export function FabricMap({ fabric, label }: Props) {
         )}
       </div>
       <output class="tip" aria-live="polite">{at ? told(at.port) : "Point at a port, or go through them by arrow keys, the deepest queue first."}</output>
+      {drawn && <Legend cables={drawn.cables.length > 0} />}
       {drawn && drawn.leftOff > 0 && <p class="quiet">{count(drawn.leftOff)} more switches, with shallower queues, are in the table only.</p>}
     </div>
   );
@@ -98,8 +100,10 @@ function nameAt(drawn: Layout, face: Layout["faces"][number]) {
   return { x: face.x + face.width / 2, y, "text-anchor": "middle" as const };
 }
 
-function Gauges({ drawn: { gauge }, gauges }: { drawn: Layout; gauges: readonly Gauge[] }) {
+function Gauges({ drawn: { gauge, cables }, gauges }: { drawn: Layout; gauges: readonly Gauge[] }) {
+  const dense = cables.length === 0;
   const { width, height } = gauge;
+  const over = dense ? 0 : 1.5;
   const bar = (x: number, y: number, tall: number) => `M${x.toFixed(1)} ${y.toFixed(1)}h${width}v${tall.toFixed(1)}h-${width}z`;
   const ground: string[] = [];
   const ticks: string[] = [];
@@ -116,14 +120,14 @@ function Gauges({ drawn: { gauge }, gauges }: { drawn: Layout; gauges: readonly 
     const tall = Math.max(1, of(queue.depth_p99_bytes));
     (fills[`zone-${zone(port) ?? "none"}`] ??= []).push(bar(x, y + height - tall, tall));
     if (mark) ticks.push(`M${x.toFixed(1)} ${(y + height / 3).toFixed(1)}h${width}M${x.toFixed(1)} ${(y + (2 * height) / 3).toFixed(1)}h${width}`);
-    if (queue.depth_mean_bytes !== null) means.push(`M${(x - 1.5).toFixed(1)} ${(y + height - of(queue.depth_mean_bytes)).toFixed(1)}h${width + 3}`);
+    if (queue.depth_mean_bytes !== null) means.push(`M${(x - over).toFixed(1)} ${(y + height - of(queue.depth_mean_bytes)).toFixed(1)}h${width + 2 * over}`);
   }
   return (
     <>
       <path class="gauge" d={ground.join("")} />
       {Object.entries(fills).map(([kind, paths]) => <path key={kind} class={`depth ${kind}`} d={paths.join("")} />)}
       <path class="ticks" d={ticks.join("")} />
-      <path class="means" d={means.join("")} />
+      <path class={dense ? "means dense" : "means"} d={means.join("")} />
       {Object.entries(loads).map(([kind, paths]) => <path key={kind} class={`foot ${kind}`} d={paths.join("")} />)}
     </>
   );

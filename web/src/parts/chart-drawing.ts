@@ -20,7 +20,7 @@ export function draw(
   const colour = (name: string) => style.getPropertyValue(`--${name}`).trim();
   const ink = (name: Ink) => colour(`ink-${name}`);
   const scattered = props.series.every(({ mark, line }) => mark && !line);
-  const axis = (one: Axis, side: 1 | 3): uPlot.Axis => ({
+  const axis = (one: Axis, side: 2 | 3): uPlot.Axis => ({
     side,
     stroke: colour("quiet"),
     font: FONT,
@@ -39,7 +39,7 @@ export function draw(
     legend: { show: false },
     padding: [10, 14, 0, 0],
     scales: { x: { time: false, ...scale(props.x) }, y: scale(props.y) },
-    axes: [axis(props.x, 1), axis(props.y, 3)],
+    axes: [axis(props.x, 2), axis(props.y, 3)],
     cursor: { drag: { x: false, y: false }, y: false, x: !scattered, points: { show: false } },
     series: [{}, ...props.series.map((one) => series(one, ink(one.ink)))],
     hooks: {

@@ -4,6 +4,7 @@ import { confirmed } from "../../parts/ask.tsx";
 import { Sentence } from "../../parts/sentence.tsx";
 import { Comparison } from "../../recommendation/comparison.tsx";
 import { Remarks } from "../../recommendation/remarks.tsx";
+import { Table } from "../../parts/table.tsx";
 import { WatermarkChange } from "../../recommendation/watermark-change.tsx";
 import { act } from "../../service/acts.ts";
 import type { Recommendation, SwitchState } from "../../service/documents.ts";
@@ -22,26 +23,54 @@ export function DecisionPanel({ of }: { of: Recommendation }) {
     work(false);
   };
   return (
-    <>
-      <WatermarkChange id="watermark" now={of.incumbent} better={of.recommendation} />
-      {of.staged && !sameWatermark(of.staged, of.recommendation) && (
-        <p id="staged">An approval takes one step towards it: {spelled(of.staged)}.</p>
-      )}
-      <Sentence id="why">{of.why}</Sentence>
-      <Remarks of={of} />
-      <details>
-        <summary>What the twin predicts</summary>
+    <div class="decide">
+      <div>
+        <WatermarkChange id="watermark" now={of.incumbent} better={of.recommendation} />
+        {of.staged && !sameWatermark(of.staged, of.recommendation) && (
+          <p id="staged">An approval takes one step towards it: {spelled(of.staged)}.</p>
+        )}
+        <Sentence id="why">{of.why}</Sentence>
+        <Remarks of={of} />
+        {of.status === "pending" && (
+          <div class="row" id="actions">
+            <button id="approve" class="primary" type="button" disabled={busy} onClick={() => decide("approve")}>Approve</button>
+            <button id="reject" type="button" disabled={busy} onClick={() => decide("reject")}>Reject</button>
+          </div>
+        )}
+        {of.status === "pending" && <Planned of={of} switches={switches} />}
+      </div>
+      <div>
+        <h3>What the twin predicts</h3>
         <Comparison id="compare" caption="Predictions for what runs and what is recommended" now={of.incumbent} better={of.recommendation} />
-      </details>
-      {of.status === "pending" && (
-        <div class="row" id="actions">
-          <button id="approve" class="primary" type="button" disabled={busy} onClick={() => decide("approve")}>Approve</button>
-          <button id="reject" type="button" disabled={busy} onClick={() => decide("reject")}>Reject</button>
-        </div>
-      )}
-    </>
+      </div>
+    </div>
   );
 }
+
+// What an approval would change, switch by switch.
+function Planned({ of, switches }: { of: Recommendation; switches: readonly SwitchState[] }) {
+  const wanted = of.staged ?? of.recommendation;
+  const rows = of.switches.map((name) => ({ name, known: switches.find((one) => one.name === name) }));
+  if (rows.length === 0) return null;
+  return (
+    <details id="planned">
+      <summary>What an approval would change on {several(rows.length, "switch", "switches")}</summary>
+      <Table
+        caption="What an approval would change"
+        rows={rows}
+        keyOf={({ name }) => name}
+        columns={[
+          { name: "Switch", cell: ({ name, known }) => <>{name}{known && !known.writes && <span class="tag">dry run</span>}</> },
+          { name: "Runs", cell: ({ known }) => runs(known), words: true },
+          { name: "Would run", cell: ({ known }) => (known?.running && sameWatermark(known.running, wanted) ? "the same" : watermark(wanted)), words: true },
+        ]}
+      />
+    </details>
+  );
+}
+
+const runs = (known: SwitchState | undefined) =>
+  known?.running ? watermark(known.running) : known?.queues.length ? "differs by queue" : "not known";
 
 const REJECTING = {
   title: "Reject the recommendation?",

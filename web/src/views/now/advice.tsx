@@ -48,7 +48,7 @@ function Gains({ now, better }: { now: Prediction; better: Prediction }) {
   const rows = COMPARED.filter((one) => GAINS.includes(one.name) && one.pick(now) !== null && one.pick(better) !== null);
   return (
     <section aria-labelledby="gain-title">
-      <h3 id="gain-title">Predicted gain</h3>
+      <h3 id="gain-title">Predicted: what it gains, and what it costs</h3>
       <Figures id="gain">
         {rows.map((one) => {
           const { text, tone } = change(one.pick(now), one.pick(better), one);

@@ -1,6 +1,5 @@
 // The fabric as a map and as a table.
 import { useMemo, useState } from "preact/hooks";
-import { Legend } from "../../fabric/legend.tsx";
 import { FabricMap } from "../../fabric/map.tsx";
 import { type Fabric, fabric, zone } from "../../fabric/model.ts";
 import { FabricTable } from "../../fabric/table.tsx";
@@ -20,7 +19,6 @@ export function FabricPanel({ state, incumbent }: { state: State; incumbent: Wat
   return (
     <Panel id="fabric" title="Fabric" note={note(made, state.topology)}>
       <FabricMap fabric={made} label={`${note(made, state.topology)}. ${over(made)}`} />
-      <Legend cables={made.hosts.length > 0} />
       <details onToggle={(event) => show(event.currentTarget.open)}>
         <summary>As a table</summary>
         {open && <FabricTable fabric={made} />}

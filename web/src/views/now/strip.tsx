@@ -1,10 +1,10 @@
 // The network in one line of figures.
 import { Figure, Figures } from "../../parts/figure.tsx";
-import type { State } from "../../service/documents.ts";
+import type { Queue, State } from "../../service/documents.ts";
 import { bytes, count, few, percent, perSecond, several } from "../../format.ts";
 
 export function Strip({ state }: { state: State }) {
-  const deepest = state.queues[0];
+  const deepest = state.queues.reduce<Queue | undefined>((most, one) => ((one.depth_p99_bytes ?? -1) > (most?.depth_p99_bytes ?? -1) ? one : most), undefined);
   const busiest = state.queues.reduce<{ load: number; of: string } | null>((most, queue) => {
     const load = (queue.throughput_bytes_per_s ?? 0) / (queue.capacity_bytes_per_s || Infinity);
     return load > (most?.load ?? 0) ? { load, of: `${queue.switch} ${queue.port}` } : most;

@@ -2,6 +2,7 @@
 import { Panel } from "../../parts/panel.tsx";
 import type { Readiness, State } from "../../service/documents.ts";
 import { useCurrent } from "../../service/current.ts";
+import { away } from "../../service/client.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { count, seconds } from "../../format.ts";
@@ -24,11 +25,17 @@ function Now() {
     <>
       <h1 class="unseen">Now</h1>
       <AlarmsPanel />
+      {!readiness && !away.value && <p class="quiet waiting" role="status">Reading what the network does…</p>}
       {readiness && !readiness.measured && !current && <Empty reasons={readiness.reasons} />}
       {state && <Strip state={state} />}
       <div class="now-grid">
-        {state && <FabricPanel state={state} incumbent={current?.incumbent} />}
-        <div class="column">
+        {state && (
+          <div class="column">
+            <FabricPanel state={state} incumbent={current?.incumbent} />
+            <QueueTable state={state} />
+          </div>
+        )}
+        <div class="column first">
           <Advice current={current} readiness={readiness} />
           {state && (
             <Panel
@@ -43,12 +50,7 @@ function Now() {
           {current && <Fidelity of={current} />}
         </div>
       </div>
-      {state && (
-        <div class="grid">
-          <QueueTable state={state} />
-          <Ports state={state} />
-        </div>
-      )}
+      {state && <Ports state={state} />}
     </>
   );
 }
