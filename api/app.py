@@ -13,6 +13,7 @@ from api.clocks import Clocks
 from api.errors import ApiError
 from api.routes import (
     alarms,
+    audit,
     datagrams,
     events,
     health,
@@ -89,6 +90,7 @@ def create_app(
         whatif,
         switches,
         alarms,
+        audit,
         events,
         history,
         health,

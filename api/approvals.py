@@ -7,6 +7,9 @@ import math
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from api.access.audit import Audit
+from api.access.callers import Caller
+from api.audited import before_and_after
 from api.clearance import Clearance
 from api.entry import Entry
 from api.errors import ConflictError, RequestError
@@ -23,6 +26,7 @@ from twin.units import duration_text
 
 ANSWER_WITHIN_S = 1.0
 POLICY = "policy (rollout.auto)"
+POLICY_CALLER = Caller(POLICY, frozenset(), "local")
 
 _log = logging.getLogger("ecntwin.rollouts")
 
@@ -42,6 +46,7 @@ class Approvals:
         rollouts: Rollouts,
         watcher: Watcher,
         clearance: Clearance,
+        audit: Audit,
         alarmed: Callable[[Collection[str]], str | None] = lambda switches: None,
     ) -> None:
         self._settings = settings
@@ -51,6 +56,7 @@ class Approvals:
         self._watcher = watcher
         self._clearance = clearance
         self._alarmed = alarmed
+        self._audit = audit
         self._approving: set[str] = set()
 
     async def approve(self, recommendation_id: str, by: str) -> Entry:
@@ -107,7 +113,10 @@ class Approvals:
             self._leave(entry, alarm, "the first round after it is cleared")
             return None
         try:
-            return await self.approve(entry.id, POLICY)
+            async with self._audit.change(POLICY_CALLER, "approve", entry.id) as change:
+                approved = await self.approve(entry.id, POLICY)
+                change.before, change.after = before_and_after(approved.document(candidates=False))
+            return approved
         except (RequestError, SwitchError) as error:
             _log.info("recommendation %s is not approved by policy: %s", entry.id, error)
         except Exception:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from api import cli_operator
+from api import cli_operator, cli_tokens
 from api.cli_errors import run_to_exit_code
 from api.cli_options import Config, Json, Seed
 
@@ -318,6 +318,7 @@ def switches(
 
 
 cli_operator.add_to(app)
+app.add_typer(cli_tokens.tokens)
 
 
 @app.command()

@@ -11,10 +11,13 @@ import yaml
 from rich.text import Text
 
 from api.access.certificates import ServerTls
+from api.access.kept import holds_tokens
 from api.addresses import without_password
 from api.cli_errors import BAD_INPUT
 from api.cli_inventory_tables import platforms_text, problem_lines, reporting_lines
 from api.cli_output import console, print_json, print_line
+from api.cli_serve import with_storage
+from api.errors import SettingsError
 from api.from_settings import load_topology, reporting_of
 from api.inventory import load_inventory
 from api.inventory_adapters import check_inventory
@@ -33,7 +36,7 @@ def check_config(config: Path | None, *, as_json: bool) -> None:
     Exits 2 where the inventory has problems, after it has told each of them.
     """
     settings = load_settings(config)
-    check_host(settings.server.host, settings.security)
+    _check_host(settings)
     now_s = time.time()
     if (tls := ServerTls.of(settings.server)) is not None:
         tls.check_now(now_s)
@@ -57,6 +60,18 @@ def check_config(config: Path | None, *, as_json: bool) -> None:
             _show(inventory)
     if inventory is not None and inventory.problems:
         raise typer.Exit(BAD_INPUT)
+
+
+def _check_host(settings: Settings) -> None:
+    """Looks into the database only where it matters what is in it."""
+    try:
+        check_host(settings.server.host, settings.security)
+    except SettingsError:
+        check_host(
+            settings.server.host,
+            settings.security,
+            stored=holds_tokens(with_storage(settings).storage.database),
+        )
 
 
 def _inventory(settings: Settings, registry: AdapterRegistry) -> InventoryCheckDocument | None:

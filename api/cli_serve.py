@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from platformdirs import user_state_path
 
 from api.access.certificates import ServerTls
+from api.access.kept import holds_tokens
 from api.app import create_app
 from api.errors import SettingsError, UnavailableError
 from api.from_settings import load_topology
@@ -35,13 +36,14 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
     Raises ``SettingsError`` before anything is opened, and ``ApiError`` where the journal cannot be taken up.
     """
     settings = with_storage(override(load_settings(config), host=host, port=port))
-    check_host(settings.server.host, settings.security)
+    stored = holds_tokens(settings.storage.database)
+    check_host(settings.server.host, settings.security, stored=stored)
     tls = ServerTls.of(settings.server)
     load_topology(settings.fabric.topology)
     _check_switches(settings)
     configure_logging(settings.log.level)
     _check_storage(settings)
-    if not settings.security.tokens and settings.security.oidc is None:
+    if not settings.security.tokens and settings.security.oidc is None and not stored:
         _log.warning("no token is configured: anyone on this machine may call, and only this machine")
     prepare()
     app = create_app(settings)

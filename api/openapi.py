@@ -32,6 +32,7 @@ _MORE: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("get", "/v1/recommendations"): (404,),
     ("put", "/v1/freeze"): (503,),
     ("get", "/v1/events"): (503,),
+    ("get", "/v1/audit"): (503,),
     ("get", "/v1/history/queues"): (503,),
     ("get", "/v1/history/residuals"): (503,),
     ("get", "/v1/history/alarms"): (503,),

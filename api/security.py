@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from fastapi import Request
 
 from api.access.admission import caller_of
+from api.access.audit import Audit
 from api.access.callers import Caller, Scope
 from api.access.settings import SecuritySettings
 from api.addresses import is_loopback
@@ -25,12 +26,16 @@ def requires(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
         if caller.kind == "local":
             refuse_foreign_names(request)
         if scope not in caller.scopes:
-            raise ForbiddenError(
+            error = ForbiddenError(
                 f"{request.method} {request.url.path}",
                 f"token {caller.name!r} with scopes {', '.join(sorted(caller.scopes)) or 'none'}",
                 f"this call needs the scope {scope}",
                 "use a token that holds it",
             )
+            audit: Audit | None = request.app.state.access.audit
+            if audit is not None and request.method not in _SAFE_METHODS and scope in ("operate", "admin"):
+                audit.refused(caller, f"{request.method} call", request.url.path, error)
+            raise error
         return caller
 
     return admitted

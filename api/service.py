@@ -10,6 +10,8 @@ from dataclasses import replace
 from prometheus_client import CollectorRegistry
 
 from api.access.access import Access
+from api.access.audit import Audit
+from api.access.stored_tokens import StoredTokens
 from api.adapters import Adapters
 from api.alarms.looks import Looks
 from api.alarms.memory import Memory
@@ -81,6 +83,13 @@ class Service:
         self.events = Broadcaster()
         self.database = Database(settings.storage.database, clock_ns=clocks.wall_ns)
         self.recorder = Recorder(self.database)
+        self.stored_tokens = StoredTokens(
+            self.access.tokens, self.database, self.recorder, wall_ns=clocks.wall_ns
+        )
+        self.audit = Audit(
+            self.database, self.recorder, keep_days=settings.storage.keep_audit_days, clocks=clocks
+        )
+        self.access.audit = self.audit
         self.kept = KeptRounds(
             self.database,
             self.recorder,
@@ -123,6 +132,7 @@ class Service:
             clearance=self._clearance,
             metrics=self.metrics,
             events=self.events,
+            audit=self.audit,
         )
         journal = Journal(self.database)
         self.rollouts = Rollouts(
@@ -190,6 +200,7 @@ class Service:
             watcher=watcher,
             clearance=self._clearance,
             alarmed=self.alarms.holding,
+            audit=self.audit,
         )
         self.metrics.rollouts_active.set_function(lambda: self.rollouts.active)
         self.metrics.frozen.set_function(lambda: self.rollouts.freeze.frozen)
@@ -236,6 +247,8 @@ class Service:
         self._tasks.append(asyncio.create_task(self._watch_switches(), name="switches"))
         self._tasks.append(asyncio.create_task(self.alarms.run_forever(), name="alarms"))
         self._tasks.append(asyncio.create_task(self.history.run_forever(), name="history"))
+        self._tasks.append(asyncio.create_task(self.stored_tokens.run_forever(), name="tokens"))
+        self._tasks.append(asyncio.create_task(self.audit.run_forever(), name="audit"))
         self.measuring.start()
         if self.settings.tuning.enabled:
             self._tasks.append(asyncio.create_task(self.tuning.run_forever(), name="tuning-loop"))
@@ -243,6 +256,7 @@ class Service:
     async def _take_up(self) -> None:
         """Remembers; raises ``UnavailableError`` where the database is away."""
         await asyncio.to_thread(self.database.open)
+        await self.stored_tokens.read()
         self.store.take_up(await self.kept.newest(self.settings.tuning.keep))
         await self.rollouts.resume()
         for rollout in self.rollouts.newest(len(self.rollouts)):

@@ -323,7 +323,7 @@ class StorageSettings(HistorySettings):
     with the service. None: ``ecntwin.db`` in the user's folder for state.
 
     ``keep_recommendations`` of those that nobody decided on are kept, and those that were approved or
-    rejected for ``keep_days``, as long as alarms and residuals.
+    rejected for ``keep_days``, as long as alarms and residuals; the audit log for ``keep_audit_days``.
 
     Every ``history_step_s`` seconds what ports did is written down (none: never), and kept for
     ``history_keep_days``. Coarser steps are made of these: ``history_coarser`` says for each length in
@@ -333,6 +333,7 @@ class StorageSettings(HistorySettings):
     url: str | None = None
     keep_recommendations: int = Field(default=5_000, ge=1)
     keep_days: float = Field(default=400.0, gt=0)
+    keep_audit_days: float = Field(default=400.0, gt=0)
 
     @field_validator("url")
     @classmethod

@@ -7,12 +7,13 @@ import logging
 import math
 
 from api.access.allowance import Allowance, Allowances
+from api.access.audit import Audit
 from api.access.callers import LOCAL, Caller
 from api.access.known_tokens import KnownTokens, digest_of
 from api.access.oidc import WHERE, SignedTokens
 from api.access.settings import RateSettings, SecuritySettings
 from api.clocks import Clocks
-from api.errors import ApiError, BusyError, UnauthorizedError
+from api.errors import ApiError, BusyError, UnauthorizedError, UnavailableError
 from api.metrics_access import AccessMetrics
 
 GUESSABLE_CHARACTERS = 32
@@ -49,6 +50,8 @@ class Access:
         self._requests: dict[str, Allowance] = {}
         self._bytes: dict[str, Allowance | None] = {}
         self._proven: set[str] = set()
+        self.audit: Audit | None = None
+        """Where attempts that are refused are written down; an ingest process has none."""
 
     async def caller(self, authorization: str | None, address: str) -> Caller:
         """Who an ``Authorization`` header names. Raises ``UnauthorizedError``, ``BusyError`` for a wrong one
@@ -56,7 +59,10 @@ class Access:
         """
         if not self.required and not self.tokens.any:
             return LOCAL.calling_from(address)
-        text = self._text(authorization)
+        try:
+            text = self._text(authorization)
+        except UnauthorizedError as error:
+            raise self._unread() or error from None
         digest = digest_of(text)
         failures = self._failures.of(_network(address))
         held = failures.wait_s(1.0)
@@ -71,6 +77,8 @@ class Access:
                 return (await self._signed.caller(text)).calling_from(address)
             except UnauthorizedError as error:
                 raise self._failed("oidc", failures, address, error) from error
+        if (unread := self._unread()) is not None:
+            raise unread
         raise self._failed(
             "unknown",
             failures,
@@ -111,6 +119,17 @@ class Access:
             return self._max_body_bytes
         own = self._security.limits_for(caller.name).max_body_bytes
         return self._max_body_bytes if own is None else min(own, self._max_body_bytes)
+
+    def _unread(self) -> UnavailableError | None:
+        """Where nobody can be told that a token is unknown, as not all are known."""
+        if not self.tokens.stored.unread or self._security.tokens:
+            return None
+        return UnavailableError(
+            WHERE,
+            "a call before the tokens could be read",
+            "tokens are in the database, which is away since this service started",
+            "bring the database back",
+        )
 
     def _text(self, authorization: str | None) -> str:
         scheme, _, text = (authorization or "").partition(" ")

@@ -8,6 +8,7 @@ from typing import Literal, Self
 Scope = Literal["telemetry", "read", "operate", "admin"]
 
 LOCAL_NAME = "local"
+SCOPES: tuple[Scope, ...] = ("telemetry", "read", "operate", "admin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,4 +34,10 @@ class Caller:
         return self.name if self.kind == "token" else self.kind
 
 
-LOCAL = Caller(LOCAL_NAME, frozenset({"telemetry", "read", "operate", "admin"}), "local")
+LOCAL = Caller(LOCAL_NAME, frozenset(SCOPES), "local")
+
+
+def scopes_of(text: str) -> frozenset[Scope]:
+    """The scopes among words; a later version may have written others."""
+    words = text.split()
+    return frozenset(scope for scope in SCOPES if scope in words)

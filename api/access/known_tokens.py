@@ -16,7 +16,8 @@ from api.access.settings import TokenSettings
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What the database says of tokens: ``ever`` whether any was ever made, revoked ones too.
+    """What the database says of tokens: ``ever`` whether any was ever made, revoked ones too; ``unread``
+    where it could not be asked yet.
 
     ``live`` is by hash; ``expires_s`` (seconds since 1970) by the name of those that expire.
     """
@@ -24,6 +25,7 @@ class Stored:
     live: Mapping[str, Caller] = field(default_factory=dict)
     expires_s: Mapping[str, float] = field(default_factory=dict)
     ever: bool = False
+    unread: bool = False
 
 
 class KnownTokens:
@@ -32,11 +34,13 @@ class KnownTokens:
     def __init__(self, configured: Iterable[TokenSettings]) -> None:
         self._configured = {one.sha256: Caller(one.name, one.scopes) for one in configured}
         self.stored = Stored()
+        self.used: dict[str, float] = {}
+        """When tokens of the database were last used, since somebody last took this away."""
 
     @property
     def any(self) -> bool:
         """Whether there is any token, or was one: then none goes without."""
-        return bool(self._configured) or self.stored.ever
+        return bool(self._configured) or self.stored.ever or self.stored.unread
 
     def find(self, digest: str, now_s: float) -> Caller | None:
         """Whose hash that is, at that time (seconds since 1970); a token of the settings goes first."""
@@ -46,6 +50,8 @@ class KnownTokens:
         found = self.stored.live.get(digest)
         if found is not None and now_s >= self.stored.expires_s.get(found.name, float("inf")):
             return None
+        if found is not None:
+            self.used[found.name] = now_s
         return found
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 
+from api.access.audit import Audit
+from api.access.callers import Caller
 from api.clearance import Clearance
 from api.events import Broadcaster
 from api.fleet import Fleet
 from api.metrics import Metrics
 from api.rollouts.driver import Rollout
 from api.store import RecommendationStore
-from switches.rollout.events import Applying, Event, Failed, LeftAlone, ToSwitch, Undone
+from switches.rollout.events import Applying, Event, Failed, LeftAlone, RollbackAsked, ToSwitch, Undone
 from switches.rollout.state import Phase, RolloutState
+
+GUARD = Caller("policy (rollout's guard)", frozenset(), "local")
 
 _log = logging.getLogger("ecntwin.rollouts")
 
@@ -27,12 +31,14 @@ class RolloutNews:
         clearance: Clearance,
         metrics: Metrics,
         events: Broadcaster,
+        audit: Audit,
     ) -> None:
         self._fleet = fleet
         self._store = store
         self._clearance = clearance
         self._metrics = metrics
         self._events = events
+        self._audit = audit
 
     def heard(self, rollout: Rollout, before: RolloutState | None, event: Event) -> None:
         """Something happened to a rollout."""
@@ -55,6 +61,8 @@ class RolloutNews:
         )
         if isinstance(event, Failed | LeftAlone):
             _log.warning("rollout %s: %s", rollout.id, event.sentence)
+        if entered and state.phase is Phase.ROLLING_BACK and not isinstance(event, RollbackAsked):
+            self._audit.noted(GUARD, "rollback", rollout.id, outcome=f"begun: {state.why}")
         if entered:
             why = f": {state.why}" if state.why and state.phase is not Phase.DONE else ""
             _log.info("rollout %s is %s%s", rollout.id, state.phase.value.replace("_", " "), why)

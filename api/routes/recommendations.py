@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from api.audited import before_and_after
 from api.deps import Operates, Reads, ServiceDep
 from api.schemas.recommendation import RecommendationDocument, RecommendationsDocument
 
@@ -15,7 +16,10 @@ router = APIRouter(prefix="/v1", tags=["recommendations"])
 @router.post("/tune")
 async def post_tune(service: ServiceDep, caller: Operates) -> RecommendationDocument:
     """Runs a round now on the window as it is, and answers with its recommendation."""
-    return (await service.tuning.run_now()).document()
+    async with service.audit.change(caller, "tune", "the fabric", always=True) as change:
+        entry = await service.tuning.run_now()
+        change.after = {"recommendation": entry.id, "status": entry.status}
+    return entry.document()
 
 
 @router.get("/recommendations")
@@ -53,10 +57,17 @@ async def get_recommendation(
 @router.post("/recommendations/{recommendation_id}/approve")
 async def approve(recommendation_id: str, service: ServiceDep, caller: Operates) -> RecommendationDocument:
     """Takes it to the switches (in a dry run: records what would have been set) and reads it back."""
-    return (await service.approve(recommendation_id, caller.name)).document(candidates=False)
+    async with service.audit.change(caller, "approve", recommendation_id) as change:
+        entry = await service.approve(recommendation_id, caller.name)
+        document = entry.document(candidates=False)
+        change.before, change.after = before_and_after(document)
+    return document
 
 
 @router.post("/recommendations/{recommendation_id}/reject")
 async def reject(recommendation_id: str, service: ServiceDep, caller: Operates) -> RecommendationDocument:
     """Turns it down; nothing is set."""
-    return service.reject(recommendation_id, caller.name).document(candidates=False)
+    async with service.audit.change(caller, "reject", recommendation_id) as change:
+        document = service.reject(recommendation_id, caller.name).document(candidates=False)
+        change.after = {"status": document.status}
+    return document

@@ -33,7 +33,11 @@ async def get_rollout(rollout_id: str, service: ServiceDep, caller: Reads) -> Ro
 @router.post("/rollouts/{rollout_id}/rollback", status_code=202)
 async def roll_back(rollout_id: str, service: ServiceDep, caller: Operates) -> RolloutDocument:
     """Returns every switch it set to what it ran before, the last one first; finished rollouts too."""
-    return RolloutDocument.of(await service.rollouts.roll_back(rollout_id, caller.name))
+    async with service.audit.change(caller, "rollback", rollout_id) as change:
+        change.before = {"phase": service.rollouts.get(rollout_id).state.phase.value}
+        rollout = await service.rollouts.roll_back(rollout_id, caller.name)
+        change.after = {"phase": rollout.state.phase.value}
+    return RolloutDocument.of(rollout)
 
 
 @router.get("/freeze")
@@ -45,4 +49,11 @@ async def get_freeze(service: ServiceDep, caller: Reads) -> FreezeDocument:
 @router.put("/freeze")
 async def put_freeze(body: FreezeInput, service: ServiceDep, caller: Operates) -> FreezeDocument:
     """Freezes or thaws: while frozen no switch is set and no rollout begins; undoing goes on."""
-    return FreezeDocument.of(await service.rollouts.set_freeze(body.frozen, caller.name))
+    what, was = "freeze" if body.frozen else "thaw", FreezeDocument.of(service.rollouts.freeze)
+    # Whoever wants nothing to be set must not be told that this cannot be written down.
+    async with service.audit.change(
+        caller, what, "all switches", before=was.model_dump(), always=body.frozen
+    ) as change:
+        document = FreezeDocument.of(await service.rollouts.set_freeze(body.frozen, caller.name))
+        change.after = document.model_dump()
+    return document

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter
 
 from api.deps import Operates, Reads, ServiceDep
@@ -27,5 +29,14 @@ async def get_switch(name: str, service: ServiceDep, caller: Reads) -> SwitchDoc
 @router.post("/{name}/adopt")
 async def adopt_switch(name: str, service: ServiceDep, caller: Operates) -> SwitchDocument:
     """Takes what it runs now as wanted, whoever set it: it has drifted no more."""
-    await service.rollouts.adopt(name, caller.name)
-    return await service.fleet.document(name)
+    async with service.audit.change(caller, "adopt", name) as change:
+        change.before = _wanted(await service.fleet.document(name))
+        await service.rollouts.adopt(name, caller.name)
+        document = await service.fleet.document(name)
+        change.after = _wanted(document)
+    return document
+
+
+def _wanted(document: SwitchDocument) -> dict[str, Any]:
+    """What was last set on it from here, or adopted."""
+    return {"watermark": None if document.set_to is None else document.set_to.model_dump()}

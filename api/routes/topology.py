@@ -24,5 +24,10 @@ async def put_topology(
     service: ServiceDep, caller: Administers, document: Annotated[dict[str, Any], Body()]
 ) -> TopologyDocument:
     """Declares the fabric: hosts, switches, links. It is checked whole before it replaces the one before."""
-    await service.declare(topology_from_json(document), caller.name)
+    was = service.sensing.declared
+    before = None if was is None else was.to_json()
+    async with service.audit.change(caller, "topology", "the fabric", before=before) as change:
+        declared = topology_from_json(document)
+        await service.declare(declared, caller.name)
+        change.after = declared.to_json()
     return TopologyDocument.of(service.sensing.declared, await service.sensing.discovered())

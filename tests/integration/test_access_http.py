@@ -39,6 +39,7 @@ CALLS = {
     ("GET", "/v1/freeze"): "read",
     ("PUT", "/v1/freeze"): "operate",
     ("GET", "/v1/alarms"): "read",
+    ("GET", "/v1/audit"): "admin",
     ("GET", "/v1/history/queues"): "read",
     ("GET", "/v1/history/residuals"): "read",
     ("GET", "/v1/history/alarms"): "read",
