@@ -27,7 +27,7 @@ def postgres_programs() -> Path:
     for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
         if (folder / "initdb").exists():
             return folder
-    pytest.skip("PostgreSQL is not installed: scripts/system-packages postgresql gets it")
+    pytest.skip("PostgreSQL is not installed: scripts/system-packages postgres gets it")
 
 
 class PostgresServer:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.counterparts.databases import database_url, postgres
+
+__all__ = ["anyio_backend", "database_url", "postgres"]
+
 
 @pytest.fixture
 def anyio_backend() -> str:

@@ -1,26 +1,5 @@
-"""The same tests on SQLite and on PostgreSQL."""
+"""Databases for the tests of this folder."""
 
-from __future__ import annotations
+from tests.counterparts.databases import database_url, postgres
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
-from tests.counterparts.postgres_server import PostgresServer
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    server = PostgresServer()
-    yield server
-    server.close()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A new, empty database."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/ecntwin.db"
-    server: PostgresServer = request.getfixturevalue("postgres")
-    return server.url()
+__all__ = ["database_url", "postgres"]

@@ -1,0 +1,175 @@
+"""What a service remembers over a restart, and what it does while it cannot remember."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.counterparts.postgres_server import PostgresServer
+from tests.integration.service import TOPOLOGY, Running, Wanted, manual, running, traffic
+
+pytestmark = pytest.mark.anyio
+
+OTHER = {**TOPOLOGY, "hosts": [*TOPOLOGY["hosts"], {"name": "h9", "ip": "10.0.0.9"}]}
+OTHER["links"] = [
+    *TOPOLOGY["links"],
+    {"a": "h9", "b": "leaf1", "b_port": "Ethernet9", "rate_gbps": 100, "delay_us": 1},
+]
+
+SCOPES = ["admin", "operate", "read", "telemetry"]
+TOKEN = {"name": "ada", "sha256": sha256(b"secret").hexdigest(), "scopes": SCOPES}
+
+
+def over(url: str, **sections: Any) -> Any:
+    return running(Wanted(settings=manual(storage={"url": url}, **sections)))
+
+
+async def got(here: Running, path: str) -> Any:
+    answer = await here.client.get(path)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def tuned(here: Running) -> dict[str, Any]:
+    await here.post_reports(traffic())
+    answer = await here.client.post("/v1/tune")
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def eventually(here: Callable[[], Any]) -> None:
+    async with asyncio.timeout(30.0):
+        while not await here():  # noqa: ASYNC110 # it is asked over HTTP
+            await asyncio.sleep(0.02)
+
+
+async def test_a_restarted_service_knows_topology_rounds_decisions_and_rollouts(database_url: str) -> None:
+    async with over(database_url) as first:
+        assert (await first.client.put("/v1/topology", json=TOPOLOGY)).status_code == 200
+        rejected = await tuned(first)
+        await first.client.post(f"/v1/recommendations/{rejected['id']}/reject")
+        approved = await tuned(first)
+        await first.client.post(f"/v1/recommendations/{approved['id']}/approve")
+        await tuned(first)
+        before = (await got(first, "/v1/recommendations?limit=9"))["recommendations"]
+        whole = await got(first, f"/v1/recommendations/{rejected['id']}")
+        topology = (await got(first, "/v1/topology"))["declared"]
+        rollouts = await got(first, "/v1/rollouts")
+    async with over(database_url) as second:
+        assert (await got(second, "/v1/recommendations?limit=9"))["recommendations"] == before
+        again = await got(second, f"/v1/recommendations/{rejected['id']}")
+        assert again == whole
+        assert len(again["candidates"]) == again["candidate_count"] > 0
+        assert (again["status"], again["decided_by"]) == ("rejected", "local")
+        assert (await got(second, "/v1/topology"))["declared"] == topology
+        assert await got(second, "/v1/rollouts") == rollouts
+        assert await got(second, "/v1/recommendations/current")
+        pending = before[0]["id"]
+        answer = await second.client.post(f"/v1/recommendations/{pending}/approve")
+        assert (answer.status_code, answer.json()["status"]) == (200, "approved")
+
+
+async def test_the_topology_of_the_settings_gives_way_to_a_later_one_until_it_changes(
+    database_url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "topology.json"
+    file.write_text(json.dumps(TOPOLOGY), "utf-8")
+
+    async def hosts(here: Running) -> int:
+        return len((await got(here, "/v1/topology"))["declared"]["hosts"])
+
+    of_file = {"topology": file}
+    async with over(database_url, fabric=of_file) as here:
+        assert await hosts(here) == 4
+        assert (await here.client.put("/v1/topology", json=OTHER)).status_code == 200
+    async with over(database_url, fabric=of_file) as here:
+        assert await hosts(here) == 5
+        revisions = (await got(here, "/v1/revisions?kind=topology"))["revisions"]
+        assert [one["by"] for one in revisions] == ["local", "settings"]
+        one = await got(here, f"/v1/revisions/{revisions[1]['number']}")
+        assert len(json.loads(one["document"])["hosts"]) == 4
+    file.write_text(
+        json.dumps({**TOPOLOGY, "hosts": TOPOLOGY["hosts"][:4], "links": TOPOLOGY["links"]}), "utf-8"
+    )
+    async with over(database_url, fabric=of_file) as here:
+        assert await hosts(here) == 5  # the file says what it said
+    changed = {**TOPOLOGY, "links": [{**link, "rate_gbps": 400} for link in TOPOLOGY["links"]]}
+    file.write_text(json.dumps(changed), "utf-8")
+    async with over(database_url, fabric=of_file) as here:
+        assert await hosts(here) == 4
+
+
+async def test_without_its_database_it_advises_and_sets_nothing_and_goes_on_when_it_is_back(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.url()
+    async with over(url) as here:
+        await here.client.put("/v1/topology", json=TOPOLOGY)
+        known = await tuned(here)
+        await asyncio.to_thread(postgres.stop)
+        try:
+            found = await tuned(here)
+            assert found["status"] == "pending"
+            approving = await here.client.post(f"/v1/recommendations/{found['id']}/approve")
+            _says_it_is_away(approving)
+            _says_it_is_away(await here.client.put("/v1/topology", json=OTHER))
+            assert len((await got(here, "/v1/topology"))["declared"]["hosts"]) == 4
+            assert (await got(here, f"/v1/recommendations/{found['id']}"))["status"] == "pending"
+            assert (await got(here, "/v1/recommendations?limit=9"))["total"] == 2
+        finally:
+            await asyncio.to_thread(postgres.start)
+        approving = await here.client.post(f"/v1/recommendations/{found['id']}/approve")
+        assert approving.json()["status"] == "approved", approving.text
+    async with over(url) as here:
+        kept = (await got(here, "/v1/recommendations?limit=9"))["recommendations"]
+        assert [(one["id"], one["status"]) for one in kept] == [
+            (found["id"], "approved"),
+            (known["id"], "superseded"),
+        ]
+
+
+async def test_a_service_that_starts_without_its_database_takes_it_up_later(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.service.TAKE_UP_EVERY_S", 0.05)
+    url = postgres.url()
+    async with over(url) as first:
+        await first.client.put("/v1/topology", json=TOPOLOGY)
+        old = await tuned(first)
+        await first.client.post(f"/v1/recommendations/{old['id']}/approve")
+    await asyncio.to_thread(postgres.stop)
+    try:
+        # Tokens of the settings: those in the database are not known yet.
+        async with over(url, security={"tokens": [TOKEN]}) as here:
+            here.client.headers["Authorization"] = "Bearer secret"
+            here.hand.now_s += 100.0
+            found = await tuned(here)
+            _says_it_is_away(await here.client.post(f"/v1/recommendations/{found['id']}/approve"))
+            assert (await here.client.get(f"/v1/recommendations/{old['id']}")).status_code == 503
+            await asyncio.to_thread(postgres.start)
+
+            async def remembers() -> bool:
+                return (await here.client.get(f"/v1/rollouts/{old['id']}")).status_code == 200
+
+            await eventually(remembers)
+            assert (await got(here, "/v1/topology"))["declared"]
+            assert (await got(here, f"/v1/recommendations/{old['id']}"))["status"] == "approved"
+            approving = await here.client.post(f"/v1/recommendations/{found['id']}/approve")
+            assert approving.json()["status"] == "approved", approving.text
+    finally:
+        await asyncio.to_thread(postgres.stop)
+        await asyncio.to_thread(postgres.start)
+
+
+def _says_it_is_away(answer: httpx.Response) -> None:
+    assert answer.status_code == 503, answer.text
+    assert answer.json()["remedy"]
+    assert "Traceback" not in answer.text
