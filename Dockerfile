@@ -29,6 +29,8 @@ ENV NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES=+neon
 FROM base-${TARGETARCH} AS chosen
 
 FROM chosen AS build
+# "[dask]" for rounds on a cluster: docs/scaling.md.
+ARG EXTRAS=""
 WORKDIR /src
 RUN python -m venv /opt/ecntwin
 COPY constraints.txt pyproject.toml README.md LICENSE ./
@@ -38,7 +40,7 @@ COPY switches switches
 COPY api api
 COPY examples examples
 RUN --mount=type=cache,target=/var/cache/pip \
-    PIP_CACHE_DIR=/var/cache/pip pip install --disable-pip-version-check --constraint constraints.txt .
+    PIP_CACHE_DIR=/var/cache/pip pip install --disable-pip-version-check --constraint constraints.txt ".${EXTRAS}"
 RUN python -m twin.warm
 
 FROM chosen

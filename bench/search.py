@@ -25,7 +25,7 @@ from twin.scenario_state import scenario_from_state
 from twin.search import Progress, tune
 from twin.search_problem import SearchSettings, TuningProblem
 from twin.watermark import Watermark
-from twin.workers import make_workers
+from twin.workers import Workers, make_workers
 
 REFERENCE = Path(__file__).resolve().parents[1] / "tests" / "data" / "reference"
 INCUMBENT = Watermark(400_000, 1_600_000, 0.2)  # what the recording was made under
@@ -58,10 +58,11 @@ def run(
     *,
     repeats: int = 3,
     settings: SearchSettings | None = None,
+    workers: Workers | None = None,
 ) -> dict[str, Any]:
     """One cold round, then ``repeats`` warm ones: seconds of each, the fastest's by stage, its answer.
 
-    By default without a second opinion, which is measured beside it.
+    By default without a second opinion, which is measured beside it, and in two processes. Ends the workers.
     """
     if scenario is None:
         scenario, dominant_class = scenario_from_reports()
@@ -69,7 +70,8 @@ def run(
     problem = TuningProblem(
         scenario=scenario, incumbent=INCUMBENT, base=INCUMBENT, dominant_class=dominant_class
     )
-    workers = make_workers(N_WORKERS)
+    workers = workers or make_workers(N_WORKERS)
+    n_workers = workers.n_workers
     rounds = []
     try:
         for _ in range(repeats + 1):
@@ -91,7 +93,7 @@ def run(
         "scenario": scenario.name,
         "flows": len(scenario.flows),
         "candidates": len(answer.candidates),
-        "workers": N_WORKERS,
+        "workers": n_workers,
         "cold_s": rounds[0][0],
         "warm_s": [one[0] for one in rounds[1:]],
         "best_warm_s": wall_s,

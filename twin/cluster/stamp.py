@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numba
 import numpy as np
+from llvmlite.binding import get_host_cpu_name
 
 _TWIN = Path(__file__).resolve().parents[1]
 
@@ -24,11 +25,12 @@ class Stamp:
     python: str
     numpy: str
     numba: str
+    processor: str
 
     def __str__(self) -> str:
         return (
             f"ecntwin {self.ecntwin} (code {self.code}), Python {self.python}, NumPy {self.numpy}, "
-            f"numba {self.numba}"
+            f"numba {self.numba} for {self.processor}"
         )
 
 
@@ -42,6 +44,7 @@ def own_stamp() -> Stamp:
         python=".".join(platform.python_version_tuple()[:2]),
         numpy=np.__version__,
         numba=numba.__version__,
+        processor=_processor(),
     )
 
 
@@ -53,6 +56,12 @@ def code_digest(folder: Path) -> str:
         digest.update(f"{file.relative_to(folder).as_posix()} {len(content)}\n".encode())
         digest.update(content)
     return digest.hexdigest()
+
+
+def _processor() -> str:
+    """What kernels are compiled for, chosen as numba does."""
+    told: str | None = numba.config.CPU_NAME  # type: ignore[attr-defined] # set while it is imported
+    return told or str(get_host_cpu_name())
 
 
 def _version() -> str:
