@@ -157,10 +157,10 @@ async def test_a_service_that_starts_without_its_database_takes_it_up_later(
             await asyncio.to_thread(postgres.start)
 
             async def remembers() -> bool:
-                return (await here.client.get(f"/v1/rollouts/{old['id']}")).status_code == 200
+                return (await got(here, "/v1/topology"))["declared"] is not None  # it comes last
 
             await eventually(remembers)
-            assert (await got(here, "/v1/topology"))["declared"]
+            assert (await got(here, f"/v1/rollouts/{old['id']}"))["phase"] == "done"
             assert (await got(here, f"/v1/recommendations/{old['id']}"))["status"] == "approved"
             approving = await here.client.post(f"/v1/recommendations/{found['id']}/approve")
             assert approving.json()["status"] == "approved", approving.text
