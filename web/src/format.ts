@@ -26,6 +26,7 @@ export const ratio = (value: Known): string =>
 export const few = (value: Known): string =>
   value == null ? NONE : value >= 1000 ? count(value) : String(Number(value.toPrecision(3)));
 export const perSecond = (value: Known): string => (value == null ? NONE : `${few(value)}/s`);
+export const rate = (value: Known): string => (value == null ? NONE : scaled(value, ["/s", "K/s", "M/s", "G/s"]));
 export const score = (value: Known): string => (value == null ? NONE : value.toFixed(3).replace("-", "−"));
 
 export function percent(value: Known): string {

@@ -9,6 +9,7 @@ import "./style/base.css";
 import "./style/shell.css";
 import "./style/parts.css";
 import "./style/views.css";
+import "./style/studies.css";
 
 const root = document.getElementById("page");
 if (root) render(<App />, root);

@@ -3,6 +3,7 @@ import type { ComponentType } from "preact";
 import { act } from "./views/act/view.tsx";
 import { history } from "./views/history/view.tsx";
 import { now } from "./views/now/view.tsx";
+import { whatIf } from "./views/whatif/view.tsx";
 import { why } from "./views/why/view.tsx";
 
 export interface View {
@@ -11,4 +12,4 @@ export interface View {
   component: ComponentType<{ rest: readonly string[] }>;
 }
 
-export const views: readonly View[] = [now, why, act, history];
+export const views: readonly View[] = [now, why, act, whatIf, history];

@@ -1,5 +1,6 @@
 // The drawing of a chart: uPlot with the page's colours and type, marks of several shapes, and which point is meant.
 import uPlot from "uplot";
+import { timeLabels, timeSplits } from "./time-axis.ts";
 import type { Axis, ChartProps, Ink, Mark, Series } from "./chart.tsx";
 
 interface Drawn {
@@ -29,9 +30,10 @@ export function draw(
     space: side === 3 ? 34 : 68,
     grid: { stroke: colour("line"), width: 1, show: side === 3 },
     ticks: { stroke: colour("line"), width: 1, size: 5 },
-    values: (_, splits) => splits.map((value) => (value == null ? "" : one.time ? clock(value) : one.show(value))),
+    values: (_, splits) => (one.time ? timeLabels(splits) : splits.map((value) => (value == null ? "" : one.show(value)))),
+    ...(one.time ? { splits: (made: uPlot, _index: number, low: number, high: number) => timeSplits(low, high, made.width / 90) } : {}),
     ...(one.root ? { splits: () => rootSplits(one) } : {}),
-    ...(one.log ? { filter: onlyRound } : {}),
+    ...(one.log ? { splits: (_: uPlot, __: number, low: number, high: number) => logSplits(low, high) } : {}),
   });
   const options: uPlot.Options = {
     width: width(box),
@@ -71,7 +73,6 @@ export function draw(
 }
 
 const width = (box: HTMLElement) => Math.max(240, Math.floor(box.clientWidth));
-const clock = (value: number) => new Date(value * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 
 function scale({ log, root, low, high }: Axis): uPlot.Scale {
   const range: uPlot.Range.Function = (_, least, most) => {
@@ -88,11 +89,13 @@ const ROOT_SPLITS = [0, 0.01, 0.1, 0.25, 0.5, 1];
 const rootSplits = ({ low = 0, high = 1 }: Axis) =>
   ROOT_SPLITS.map((part) => low + part * (high - low));
 
-// 1, 2 and 5 of each decade are named where there is room, else 1 only.
-function onlyRound(_: uPlot, splits: number[]): (number | null)[] {
-  const decades = Math.log10((splits.at(-1) ?? 1) / (splits[0] ?? 1));
-  const wanted = decades > 2.5 ? [1] : decades > 1.2 ? [1, 3] : [1, 2, 5];
-  return splits.map((value) => (wanted.includes(Math.round(value / 10 ** Math.floor(Math.log10(value) + 1e-9))) ? value : null));
+// Round numbers: of each decade 1, 2 and 5, or fewer where there are many decades.
+export function logSplits(low: number, high: number): number[] {
+  const decades = Math.log10(high / low);
+  const steps = decades > 3.5 ? [1] : decades > 2 ? [1, 3] : [1, 2, 5];
+  const first = Math.floor(Math.log10(low));
+  const powers = Array.from({ length: Math.ceil(Math.log10(high)) - first + 1 }, (_, place) => 10 ** (first + place));
+  return powers.flatMap((power) => steps.map((step) => step * power)).filter((value) => value >= low && value <= high);
 }
 
 function series({ mark, line, dashed }: Series, stroke: string): uPlot.Series {

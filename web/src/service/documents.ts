@@ -64,6 +64,12 @@ export interface Part {
   sentence: string;
 }
 
+export interface Trajectories {
+  window_s: number;
+  step_s: number;
+  queues: { switch: string; port: string; incumbent_bytes: number[]; recommended_bytes: number[] }[];
+}
+
 export type Decision = "pending" | "kept" | "approved" | "rejected" | "superseded" | "rolled_back";
 export type FlowClass = "elephant" | "potential_elephant" | "mouse";
 
@@ -88,10 +94,12 @@ export interface Recommendation {
   measured: { queue_mean_bytes: Figure; residual_ratio: Figure };
   throughput_is: string;
   queue_is: string;
+  weights: Record<string, number> | null;
   candidate_count: number;
   candidates: Candidate[];
   parts: Part[];
   second_opinion: SecondOpinion | null;
+  trajectories: Trajectories | null;
   engine: string;
   seed: number;
   version: string;
@@ -114,6 +122,7 @@ export interface Readiness {
   reasons: string[];
   measured: boolean;
   version: string;
+  storage?: { state: "ok" | "failing" | "memory"; waiting: number; says: string | null };
 }
 
 export interface Queue {
@@ -282,4 +291,101 @@ export interface Rollout {
 
 export interface Rollouts {
   rollouts: Rollout[];
+}
+
+export interface WhatIf {
+  engine: string;
+  seed: number;
+  wall_s: number;
+  window_s: number;
+  age_s: Figure;
+  incumbent: Prediction | null;
+  results: Prediction[];
+  trajectories: {
+    window_s: number;
+    step_s: number;
+    queues: { switch: string; port: string; incumbent_bytes: number[] | null; results_bytes: number[][] }[];
+  } | null;
+  notes: string[];
+}
+
+export interface PredictedFigures {
+  queue_mean_bytes: Figure;
+  queue_p99_bytes: Figure;
+  queue_peak_bytes: Figure;
+  goodput_gbps: Figure;
+  marked_fraction: Figure;
+}
+
+export interface MeasuredFigures {
+  since: string;
+  until: string;
+  step_s: number;
+  steps: number;
+  ports: number;
+  queue_mean_bytes: Figure;
+  queue_max_bytes: Figure;
+  throughput_bytes_per_s: Figure;
+  marked_packets_per_s: Figure;
+  pause_share: Figure;
+}
+
+export interface Outcome {
+  id: string;
+  rollout: string | null;
+  phase: Phase | null;
+  switches: string[];
+  since: string | null;
+  until: string | null;
+  predicted: { incumbent: PredictedFigures; recommended: PredictedFigures; queue_change: Figure };
+  before: MeasuredFigures | null;
+  after: MeasuredFigures | null;
+  queue_change: Figure;
+  residual_ratio: Figure;
+}
+
+export interface Residual {
+  at: string;
+  recommendation: string;
+  predicted_bytes: Figure;
+  measured_bytes: Figure;
+  residual_ratio: Figure;
+}
+
+export interface Residuals {
+  limit: number; // nothing is pushed where predicted and measured differ by more than this factor
+  residuals: Residual[];
+}
+
+export interface PortHistory {
+  switch: string;
+  port: string;
+  at: string[];
+  depth_bytes: Figure[];
+  depth_max_bytes: Figure[];
+  throughput_bytes_per_s: Figure[];
+  marked_packets_per_s: Figure[];
+  pause_share: Figure[];
+}
+
+export interface QueueHistory {
+  since: string;
+  until: string;
+  step_s: number;
+  queues: PortHistory[];
+}
+
+export interface PastAlarm {
+  kind: string;
+  subject: string;
+  switch: string | null;
+  level: "warning" | "critical";
+  sentence: string;
+  raised: string;
+  ended: string | null;
+  why: string | null;
+}
+
+export interface PastAlarms {
+  alarms: PastAlarm[];
 }

@@ -35,3 +35,34 @@ export const switches: Look = {
   everyMs: 30_000,
   spacingMs: 5_000,
 };
+export const outcome = (id: string): Look => ({
+  path: `/v1/recommendations/${encodeURIComponent(id)}/outcome`,
+  after: ["rollout"],
+  everyMs: 30_000,
+  spacingMs: 2_000,
+});
+export const rollouts: Look = { path: "/v1/rollouts?limit=50", after: ["rollout"], everyMs: 30_000, spacingMs: 1_000 };
+
+// What was, from the database.
+const PAST_MS = 30_000;
+export const residuals = (since: string): Look => ({
+  path: `/v1/history/residuals?limit=2000&since=${since}`,
+  after: ["recommendation"],
+  everyMs: PAST_MS,
+  spacingMs: 2_000,
+});
+export const pastAlarms = (since: string): Look => ({
+  path: `/v1/history/alarms?limit=200&since=${since}`,
+  after: ["alarm"],
+  everyMs: PAST_MS,
+  spacingMs: 2_000,
+});
+// Every port that has a past, the deepest first, with next to nothing of it.
+export const pastPorts = (since: string): Look => ({
+  path: `/v1/history/queues?queues=1000&most=1&since=${since}`,
+  everyMs: 2 * PAST_MS,
+});
+export const pastOf = (at: { switch: string; port: string }, since: string): Look => ({
+  path: `/v1/history/queues?${new URLSearchParams({ switch: at.switch, port: at.port, since, most: "360" })}`,
+  everyMs: PAST_MS,
+});

@@ -1,73 +1,152 @@
-// Every candidate by mean queue and throughput: which were on the front, what runs, and the winner.
-import { Chart } from "../../parts/chart.tsx";
-import { bytes, ratio, sameWatermark, score, spelled } from "../../format.ts";
+// Every candidate by queue and throughput: which were on the front, what runs, the winner, and all of them in a table.
+import { useState } from "preact/hooks";
+import { Panel } from "../../parts/panel.tsx";
+import { front } from "../../parts/scale.ts";
+import { type Group, Scatter } from "../../parts/scatter.tsx";
+import { Table } from "../../parts/table.tsx";
+import { bytes, count, gbps, percent, ratio, sameWatermark, score, seconds, spelled, watermark } from "../../format.ts";
 import type { Candidate, Recommendation } from "../../service/documents.ts";
+import { type CandidateAxis, acrossAxes, ranWhole, upAxes, wholeWindow } from "./axes.ts";
+import { TERMS } from "./terms.ts";
 
-// Candidates dropped early ran a shorter window than the leaders; only the raw terms of the score compare across them.
-const LOG_QUEUE_OFFSET_BYTES = 1000;
-const LEAST_BYTES = 100;
-
-interface Term {
-  name: string;
-  of: (raw: number) => number;
-  show: (value: number) => string;
+export function CandidatePanel({ of: round }: { of: Recommendation }) {
+  const [across, up] = [acrossAxes(round), upAxes(round)];
+  const [x, takeX] = useState("mean");
+  const [y, takeY] = useState(up[0]?.key ?? "");
+  const [log, logarithmic] = useState(true);
+  const [right, above] = [across.find(({ key }) => key === x) ?? across[0], up.find(({ key }) => key === y) ?? up[0]];
+  if (round.candidates.length === 0 || !right || !above) return null;
+  return (
+    <Panel id="candidates" title="Every candidate" note={`${count(round.candidates.length)} tried`}>
+      <div class="row fields">
+        <Choice name="Up" of={up} value={above.key} onTake={takeY} />
+        <Choice name="Across" of={across} value={right.key} onTake={takeX} />
+        {right.log && (
+          <label class="field">
+            <input type="checkbox" checked={log} onChange={(event) => logarithmic(event.currentTarget.checked)} />
+            Logarithmic
+          </label>
+        )}
+      </div>
+      <Drawn round={round} right={right} above={above} log={log && (right.log ?? false)} />
+    </Panel>
+  );
 }
 
-const PLAIN: Term = { name: "throughput term", of: (raw) => raw, show: (value) => value.toPrecision(3) };
-const THROUGHPUT: Record<string, Term> = {
-  goodput_bytes_per_s: { name: "goodput", of: (raw) => (raw * 8) / 1e9, show: (value) => `${value.toPrecision(3)} Gbit/s` },
-  slowdown_and_goodput: { ...PLAIN, name: "elephant speed and goodput, weighed by flows" },
-  inverse_elephant_slowdown: { name: "elephant speed (1 ÷ mean slowdown)", of: (raw) => raw, show: (value) => value.toFixed(2) },
+function Choice({ name, of, value, onTake }: { name: string; of: readonly CandidateAxis[]; value: string; onTake: (key: string) => void }) {
+  return (
+    <label class="field">
+      {name}
+      <select value={value} onChange={(event) => onTake(event.currentTarget.value)}>
+        {of.map((axis) => <option key={axis.key} value={axis.key}>{axis.name}</option>)}
+      </select>
+    </label>
+  );
+}
+
+const GROUPS: Record<string, Group> = {
+  short: { name: "dropped early, on a part of the window", shape: "ring", ink: "quiet" },
+  whole: { name: "ran the whole window", shape: "dot", ink: "quiet" },
+  front: { name: "on the front", shape: "square", ink: "third" },
+  now: { name: "runs now", shape: "diamond", ink: "old", label: "runs now" },
+  stays: { name: "runs now, and stays", shape: "star", ink: "new", label: "runs now, and stays" },
+  winner: { name: "recommended", shape: "star", ink: "new", label: "recommended" },
 };
 
-export function CandidateChart({ of: round }: { of: Recommendation }) {
-  const term = THROUGHPUT[round.throughput_is] ?? PLAIN;
-  const queue = (one: Candidate) =>
-    Math.max(
-      LEAST_BYTES,
-      round.queue_is === "log_queue" ? Math.exp(one.raw["queue"] ?? 0) - LOG_QUEUE_OFFSET_BYTES : (one.queue_mean_bytes ?? 0),
-    );
-  const usable = round.candidates
-    .filter((one) => one.score !== null && one.queue_mean_bytes !== null && one.raw["throughput"] != null)
-    .sort((one, other) => queue(one) - queue(other));
-  const ys = usable.map((one) => term.of(one.raw["throughput"] ?? 0));
-  const front = new Set<number>();
-  let best = -Infinity;
-  ys.forEach((value, place) => {
-    if (value > best) {
-      best = value;
-      front.add(place);
-    }
+function Drawn({ round, right, above, log }: { round: Recommendation; right: CandidateAxis; above: CandidateAxis; log: boolean }) {
+  const whole = wholeWindow(round);
+  const comparable = right.everyone === true && above.everyone === true;
+  const usable = round.candidates.flatMap((one) => {
+    const [x, y] = [right.of(one), above.of(one)];
+    return x === null || y === null || one.score === null || (!comparable && !ranWhole(one, whole)) ? [] : [{ one, x, y }];
   });
-  const only = (wanted: (one: Candidate, place: number) => boolean) =>
-    usable.map((one, place) => (wanted(one, place) ? (ys[place] ?? null) : null));
-  const now = (one: Candidate) => sameWatermark(one, round.incumbent);
-  const winner = (one: Candidate) => sameWatermark(one, round.recommendation);
-  const tell = (place: number) => {
-    const one = usable[place];
-    if (!one) return "";
-    const is = winner(one) ? "recommended: " : now(one) ? "runs now: " : "";
-    return (
-      `${is}${spelled(one)} · mean queue ${bytes(one.queue_mean_bytes)}, 99 % ${bytes(one.queue_p99_bytes)} · ` +
-      `mice 99 % ${ratio(one.slowdown.mice.p99)}, elephants ${ratio(one.slowdown.elephant.mean)} · ` +
-      `score ${score(one.score)}, ${one.source || one.origin}`
-    );
+  const best = front(usable);
+  const kind = (one: Candidate, place: number) => {
+    const [now, winner] = [sameWatermark(one, round.incumbent), sameWatermark(one, round.recommendation)];
+    if (now) return winner ? "stays" : "now";
+    if (winner) return "winner";
+    return best.includes(place) ? "front" : ranWhole(one, whole) ? "whole" : "short";
   };
+  const dots = usable.map(({ one, x, y }, place) => ({ x, y, group: kind(one, place) }));
+  const left = round.candidates.length - usable.length;
   return (
-    <Chart
-      id="scatter"
-      label={`${usable.length} candidates by mean queue and ${term.name}; better is up and left.`}
-      x={{ name: "mean bottleneck queue", show: bytes, log: true }}
-      xs={usable.map(queue)}
-      y={{ name: term.name, show: term.show }}
-      height={340}
-      tell={tell}
-      series={[
-        { name: "candidates", ink: "quiet", mark: "circle", values: only((one, place) => !front.has(place) && !now(one) && !winner(one)) },
-        { name: "none is better in both", ink: "third", mark: "square", values: only((one, place) => front.has(place) && !now(one) && !winner(one)) },
-        { name: "runs now", ink: "old", mark: "diamond", size: 13, values: only((one) => now(one) && !winner(one)) },
-        { name: "recommended", ink: "new", mark: "circle", size: 14, values: only(winner) },
-      ]}
-    />
+    <>
+      <Scatter
+        id="scatter"
+        label={`${usable.length} candidates by ${right.key === "mean" ? "mean queue" : right.name} and ${above.name}; better is up and left.`}
+        x={{ name: right.name, show: right.show, log }}
+        y={above}
+        dots={dots}
+        groups={GROUPS}
+        front={best}
+        tell={(place) => {
+          const found = usable[place];
+          return found && <Told one={found.one} kind={GROUPS[dots[place]?.group ?? ""]?.label} whole={whole} round={round} />;
+        }}
+      />
+      {left > 0 && (
+        <p class="quiet">
+          {count(left)} {left === 1 ? "is" : "are"} left out: {comparable ? "the twin could not predict them." : "they ran a part of the window only, and these figures compare over all of it."}
+        </p>
+      )}
+      <AllCandidates round={round} whole={whole} />
+    </>
+  );
+}
+
+function Told({ one, kind, whole, round }: { one: Candidate; kind: string | undefined; whole: number; round: Recommendation }) {
+  const terms = Object.entries(one.terms).flatMap(([name, value]) =>
+    value === null ? [] : [`${(TERMS[name] ?? name).toLowerCase()} ${value.toFixed(2)}`],
+  );
+  return (
+    <>
+      <b>{kind ? `${kind[0]?.toUpperCase()}${kind.slice(1)}: ` : ""}{spelled(one)}</b> · score {score(one.score)}
+      {terms.length > 0 && ` (${terms.join(", ")})`} · mean queue {bytes(one.queue_mean_bytes)}, 99 % {bytes(one.queue_p99_bytes)} ·
+      goodput {gbps(one.goodput_gbps)} · mice 99 % {ratio(one.slowdown.mice.p99)}, elephants {ratio(one.slowdown.elephant.mean)} ·
+      marked {percent(one.marked_fraction)} · {one.source || one.origin}
+      {!ranWhole(one, whole) && `; dropped after ${seconds(one.window_s)} of ${seconds(whole)}`}
+      {one.seeds > 1 && `; ${one.seeds} seeds`}
+      {sameWatermark(one, round.improvement.best) && !kind && "; the best by score"}
+    </>
+  );
+}
+
+function AllCandidates({ round, whole }: { round: Recommendation; whole: number }) {
+  const [open, show] = useState(false);
+  const terms = Object.keys(round.candidates[0]?.terms ?? {});
+  return (
+    <details onToggle={(event) => show(event.currentTarget.open)}>
+      <summary>As a table</summary>
+      {open && (
+        <Table
+          caption={`All ${round.candidates.length} candidates, the best first`}
+          rows={round.candidates}
+          keyOf={(one) => watermark(one) + one.kmin_bytes + one.kmax_bytes + one.pmax}
+          columns={[
+            {
+              name: "Kmin / Kmax / Pmax",
+              cell: (one) => (
+                <>
+                  {watermark(one)}
+                  {sameWatermark(one, round.incumbent) && <span class="tag">runs now</span>}
+                  {sameWatermark(one, round.recommendation) && <span class="tag">recommended</span>}
+                </>
+              ),
+            },
+            { name: "Score", cell: (one) => score(one.score) },
+            ...terms.map((name) => ({ name: TERMS[name] ?? name, cell: (one: Candidate) => score(one.terms[name]) })),
+            { name: "Mean queue", cell: (one) => bytes(one.queue_mean_bytes) },
+            { name: "99 % queue", cell: (one) => bytes(one.queue_p99_bytes) },
+            { name: "Goodput", cell: (one) => gbps(one.goodput_gbps) },
+            { name: "Elephants, mean", cell: (one) => ratio(one.slowdown.elephant.mean) },
+            { name: "Mice, 99 %", cell: (one) => ratio(one.slowdown.mice.p99) },
+            { name: "Marked", cell: (one) => percent(one.marked_fraction) },
+            { name: "Window", cell: (one) => seconds(one.window_s), tone: (one) => (ranWhole(one, whole) ? "" : "absent") },
+            { name: "Seeds", cell: (one) => count(one.seeds) },
+            { name: "From", cell: (one) => one.source || one.origin, words: true },
+          ]}
+        />
+      )}
+    </details>
   );
 }

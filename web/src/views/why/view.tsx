@@ -1,18 +1,23 @@
 // Why: what stands behind a recommendation, the current one or #/why/{id}.
 import { Panel } from "../../parts/panel.tsx";
-import { Sentence } from "../../parts/sentence.tsx";
-import { Status } from "../../parts/status.tsx";
+import { Refusal, Sentence } from "../../parts/sentence.tsx";
 import { Comparison } from "../../recommendation/comparison.tsx";
-import { Origin, Remarks } from "../../recommendation/remarks.tsx";
+import { MarkingCurve } from "../../recommendation/marking-curve.tsx";
+import { Remarks } from "../../recommendation/remarks.tsx";
+import { QueueTrajectories } from "../../recommendation/trajectories.tsx";
 import { WatermarkChange } from "../../recommendation/watermark-change.tsx";
+import { address } from "../../router.ts";
 import { useCurrent } from "../../service/current.ts";
 import type { Recommendation } from "../../service/documents.ts";
 import { type Live, useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
-import { DECISIONS } from "../../format.ts";
-import { CandidateChart } from "./candidates.tsx";
-import { MarkingCurve } from "./curve.tsx";
+import { Decision } from "../now/advice.tsx";
 import type { View } from "../../views.ts";
+import { CandidatePanel } from "./candidates.tsx";
+import { OpinionPanel } from "./opinion.tsx";
+import { OriginPanel } from "./origin.tsx";
+import { OutcomePanel } from "./outcome.tsx";
+import { ScorePanel } from "./score.tsx";
 
 function useWanted(id: string | undefined): Live<Recommendation> {
   const current = useCurrent();
@@ -22,26 +27,66 @@ function useWanted(id: string | undefined): Live<Recommendation> {
 
 function Why({ rest: [id] }: { rest: readonly string[] }) {
   const { value: found, problem } = useWanted(id);
-  if (!found) return <h1>{problem?.status === 404 ? "No such recommendation" : "No recommendation yet"}</h1>;
+  if (!found) return <Absent id={id} problem={problem} />;
+  const { incumbent: now, recommendation: better, trajectories } = found;
   return (
     <>
       <h1 class="unseen">Why</h1>
-      <Panel id="recommendation" title="Recommendation" note={<Status id="decision">{DECISIONS[found.status]}</Status>}>
-        <WatermarkChange now={found.incumbent} better={found.recommendation} />
-        <Sentence id="why">{found.why}</Sentence>
-        <Remarks of={found} />
-        <Origin of={found} />
-      </Panel>
       <div class="grid">
-        <Panel id="compared" title="What the twin predicts">
-          <Comparison id="compare" caption="Predictions" now={found.incumbent} better={found.recommendation} />
+        <Panel id="recommendation" title={id === undefined ? "Recommendation" : `Recommendation ${id}`} class="hero" note={<Decision of={found} />}>
+          <WatermarkChange now={now} better={better} />
+          <Sentence id="why">{found.why}</Sentence>
+          {found.remarks.map((remark) => <p key={remark} class="quiet">{remark}</p>)}
+          <Remarks of={found} />
+          <div class="row">
+            {found.changes && <a class="button" href={address("whatif")}>Try others</a>}
+            {found.status === "pending" && <a class="button primary" href={address("act")}>Review and act</a>}
+          </div>
         </Panel>
         <Panel id="marking" title="Marking curve">
-          <MarkingCurve now={found.incumbent} better={found.recommendation} />
+          <MarkingCurve now={now} better={better} />
         </Panel>
       </div>
-      <Panel id="candidates" title="Every candidate">
-        <CandidateChart of={found} />
+      <div class="grid">
+        <Panel id="compared" title="What the twin predicts">
+          <Comparison id="compare" caption="Predictions" now={now} better={better} names={["Now", "Recommended"]} />
+        </Panel>
+        <ScorePanel of={found} />
+      </div>
+      <CandidatePanel of={found} />
+      <div class="grid">
+        <Panel id="depths" title="Predicted queues over the window">
+          {trajectories ? (
+            <QueueTrajectories
+              id="trajectories"
+              step_s={trajectories.step_s}
+              queues={trajectories.queues.map((one) => ({ ...one, now: one.incumbent_bytes, better: one.recommended_bytes }))}
+            />
+          ) : (
+            <p class="quiet">This recommendation has none; its notes say why where it could have had some.</p>
+          )}
+        </Panel>
+        <OutcomePanel of={found} />
+      </div>
+      <OpinionPanel of={found} />
+      <OriginPanel of={found} />
+    </>
+  );
+}
+
+function Absent({ id, problem }: { id: string | undefined; problem: Live<Recommendation>["problem"] }) {
+  const none = problem?.status === 404;
+  return (
+    <>
+      <h1 class="unseen">Why</h1>
+      <Panel id="no-recommendation" title={none ? "No such recommendation" : problem ? "It cannot be read" : "No recommendation yet"}>
+        {none ? (
+          <p>There is none of the id <code>{id}</code>, or it is older than what is kept. <a href={address("history")}>See those that are there.</a></p>
+        ) : problem ? (
+          <Refusal problem={problem} />
+        ) : (
+          <p>Once a round has been run, what stands behind its answer is shown here: every candidate, the score, the marking curve and the queues to expect.</p>
+        )}
       </Panel>
     </>
   );

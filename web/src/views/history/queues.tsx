@@ -1,0 +1,91 @@
+// One egress port over time: depth, throughput, marks and pauses, of whichever port one picks.
+import { useState } from "preact/hooks";
+import { Chart, type Series } from "../../parts/chart.tsx";
+import { Panel } from "../../parts/panel.tsx";
+import type { Figure, QueueHistory } from "../../service/documents.ts";
+import { useLive } from "../../service/live.ts";
+import * as looks from "../../service/looks.ts";
+import { bits, bytes, percent, rate, seconds } from "../../format.ts";
+import { Past, useRange } from "./picked.tsx";
+import { drawable } from "./series.ts";
+
+const SPARSE = 60; // fewer points than this are marked, lest one alone is not seen
+
+export function QueuesPanel() {
+  const { since, picker } = useRange("hour", ["hour", "six", "day", "week", "quarter"]);
+  const ports = useLive<QueueHistory>(looks.pastPorts(since));
+  return (
+    <Panel id="past-queues" title="Queues over time" note={picker}>
+      <Past of={ports} empty={({ queues }) => queues.length === 0} none="Nothing was seen of any port in this time.">
+        {({ queues }) => <Picked since={since} names={queues} />}
+      </Past>
+    </Panel>
+  );
+}
+
+interface PortName {
+  switch: string;
+  port: string;
+}
+
+function Picked({ since, names }: { since: string; names: readonly PortName[] }) {
+  const [wanted, want] = useState("");
+  const chosen = names.find((one) => `${one.switch} ${one.port}` === wanted) ?? (names[0] as PortName);
+  const past = useLive<QueueHistory>(looks.pastOf(chosen, decodeURIComponent(since)));
+  return (
+    <>
+      <label class="field">
+        Port, the deepest first
+        <select value={`${chosen.switch} ${chosen.port}`} onChange={(event) => want(event.currentTarget.value)}>
+          {names.map((one) => <option key={`${one.switch} ${one.port}`}>{`${one.switch} ${one.port}`}</option>)}
+        </select>
+      </label>
+      <Past of={past} empty={({ queues }) => queues.length === 0} none="Nothing was seen of this port in this time.">
+        {(found) => <PortCharts of={found} />}
+      </Past>
+    </>
+  );
+}
+
+function PortCharts({ of: { queues, step_s: step, since, until } }: { of: QueueHistory }) {
+  const [port] = queues;
+  if (!port) return null;
+  const name = `${port.switch} ${port.port}`;
+  const found = drawable(port, step);
+  const marked = found.xs.length < SPARSE;
+  const line = (one: Pick<Series, "name" | "values" | "ink">): Series => ({ ...one, ...(marked ? { mark: "circle", line: true, size: 5 } : {}) });
+  const charts: { id: string; title: string; show: (value: Figure) => string; series: Series[] }[] = [
+    {
+      id: "past-depth",
+      title: "Queue depth",
+      show: bytes,
+      series: [line({ name: "largest", ink: "old", values: found.depth_max_bytes }), line({ name: "mean", ink: "new", values: found.depth_bytes })],
+    },
+    { id: "past-throughput", title: "Throughput", show: bits, series: [line({ name: "throughput", ink: "new", values: found.throughput_bytes_per_s })] },
+    { id: "past-marks", title: "Packets marked", show: rate, series: [line({ name: "marked", ink: "third", values: found.marked_packets_per_s })] },
+    { id: "past-pause", title: "Share of time paused by PFC", show: percent, series: [line({ name: "paused", ink: "bad", values: found.pause_share })] },
+  ];
+  const known = charts.filter(({ series }) => series.some(({ values }) => values.some((value) => value !== null)));
+  const rest = charts.filter((one) => !known.includes(one));
+  return (
+    <>
+      <div class="grid small-charts">
+        {known.map(({ id, title, show, series }) => (
+          <section key={id} aria-labelledby={`${id}-title`}>
+            <h3 id={`${id}-title`}>{title}</h3>
+            <Chart
+              id={id}
+              label={`${title} of ${name} over time.`}
+              x={{ name: `time, in steps of ${seconds(step)}`, show: (value) => new Date(value * 1000).toLocaleString(), time: true, low: Date.parse(since) / 1000, high: Date.parse(until) / 1000 }}
+              xs={found.xs}
+              y={{ name: title.toLowerCase(), show, low: 0 }}
+              height={190}
+              series={series}
+            />
+          </section>
+        ))}
+      </div>
+      {rest.length > 0 && <p class="quiet">Not told of this port: {rest.map(({ title }) => title.toLowerCase()).join(", ")}.</p>}
+    </>
+  );
+}

@@ -1,0 +1,53 @@
+// The rollouts: how each ended, and why it was taken back where it was.
+import { Panel } from "../../parts/panel.tsx";
+import { Status, type Tone } from "../../parts/status.tsx";
+import { Table } from "../../parts/table.tsx";
+import { Time } from "../../parts/time.tsx";
+import { address } from "../../router.ts";
+import type { Rollout, Rollouts } from "../../service/documents.ts";
+import { useLive } from "../../service/live.ts";
+import * as looks from "../../service/looks.ts";
+import { count, named, seconds, watermark } from "../../format.ts";
+import { dry, plain, said } from "../act/rollout-words.ts";
+import { Past } from "./picked.tsx";
+
+const tone = ({ phase, ended }: Rollout): Tone =>
+  phase === "done" ? "good" : phase.startsWith("roll") ? "back" : ended ? "plain" : "busy";
+const lasted = ({ proposed_at: from, since: until, ended }: Rollout) =>
+  ended ? seconds((Date.parse(until) - Date.parse(from)) / 1000) : "under way";
+
+export function RolloutsPanel() {
+  const rollouts = useLive<Rollouts & { total: number }>(looks.rollouts);
+  const found = rollouts.value;
+  return (
+    <Panel id="rollouts" title="Rollouts" note={found && `${count(found.rollouts.length)} of ${count(found.total)}`}>
+      <Past of={rollouts} empty={({ rollouts: all }) => all.length === 0} none="Nothing has been rolled out yet: that begins with an approval.">
+        {({ rollouts: all }) => (
+          <Table
+            id="rollouts-table"
+            caption="Rollouts, the newest first"
+            rows={all}
+            keyOf={({ id }) => id}
+            tall
+            columns={[
+              {
+                name: "Began",
+                cell: (one) => (
+                  <>
+                    <a href={address("why", one.recommendation)} aria-label={`Why, ${one.recommendation}`}><Time at={one.proposed_at} /></a>
+                    <small>{one.why ?? said(one)}</small>
+                  </>
+                ),
+              },
+              { name: "Phase", cell: (one) => <><Status tone={tone(one)} spoken={false}>{plain(one.phase)}</Status>{dry(one) && <span class="tag">dry run</span>}</>, words: true },
+              { name: "To", cell: (one) => (one.switches[0] ? watermark(one.switches[0].target) : "–") },
+              { name: "Switches", cell: (one) => <span title={one.switches.map((each) => each.switch).join(", ")}>{named(one.switches.map((each) => each.switch))}</span>, words: true },
+              { name: "Approved by", cell: (one) => one.approved_by ?? "policy", words: true },
+              { name: "Took", cell: lasted },
+            ]}
+          />
+        )}
+      </Past>
+    </Panel>
+  );
+}

@@ -1,0 +1,82 @@
+// The rounds, the newest first and older ones on request: what each recommended, and who decided what when.
+import { useState } from "preact/hooks";
+import { Panel } from "../../parts/panel.tsx";
+import { Refusal } from "../../parts/sentence.tsx";
+import { Table } from "../../parts/table.tsx";
+import { Time } from "../../parts/time.tsx";
+import { change } from "../../recommendation/figures.ts";
+import { address } from "../../router.ts";
+import { Problem, call } from "../../service/client.ts";
+import type { Recommendation, Recommendations } from "../../service/documents.ts";
+import { useLive } from "../../service/live.ts";
+import * as looks from "../../service/looks.ts";
+import { DECISIONS, bytes, count, sameWatermark, watermark } from "../../format.ts";
+
+const MORE = 50;
+const DECIDED: Record<string, string> = {
+  approved: "approved by",
+  rejected: "rejected by",
+  rolled_back: "rolled back, approved by",
+};
+
+const queueChange = ({ incumbent, recommendation }: Recommendation) =>
+  change(incumbent.queue_mean_bytes, recommendation.queue_mean_bytes, { good: -1 });
+
+function Decided({ of: one }: { of: Recommendation }) {
+  if (!one.decided_by) return <>{DECISIONS[one.status] ?? one.status}</>;
+  return (
+    <>
+      {DECIDED[one.status] ?? one.status} {one.decided_by}
+      {one.decided_at && <small>, <Time at={one.decided_at} /></small>}
+    </>
+  );
+}
+
+export function RoundsPanel() {
+  const { value: newest, problem } = useLive<Recommendations>(looks.recommendations);
+  const [older, add] = useState<Recommendation[]>([]);
+  const [busy, work] = useState(false);
+  const [refused, refuse] = useState<Problem | null>(null);
+  const first = newest?.recommendations ?? [];
+  const rows = [...new Map([...first, ...older].map((one) => [one.id, one])).values()];
+  const total = newest?.total ?? 0;
+  const more = async () => {
+    const last = rows.at(-1);
+    if (!last) return;
+    work(true);
+    try {
+      const found = await call<Recommendations>(`/v1/recommendations?candidates=false&limit=${MORE}&before=${encodeURIComponent(last.id)}`);
+      add((before) => [...before, ...found.recommendations]);
+      refuse(null);
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      refuse(error);
+    }
+    work(false);
+  };
+  return (
+    <Panel id="history" title="Rounds and decisions" note={newest && `${count(rows.length)} of ${count(Math.max(total, rows.length))}`}>
+      {problem && !newest && <div class="notice"><Refusal problem={problem} /></div>}
+      {newest && rows.length === 0 && <p class="quiet">No round has been run yet. <b>Tune now</b> runs one as soon as something is measured.</p>}
+      {rows.length > 0 && (
+        <Table
+          caption="Rounds, the newest first"
+          rows={rows}
+          keyOf={({ id }) => id}
+          tall
+          columns={[
+            { name: "When", cell: (one) => <a href={address("why", one.id)} aria-label={`Why, ${one.id}`}><Time at={one.created} /></a> },
+            { name: "Kmin / Kmax / Pmax", cell: (one) => (sameWatermark(one.recommendation, one.incumbent) ? <>{watermark(one.recommendation)} <span class="absent">(as it was)</span></> : watermark(one.recommendation)) },
+            { name: "Mean queue, predicted", cell: (one) => `${bytes(one.incumbent.queue_mean_bytes)} → ${bytes(one.recommendation.queue_mean_bytes)}` },
+            { name: "Change", cell: (one) => queueChange(one).text, tone: (one) => queueChange(one).tone },
+            { name: "Decision", cell: (one) => <Decided of={one} />, words: true },
+          ]}
+        />
+      )}
+      {refused && <div class="notice"><Refusal problem={refused} /></div>}
+      {rows.length > 0 && rows.length < total && (
+        <button id="older" type="button" disabled={busy} onClick={more}>{busy ? "Looking…" : "Show older ones"}</button>
+      )}
+    </Panel>
+  );
+}

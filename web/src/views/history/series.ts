@@ -1,0 +1,23 @@
+// A port's past as a chart takes it: times in seconds, and a gap where nothing was seen for longer than a step.
+import type { Figure, PortHistory } from "../../service/documents.ts";
+
+type Column = "depth_bytes" | "depth_max_bytes" | "throughput_bytes_per_s" | "marked_packets_per_s" | "pause_share";
+const COLUMNS: readonly Column[] = ["depth_bytes", "depth_max_bytes", "throughput_bytes_per_s", "marked_packets_per_s", "pause_share"];
+
+export type Drawable = { xs: number[] } & Record<Column, Figure[]>;
+
+export function drawable(port: PortHistory, step_s: number): Drawable {
+  const found: Drawable = { xs: [], depth_bytes: [], depth_max_bytes: [], throughput_bytes_per_s: [], marked_packets_per_s: [], pause_share: [] };
+  let before = NaN;
+  port.at.forEach((at, place) => {
+    const time = Date.parse(at) / 1000;
+    if (time - before > 1.5 * step_s) {
+      found.xs.push(before + step_s);
+      for (const name of COLUMNS) found[name].push(null);
+    }
+    found.xs.push(time);
+    for (const name of COLUMNS) found[name].push(port[name][place] ?? null);
+    before = time;
+  });
+  return found;
+}

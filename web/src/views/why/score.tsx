@@ -1,0 +1,72 @@
+// Why it won: the score's terms of what runs and of what is recommended, with their weights.
+import { Panel } from "../../parts/panel.tsx";
+import { Sentence } from "../../parts/sentence.tsx";
+import { Table } from "../../parts/table.tsx";
+import { few, score } from "../../format.ts";
+import type { Recommendation } from "../../service/documents.ts";
+import { incumbentOf, winnerOf } from "./axes.ts";
+import { TERMS, type TermRow, termRows, wonBy } from "./terms.ts";
+
+export function ScorePanel({ of: round }: { of: Recommendation }) {
+  const [now, better] = [incumbentOf(round), winnerOf(round)];
+  if (!now || !better) return null;
+  const rows = termRows(round, now, better);
+  const won = round.changes ? wonBy(round, rows) : null;
+  const { margin, score_gain: gain } = round.improvement;
+  const total: TermRow = {
+    name: "score",
+    weight: null,
+    now: now.score,
+    better: better.score,
+    counts: now.score === null || better.score === null ? null : better.score - now.score,
+  };
+  const largest = Math.max(...rows.map(({ counts }) => Math.abs(counts ?? 0)), 1e-9);
+  return (
+    <Panel id="score" title={round.changes ? "Why it won" : "Why what runs stays"}>
+      {won && <Sentence id="won">{won}</Sentence>}
+      {!round.changes && (
+        <p class="quiet">The best candidate scores {score(gain)} more than what runs; a change has to gain {score(margin)} at least.</p>
+      )}
+      <Table
+        id="terms"
+        caption="Terms of the score"
+        rows={[...rows, total]}
+        keyOf={({ name }) => name}
+        tall
+        columns={[
+          { name: "Term", cell: ({ name }) => (name === "score" ? <b>Score</b> : TERMS[name] ?? name) },
+          { name: "Weight", cell: ({ name, weight }) => (name === "score" ? "" : weight === null ? "–" : `${name === "throughput" ? "+" : "−"}${few(weight)}`) },
+          { name: "Now", cell: ({ now: value }) => score(value) },
+          { name: "Recommended", cell: ({ better: value }) => score(value) },
+          {
+            name: "Change of score",
+            cell: ({ name, counts }) => (
+              <span class="balance">
+                {name !== "score" && counts !== null && <Balance share={counts / largest} />}
+                {counts === null ? "–" : `${counts > 0 ? "+" : ""}${score(counts)}`}
+              </span>
+            ),
+            tone: ({ counts }) => (counts === null || Math.abs(counts) < 0.0005 ? "" : counts > 0 ? "better" : "worse"),
+          },
+        ]}
+      />
+      <p class="quiet">
+        Each term is 0 at the least of all candidates and 1 at the most, less where the candidates hardly differ.{" "}
+        {round.throughput_is === "slowdown_and_goodput" && "Throughput is elephants' speed and goodput, weighed by flows. "}
+        {round.queue_is === "log_queue" ? "Queue is the logarithm of the mean: half is as good anywhere." : "In the queue's place stands the 99th percentile slowdown of mice."}
+        {round.second_opinion && " Terms are on the second engine's scale."}
+      </p>
+    </Panel>
+  );
+}
+
+// To the right of the middle it adds, to the left it takes.
+function Balance({ share }: { share: number }) {
+  const length = 30 * Math.min(1, Math.abs(share));
+  return (
+    <svg class={share >= 0 ? "ink-new" : "ink-bad"} width="64" height="10" viewBox="0 0 64 10" aria-hidden="true">
+      <rect x={share >= 0 ? 32 : 32 - length} y="1.5" width={length} height="7" fill="currentColor" />
+      <path class="middle" d="M32 0V10" />
+    </svg>
+  );
+}
