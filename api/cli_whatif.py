@@ -21,6 +21,9 @@ from twin.score import weights_named
 from twin.watermark import Watermark
 from twin.workers import make_workers
 
+# A file has no incumbent, no age and no curves to tell of: those are the service's.
+TOLD = {"scenario", "engine", "seed", "version", "wall_s", "results"}
+
 _WATERMARKS = TypeAdapter(list[WatermarkInput])
 
 
@@ -44,7 +47,7 @@ def whatif(
     finally:
         pool.close()
     if as_json:
-        print_json(document)
+        print_json(document.model_dump(mode="json", include=TOLD))
     else:
         console().print(whatif_table(document))
 
