@@ -81,16 +81,20 @@ class Past:
         step_s, width_s = steps.chosen(span_s=span.length_s, age_s=age_s, most=most)
         since_ns = begin_ns(span.since_ns, width_s)  # the step that began before it is of this time too
 
+        ranked_by_s = steps.ranked_by(step_s, span_s=span.length_s)
+
         def read(connection: Connection) -> bytes:
-            chosen = deepest(
-                connection,
-                step_s,
-                since_ns=since_ns,
-                until_ns=span.until_ns,
-                switch=switch,
-                port=port,
-                most=ports,
-            )
+            chosen: list[tuple[str, str]] = []
+            for length_s in dict.fromkeys((ranked_by_s, step_s)):  # the coarser are not made at once
+                chosen = chosen or deepest(
+                    connection,
+                    length_s,
+                    since_ns=since_ns,
+                    until_ns=span.until_ns,
+                    switch=switch,
+                    port=port,
+                    most=ports,
+                )
             found = series(
                 connection,
                 step_s,

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 DAY_S = 86_400.0
+RANKED_BY = 30
 
 
 class Chosen(NamedTuple):
@@ -37,6 +38,15 @@ class Steps:
     def longest_s(self) -> float:
         """How long the coarsest is kept."""
         return max(self.keep_s.values())
+
+    def ranked_by(self, chosen_s: int, *, span_s: float) -> int:
+        """Which length tells the deepest ports of a time well enough: the coarsest of which there are
+        ``RANKED_BY`` steps at least. Minutes are six times fewer rows than steps of 10 s.
+        """
+        return max(
+            (step_s for step_s in self.keep_s if step_s * RANKED_BY <= span_s and step_s >= chosen_s),
+            default=chosen_s,
+        )
 
     def chosen(self, *, span_s: float, age_s: float, most: int) -> Chosen:
         """The finest steps that reach ``age_s`` back and are ``most`` at most over ``span_s``; where there

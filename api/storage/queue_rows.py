@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, delete, distinct, func, literal, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    delete,
+    distinct,
+    func,
+    literal,
+    select,
+    tuple_,
+)
 
 from api.storage.tables import queue_history as history
 from api.storage.upserting import upsert, upsert_from
@@ -144,17 +155,14 @@ def series(
     found: dict[tuple[str, str], list[PortPoint]] = {one: [] for one in ports}
     if not found:
         return found
-    switches = {switch for switch, _ in found}
-    named = and_(history.c.switch.in_(switches), history.c.port.in_({port for _, port in found}))
+    named = tuple_(history.c.switch, history.c.port).in_(list(found))
     if width_s == step_s:
         plain = [history.c[name] for name in ("at_ns", *PortStep._fields)]
         query = select(*plain).where(history.c.step_s == step_s, between, named)
     else:
         query = _folded(step_s, between, width_s=width_s, rows=named)
     for at_ns, *step in connection.execute(query.order_by("at_ns")):
-        points = found.get((step[0], step[1]))
-        if points is not None:
-            points.append(PortPoint(at_ns, PortStep(*step)))
+        found[step[0], step[1]].append(PortPoint(at_ns, PortStep(*step)))
     return found
 
 
