@@ -19,7 +19,7 @@ interface Props<Row> {
 
 export function Table<Row>({ id, caption, columns, rows, keyOf, tall = false }: Props<Row>) {
   return (
-    <div class={tall ? "scroll tall" : "scroll"} tabIndex={0} role="region" aria-label={caption}>
+    <div class={tall ? "scroll tall" : "scroll"} tabIndex={0} role="group" aria-label={caption}>
       <table id={id}>
         <caption class="unseen">{caption}</caption>
         <thead>

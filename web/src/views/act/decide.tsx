@@ -1,6 +1,8 @@
 // Approving and rejecting, each asked for once more before it is done.
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { confirmed } from "../../parts/ask.tsx";
+import { focusOn } from "../../parts/focus.ts";
 import { Sentence } from "../../parts/sentence.tsx";
 import { Comparison } from "../../recommendation/comparison.tsx";
 import { Remarks } from "../../recommendation/remarks.tsx";
@@ -12,15 +14,16 @@ import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { sameWatermark, several, spelled, watermark } from "../../format.ts";
 
-export function DecisionPanel({ of }: { of: Recommendation }) {
+export function DecisionPanel({ of, children }: { of: Recommendation; children: ComponentChildren }) {
   const switches = useLive<SwitchState[]>(looks.switches).value ?? [];
   const [busy, work] = useState(false);
   const decide = async (what: "approve" | "reject") => {
     const yes = await confirmed(what === "approve" ? approving(of, switches) : REJECTING);
     if (!yes) return;
     work(true);
-    await act(`/v1/recommendations/${encodeURIComponent(of.id)}/${what}`);
+    const done = await act(`/v1/recommendations/${encodeURIComponent(of.id)}/${what}`);
     work(false);
+    if (done) focusOn(what === "approve" ? "rollout" : "recommendation");
   };
   return (
     <div class="decide">
@@ -38,6 +41,7 @@ export function DecisionPanel({ of }: { of: Recommendation }) {
           </div>
         )}
         {of.status === "pending" && <Planned of={of} switches={switches} />}
+        {children}
       </div>
       <div>
         <h3>What the twin predicts</h3>

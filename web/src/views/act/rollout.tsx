@@ -1,21 +1,18 @@
 // The newest rollout: how far it has come, what telemetry sees, and the way back.
 import { useState } from "preact/hooks";
 import { confirmed } from "../../parts/ask.tsx";
+import { focusOn } from "../../parts/focus.ts";
 import { Panel } from "../../parts/panel.tsx";
 import { Status } from "../../parts/status.tsx";
 import { act } from "../../service/acts.ts";
-import type { Rollout, Rollouts } from "../../service/documents.ts";
-import { useLive } from "../../service/live.ts";
-import * as looks from "../../service/looks.ts";
+import type { Rollout } from "../../service/documents.ts";
 import { when } from "../../format.ts";
 import { Happened } from "./rollout-events.tsx";
 import { Seen } from "./rollout-seen.tsx";
 import { RolloutSwitches } from "./rollout-switches.tsx";
 import { SPOKEN, type Step, dry, plain, said, stalled, steps, switches, touched, turnedBack } from "./rollout-words.ts";
 
-export function RolloutPanel() {
-  const newest = useLive<Rollouts>(looks.newestRollout).value?.rollouts[0];
-  if (!newest) return null;
+export function RolloutPanel({ of: newest }: { of: Rollout }) {
   const back = turnedBack(newest);
   const still = stalled(newest);
   return (
@@ -65,7 +62,8 @@ function Undo({ of }: { of: Rollout }) {
       : "No switch is set yet; none will be.";
     if (!(await confirmed({ title: "Roll back?", text, names, yes: "Roll back" }))) return;
     ask(of.id); // until the next look says otherwise
-    if (!(await act(`/v1/rollouts/${encodeURIComponent(of.id)}/rollback`))) ask(null);
+    if (await act(`/v1/rollouts/${encodeURIComponent(of.id)}/rollback`)) focusOn("rollout");
+    else ask(null);
   };
   return (
     <button id="roll-back" class="danger" type="button" disabled={turnedBack(of) || asked === of.id} onClick={undo}>

@@ -4,6 +4,9 @@ import { Origin, Pushed } from "../../recommendation/remarks.tsx";
 import { useCurrent } from "../../service/current.ts";
 import { Decision } from "../now/advice.tsx";
 import { address } from "../../router.ts";
+import type { Rollouts } from "../../service/documents.ts";
+import { useLive } from "../../service/live.ts";
+import * as looks from "../../service/looks.ts";
 import type { View } from "../../views.ts";
 import { DecisionPanel } from "./decide.tsx";
 import { FreezePanel } from "./freeze.tsx";
@@ -12,27 +15,31 @@ import { SwitchesPanel } from "./switches.tsx";
 
 function Act() {
   const current = useCurrent().value;
+  const newest = useLive<Rollouts>(looks.newestRollout).value?.rollouts[0];
+  const toDecide = !newest || (newest.ended && current?.status === "pending");
+  const deciding = (
+    <div class="act-grid" key="deciding">
+      {current ? (
+        <Panel id="recommendation" title="Recommendation" class="hero" note={<Decision of={current} />}>
+          <DecisionPanel of={current}>
+            <Pushed of={current} />
+            <p><a href={address("why", current.id)}>What stands behind it</a></p>
+            <Origin of={current} />
+          </DecisionPanel>
+        </Panel>
+      ) : (
+        <Panel id="no-recommendation" title="Nothing to decide">
+          <p>No round has been run yet. Once there is a recommendation it is approved or rejected here.</p>
+        </Panel>
+      )}
+      <FreezePanel />
+    </div>
+  );
+  const rollout = newest && <RolloutPanel key="rollout" of={newest} />;
   return (
     <>
       <h1 class="unseen">Act</h1>
-      <div class="act-grid">
-        {current ? (
-          <Panel id="recommendation" title="Recommendation" class="hero" note={<Decision of={current} />}>
-            <DecisionPanel of={current} />
-            <Pushed of={current} />
-            <div class="split bottom">
-              <a href={address("why", current.id)}>What stands behind it</a>
-              <Origin of={current} />
-            </div>
-          </Panel>
-        ) : (
-          <Panel id="no-recommendation" title="Nothing to decide">
-            <p>No round has been run yet. Once there is a recommendation it is approved or rejected here.</p>
-          </Panel>
-        )}
-        <FreezePanel />
-      </div>
-      <RolloutPanel />
+      {toDecide ? [deciding, rollout] : [rollout, deciding]}
       <SwitchesPanel />
     </>
   );

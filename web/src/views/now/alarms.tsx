@@ -41,7 +41,7 @@ function note({ alarms, critical, warning, left_off: left }: Alarms): string {
 
 function List({ id, label, of }: { id?: string; label: string; of: readonly Alarm[] }) {
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={label}>
+    <div class="scroll" tabIndex={0} role="group" aria-label={label}>
       <ul id={id} class="alarms">
         {of.map((one) => <Row key={`${one.kind} ${one.subject} ${one.since}`} one={one} />)}
       </ul>
