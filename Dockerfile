@@ -9,7 +9,8 @@
 #
 # A service without tokens answers on loopback only, and a container must listen on 0.0.0.0 to be reached: so it needs
 # a token, and refuses to start without one. A settings file goes to --config: `... ecntwin serve --host 0.0.0.0 --config FILE`.
-# A journal goes to a volume at /var/lib/ecntwin, which the image's user may write. With Prometheus and Grafana: docs/deploy.md.
+# What it remembers is in a volume at /var/lib/ecntwin, or in PostgreSQL by storage.url. With PostgreSQL, Prometheus and
+# Grafana: docs/deploy.md.
 
 # Set by BuildKit; a default here would win over it.
 ARG TARGETARCH
@@ -17,7 +18,8 @@ ARG TARGETARCH
 FROM python:3.11-slim-bookworm AS base
 ENV PATH=/opt/ecntwin/bin:$PATH \
     PYTHONUNBUFFERED=1 \
-    NUMBA_CACHE_DIR=/var/cache/ecntwin
+    NUMBA_CACHE_DIR=/var/cache/ecntwin \
+    XDG_STATE_HOME=/var/lib
 
 # Compiled kernels are kept by processor name and features. A fixed baseline lets the image's be used on any machine of
 # its architecture; on amd64 that is AVX2 (2013 and later). To compile for the machine at hand, start with both unset.
@@ -50,6 +52,8 @@ COPY --from=build /opt/ecntwin /opt/ecntwin
 COPY --from=build --chown=ecntwin:ecntwin /var/cache/ecntwin /var/cache/ecntwin
 # numba refuses a cache that it cannot write to; a volume stays writable under --read-only and begins as the image's copy.
 VOLUME /var/cache/ecntwin
+# Its database, where storage.url names no other.
+VOLUME /var/lib/ecntwin
 USER 10001:10001
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s --retries=3 \

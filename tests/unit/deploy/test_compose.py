@@ -14,11 +14,16 @@ from tests.unit.deploy.monitoring import PROMETHEUS, ROOT
 DEPLOY = ROOT / "deploy"
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-MADE = {"secrets/ecntwin.env", "secrets/prometheus-token", "secrets/grafana-password"}
+MADE = {
+    "secrets/ecntwin.env",
+    "secrets/grafana-password",
+    "secrets/postgres-password",
+    "secrets/prometheus-token",
+}
 
 
 def test_it_starts_what_it_should() -> None:
-    assert set(SERVICES) == {"ecntwin", "prometheus", "grafana"}
+    assert set(SERVICES) == {"ecntwin", "postgres", "prometheus", "grafana"}
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -31,14 +36,14 @@ def test_a_container_is_locked_down(name: str) -> None:
     assert service["healthcheck"]["test"][0] == "CMD"
     assert service["mem_limit"]
     assert "privileged" not in service
-    for port in service["ports"]:
+    for port in service.get("ports", []):
         assert port.startswith("127.0.0.1:"), "only this machine, until somebody says otherwise"
 
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_an_image_has_a_version(name: str) -> None:
     _, _, version = SERVICES[name]["image"].rpartition(":")
-    assert re.fullmatch(r"v?\d+\.\d+\.\d+", version)
+    assert re.fullmatch(r"v?\d+\.\d+(\.\d+)?", version)
 
 
 def test_the_image_is_that_of_this_version() -> None:
@@ -53,7 +58,15 @@ def test_the_service_may_write_where_it_is_told_to() -> None:
     assert re.search(r"install -d -m 700 -o ecntwin -g ecntwin (\S+)$", dockerfile, re.MULTILINE)
     settings = yaml.safe_load((DEPLOY / "ecntwin.yaml").read_text("utf-8"))
     assert settings["storage"]["url"].startswith("sqlite:////var/lib/ecntwin/")
-    assert "journal:/var/lib/ecntwin" in SERVICES["ecntwin"]["volumes"]
+    assert "XDG_STATE_HOME=/var/lib\n" in dockerfile
+    assert "\nVOLUME /var/lib/ecntwin\n" in dockerfile
+
+
+def test_the_service_remembers_in_its_postgresql() -> None:
+    user = SERVICES["postgres"]["environment"]["POSTGRES_USER"]
+    assert SERVICES["ecntwin"]["environment"]["ECNTWIN_STORAGE__URL"] == f"postgresql://{user}@postgres/{user}"
+    assert SERVICES["ecntwin"]["depends_on"]["postgres"]["condition"] == "service_healthy"
+    assert "ports" not in SERVICES["postgres"]
 
 
 def test_workers_are_no_more_than_processors() -> None:
@@ -63,7 +76,7 @@ def test_workers_are_no_more_than_processors() -> None:
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_what_is_mounted_exists(name: str) -> None:
-    for volume in SERVICES[name]["volumes"]:
+    for volume in SERVICES[name].get("volumes", []):
         source, target, *mode = volume.split(":")
         assert target.startswith("/")
         if source.startswith("."):
@@ -79,6 +92,8 @@ def test_secrets_are_made_by_the_script_and_kept_out_of_git() -> None:
     assert named == MADE
     assert "token prometheus " in script
     assert ">grafana-password" in script
+    assert ">postgres-password" in script
+    assert "PGPASSWORD" in script
     assert ">ecntwin.env" in script
     assert "/deploy/secrets/" in (ROOT / ".gitignore").read_text("utf-8").splitlines()
 

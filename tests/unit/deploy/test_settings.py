@@ -47,8 +47,9 @@ def tokens(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """New secrets, their hashes in the environment; the folder that they are in."""
     made = folder / "secrets"
     subprocess.run([DEPLOY / "new-secrets", made], check=True, capture_output=True)
-    name, _, value = (made / "ecntwin.env").read_text("utf-8").strip().partition("=")
-    monkeypatch.setenv(name, value)
+    for line in (made / "ecntwin.env").read_text("utf-8").splitlines():
+        name, _, value = line.partition("=")
+        monkeypatch.setenv(name, value)
     return made
 
 
@@ -91,10 +92,12 @@ def test_new_secrets_open_what_they_should_and_no_more(
     }
     assert made.stat().st_mode & 0o777 == 0o700
     texts = [path.read_text("utf-8") for path in made.iterdir() if path.suffix != ".env"]
-    assert len(set(texts)) == 4
+    assert len(set(texts)) == 5
     assert all(len(text) == 48 for text in texts)
-    hashes = (made / "ecntwin.env").read_text("utf-8")
-    assert not any(text in hashes for text in texts)
+    given = (made / "ecntwin.env").read_text("utf-8")
+    (password,) = (text for text in texts if text in given)  # the service asks for no token with it
+    assert f"PGPASSWORD={password}\n" in given
+    assert password == (made / "postgres-password").read_text("utf-8")
 
 
 def test_secrets_that_are_there_are_kept(tmp_path: Path) -> None:
