@@ -170,9 +170,7 @@ def test_a_window_that_tells_nothing_of_now_is_not_written() -> None:
     in_world(None, story)
 
 
-def test_minutes_are_made_as_they_end_and_anew_after_a_restart(tmp_path: Any) -> None:
-    url = f"sqlite:///{tmp_path}/ecntwin.db"
-
+def test_minutes_are_made_as_they_end_and_anew_after_a_restart(database_url: str) -> None:
     async def first(world: World) -> None:
         await world.passes(8)
         assert [row for row in world.rows() if row[0] == 60] == [(60, 0, 100.0)]
@@ -182,8 +180,8 @@ def test_minutes_are_made_as_they_end_and_anew_after_a_restart(tmp_path: Any) ->
         await world.passes(1)
         assert [row for row in world.rows() if row[0] == 60] == [(60, 0, 100.0), (60, 60, 100.0)]
 
-    in_world(url, first)
-    in_world(url, second)
+    in_world(database_url, first)
+    in_world(database_url, second)
 
 
 def test_a_clock_that_is_set_back_or_far_ahead_breaks_nothing_and_loses_little() -> None:
@@ -202,9 +200,7 @@ def test_a_clock_that_is_set_back_or_far_ahead_breaks_nothing_and_loses_little()
     in_world(None, story)
 
 
-def test_steps_that_are_too_old_are_removed_also_those_of_other_settings(tmp_path: Any) -> None:
-    url = f"sqlite:///{tmp_path}/ecntwin.db"
-
+def test_steps_that_are_too_old_are_removed_also_those_of_other_settings(database_url: str) -> None:
     async def once(world: World) -> None:
         await world.passes(3)
         assert {row[0] for row in world.rows()} == {7}
@@ -216,8 +212,8 @@ def test_steps_that_are_too_old_are_removed_also_those_of_other_settings(tmp_pat
         assert {row[0] for row in found} == {10, 60}
         assert min(row[1] for row in found if row[0] == 10) >= world.now_s - 10 - 100
 
-    in_world(url, once, steps=Steps({7: 3_600.0}))
-    in_world(url, now, steps=Steps({10: 100.0, 60: 200.0}))
+    in_world(database_url, once, steps=Steps({7: 3_600.0}))
+    in_world(database_url, now, steps=Steps({10: 100.0, 60: 200.0}))
 
 
 def test_a_database_in_memory_holds_little(monkeypatch: pytest.MonkeyPatch) -> None:
