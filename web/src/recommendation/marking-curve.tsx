@@ -2,25 +2,21 @@
 import { Chart } from "../parts/chart.tsx";
 import { bytes, percent, spelled } from "../format.ts";
 import type { Watermark } from "../service/documents.ts";
+import { probability } from "./probability.ts";
 
 const STEPS = 60;
 const LEAST_BYTES = 100;
 
-export function probability(mark: Watermark, queue: number): number {
-  if (queue <= mark.kmin_bytes) return 0;
-  if (queue > mark.kmax_bytes) return 1;
-  return (mark.pmax * (queue - mark.kmin_bytes)) / Math.max(1, mark.kmax_bytes - mark.kmin_bytes);
-}
-
 interface Props {
   now: Watermark;
   better: Watermark;
+  was?: string; // name of what runs, or ran
   name?: string; // of the other
   low?: number; // of the axis, lest it jumps while somebody moves a slider
   high?: number;
 }
 
-export function MarkingCurve({ now, better, name = "recommended", ...given }: Props) {
+export function MarkingCurve({ now, better, was = "now", name = "recommended", ...given }: Props) {
   const marks = [now, better];
   const low = given.low ?? Math.max(LEAST_BYTES, Math.min(...marks.map((one) => one.kmin_bytes || 1000)) / 3);
   const high = given.high ?? Math.max(...marks.map((one) => one.kmax_bytes)) * 2;
@@ -30,13 +26,13 @@ export function MarkingCurve({ now, better, name = "recommended", ...given }: Pr
   return (
     <Chart
       id="curve"
-      label={`Marking probability by queue length. Now: ${spelled(now)}. ${name}: ${spelled(better)}.`}
+      label={`Marking probability by queue length. ${was}: ${spelled(now)}; ${name}: ${spelled(better)}.`}
       x={{ name: "queue", show: bytes, log: true, low, high }}
       xs={xs}
       y={{ name: "packets marked", show: percent, root: true, low: 0, high: 1 }}
       height={250}
       series={[
-        { name: "now", ink: "old", dashed: true, values: xs.map((queue) => probability(now, queue)) },
+        { name: was, ink: "old", dashed: true, values: xs.map((queue) => probability(now, queue)) },
         { name, ink: "new", values: xs.map((queue) => probability(better, queue)) },
       ]}
     />

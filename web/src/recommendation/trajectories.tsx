@@ -14,18 +14,19 @@ interface Props {
   id: string;
   step_s: number;
   queues: readonly TwoDepths[]; // the deepest first
+  was?: string;
   name?: string;
 }
 
 const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / Math.max(1, values.length);
 
-export function QueueTrajectories({ id, step_s, queues, name = "recommended" }: Props) {
+export function QueueTrajectories({ id, step_s, queues, was = "now", name = "recommended" }: Props) {
   const [chosen, choose] = useState(0);
   const found = queues[Math.min(chosen, queues.length - 1)];
   if (!found) return <p class="quiet">No queue was deep enough to draw.</p>;
   const xs = found.better.map((_, step) => step * step_s);
   const means = [
-    ...(found.now ? [`${bytes(mean(found.now))} now`] : []),
+    ...(found.now ? [`${bytes(mean(found.now))} ${was}`] : []),
     `${bytes(mean(found.better))} ${name}`,
   ].join(", ");
   return (
@@ -51,7 +52,7 @@ export function QueueTrajectories({ id, step_s, queues, name = "recommended" }: 
         y={{ name: "queue depth", show: bytes, low: 0 }}
         height={250}
         series={[
-          { name: "now", ink: "old", values: found.now ?? xs.map(() => null) },
+          { name: was, ink: "old", dashed: true, values: found.now ?? xs.map(() => null) },
           { name, ink: "new", values: found.better },
         ]}
       />

@@ -3,7 +3,7 @@ import { Figure, Figures } from "../parts/figure.tsx";
 import { bytes, percent } from "../format.ts";
 import type { Watermark } from "../service/documents.ts";
 
-export function WatermarkChange({ id, now, better }: { id?: string; now: Watermark; better: Watermark }) {
+export function WatermarkChange({ id, now, better, was = "now" }: { id?: string; now: Watermark; better: Watermark; was?: string }) {
   const rows = [
     ["Kmin", bytes(now.kmin_bytes), bytes(better.kmin_bytes)],
     ["Kmax", bytes(now.kmax_bytes), bytes(better.kmax_bytes)],
@@ -12,7 +12,7 @@ export function WatermarkChange({ id, now, better }: { id?: string; now: Waterma
   return (
     <Figures class="watermark" {...(id ? { id } : {})}>
       {rows.map(([name, before, after]) => (
-        <Figure key={name} name={name} value={after} tone="new" beside={before === after ? "as now" : `now ${before}`} />
+        <Figure key={name} name={name} value={after} tone="new" beside={before === after ? `as ${was}` : `${was} ${before}`} />
       ))}
     </Figures>
   );

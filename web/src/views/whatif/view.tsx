@@ -85,7 +85,7 @@ function Trial({ current }: { current: Recommendation | undefined }) {
               onTurn={turn}
               starts={[
                 ...(now ? [{ name: "What runs", mark: plain(now) }] : []),
-                ...(recommended ? [{ name: "Recommended", mark: plain(recommended) }] : []),
+                ...(recommended && (!now || !sameWatermark(recommended, now)) ? [{ name: "Recommended", mark: plain(recommended) }] : []),
               ]}
             />
           ) : (
@@ -169,6 +169,7 @@ function Predicted({ of: { incumbent, prediction }, mark, busy }: { of: Answer; 
       <div aria-busy={busy}>
         <Comparison id="tried" caption="Predictions beside what runs" now={incumbent} better={current ? prediction : unknown(prediction)} names={["Now", "Tried"]} />
       </div>
+      <p class="quiet">The score weighs these two against each other: it does not compare with a round's.</p>
     </>
   );
 }

@@ -21,6 +21,9 @@ export const incumbentOf = (round: Recommendation): Candidate | undefined =>
 export const winnerOf = (round: Recommendation): Candidate | undefined =>
   round.candidates.find((one) => sameWatermark(one, round.recommendation));
 
+// Whether what ran when it was made is still said to run.
+export const standing = ({ status }: Recommendation): boolean => status === "pending" || status === "kept";
+
 // How much of the window the leaders ran.
 export const wholeWindow = (round: Recommendation): number =>
   round.candidates.reduce((most, one) => Math.max(most, one.window_s), 0);

@@ -6,7 +6,7 @@ import { type Group, Scatter } from "../../parts/scatter.tsx";
 import { Table } from "../../parts/table.tsx";
 import { bytes, count, gbps, percent, ratio, sameWatermark, score, seconds, spelled, watermark } from "../../format.ts";
 import type { Candidate, Recommendation } from "../../service/documents.ts";
-import { type CandidateAxis, acrossAxes, ranWhole, upAxes, wholeWindow } from "./axes.ts";
+import { type CandidateAxis, acrossAxes, ranWhole, standing, upAxes, wholeWindow } from "./axes.ts";
 import { TERMS } from "./terms.ts";
 
 export function CandidatePanel({ of: round }: { of: Recommendation }) {
@@ -44,17 +44,19 @@ function Choice({ name, of, value, onTake }: { name: string; of: readonly Candid
   );
 }
 
-const GROUPS: Record<string, Group> = {
+const runs = (round: Recommendation) => (standing(round) ? "runs now" : "ran before");
+const GROUPS = (now: string): Record<string, Group> => ({
   short: { name: "dropped early, on a part of the window", shape: "ring", ink: "quiet" },
   whole: { name: "ran the whole window", shape: "dot", ink: "quiet" },
   front: { name: "on the front", shape: "square", ink: "third" },
-  now: { name: "runs now", shape: "diamond", ink: "old", label: "runs now" },
-  stays: { name: "runs now, and stays", shape: "star", ink: "new", label: "runs now, and stays" },
+  now: { name: now, shape: "diamond", ink: "old", label: now },
+  stays: { name: `${now}, and stays`, shape: "star", ink: "new", label: `${now}, and stays` },
   winner: { name: "recommended", shape: "star", ink: "new", label: "recommended" },
-};
+});
 
 function Drawn({ round, right, above, log }: { round: Recommendation; right: CandidateAxis; above: CandidateAxis; log: boolean }) {
   const whole = wholeWindow(round);
+  const groups = GROUPS(runs(round));
   const comparable = right.everyone === true && above.everyone === true;
   const usable = round.candidates.flatMap((one) => {
     const [x, y] = [right.of(one), above.of(one)];
@@ -77,11 +79,11 @@ function Drawn({ round, right, above, log }: { round: Recommendation; right: Can
         x={{ name: right.name, show: right.show, log }}
         y={above}
         dots={dots}
-        groups={GROUPS}
+        groups={groups}
         front={best}
         tell={(place) => {
           const found = usable[place];
-          return found && <Told one={found.one} kind={GROUPS[dots[place]?.group ?? ""]?.label} whole={whole} round={round} />;
+          return found && <Told one={found.one} kind={groups[dots[place]?.group ?? ""]?.label} whole={whole} round={round} />;
         }}
       />
       {left > 0 && (
@@ -128,7 +130,7 @@ function AllCandidates({ round, whole }: { round: Recommendation; whole: number 
               cell: (one) => (
                 <>
                   {watermark(one)}
-                  {sameWatermark(one, round.incumbent) && <span class="tag">runs now</span>}
+                  {sameWatermark(one, round.incumbent) && <span class="tag">{runs(round)}</span>}
                   {sameWatermark(one, round.recommendation) && <span class="tag">recommended</span>}
                 </>
               ),

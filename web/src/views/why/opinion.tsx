@@ -4,6 +4,7 @@ import { Sentence } from "../../parts/sentence.tsx";
 import { Table } from "../../parts/table.tsx";
 import { bytes, gbps, percent, ratio, sameWatermark, score, seconds, watermark } from "../../format.ts";
 import type { Prediction, Recommendation } from "../../service/documents.ts";
+import { standing } from "./axes.ts";
 
 export function OpinionPanel({ of: round }: { of: Recommendation }) {
   const opinion = round.second_opinion;
@@ -30,7 +31,7 @@ export function OpinionPanel({ of: round }: { of: Recommendation }) {
             cell: ({ first }) => (
               <>
                 {watermark(first)}
-                {sameWatermark(first, round.incumbent) && <span class="tag">runs now</span>}
+                {sameWatermark(first, round.incumbent) && <span class="tag">{standing(round) ? "runs now" : "ran before"}</span>}
                 {sameWatermark(first, opinion.pick) && <span class="tag">pick of both</span>}
                 {opinion.changed_pick && sameWatermark(first, opinion.first_pick) && <span class="tag">first pick</span>}
               </>

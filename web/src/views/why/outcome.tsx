@@ -8,6 +8,7 @@ import { change } from "../../recommendation/figures.ts";
 import type { Figure, Outcome, Recommendation } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
+import { sentence } from "./outcome-words.ts";
 
 type Pair = readonly [before: Figure, after: Figure];
 interface Row {
@@ -89,16 +90,6 @@ function Measured({ of: found }: { of: Outcome }) {
       </p>
     </>
   );
-}
-
-const longer = (ratio: number) => `${percent(Math.abs(ratio))} ${ratio < 0 ? "shorter" : "longer"}`;
-
-export function sentence({ predicted, queue_change: seen, since, after }: Outcome): string {
-  const expected = predicted.queue_change;
-  const wanted = expected === null ? "" : `The twin predicted a mean queue ${longer(expected)}`;
-  if (since === null) return `${wanted || "It is predicted"}; no switch has been set yet.`;
-  if (after === null || seen === null) return `${wanted || "It is set"}; nothing comparable has been measured since it was set.`;
-  return `${wanted || "The twin predicted no figure"}; measured since, it is ${longer(seen)}.`;
 }
 
 function InStep({ of: { measured, incumbent } }: { of: Recommendation }) {

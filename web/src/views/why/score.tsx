@@ -4,7 +4,7 @@ import { Sentence } from "../../parts/sentence.tsx";
 import { Table } from "../../parts/table.tsx";
 import { few, score } from "../../format.ts";
 import type { Recommendation } from "../../service/documents.ts";
-import { incumbentOf, winnerOf } from "./axes.ts";
+import { incumbentOf, standing, winnerOf } from "./axes.ts";
 import { TERMS, type TermRow, termRows, wonBy } from "./terms.ts";
 
 export function ScorePanel({ of: round }: { of: Recommendation }) {
@@ -36,7 +36,7 @@ export function ScorePanel({ of: round }: { of: Recommendation }) {
         columns={[
           { name: "Term", cell: ({ name }) => (name === "score" ? <b>Score</b> : TERMS[name] ?? name) },
           { name: "Weight", cell: ({ name, weight }) => (name === "score" ? "" : weight === null ? "–" : `${name === "throughput" ? "+" : "−"}${few(weight)}`) },
-          { name: "Now", cell: ({ now: value }) => score(value) },
+          { name: standing(round) ? "Now" : "Before", cell: ({ now: value }) => score(value) },
           { name: "Recommended", cell: ({ better: value }) => score(value) },
           {
             name: "Change of score",

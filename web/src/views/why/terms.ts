@@ -48,6 +48,6 @@ export function wonBy(round: Recommendation, rows: readonly TermRow[]): string |
       return `${what} ${(counts ?? 0) > 0 ? "adds" : "takes"} ${score(Math.abs(counts ?? 0))}`;
     });
   const gain = rows.reduce((sum, { counts }) => sum + (counts ?? 0), 0);
-  if (told.length === 0) return "It scores as what runs does.";
-  return `It scores ${score(Math.abs(gain))} ${gain >= 0 ? "more" : "less"} than what runs: ${told.join(", ")}.`;
+  if (told.length === 0) return "It scores as what ran does.";
+  return `It scores ${score(Math.abs(gain))} ${gain >= 0 ? "more" : "less"} than what ran: ${told.join(", ")}.`;
 }

@@ -13,6 +13,7 @@ import { type Live, useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { Decision } from "../now/advice.tsx";
 import type { View } from "../../views.ts";
+import { standing } from "./axes.ts";
 import { CandidatePanel } from "./candidates.tsx";
 import { OpinionPanel } from "./opinion.tsx";
 import { OriginPanel } from "./origin.tsx";
@@ -29,12 +30,13 @@ function Why({ rest: [id] }: { rest: readonly string[] }) {
   const { value: found, problem } = useWanted(id);
   if (!found) return <Absent id={id} problem={problem} />;
   const { incumbent: now, recommendation: better, trajectories } = found;
+  const was = standing(found) ? "now" : "before";
   return (
     <>
       <h1 class="unseen">Why</h1>
       <div class="grid">
         <Panel id="recommendation" title={id === undefined ? "Recommendation" : `Recommendation ${id}`} class="hero" note={<Decision of={found} />}>
-          <WatermarkChange now={now} better={better} />
+          <WatermarkChange now={now} better={better} was={was} />
           <Sentence id="why">{found.why}</Sentence>
           {found.remarks.map((remark) => <p key={remark} class="quiet">{remark}</p>)}
           <Remarks of={found} />
@@ -44,12 +46,12 @@ function Why({ rest: [id] }: { rest: readonly string[] }) {
           </div>
         </Panel>
         <Panel id="marking" title="Marking curve">
-          <MarkingCurve now={now} better={better} />
+          <MarkingCurve now={now} better={better} was={was} />
         </Panel>
       </div>
       <div class="grid">
         <Panel id="compared" title="What the twin predicts">
-          <Comparison id="compare" caption="Predictions" now={now} better={better} names={["Now", "Recommended"]} />
+          <Comparison id="compare" caption="Predictions" now={now} better={better} names={[was === "now" ? "Now" : "Before", "Recommended"]} />
         </Panel>
         <ScorePanel of={found} />
       </div>
@@ -59,6 +61,7 @@ function Why({ rest: [id] }: { rest: readonly string[] }) {
           {trajectories ? (
             <QueueTrajectories
               id="trajectories"
+              was={was}
               step_s={trajectories.step_s}
               queues={trajectories.queues.map((one) => ({ ...one, now: one.incumbent_bytes, better: one.recommended_bytes }))}
             />

@@ -1,0 +1,36 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { timeLabels, timeSplits } from "../src/parts/time-axis.ts";
+import { RANGES, sinceOf } from "../src/views/history/range.ts";
+import { drawable } from "../src/views/history/series.ts";
+
+const at = (second) => new Date(second * 1000).toISOString();
+const port = (...seconds) => ({
+  switch: "leaf1", port: "Ethernet0", at: seconds.map(at),
+  ...Object.fromEntries(["depth_bytes", "depth_max_bytes", "throughput_bytes_per_s", "marked_packets_per_s"].map((name) => [name, seconds])),
+  pause_share: seconds.map(() => null),
+});
+
+test("where nothing was seen for longer than a step there is a gap", () => {
+  const found = drawable(port(100, 110, 150), 10);
+  assert.deepEqual(found.xs, [100, 110, 120, 150]);
+  assert.deepEqual(found.depth_bytes, [100, 110, null, 150]);
+  assert.deepEqual(found.pause_share, [null, null, null, null]);
+  assert.deepEqual(drawable(port(), 10).xs, []);
+});
+
+test("asking again within a minute is asking for the same", () => {
+  const hour = RANGES.find(({ key }) => key === "hour");
+  assert.equal(sinceOf(hour, Date.UTC(2026, 0, 1, 12, 30, 5)), "2026-01-01T11:30:00.000Z");
+  assert.equal(sinceOf(hour, Date.UTC(2026, 0, 1, 12, 30, 55)), "2026-01-01T11:30:00.000Z");
+});
+
+test("times on an axis are round, within it, and no more than there is room for", () => {
+  const from = Date.UTC(2026, 0, 5, 11, 7, 13) / 1000;
+  for (const [length, most] of [[60, 5], [3_600, 6], [86_400, 8], [7 * 86_400, 7], [400 * 86_400, 9]]) {
+    const found = timeSplits(from, from + length, most);
+    assert.ok(found.length >= 2 && found.length <= most + 1, `${length}: ${found.length}`);
+    assert.ok(found.every((time) => time >= from && time <= from + length));
+    assert.equal(new Set(timeLabels(found)).size, found.length, String(timeLabels(found)));
+  }
+});
