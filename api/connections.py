@@ -5,9 +5,13 @@ for an answer to be read; must not know what is asked.
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+_AT_ONCE = struct.pack("ii", 1, 0)  # struct linger: on, for no time
 
 
 class PatientProtocol(HttpToolsProtocol):
@@ -58,8 +62,14 @@ class PatientProtocol(HttpToolsProtocol):
             self._until_asked = self._later()
 
     def _later(self) -> asyncio.TimerHandle:
-        # What is not read cannot be flushed either: closing would wait for it.
-        return self.loop.call_later(self._client_timeout_s, self.transport.abort)
+        return self.loop.call_later(self._client_timeout_s, self._end)
+
+    def _end(self) -> None:
+        """At once: what is not read cannot be flushed, and the kernel would hold it for minutes."""
+        made = self.transport.get_extra_info("socket")
+        if made is not None:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        self.transport.abort()
 
     def _asked(self) -> None:
         if self._until_asked is not None:
