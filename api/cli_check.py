@@ -16,7 +16,6 @@ from api.addresses import without_password
 from api.cli_errors import BAD_INPUT
 from api.cli_inventory_tables import platforms_text, problem_lines, reporting_lines
 from api.cli_output import console, print_json, print_line
-from api.cli_serve import with_storage
 from api.errors import SettingsError
 from api.from_settings import load_topology, reporting_of
 from api.inventory import load_inventory
@@ -27,6 +26,7 @@ from api.search_workers import check_backend
 from api.security import check_host
 from api.settings import Settings
 from api.settings_source import load_settings
+from api.state_folder import with_storage
 from switches.registry import AdapterRegistry
 
 

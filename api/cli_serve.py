@@ -8,12 +8,11 @@ from pathlib import Path
 from types import FrameType
 
 from fastapi import FastAPI
-from platformdirs import user_state_path
 
 from api.access.certificates import ServerTls
 from api.access.kept import holds_tokens
 from api.app import create_app
-from api.errors import SettingsError, UnavailableError
+from api.errors import UnavailableError
 from api.from_settings import load_topology
 from api.inventory import load_inventory
 from api.inventory_adapters import check_inventory
@@ -23,6 +22,7 @@ from api.security import check_host
 from api.serving import prepare
 from api.settings import Settings
 from api.settings_source import load_settings, override
+from api.state_folder import with_storage
 from api.storage.database import Database
 from switches.errors import InventoryError
 from switches.registry import AdapterRegistry
@@ -54,27 +54,6 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
     finally:
         if (failed := getattr(app.state, "failed", None)) is not None:
             raise failed
-
-
-def with_storage(settings: Settings) -> Settings:
-    """The settings with a file in the user's folder for state, where they name no database.
-
-    Raises ``SettingsError`` where that cannot be made.
-    """
-    if settings.storage.url is not None:
-        return settings
-    folder = user_state_path("ecntwin", appauthor=False)
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise SettingsError(
-            "settings storage.url",
-            "nothing",
-            f"the user's folder for state is used then, and {folder} cannot be made ({error.strerror})",
-            "name a database, such as sqlite:///ecntwin.db, or memory",
-        ) from error
-    storage = settings.storage.model_copy(update={"url": f"sqlite:///{folder / 'ecntwin.db'}"})
-    return settings.model_copy(update={"storage": storage})
 
 
 def _check_storage(settings: Settings) -> None:

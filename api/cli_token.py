@@ -15,11 +15,11 @@ from sqlalchemy import Connection
 from api.access.making import Maker, checked_scopes, create, lifetime_ns, new_text, revoke
 from api.cli_look import NONE, headed_table
 from api.cli_output import console, print_json, print_line
-from api.cli_serve import with_storage
 from api.errors import InputError
 from api.schemas.base import timestamp
 from api.settings import Settings
 from api.settings_source import load_settings
+from api.state_folder import with_storage
 from api.storage import token_rows
 from api.storage.database import Database
 from api.storage.token_rows import TokenRow

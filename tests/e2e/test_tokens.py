@@ -55,9 +55,14 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
+def kept(config: Path) -> str:
+    """The URL of the database that the settings name, for the service too."""
+    return f"sqlite:///{config.parent / 'kept.db'}"
+
+
 def test_tokens_come_and_go_while_the_service_runs(config: Path) -> None:
     token = Commands(config)
-    with serving("--config", str(config)) as served:
+    with serving("--config", str(config), ECNTWIN_STORAGE__URL=kept(config)) as served:
 
         def status(text: str | None = None, method: str = "GET", path: str = "/v1/topology") -> int:
             headers = {} if text is None else {"Authorization": f"Bearer {text}"}
@@ -93,7 +98,7 @@ def test_tokens_come_and_go_while_the_service_runs(config: Path) -> None:
     assert "collector" in table
     assert made not in table
     token("revoke", "ada")
-    with serving("--config", str(config)) as served:
+    with serving("--config", str(config), ECNTWIN_STORAGE__URL=kept(config)) as served:
         answer = httpx.get(f"{served.url}/v1/topology", timeout=PATIENCE_S)
         assert answer.status_code == 401, "every token has ended: nobody is let in without one"
 
