@@ -266,3 +266,34 @@ def test_a_thousand_ports_are_one_entry_that_waits() -> None:
         assert world.database.read_now(lambda one: one.scalar(count)) == 1_000
 
     in_world(None, story)
+
+
+def test_it_goes_on_by_itself_as_each_step_begins_whatever_goes_wrong(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(world: World) -> None:
+        world.set_s = 9.999  # a millisecond before the next step, for as long as the clock stands still
+        fails = [True]
+        written = asyncio.Event()
+        record = world.history.record
+
+        async def fails_once() -> bool:
+            if fails.pop():
+                raise RuntimeError("the network is on fire")
+            fails.append(False)
+            found = await record()
+            written.set()
+            return found
+
+        monkeypatch.setattr(world.history, "record", fails_once)
+        fails.insert(0, False)
+        world.sees(queue())
+        running = asyncio.create_task(world.history.run_forever())
+        await asyncio.wait_for(written.wait(), 60.0)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await world.recorder.flush()
+        assert [row[0] for row in world.rows()] == [10]
+        assert "the next one may be" in caplog.text
+
+    in_world(None, story)
