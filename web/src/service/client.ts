@@ -25,6 +25,7 @@ export class Problem extends Error {
 }
 
 export const asksForToken = signal(false);
+export const tokenRefused = signal(false);
 export const away = signal<string | null>(null);
 
 const token = () => sessionStorage.getItem("token");
@@ -64,7 +65,10 @@ export async function text(path: string, { method = "GET", body, signal: given }
   }
   const difference = Date.parse(answer.headers.get("Date") ?? "") - Date.now();
   aheadMs = Math.abs(difference) > CLOCKS_AGREE_MS ? difference : 0;
-  if (answer.status === 401) asksForToken.value = true;
+  if (answer.status === 401) {
+    tokenRefused.value = token() !== null;
+    asksForToken.value = true;
+  }
   if (!answer.ok) throw new Problem(answer.status, parsed(said));
   return said;
 }

@@ -1,7 +1,7 @@
 // The service's stream of events. EventSource sends no Authorization header, so it is read by hand, and opened
 // again whenever it ends.
 import { signal } from "@preact/signals";
-import { headers } from "./client.ts";
+import { asksForToken, headers } from "./client.ts";
 
 export type Kind = "reports" | "round" | "recommendation" | "decision" | "rollout" | "switch" | "alarm" | "whatif";
 export interface Happened {
@@ -24,6 +24,7 @@ export function listen(heard: Heard): () => void {
 export async function follow(): Promise<never> {
   for (let wait = SOONEST_MS; ; wait = Math.min(2 * wait, LATEST_MS)) {
     try {
+      await signedIn();
       const answer = await fetch("/v1/events", { headers: headers() });
       if (answer.ok && answer.body) {
         listening.value = true;
@@ -36,6 +37,18 @@ export async function follow(): Promise<never> {
     listening.value = false;
     await new Promise((resolve) => setTimeout(resolve, wait));
   }
+}
+
+// Without a token that is wanted every call would be refused, and an error in the browser's log.
+function signedIn(): Promise<void> {
+  return new Promise((resolve) => {
+    const stop = asksForToken.subscribe((asks) => {
+      if (!asks) queueMicrotask(() => {
+        stop();
+        resolve();
+      });
+    });
+  });
 }
 
 async function read(body: ReadableStream<Uint8Array>): Promise<void> {

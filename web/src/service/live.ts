@@ -58,6 +58,7 @@ class Document<T> {
   }
 
   private async ask(): Promise<void> {
+    if (asksForToken.value) return; // each would be refused: whoever signs in refreshes all
     try {
       const said = await text(this.look.path);
       away.value = null;
@@ -69,7 +70,7 @@ class Document<T> {
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
       this.problem.value = error;
-      if (error.status === 0 || error.status >= 500) away.value = error.message;
+      if (error.status === 0 || (error.status >= 500 && error.document === null)) away.value = error.message;
       if (error.status === 404 || error.status === 409) this.forget();
     }
   }

@@ -1,10 +1,11 @@
 // Asks for a bearer token where the service wants one.
-import { useRef } from "preact/hooks";
-import { keepToken } from "../service/client.ts";
+import { useEffect, useRef } from "preact/hooks";
+import { keepToken, tokenRefused } from "../service/client.ts";
 import { refreshAll } from "../service/live.ts";
 
 export function SignIn() {
   const token = useRef<HTMLInputElement>(null);
+  useEffect(() => token.current?.focus(), []);
   const use = (event: Event) => {
     event.preventDefault();
     if (!token.current) return;
@@ -14,6 +15,7 @@ export function SignIn() {
   return (
     <form id="sign-in" class="panel narrow" onSubmit={use}>
       <h1>This service asks for a token</h1>
+      {tokenRefused.value && <p class="notice" role="alert">The service does not take that token. It may have been revoked, or ended.</p>}
       <p>It is kept in this tab only, and sent with every call as a bearer token.</p>
       <label for="token">Token</label>
       <div class="row">
