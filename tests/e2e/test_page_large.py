@@ -1,4 +1,4 @@
-"""A fabric of 1,536 ports on the page: all drawn with few elements, readable without cables, light and dark."""
+"""A fabric of 1,536 ports on the page: all drawn with few elements, narrow and wide."""
 
 from __future__ import annotations
 
