@@ -105,10 +105,13 @@ class Audit:
     async def run_forever(self) -> None:
         """Forgets what is old, now and then."""
         while True:
-            self._recorder.put(
-                partial(audit_rows.forget, before_ns=self._wall_ns() - self._keep_ns), key="audit-forget"
-            )
+            self.forget()
             await asyncio.sleep(FORGET_EVERY_S)
+
+    def forget(self) -> None:
+        """Has what is older than it is kept removed, soon."""
+        before_ns = self._wall_ns() - self._keep_ns
+        self._recorder.put(partial(audit_rows.forget, before_ns=before_ns), key="audit-forget")
 
     def _entry(self, caller: Caller, what: str, subject: str, before: Any) -> AuditEntry:
         self._last_ns = max(self._wall_ns(), self._last_ns + 1)  # no two are of one moment

@@ -11,7 +11,10 @@ import pytest
 
 from api.approvals import POLICY
 from api.errors import UnavailableError
+from api.rollouts.news import GUARD
+from switches.errors import ReadBackError
 from tests.integration.service import TOPOLOGY, Running, Wanted, manual, running, traffic
+from tests.integration.test_rollouts_http import started
 
 pytestmark = pytest.mark.anyio
 
@@ -169,13 +172,35 @@ async def test_what_policy_does_by_itself_is_written_down(tmp_path: Path) -> Non
 
 
 async def test_what_is_old_is_forgotten(tmp_path: Path) -> None:
-    storage = {"url": f"sqlite:///{tmp_path}/ecntwin.db"}
+    storage = {"url": f"sqlite:///{tmp_path}/ecntwin.db", "keep_audit_days": 0.5}
     async with running(Wanted(settings=manual(storage=storage))) as here:
-        await here.client.put("/v1/freeze", json={"frozen": True})
-        here.hand.now_s += 86_400
-        await here.client.put("/v1/freeze", json={"frozen": False})
-        assert len((await here.client.get("/v1/audit")).json()["entries"]) == 2
-    async with running(Wanted(settings=manual(storage=storage | {"keep_audit_days": 0.5}))) as here:
-        here.hand.now_s += 86_400 + 60
-        await here.service.recorder.flush()
-        assert len((await here.client.get("/v1/audit")).json()["entries"]) <= 2
+        for frozen in (True, False):
+            await here.client.put("/v1/freeze", json={"frozen": frozen})
+            here.hand.now_s += 40_000
+        for left in (["thaw"], []):
+            here.service.audit.forget()
+            found = (await here.client.get("/v1/audit")).json()["entries"]
+            assert [one["what"] for one in found] == left
+            here.hand.now_s += 10_000
+
+
+async def test_what_a_guard_takes_back_is_written_down_and_an_operators_word_once() -> None:
+    async with started() as here:
+        await here.service.client.put("/v1/topology", json=TOPOLOGY)
+        await here.service.post_reports(traffic())
+        recommendation = await here.tuned()
+        here.switches["leaf1"].meets["verify"] = [
+            ReadBackError("leaf1", "another value", "it is ours", "look")
+        ]
+        failed = (await here.post(f"{recommendation}/approve"))["rollout"]
+        assert (await here.ended(failed))["phase"] == "rolled_back"
+        good = (await here.approved())["rollout"]
+        await here.ended(good)
+        await here.post(f"/v1/rollouts/{good}/rollback")
+        found = (await here.get("/v1/audit"))["entries"]
+        undone = [one for one in found if one["what"] == "rollback"]
+        assert [(one["who"], one["subject"]) for one in reversed(undone)] == [
+            (GUARD.name, failed),
+            ("local", good),
+        ]
+        assert undone[1]["outcome"].startswith("begun: ")

@@ -1,0 +1,122 @@
+"""Who is let in: by which token, from where, and while it is not known which there are."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from api.access.access import MOST_ADDRESSES, Access
+from api.access.callers import Caller, scopes_of
+from api.access.known_tokens import Stored, digest_of
+from api.access.settings import RateSettings, SecuritySettings, TokenSettings
+from api.clocks import Clocks
+from api.errors import BusyError, UnauthorizedError, UnavailableError
+from api.metrics_access import AccessMetrics
+
+TOKEN = TokenSettings(name="eyes", sha256=digest_of("s3cret").upper(), scopes=frozenset({"read"}))
+ADDRESS = "192.0.2.7"
+LONG = "a" * 40
+
+
+@dataclass
+class Gate:
+    """An access of its own clock."""
+
+    security: SecuritySettings = field(default_factory=lambda: SecuritySettings(tokens=(TOKEN,)))
+    now_s: float = 1_000.0
+
+    def __post_init__(self) -> None:
+        self.access = Access(
+            self.security,
+            max_body_bytes=1_000,
+            metrics=AccessMetrics(CollectorRegistry()),
+            clocks=Clocks(lambda: self.now_s, lambda: round(self.now_s * 1e9)),
+        )
+
+    def __call__(self, header: str | None, address: str = ADDRESS) -> Caller:
+        return asyncio.run(self.access.caller(header, address))
+
+    def wrong(self, count: int, address: str = ADDRESS) -> None:
+        for _ in range(count):
+            with pytest.raises((UnauthorizedError, BusyError)):
+                self("Bearer nothing", address)
+
+
+@pytest.mark.parametrize("header", ["Bearer s3cret", "bearer  s3cret "])
+def test_a_token_is_known_by_its_hash(header: str) -> None:
+    caller = Gate()(header)
+    assert (caller.name, caller.scopes, caller.address) == ("eyes", {"read"}, ADDRESS)
+    assert caller.label == "eyes"
+
+
+@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer ", "Basic s3cret", "Bearer wrong", "s3cret"])
+def test_anything_else_is_refused_and_never_echoed(header: str | None) -> None:
+    with pytest.raises(UnauthorizedError) as caught:
+        Gate()(header)
+    assert "s3cret" not in str(caught.value)
+    assert "wrong" not in str(caught.value)
+
+
+def test_without_any_token_everyone_here_may_do_everything() -> None:
+    gate = Gate(SecuritySettings())
+    assert gate(None).scopes == {"telemetry", "read", "operate", "admin"}
+    gate.access.tokens.stored = Stored(ever=True)
+    with pytest.raises(UnauthorizedError):
+        gate(None)
+
+
+def test_until_the_tokens_could_be_read_nobody_is_told_that_theirs_is_wrong() -> None:
+    gate = Gate(SecuritySettings())
+    gate.access.tokens.stored = Stored(unread=True)
+    for header in (None, "Bearer x"):
+        with pytest.raises(UnavailableError, match="database"):
+            gate(header)
+    of_settings = Gate()
+    of_settings.access.tokens.stored = Stored(unread=True)
+    assert of_settings("Bearer s3cret").name == "eyes"
+    of_settings.access.tokens.stored = Stored(
+        live={digest_of(LONG): Caller("db", scopes_of("read what"))}, ever=True
+    )
+    assert of_settings(f"Bearer {LONG}").scopes == {"read"}
+
+
+def test_failures_are_counted_by_address_and_by_network() -> None:
+    gate = Gate(SecuritySettings(tokens=(TOKEN,), failures_per_min=2))
+    gate.wrong(2)
+    with pytest.raises(BusyError) as caught:
+        gate("Bearer s3cret")  # the right guess, from where so many were wrong
+    assert caught.value.retry_after_s == 30
+    assert gate("Bearer s3cret", "192.0.2.8").name == "eyes", "another address"
+    assert gate("Bearer s3cret").name == "eyes", "it has been shown to be good"
+    gate.wrong(2, "2001:db8::1")
+    with pytest.raises(BusyError):
+        gate("Bearer other", "2001:db8::2")
+    with pytest.raises(UnauthorizedError):
+        gate("Bearer other", "2001:db8:0:1::2")
+
+
+def test_many_addresses_take_no_more_memory() -> None:
+    gate = Gate()
+    for number in range(MOST_ADDRESSES + 10):
+        gate.wrong(1, f"10.0.{number >> 8}.{number & 255}")
+    assert len(gate.access._failures) == MOST_ADDRESSES
+
+
+def test_no_token_may_have_larger_bodies_than_the_server() -> None:
+    of = {"eyes": RateSettings(max_body_bytes=5_000), "small": RateSettings(max_body_bytes=10)}
+    access = Gate(SecuritySettings(tokens=(TOKEN,), limits_of=of)).access
+    limits = [access.body_limit(Caller(name, frozenset())) for name in ("eyes", "small", "other")]
+    assert limits == [1_000, 10, 1_000]
+
+
+def test_people_of_an_issuer_are_counted_together_in_metrics_and_apart_in_limits() -> None:
+    access = Gate(SecuritySettings(limits=RateSettings(burst=1, requests_per_s=0.01))).access
+    people = [Caller(f"oidc:{name}", frozenset(), "oidc") for name in ("ada", "bob")]
+    for caller in people:
+        access.admit(caller)
+        with pytest.raises(BusyError):
+            access.admit(caller)
+    assert {caller.label for caller in people} == {"oidc"}
