@@ -56,7 +56,8 @@ def documented_routes() -> set[tuple[str, str]]:
                 method, base = word, path
             elif base.startswith("/v1") or path in ("/approve", "/reject"):
                 path = base.removesuffix("/approve") + path
-            found.add((method, path))
+            if path.startswith("/"):  # other tables are of fields
+                found.add((method, path))
     return found
 
 
