@@ -74,8 +74,9 @@ class ResidualsDocument(Document):
 
 
 class PastAlarmDocument(Document):
-    """An alarm at its worst ``level``, from ``raised`` to ``ended`` (null: it is still there). ``why`` is null
-    where it ended for a value that fell.
+    """An alarm at its worst ``level``, from ``raised`` to ``ended`` (null: it is still there).
+
+    ``why`` it ended is null where its value fell.
     """
 
     kind: str
