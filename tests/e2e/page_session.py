@@ -57,7 +57,9 @@ fi
 exec "$PAGE_PYTHON" -m api "$@"
 """,
     # Quiet, and failing where the service refuses: a reader sees the sentence, a script its exit code.
-    "curl": 'exec "$PAGE_CURL" --silent --show-error --fail-with-body "$@"\n',
+    "curl": """case " $* " in *" --fail "* | *" -f"* | *" -sf"*) exec "$PAGE_CURL" "$@" ;; esac
+exec "$PAGE_CURL" --silent --show-error --fail-with-body "$@"
+""",
     "python": 'exec "$PAGE_PYTHON" "$@"\n',
     "python3": 'exec "$PAGE_PYTHON" "$@"\n',
 }
@@ -161,9 +163,8 @@ class PageSession:
     def _on_free_ports(self, text: str) -> str:
         """The page's ports are this test's."""
         for port, free in self._ports.items():
-            text = re.sub(
-                rf"(127\.0\.0\.1|localhost|--port|PORTS)([:= ]){port}\b", rf"\g<1>\g<2>{free}", text
-            )
+            names = r"127\.0\.0\.1|PORTS" + ("" if port == UDP_PORT else "|localhost|--port")
+            text = re.sub(rf"({names})([:= ]){port}\b", rf"\g<1>\g<2>{free}", text)
         return text
 
     def _environment(self) -> Mapping[str, str]:
