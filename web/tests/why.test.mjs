@@ -14,14 +14,15 @@ test("marking is nothing up to Kmin, a line up to Pmax at Kmax, and everything b
 const NOW = { ...MARK, terms: { throughput: 0.2, queue: 0.8, loss: 0 }, score: -0.6, raw: { throughput: 2, queue: Math.log(11_000) } };
 const BETTER = { ...MARK, kmin_bytes: 50, terms: { throughput: 0.1, queue: 0.3, loss: 0 }, score: -0.2, raw: { throughput: 3, queue: Math.log(6_000) } };
 const ROUND = {
-  weights: { throughput: 1, queue: 1, loss: 1 }, queue_is: "log_queue", throughput_is: "slowdown_and_goodput",
+  status: "pending", weights: { throughput: 1, queue: 1, loss: 1 }, queue_is: "log_queue", throughput_is: "slowdown_and_goodput",
   candidates: [NOW, BETTER], incumbent: NOW, recommendation: BETTER,
 };
 
 test("what each term adds is its weight times its change, and all of them are the change of the score", () => {
   const rows = termRows(ROUND, NOW, BETTER);
   assert.deepEqual(rows.map(({ counts }) => Math.round(counts * 100) / 100 + 0), [-0.1, 0.5, 0]);
-  assert.equal(wonBy(ROUND, rows), "It scores 0.400 more than what ran: a shorter queue adds 0.500, less throughput takes 0.100.");
+  assert.equal(wonBy(ROUND, rows), "It scores 0.400 more than what runs: a shorter queue adds 0.500, less throughput takes 0.100.");
+  assert.match(wonBy({ ...ROUND, status: "approved" }, rows), /more than what ran:/);
   const weighed = termRows({ ...ROUND, weights: { throughput: 0.3, queue: 1, loss: 1 } }, NOW, BETTER);
   assert.ok(Math.abs(weighed[0].counts + 0.03) < 1e-9);
 });

@@ -14,7 +14,7 @@ import { Past, useRange } from "./picked.tsx";
 const signed = (value: number) => (value > 0 ? `+${percent(value)}` : percent(value));
 
 export function ResidualPanel() {
-  const { since, picker } = useRange("week", ["day", "week", "quarter"]);
+  const { since, picker } = useRange("day", ["day", "week", "quarter"]);
   const residuals = useLive<Residuals>(looks.residuals(since));
   return (
     <Panel id="residuals" title="Twin against measurement" note={picker}>

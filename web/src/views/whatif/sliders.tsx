@@ -43,9 +43,9 @@ function Slider({ dial, mark, now, onTurn }: { dial: Dial; mark: Watermark; now:
   const read = (text: string) => type(text.trim() !== "" && take(Number(text) * dial.scale) ? null : text);
   return (
     <div class="slider">
-      <label for={id}>
-        <b>{dial.label}</b> <span class="quiet">{dial.says}</span>
-      </label>
+      <span>
+        <label for={id}><b>{dial.label}</b></label> <span id={`${id}-says`} class="quiet">{dial.says}</span>
+      </span>
       <span class="number">
         <input
           type="number"
@@ -63,6 +63,7 @@ function Slider({ dial, mark, now, onTurn }: { dial: Dial; mark: Watermark; now:
       <input
         id={id}
         type="range"
+        aria-describedby={`${id}-says`}
         min={0}
         max={STEPS}
         step={1}

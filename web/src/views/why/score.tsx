@@ -42,7 +42,7 @@ export function ScorePanel({ of: round }: { of: Recommendation }) {
             name: "Change of score",
             cell: ({ name, counts }) => (
               <span class="balance">
-                {name !== "score" && counts !== null && <Balance share={counts / largest} />}
+                {name !== "score" && counts !== null && Math.abs(counts) > 5e-4 && <Balance share={counts / largest} />}
                 {counts === null ? "–" : `${counts > 0 ? "+" : ""}${score(counts)}`}
               </span>
             ),

@@ -1,6 +1,7 @@
 // The terms of the score, what each adds or takes, and what made the difference in words.
 import { score } from "../../format.ts";
 import type { Candidate, Recommendation } from "../../service/documents.ts";
+import { standing } from "./axes.ts";
 
 export const TERMS: Record<string, string> = {
   throughput: "Throughput",
@@ -48,6 +49,7 @@ export function wonBy(round: Recommendation, rows: readonly TermRow[]): string |
       return `${what} ${(counts ?? 0) > 0 ? "adds" : "takes"} ${score(Math.abs(counts ?? 0))}`;
     });
   const gain = rows.reduce((sum, { counts }) => sum + (counts ?? 0), 0);
-  if (told.length === 0) return "It scores as what ran does.";
-  return `It scores ${score(Math.abs(gain))} ${gain >= 0 ? "more" : "less"} than what ran: ${told.join(", ")}.`;
+  const other = standing(round) ? "what runs" : "what ran";
+  if (told.length === 0) return `It scores as ${other}.`;
+  return `It scores ${score(Math.abs(gain))} ${gain >= 0 ? "more" : "less"} than ${other}: ${told.join(", ")}.`;
 }
