@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -11,6 +12,7 @@ from joblib.externals.loky import ProcessPoolExecutor
 from joblib.externals.loky.process_executor import ShutdownExecutorError
 
 from twin.errors import SearchError, TwinError
+from twin.orphans import end_with
 from twin.workers import Job
 
 T = TypeVar("T")
@@ -71,7 +73,12 @@ class ReservedWorker:
     def _started(self) -> ProcessPoolExecutor:
         with self._lock:
             if self._process is None:
-                self._process = ProcessPoolExecutor(max_workers=1, timeout=self._idle_timeout_s)
+                self._process = ProcessPoolExecutor(
+                    max_workers=1,
+                    timeout=self._idle_timeout_s,
+                    initializer=end_with,
+                    initargs=(os.getpid(),),
+                )
             return self._process
 
     def _forget(self, process: ProcessPoolExecutor) -> None:

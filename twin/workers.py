@@ -27,6 +27,7 @@ from joblib.externals.loky import get_reusable_executor
 from twin.engine import Engine
 from twin.engine import engine as engine_named
 from twin.errors import ParameterError, SearchError, TwinError
+from twin.orphans import end_with
 from twin.result import Prediction
 from twin.scenario import Scenario
 from twin.watermark import Watermark
@@ -140,7 +141,7 @@ class ProcessWorkers:
             idle_worker_timeout=self._idle_timeout_s,
         )
         results: Iterator[tuple[int, T | TwinError]] = parallel(
-            delayed(_run_numbered)(number, task, self._niceness)
+            delayed(_run_numbered)(number, task, self._niceness, os.getpid())
             for number, task in list(left.items())
             if not stopped.is_set()
         )
@@ -291,9 +292,10 @@ def _give_way(niceness: int) -> None:
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
 
 
-def _run_numbered(number: int, task: Job[T], niceness: int) -> tuple[int, T | TwinError]:
+def _run_numbered(number: int, task: Job[T], niceness: int, parent: int) -> tuple[int, T | TwinError]:
     """The task's number and answer, or its error: raised through joblib it would end the pool."""
     _give_way(niceness)
+    end_with(parent)
     try:
         return number, task.run()
     except TwinError as error:

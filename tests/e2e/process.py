@@ -52,9 +52,9 @@ class Served:
         self.process.stderr.close()
         return code
 
-    def kill(self) -> None:
-        """Ends it, and its worker processes, as a power failure would."""
-        workers = self.workers()
+    def kill(self, *, alone: bool = False) -> None:
+        """Ends it and its worker processes, as a power failure would; ``alone`` as a lack of memory would."""
+        workers = set() if alone else self.workers()
         self.process.kill()
         for worker in workers:
             with suppress(ProcessLookupError):
