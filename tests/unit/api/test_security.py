@@ -16,7 +16,9 @@ CLOSED = SecuritySettings(
     tokens=(TokenSettings(name="eyes", sha256=sha256(b"other").hexdigest(), scopes=frozenset({"read"})),)
 )
 SIGNED = SecuritySettings(
-    oidc=OidcSettings(issuer="https://issuer.example", audience="ecntwin", scopes={"net": frozenset({"read"})})
+    oidc=OidcSettings(
+        issuer="https://issuer.example", audience="ecntwin", scopes={"net": frozenset({"read"})}
+    )
 )
 
 
