@@ -32,7 +32,8 @@ class Recall:
             older = await self._kept.newest(limit - len(found), before_ns=oldest_ns)
         except UnavailableError:
             older = []
-        return found + older
+        # Where the wall clock was set back, what is older by it may be in memory all the same.
+        return found + [entry for entry in older if self._store.find(entry.id) is None]
 
     async def one(self, entry_id: str) -> Entry:
         """The one of that id; raises ``NotFoundError``, and ``UnavailableError`` where memory has it not
