@@ -10,8 +10,6 @@ from dataclasses import replace
 from prometheus_client import CollectorRegistry
 
 from api.access.access import Access
-from api.access.audit import Audit
-from api.access.stored_tokens import StoredTokens
 from api.adapters import Adapters
 from api.alarms.looks import Looks
 from api.alarms.memory import Memory
@@ -22,39 +20,31 @@ from api.asked_whatif import AskedWhatIf
 from api.clearance import Clearance
 from api.clocks import Clocks
 from api.entry import Entry
-from api.errors import SettingsError, UnavailableError
 from api.events import Broadcaster
 from api.fleet import Fleet
 from api.from_settings import ask_of, guard_of, load_topology
 from api.history.reading import Past
 from api.history.service import History
 from api.inventory import load_inventory
-from api.kept_rounds import KeptRounds
 from api.measuring import Measuring
 from api.metrics import Metrics
 from api.readings import Known
-from api.recall import Recall
-from api.revisions import FROM_SETTINGS, Revisions
+from api.remembering import Remembering
 from api.rollouts.conductor import Rollouts
-from api.rollouts.journal import Journal
 from api.rollouts.news import RolloutNews
 from api.rollouts.watch import Watcher
 from api.schemas.predictions import WatermarkDocument
 from api.search_workers import search_workers
 from api.settings import Settings
-from api.storage.database import Database
-from api.storage.recorder import Recorder
-from api.store import RecommendationStore
+from api.taking_up import TakingUp
 from api.tuning_loop import TuningLoop
 from api.version import ecntwin_version
 from switches.registry import AdapterRegistry
 from telemetry.errors import WindowError
-from telemetry.topology import Topology, topology_from_json
+from telemetry.topology import Topology
 from twin.reserved import ReservedWorker
 from twin.search_problem import SearchSettings
 from twin.workers import Workers
-
-TAKE_UP_EVERY_S = 2.0
 
 _log = logging.getLogger("ecntwin.service")
 
@@ -81,24 +71,10 @@ class Service:
             clocks=clocks,
         )
         self.events = Broadcaster()
-        self.database = Database(settings.storage.database, clock_ns=clocks.wall_ns)
-        self.recorder = Recorder(self.database)
-        self.stored_tokens = StoredTokens(
-            self.access.tokens, self.database, self.recorder, wall_ns=clocks.wall_ns
-        )
-        self.audit = Audit(
-            self.database, self.recorder, keep_days=settings.storage.keep_audit_days, clocks=clocks
-        )
-        self.access.audit = self.audit
-        self.kept = KeptRounds(
-            self.database,
-            self.recorder,
-            keep=settings.storage.keep_recommendations,
-            keep_days=settings.storage.keep_days,
-        )
-        self.store = RecommendationStore(settings.tuning.keep, clock_ns=clocks.wall_ns, keeper=self.kept)
-        self.recall = Recall(self.store, self.kept)
-        self.revisions = Revisions(self.database, wall_ns=clocks.wall_ns)
+        self.remembering = Remembering(settings, self.access, clocks)
+        self.database, self.recorder = self.remembering.database, self.remembering.recorder
+        self.store, self.recall = self.remembering.store, self.remembering.recall
+        self.audit, self.revisions = self.remembering.audit, self.remembering.revisions
         devices = {} if settings.push.inventory is None else load_inventory(settings.push.inventory)
         registry_of_adapters = adapters or AdapterRegistry.with_installed()
         making = Adapters(settings.push, registry_of_adapters, devices=devices, clock_ns=clocks.wall_ns)
@@ -134,10 +110,9 @@ class Service:
             events=self.events,
             audit=self.audit,
         )
-        journal = Journal(self.database)
         self.rollouts = Rollouts(
             self.fleet,
-            journal,
+            self.remembering.journal,
             watcher,
             at_once=settings.rollout.at_once,
             measure_every_s=settings.rollout.measure_every_s,
@@ -163,7 +138,7 @@ class Service:
         )
         self.memory = Memory(
             self.database,
-            knows=lambda: journal.known,
+            knows=lambda: self.remembering.journal.known,
             waiting=lambda: self.recorder.waiting,
             lost=lambda: self.history.lost,
             metrics=self.metrics.storage,
@@ -202,9 +177,19 @@ class Service:
             alarmed=self.alarms.holding,
             audit=self.audit,
         )
+        self._taking_up = TakingUp(
+            self.remembering,
+            rollouts=self.rollouts,
+            history=self.history,
+            clearance=self._clearance,
+            declared=declared,
+            declare=self._declare,
+            inventory=settings.push.inventory,
+            keep=settings.tuning.keep,
+            clocks=clocks,
+        )
         self.metrics.rollouts_active.set_function(lambda: self.rollouts.active)
         self.metrics.frozen.set_function(lambda: self.rollouts.freeze.frozen)
-        self._clocks = clocks
         self.tuning = TuningLoop(
             self._ask,
             period_s=settings.tuning.period_s,
@@ -239,58 +224,16 @@ class Service:
         self.metrics.tasks.set_function(lambda: len(asyncio.all_tasks(loop)))
         self.measuring.take_datagrams()
         self.recorder.start()
-        try:
-            await self._take_up()
-        except UnavailableError as error:
-            _log.error("nothing is set anywhere until the database can be read: %s", error)
-            self._tasks.append(asyncio.create_task(self._take_up_later(), name="take-up"))
+        if not await self._taking_up.at_start():
+            self._tasks.append(asyncio.create_task(self._taking_up.later(), name="take-up"))
         self._tasks.append(asyncio.create_task(self._watch_switches(), name="switches"))
         self._tasks.append(asyncio.create_task(self.alarms.run_forever(), name="alarms"))
         self._tasks.append(asyncio.create_task(self.history.run_forever(), name="history"))
-        self._tasks.append(asyncio.create_task(self.stored_tokens.run_forever(), name="tokens"))
+        self._tasks.append(asyncio.create_task(self.remembering.tokens.run_forever(), name="tokens"))
         self._tasks.append(asyncio.create_task(self.audit.run_forever(), name="audit"))
         self.measuring.start()
         if self.settings.tuning.enabled:
             self._tasks.append(asyncio.create_task(self.tuning.run_forever(), name="tuning-loop"))
-
-    async def _take_up(self) -> None:
-        """Remembers; raises ``UnavailableError`` where the database is away."""
-        await asyncio.to_thread(self.database.open)
-        await self.stored_tokens.read()
-        self.store.take_up(await self.kept.newest(self.settings.tuning.keep))
-        await self.rollouts.resume()
-        for rollout in self.rollouts.newest(len(self.rollouts)):
-            self.store.follow(rollout.state.plan.recommendation, rollout.state)
-        await self._take_up_topology()
-        await self.history.alarms.take_up()
-        if (set_s := self.rollouts.last_set_s) is not None:
-            age_s = self._clocks.wall_ns() / 1e9 - set_s
-            self._clearance.watermark_changed(age_s=max(age_s, 0.0))  # the clock may have been set back
-
-    async def _take_up_topology(self) -> None:
-        """Of the settings' file and what was declared since it was last read, whichever is newer."""
-        inventory = self.settings.push.inventory
-        if inventory is not None:
-            text = await asyncio.to_thread(inventory.read_text, "utf-8")
-            await self.revisions.loaded("inventory", text, FROM_SETTINGS)
-        of_file = self.sensing.declared
-        document = None if of_file is None else of_file.to_json()
-        kept = await self.revisions.taken_up("topology", document, FROM_SETTINGS)
-        if kept is not None and kept != document:
-            await self._declare(topology_from_json(kept, where="the topology that was declared last"))
-
-    async def _take_up_later(self) -> None:
-        while True:
-            await asyncio.sleep(TAKE_UP_EVERY_S)
-            try:
-                await self._take_up()
-            except UnavailableError:
-                continue
-            except SettingsError as error:
-                _log.error("nothing is set anywhere until the service is started anew: %s", error)
-                return
-            _log.warning("the database is back: what it holds is taken up")
-            return
 
     def stop_soon(self) -> None:
         """Ends event streams and the round in progress; may be called from anywhere, a signal handler too."""

@@ -93,9 +93,11 @@ class RecommendationStore:
         One that has waited for a decision for over an hour waits no more.
         """
         now_ns = self._clock_ns()
-        own = list(self._entries.values())
+        before = list(remembered)
+        known = {entry.id for entry in before}
+        own = [entry for entry in self._entries.values() if entry.id not in known]
         self._entries.clear()
-        for entry in reversed(list(remembered)):
+        for entry in reversed(before):
             self._entries[entry.id] = entry
             # Ids count on, lest two of one second are the same.
             self._count = max(self._count, _number(entry.id))

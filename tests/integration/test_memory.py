@@ -139,7 +139,7 @@ async def test_without_its_database_it_advises_and_sets_nothing_and_goes_on_when
 async def test_a_service_that_starts_without_its_database_takes_it_up_later(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.service.TAKE_UP_EVERY_S", 0.05)
+    monkeypatch.setattr("api.taking_up.EVERY_S", 0.05)
     url = postgres.url()
     async with over(url) as first:
         await first.client.put("/v1/topology", json=TOPOLOGY)
@@ -157,10 +157,12 @@ async def test_a_service_that_starts_without_its_database_takes_it_up_later(
             await asyncio.to_thread(postgres.start)
 
             async def remembers() -> bool:
-                return (await got(here, "/v1/topology"))["declared"] is not None  # it comes last
+                return (
+                    await here.client.get(f"/v1/rollouts/{old['id']}")
+                ).status_code == 200  # they come last
 
             await eventually(remembers)
-            assert (await got(here, f"/v1/rollouts/{old['id']}"))["phase"] == "done"
+            assert (await got(here, "/v1/topology"))["declared"]
             assert (await got(here, f"/v1/recommendations/{old['id']}"))["status"] == "approved"
             approving = await here.client.post(f"/v1/recommendations/{found['id']}/approve")
             assert approving.json()["status"] == "approved", approving.text

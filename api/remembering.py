@@ -1,0 +1,37 @@
+"""What outlives the service, wired together: one database, and what is written to it and read from it; must
+not know telemetry, the twin or switches.
+"""
+
+from __future__ import annotations
+
+from api.access.access import Access
+from api.access.audit import Audit
+from api.access.stored_tokens import StoredTokens
+from api.clocks import Clocks
+from api.kept_rounds import KeptRounds
+from api.recall import Recall
+from api.revisions import Revisions
+from api.rollouts.journal import Journal
+from api.settings import Settings
+from api.storage.database import Database
+from api.storage.recorder import Recorder
+from api.store import RecommendationStore
+
+
+class Remembering:
+    """Nothing of it is opened before ``TakingUp`` does."""
+
+    def __init__(self, settings: Settings, access: Access, clocks: Clocks) -> None:
+        storage = settings.storage
+        self.database = Database(storage.database, clock_ns=clocks.wall_ns)
+        self.recorder = Recorder(self.database)
+        self.journal = Journal(self.database)
+        self.tokens = StoredTokens(access.tokens, self.database, self.recorder, wall_ns=clocks.wall_ns)
+        self.audit = Audit(self.database, self.recorder, keep_days=storage.keep_audit_days, clocks=clocks)
+        access.audit = self.audit
+        self.kept = KeptRounds(
+            self.database, self.recorder, keep=storage.keep_recommendations, keep_days=storage.keep_days
+        )
+        self.store = RecommendationStore(settings.tuning.keep, clock_ns=clocks.wall_ns, keeper=self.kept)
+        self.recall = Recall(self.store, self.kept)
+        self.revisions = Revisions(self.database, wall_ns=clocks.wall_ns)
