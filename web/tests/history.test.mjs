@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { timeLabels, timeSplits } from "../src/parts/time-axis.ts";
 import { RANGES, sinceOf } from "../src/views/history/range.ts";
-import { drawable } from "../src/views/history/series.ts";
+import { drawable, portsOf } from "../src/views/history/series.ts";
 
 const at = (second) => new Date(second * 1000).toISOString();
 const port = (...seconds) => ({
@@ -17,6 +17,12 @@ test("where nothing was seen for longer than a step there is a gap", () => {
   assert.deepEqual(found.depth_bytes, [100, 110, null, 150]);
   assert.deepEqual(found.pause_share, [null, null, null, null]);
   assert.deepEqual(drawable(port(), 10).xs, []);
+});
+
+test("ports of two documents are each named once", () => {
+  const [one, other] = [port(1), { ...port(1), port: "Ethernet4" }];
+  const names = portsOf({ queues: [other] }, undefined, { queues: [one, other] });
+  assert.deepEqual(names.map((each) => each.port), ["Ethernet4", "Ethernet0"]);
 });
 
 test("asking again within a minute is asking for the same", () => {

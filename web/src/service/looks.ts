@@ -57,12 +57,17 @@ export const pastAlarms = (since: string): Look => ({
   everyMs: PAST_MS,
   spacingMs: 2_000,
 });
-// Every port that has a past, the deepest first, with next to nothing of it.
+// Every port that has a past, the deepest first, with next to nothing of it. It is told in the coarsest steps, which
+// begin when the first is over: of a past that is younger there are only finer ones.
 export const pastPorts = (since: string): Look => ({
   path: `/v1/history/queues?queues=1000&most=1&since=${since}`,
   everyMs: 2 * PAST_MS,
 });
+export const youngPorts = (since: string): Look => ({
+  path: `/v1/history/queues?queues=16&most=500&since=${since}`,
+  everyMs: 2 * PAST_MS,
+});
 export const pastOf = (at: { switch: string; port: string }, since: string): Look => ({
-  path: `/v1/history/queues?${new URLSearchParams({ switch: at.switch, port: at.port, since, most: "360" })}`,
+  path: `/v1/history/queues?${new URLSearchParams({ switch: at.switch, port: at.port, since, most: "500" })}`,
   everyMs: PAST_MS,
 });

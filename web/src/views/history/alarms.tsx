@@ -6,7 +6,7 @@ import { Time } from "../../parts/time.tsx";
 import type { PastAlarms } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
-import { count, seconds } from "../../format.ts";
+import { seconds, several } from "../../format.ts";
 import { Past, useRange } from "./picked.tsx";
 
 export function PastAlarmsPanel() {
@@ -17,7 +17,7 @@ export function PastAlarmsPanel() {
       <Past of={alarms} empty={({ alarms: all }) => all.length === 0} none="No alarm was raised in this time.">
         {({ alarms: all }) => (
           <Table
-            caption={`${count(all.length)} alarms, the last raised first`}
+            caption={`${several(all.length, "alarm")}, the last raised first`}
             rows={all}
             keyOf={(one) => one.kind + one.subject + one.raised}
             columns={[

@@ -1,31 +1,31 @@
 // One egress port over time: depth, throughput, marks and pauses, of whichever port one picks.
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { Chart, type Series } from "../../parts/chart.tsx";
 import { Panel } from "../../parts/panel.tsx";
+import { now } from "../../service/client.ts";
 import type { Figure, QueueHistory } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { bits, bytes, percent, rate, seconds } from "../../format.ts";
 import { Past, useRange } from "./picked.tsx";
-import { drawable } from "./series.ts";
+import { RANGES, type Range, sinceOf } from "./range.ts";
+import { type PortName, drawable, portsOf } from "./series.ts";
 
 const SPARSE = 60; // fewer points than this are marked, lest one alone is not seen
 
 export function QueuesPanel() {
   const { since, picker } = useRange("hour", ["hour", "six", "day", "week", "quarter"]);
+  const young = useMemo(() => encodeURIComponent(sinceOf(RANGES[0] as Range, now())), []);
   const ports = useLive<QueueHistory>(looks.pastPorts(since));
+  const newest = useLive<QueueHistory>(looks.youngPorts(young)).value;
+  const names = portsOf(ports.value, newest);
   return (
     <Panel id="past-queues" title="Queues over time" note={picker}>
-      <Past of={ports} empty={({ queues }) => queues.length === 0} none="Nothing was seen of any port in this time.">
-        {({ queues }) => <Picked since={since} names={queues} />}
+      <Past of={ports} empty={() => names.length === 0} none="Nothing was seen of any port in this time.">
+        {() => <Picked since={since} names={names} />}
       </Past>
     </Panel>
   );
-}
-
-interface PortName {
-  switch: string;
-  port: string;
 }
 
 function Picked({ since, names }: { since: string; names: readonly PortName[] }) {

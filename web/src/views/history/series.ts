@@ -1,5 +1,5 @@
 // A port's past as a chart takes it: times in seconds, and a gap where nothing was seen for longer than a step.
-import type { Figure, PortHistory } from "../../service/documents.ts";
+import type { Figure, PortHistory, QueueHistory } from "../../service/documents.ts";
 
 type Column = "depth_bytes" | "depth_max_bytes" | "throughput_bytes_per_s" | "marked_packets_per_s" | "pause_share";
 const COLUMNS: readonly Column[] = ["depth_bytes", "depth_max_bytes", "throughput_bytes_per_s", "marked_packets_per_s", "pause_share"];
@@ -20,4 +20,19 @@ export function drawable(port: PortHistory, step_s: number): Drawable {
     before = time;
   });
   return found;
+}
+
+export interface PortName {
+  switch: string;
+  port: string;
+}
+
+// Each port once, in the order of whoever names it first.
+export function portsOf(...found: (QueueHistory | undefined)[]): PortName[] {
+  const known = new Map<string, PortName>();
+  for (const one of found.flatMap((document) => document?.queues ?? [])) {
+    const name = `${one.switch} ${one.port}`;
+    if (!known.has(name)) known.set(name, { switch: one.switch, port: one.port });
+  }
+  return [...known.values()];
 }
