@@ -100,7 +100,7 @@ def post_reports(served: Served, example: Path) -> None:
 
 
 def test_the_whole_way_on_the_page(page: Page, served: Served, example: Path, tmp_path: Path) -> None:
-    expect(page.get_by_text("Nothing measured yet")).to_be_visible()
+    expect(page.get_by_text("Nothing measured yet")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.locator("#curl")).to_contain_text(f"{served.url}/v1/telemetry/int")
     expect(page.get_by_role("button", name="Tune now")).to_be_disabled()
     page.screenshot(path=tmp_path / "empty.png", full_page=True)
@@ -126,8 +126,9 @@ def test_the_whole_way_on_the_page(page: Page, served: Served, example: Path, tm
     page.get_by_role("application", name="candidates by mean queue").focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator("#scatter .tip")).to_contain_text("score")
-    page.locator("#scatter").get_by_text("As a table").click()
-    assert page.locator("#scatter tbody tr").count() > 10
+    candidates = page.locator("#candidates")
+    candidates.get_by_text("As a table").click()
+    expect(candidates.locator("tbody tr").nth(10)).to_be_attached()
     page.screenshot(path=tmp_path / "why.png", full_page=True)
 
     go(page, "Act")
