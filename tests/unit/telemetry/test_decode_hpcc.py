@@ -164,8 +164,8 @@ def test_a_body_of_nothing_is_an_error() -> None:
 
 def test_the_example_of_the_page_is_a_record() -> None:
     page = (Path(__file__).parents[3] / "docs" / "int-hpcc.md").read_text(encoding="utf-8")
-    example = re.search(r"^    \{.*?^$", page, re.MULTILINE | re.DOTALL)
+    example = re.search(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert example is not None
-    decoded = decode(example[0].encode())
+    decoded = decode(example[1].encode())
     assert decoded.errors == ()
     assert decoded.batch.queue_bytes.tolist() == [52_000.0, 0.0]
