@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { timeLabels, timeSplits } from "../src/parts/time-axis.ts";
-import { RANGES, sinceOf } from "../src/views/history/range.ts";
+import { RANGES, drawnFrom, sinceOf } from "../src/views/history/range.ts";
 import { drawable, portsOf } from "../src/views/history/series.ts";
 
 const at = (second) => new Date(second * 1000).toISOString();
@@ -39,4 +39,10 @@ test("times on an axis are round, within it, and no more than there is room for"
     assert.ok(found.every((time) => time >= from && time <= from + length));
     assert.equal(new Set(timeLabels(found)).size, found.length, String(timeLabels(found)));
   }
+});
+
+test("hours of nothing before the first are not drawn", () => {
+  assert.equal(drawnFrom(0, 10, 3600), 0);
+  assert.equal(drawnFrom(0, 3000, 3600), 2940);
+  assert.equal(drawnFrom(0, 50_000, 90_000), 48_000);
 });

@@ -49,4 +49,7 @@ test("what came of it is said as far as it is known", () => {
   assert.match(sentence({ ...OUTCOME, after: null }), /nothing comparable has been measured/);
   assert.match(sentence({ ...OUTCOME, since: null, after: null }), /no switch has been set yet/);
   assert.match(sentence({ ...OUTCOME, queue_change: 0.5 }), /it is 50 % longer/);
+  const traffic = (bytes) => ({ throughput_bytes_per_s: bytes });
+  assert.match(sentence({ ...OUTCOME, before: traffic(100), after: traffic(130) }), /But 30 % more traffic passed/);
+  assert.doesNotMatch(sentence({ ...OUTCOME, before: traffic(100), after: traffic(105) }), /traffic/);
 });

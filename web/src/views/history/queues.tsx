@@ -8,7 +8,7 @@ import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { bits, bytes, percent, rate, seconds } from "../../format.ts";
 import { Past, useRange } from "./picked.tsx";
-import { RANGES, type Range, sinceOf } from "./range.ts";
+import { RANGES, type Range, drawnFrom, sinceOf } from "./range.ts";
 import { type PortName, drawable, portsOf } from "./series.ts";
 
 const SPARSE = 60; // fewer points than this are marked, lest one alone is not seen
@@ -52,6 +52,7 @@ function PortCharts({ of: { queues, step_s: step, since, until } }: { of: QueueH
   if (!port) return null;
   const name = `${port.switch} ${port.port}`;
   const found = drawable(port, step);
+  const end = Date.parse(until) / 1000;
   const marked = found.xs.length < SPARSE;
   const line = (one: Pick<Series, "name" | "values" | "ink">): Series => ({ ...one, ...(marked ? { mark: "circle", line: true, size: 5 } : {}) });
   const charts: { id: string; title: string; show: (value: Figure) => string; series: Series[] }[] = [
@@ -76,7 +77,7 @@ function PortCharts({ of: { queues, step_s: step, since, until } }: { of: QueueH
             <Chart
               id={id}
               label={`${title} of ${name} over time.`}
-              x={{ name: `time, in steps of ${seconds(step)}`, show: (value) => new Date(value * 1000).toLocaleString(), time: true, low: Date.parse(since) / 1000, high: Date.parse(until) / 1000 }}
+              x={{ name: `time, in steps of ${seconds(step)}`, show: (value) => new Date(value * 1000).toLocaleString(), time: true, low: drawnFrom(Date.parse(since) / 1000, found.xs[0] ?? 0, end), high: end }}
               xs={found.xs}
               y={{ name: title.toLowerCase(), show, low: 0 }}
               height={190}

@@ -19,3 +19,7 @@ export const RANGES: readonly Range[] = [
 // In whole minutes, so that asking again is asking for the same.
 export const sinceOf = (range: Range, now: number): string =>
   new Date(Math.floor((now - range.ms) / MINUTE_MS) * MINUTE_MS).toISOString();
+
+// From when on it is drawn: all of what was asked for, but not hours of nothing before the first.
+export const drawnFrom = (since_s: number, first_s: number, until_s: number): number =>
+  Math.max(since_s, first_s - Math.max(60, 0.05 * (until_s - first_s)));

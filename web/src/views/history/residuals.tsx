@@ -9,6 +9,7 @@ import type { Residual, Residuals } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { bytes, percent, several } from "../../format.ts";
+import { drawnFrom } from "./range.ts";
 import { Past, useRange } from "./picked.tsx";
 
 const signed = (value: number) => (value > 0 ? `+${percent(value)}` : percent(value));
@@ -33,7 +34,7 @@ function Drawn({ of: { limit, residuals }, since }: { of: Residuals; since: numb
   const known = residuals.filter((one) => one.residual_ratio !== null).reverse();
   const until = now() / 1000;
   const times = known.map((one) => Date.parse(one.at) / 1000);
-  const xs = [Math.min(since, ...times), ...times, Math.max(until, ...times)]; // the lines go all the way
+  const xs = [drawnFrom(since, Math.min(...times), until), ...times, Math.max(until, ...times)]; // the lines go all the way
   const [low, high] = [1 / limit - 1, limit - 1];
   const values = known.map((one) => one.residual_ratio ?? 0);
   const beyond = values.filter((value) => value < low || value > high).length;

@@ -51,6 +51,7 @@ export function OutcomePanel({ of: round }: { of: Recommendation }) {
       </Panel>
     );
   }
+  const dry = round.pushed.length > 0 && round.pushed.every(({ writes }) => !writes);
   return (
     <Panel
       id="outcome"
@@ -58,6 +59,7 @@ export function OutcomePanel({ of: round }: { of: Recommendation }) {
       note={found?.since ? <>set <Time at={found.since} /></> : undefined}
     >
       {!found && (problem ? <div class="notice"><Refusal problem={problem} /></div> : <p class="quiet">Looking it up…</p>)}
+      {dry && <p class="notice plain">It was a dry run: nothing was written, so whatever was measured after is of what ran before.</p>}
       {found && <Measured of={found} />}
       <InStep of={round} />
     </Panel>
