@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, Request, expect
@@ -42,7 +43,7 @@ class Asked:
     """Calls of what-if, and the most of them that were under way at once."""
 
     def __init__(self, page: Page) -> None:
-        self.bodies: list[dict[str, object]] = []
+        self.bodies: list[Any] = []
         self.most = self._now = 0
         page.on("request", self._began)
         page.on("requestfinished", self._ended)
