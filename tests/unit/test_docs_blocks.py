@@ -35,7 +35,7 @@ def test_a_command_outside_of_a_fence_is_found() -> None:
         ("```sh\nls\n```\n", "say run"),
         ("```sh no-run\nls\n```\n", "why not"),
         ("```sh no-run:\nls\n```\n", "why not"),
-        ("```sh run servce\nls\n```\n", "behind run"),
+        ("```sh run somehow\nls\n```\n", "behind run"),
         ("```sh run\nls\n", "never closed"),
     ],
 )

@@ -38,7 +38,7 @@ def test_nobodys_word_is_taken_unless_the_settings_say_so(client: str) -> None:
     assert seen(ServerSettings(), client) == f"{client} http"
 
 
-def test_a_proxys_word_is_taken_and_nobody_elses() -> None:
+def test_the_word_of_a_proxy_is_taken_and_that_of_nobody_else() -> None:
     behind = ServerSettings(trusted_proxies=("192.0.2.0/24",))
     assert seen(behind, "192.0.2.1") == "198.51.100.9 https"
     assert seen(behind, "203.0.113.1") == "203.0.113.1 http"

@@ -64,7 +64,9 @@ def test_the_service_may_write_where_it_is_told_to() -> None:
 
 def test_the_service_remembers_in_its_postgresql() -> None:
     user = SERVICES["postgres"]["environment"]["POSTGRES_USER"]
-    assert SERVICES["ecntwin"]["environment"]["ECNTWIN_STORAGE__URL"] == f"postgresql://{user}@postgres/{user}"
+    assert (
+        SERVICES["ecntwin"]["environment"]["ECNTWIN_STORAGE__URL"] == f"postgresql://{user}@postgres/{user}"
+    )
     assert SERVICES["ecntwin"]["depends_on"]["postgres"]["condition"] == "service_healthy"
     assert "ports" not in SERVICES["postgres"]
 

@@ -65,8 +65,8 @@ function withCables(fabric: Fabric, width: number): Layout | null {
   const across = (one: Switch) => Math.max(rows(one).up.length, rows(one).down.length, 3);
   const room = Math.min(...tiers.map((tier) => (width - tier.length * (2 * PAD + GAP)) / tier.reduce((sum, one) => sum + across(one), 0)));
   const pitch = Math.min(34, Math.floor(room));
-  if (pitch < 13) return null;
-  const gauge = { width: Math.min(14, pitch - 4), height: 36 };
+  if (pitch < 9) return null;
+  const gauge = { width: Math.max(5, Math.min(14, pitch - 4)), height: 36 };
   const faces: Face[] = [];
   const ends = new Map<string, { x: number; top: number; bottom: number }>();
   let y = 0;

@@ -34,7 +34,7 @@ export function RolloutsPanel() {
                 name: "Began",
                 cell: (one) => (
                   <>
-                    <a href={address("why", one.recommendation)} aria-label={`Why, ${one.recommendation}`}><Time at={one.proposed_at} /></a>
+                    <a href={address("why", one.recommendation)} title={`Why: ${one.recommendation}`}><Time at={one.proposed_at} /></a>
                     <small>{one.why ?? said(one)}</small>
                   </>
                 ),

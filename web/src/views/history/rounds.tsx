@@ -65,7 +65,7 @@ export function RoundsPanel() {
           keyOf={({ id }) => id}
           tall
           columns={[
-            { name: "When", cell: (one) => <a href={address("why", one.id)} aria-label={`Why, ${one.id}`}><Time at={one.created} /></a> },
+            { name: "When", cell: (one) => <a href={address("why", one.id)} title={`Why: ${one.id}`}><Time at={one.created} /></a> },
             { name: "Kmin / Kmax / Pmax", cell: (one) => (sameWatermark(one.recommendation, one.incumbent) ? <>{watermark(one.recommendation)} <span class="absent">(as it was)</span></> : watermark(one.recommendation)) },
             { name: "Mean queue, predicted", cell: (one) => `${bytes(one.incumbent.queue_mean_bytes)} → ${bytes(one.recommendation.queue_mean_bytes)}` },
             { name: "Change", cell: (one) => queueChange(one).text, tone: (one) => queueChange(one).tone },
