@@ -66,6 +66,7 @@ class Service:
         self.metrics = Metrics(registry, version=ecntwin_version())
         self.access = Access(
             settings.security,
+            host=settings.server.host,
             max_body_bytes=settings.server.max_body_bytes,
             metrics=self.metrics.access,
             clocks=clocks,

@@ -12,6 +12,7 @@ from api.access.callers import LOCAL, Caller
 from api.access.known_tokens import KnownTokens, digest_of
 from api.access.oidc import WHERE, SignedTokens
 from api.access.settings import RateSettings, SecuritySettings
+from api.addresses import is_loopback
 from api.clocks import Clocks
 from api.errors import ApiError, BusyError, UnauthorizedError, UnavailableError
 from api.metrics_access import AccessMetrics
@@ -26,14 +27,24 @@ _log = logging.getLogger("ecntwin.access")
 class Access:
     """Authenticates and limits. ``max_body_bytes`` is what a body holds unless a token's limits say less.
 
+    ``host`` is where the service listens: where others than this machine can reach that, nobody goes without
+    a token, whether or not there is one.
+
     Use from one event loop only. Raises ``SettingsError`` for files of the settings that cannot be used.
     """
 
     def __init__(
-        self, security: SecuritySettings, *, max_body_bytes: int, metrics: AccessMetrics, clocks: Clocks
+        self,
+        security: SecuritySettings,
+        *,
+        host: str,
+        max_body_bytes: int,
+        metrics: AccessMetrics,
+        clocks: Clocks,
     ) -> None:
         self.tokens = KnownTokens(security.tokens)
-        self.required = bool(security.tokens) or security.oidc is not None
+        # A service may start while its database is away, and find later that there never was a token in it.
+        self.required = bool(security.tokens) or security.oidc is not None or not is_loopback(host)
         self._security = security
         self._max_body_bytes = max_body_bytes
         self._metrics = metrics

@@ -40,6 +40,7 @@ def create_ingest_app(settings: Settings, process: IngestProcess) -> FastAPI:
     app.state.process = process
     app.state.access = Access(
         settings.security,
+        host=settings.server.host,
         max_body_bytes=settings.server.max_body_bytes,
         metrics=process.metrics.access,
         clocks=Clocks(),

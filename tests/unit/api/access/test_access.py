@@ -27,10 +27,12 @@ class Gate:
 
     security: SecuritySettings = field(default_factory=lambda: SecuritySettings(tokens=(TOKEN,)))
     now_s: float = 1_000.0
+    host: str = "127.0.0.1"
 
     def __post_init__(self) -> None:
         self.access = Access(
             self.security,
+            host=self.host,
             max_body_bytes=1_000,
             metrics=AccessMetrics(CollectorRegistry()),
             clocks=Clocks(lambda: self.now_s, lambda: round(self.now_s * 1e9)),
@@ -66,6 +68,17 @@ def test_without_any_token_everyone_here_may_do_everything() -> None:
     gate.access.tokens.stored = Stored(ever=True)
     with pytest.raises(UnauthorizedError):
         gate(None)
+
+
+def test_an_address_of_the_network_is_open_to_nobody_whatever_its_database_turns_out_to_hold() -> None:
+    gate = Gate(SecuritySettings(), host="0.0.0.0")
+    gate.access.tokens.stored = Stored(unread=True)
+    with pytest.raises(UnavailableError, match="database"):
+        gate(None)
+    gate.access.tokens.stored = Stored()  # it is back, and no token was ever made in it
+    for header in (None, "Bearer x"):
+        with pytest.raises(UnauthorizedError):
+            gate(header)
 
 
 def test_until_the_tokens_could_be_read_nobody_is_told_that_theirs_is_wrong() -> None:
