@@ -88,6 +88,7 @@ class Rollouts:
         self._rollouts: dict[str, Rollout] = {}
         self._deciding = asyncio.Lock()
         self._forgotten: list[str] = []
+        self._left: dict[str, float] | None = None  # by id, for how long nobody drove it; None: not read yet
         self.freeze = Freeze()
 
     def newest(self, limit: int) -> list[Rollout]:
@@ -250,10 +251,21 @@ class Rollouts:
     async def resume(self) -> None:
         """Takes up what the journal holds: what was set stays known, and rollouts under way go on.
 
-        Until then nothing is begun. Raises ``UnavailableError`` where the journal cannot be read now, and
-        ``SettingsError`` where this version cannot read what it says.
+        Until then nothing is begun. Raises ``UnavailableError`` where the journal cannot be read or written
+        now, and may be called again then; and ``SettingsError`` where this version cannot read what it says.
         """
-        for entry in await asyncio.to_thread(self._journal.read):
+        if self._left is None:
+            self._left = self._replayed(await asyncio.to_thread(self._journal.read))
+        for rollout_id, silent_s in list(self._left.items()):
+            rollout = self._rollouts.get(rollout_id)
+            if rollout is not None and rollout.driver is None:  # nobody has taken it back since the last try
+                await self._go_on(rollout, silent_s)
+            del self._left[rollout_id]
+        await self._forget()
+
+    def _replayed(self, entries: Iterable[JournalEntry]) -> dict[str, float]:
+        """Takes up what they say, once; which rollouts are under way, and for how long nobody drove them."""
+        for entry in entries:
             try:
                 self._take_up(entry)
             except (ValueError, KeyError, TypeError) as error:  # msgspec's own are ValueErrors
@@ -268,18 +280,23 @@ class Rollouts:
             del self._rollouts[rollout.id]  # nobody had approved it yet, and nothing was touched
             self._forgotten.append(rollout.id)
         self._clock.set()
-        for rollout in [one for one in self._rollouts.values() if not one.state.phase.ended]:
-            _log.warning("rollout %s goes on where it was left: %s", rollout.id, rollout.state.phase.value)
-            self._fleet.saw(rollout.state.plan.switches)
-            now_s = self._clock.now_s()
-            silent_s = now_s - rollout.events[-1].at_s - _longest_wait_s(rollout.state)
-            await self._driver.tell(rollout, Resumed(at_s=now_s))
-            if silent_s > TOO_LATE_S:
-                by = f"the service, which was away for {silent_s / 3_600:.1f} h or more,"
-                await self._driver.tell(rollout, RollbackAsked(at_s=now_s, by=by))
-            await self._tell_freeze(rollout)
-            self._driver.drive_on(rollout)
-        await self._forget()
+        now_s = self._clock.now_s()
+        return {
+            one.id: now_s - one.events[-1].at_s - _longest_wait_s(one.state)
+            for one in self._rollouts.values()
+            if not one.state.phase.ended
+        }
+
+    async def _go_on(self, rollout: Rollout, silent_s: float) -> None:
+        _log.warning("rollout %s goes on where it was left: %s", rollout.id, rollout.state.phase.value)
+        self._fleet.saw(rollout.state.plan.switches)
+        now_s = self._clock.now_s()
+        await self._driver.tell(rollout, Resumed(at_s=now_s))
+        if silent_s > TOO_LATE_S:
+            by = f"the service, which was away for {silent_s / 3_600:.1f} h or more,"
+            await self._driver.tell(rollout, RollbackAsked(at_s=now_s, by=by))
+        await self._tell_freeze(rollout)
+        self._driver.drive_on(rollout)
 
     def _must_know_what_was(self) -> None:
         if not self._journal.known:

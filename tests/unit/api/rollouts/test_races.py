@@ -412,6 +412,34 @@ def test_a_rollout_that_waited_for_long_goes_on_where_its_service_was_not_away(w
     run(scene(world()))
 
 
+@pytest.mark.parametrize("refused", ["Resumed", "RollbackAsked"])
+def test_what_a_database_that_goes_again_keeps_from_going_on_goes_on_once_it_is_back(refused: str) -> None:
+    async def scene(here: World) -> None:
+        limits = QUICK.limits
+        long_ago_s = T0 - 2 * conductor.TOO_LATE_S - limits.patience_s - limits.unseen_s
+        here.switches["a"].running = NEW
+        events: list[Event] = [Proposed(at_s=long_ago_s, plan=QUICK), Approved(at_s=long_ago_s, by="ada")]
+        events += [Staged(at_s=long_ago_s, switch=name, change=change_of(name)) for name in "abc"]
+        events += [Applying(at_s=long_ago_s, switch="a")]
+        for event in events:
+            await here.journal.append("r", event.at_s, encode(event))
+        here.journal.refuse_from = refused
+        with pytest.raises(UnavailableError):
+            await here.rollouts.resume()
+        assert [type(event) for event in here.rollouts.get("r").events[: len(events)]] == list(
+            map(type, events)
+        )
+        here.journal.refuse_from, here.journal.broken = None, False
+        await here.rollouts.resume()
+        rollout = here.rollouts.get("r")
+        assert sum(isinstance(event, Proposed) for event in rollout.events) == 1
+        state = await here.ended(rollout)
+        assert (state.phase, here.runs) == (Phase.ROLLED_BACK, ALL_OLD)
+        await here.stop()
+
+    run(scene(world()))
+
+
 @pytest.mark.parametrize("touched", [False, True])
 def test_a_service_that_was_away_for_long_takes_back_what_it_had_begun(touched: bool) -> None:
     async def scene(here: World) -> None:
