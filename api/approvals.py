@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 
 from api.access.audit import Audit
@@ -34,7 +34,8 @@ _log = logging.getLogger("ecntwin.rollouts")
 class Approvals:
     """Decisions, by operators and by policy. Use from one event loop only.
 
-    ``alarmed(switches)`` is a phrase where policy must leave them alone for an alarm.
+    ``written(entry)`` has a decision on disk when it returns. ``alarmed(switches)`` is a phrase where policy
+    must leave them alone for an alarm.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Approvals:
         watcher: Watcher,
         clearance: Clearance,
         audit: Audit,
+        written: Callable[[Entry], Awaitable[None]],
         alarmed: Callable[[Collection[str]], str | None] = lambda switches: None,
     ) -> None:
         self._settings = settings
@@ -57,7 +59,8 @@ class Approvals:
         self._clearance = clearance
         self._alarmed = alarmed
         self._audit = audit
-        self._approving: set[str] = set()
+        self._written = written
+        self._deciding: set[str] = set()
 
     async def approve(self, recommendation_id: str, by: str) -> Entry:
         """Begins the rollout of a pending recommendation; answers once it has ended, or after a second.
@@ -68,7 +71,7 @@ class Approvals:
         """
         entry = self._undecided(recommendation_id)
         alarm = self._alarmed(entry.kept.switches)
-        self._approving.add(entry.id)
+        self._deciding.add(entry.id)
         try:
             plan = await self._plan(entry)
             if plan.written:
@@ -82,13 +85,23 @@ class Approvals:
             self._store.decide(entry, "approved", by)
             self._store.follow(entry.id, rollout.state)
         finally:
-            self._approving.discard(entry.id)
+            self._deciding.discard(entry.id)
         await self._rollouts.ended(rollout, within_s=ANSWER_WITHIN_S)
         return self._store.get(entry.id)
 
-    def reject(self, recommendation_id: str, by: str) -> Entry:
-        """Turns a pending recommendation down; raises ``ConflictError`` where it is not, or no more."""
-        return self._store.decide(self._undecided(recommendation_id), "rejected", by)
+    async def reject(self, recommendation_id: str, by: str) -> Entry:
+        """Turns a pending recommendation down; raises ``ConflictError`` where it is not, or no more, and
+        ``UnavailableError`` where that cannot be written down.
+        """
+        entry = self._undecided(recommendation_id)
+        self._deciding.add(entry.id)
+        try:
+            rejected = self._store.decided(entry, "rejected", by)
+            await self._written(rejected)
+            self._store.stands(rejected)
+        finally:
+            self._deciding.discard(entry.id)
+        return rejected
 
     async def by_policy(self, entry: Entry) -> Entry | None:
         """Approves what a round has just found, where the settings want that and nothing holds it back.
@@ -130,10 +143,10 @@ class Approvals:
 
     def _undecided(self, recommendation_id: str) -> Entry:
         entry = self._store.pending(recommendation_id)
-        if entry.id in self._approving:
+        if entry.id in self._deciding:
             raise ConflictError(
                 f"recommendation {entry.id!r}",
-                "a decision on one that is being approved",
+                "a decision on one that is being decided on",
                 "it is decided once",
                 "look at /v1/recommendations/current",
             )

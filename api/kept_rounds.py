@@ -75,6 +75,11 @@ class KeptRounds:
             key=("standing", entry.id),
         )
 
+    async def decided(self, entry: Entry) -> None:
+        """The same at once, after all that was put down before; raises ``UnavailableError``."""
+        await self._recorder.flush()
+        await self._database.write(lambda connection: rounds.save(connection, row_of(entry)))
+
     def remove(self, entry_id: str) -> None:
         """Forgets one; soon."""
         self._recorder.put(partial(rounds.remove, ids=(entry_id,)))

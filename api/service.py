@@ -177,6 +177,7 @@ class Service:
             clearance=self._clearance,
             alarmed=self.alarms.holding,
             audit=self.audit,
+            written=self.remembering.kept.decided,
         )
         self._taking_up = TakingUp(
             self.remembering,
@@ -311,9 +312,9 @@ class Service:
         if decided is not None:
             self._tell(decided)
 
-    def reject(self, recommendation_id: str, by: str) -> Entry:
-        """Turns a pending recommendation down."""
-        decided = self.approvals.reject(recommendation_id, by)
+    async def reject(self, recommendation_id: str, by: str) -> Entry:
+        """Turns a pending recommendation down; raises ``ConflictError`` and ``UnavailableError``."""
+        decided = await self.approvals.reject(recommendation_id, by)
         self._tell(decided)
         return decided
 

@@ -88,14 +88,14 @@ class RecommendationStore:
         return entry
 
     def take_up(self, remembered: Iterable[Entry]) -> None:
-        """Puts rounds of before this service began before its own; newest first, each once.
+        """Puts rounds of before this service began before its own; newest first, each once, and as memory
+        has it where that knows one: the database hears of it later.
 
         One that has waited for a decision for over an hour waits no more.
         """
         now_ns = self._clock_ns()
-        before = list(remembered)
-        known = {entry.id for entry in before}
-        own = [entry for entry in self._entries.values() if entry.id not in known]
+        own = list(self._entries.values())
+        before = [entry for entry in remembered if entry.id not in self._entries]
         self._entries.clear()
         for entry in reversed(before):
             self._entries[entry.id] = entry
@@ -160,9 +160,25 @@ class RecommendationStore:
 
     def decide(self, entry: Entry, status: Decision, by: str) -> Entry:
         """Records a decision; returns the entry as it is now."""
-        decided = replace(entry, status=status, decided_by=by, decided_ns=self._clock_ns())
-        self._stand(decided)
+        decided = self.decided(entry, status, by)
+        self.stands(decided)
         return decided
+
+    def decided(self, entry: Entry, status: Decision, by: str) -> Entry:
+        """What an entry would be by a decision, which has no effect yet."""
+        return replace(entry, status=status, decided_by=by, decided_ns=self._clock_ns())
+
+    def stands(self, decided: Entry) -> None:
+        """Records a decision, whatever has come of its round meanwhile."""
+        self._stand(decided)
+
+    def was_approved(self, entry_id: str, by: str, at_ns: int) -> None:
+        """Takes up an approval that the journal of rollouts has, where its service was killed before it was
+        written beside the round.
+        """
+        entry = self.find(entry_id)
+        if entry is not None and entry.status in ("pending", "superseded"):
+            self._stand(replace(entry, status="approved", decided_by=by, decided_ns=at_ns))
 
     def caution(self, entry: Entry, why: str) -> None:
         """Notes what speaks against approving it and keeps policy alone from it, in a sentence."""

@@ -16,6 +16,7 @@ from api.history.service import History
 from api.remembering import Remembering
 from api.revisions import FROM_SETTINGS
 from api.rollouts.conductor import Rollouts
+from switches.rollout.events import Approved
 from telemetry.topology import Topology, topology_from_json
 
 EVERY_S = 2.0
@@ -81,7 +82,12 @@ class TakingUp:
         await self._take_up_topology()
         await self._history.alarms.take_up()
         await self._rollouts.resume()
-        for rollout in self._rollouts.newest(len(self._rollouts)):
+        for rollout in reversed(self._rollouts.newest(len(self._rollouts))):
+            for event in rollout.events:
+                if isinstance(event, Approved):
+                    remembering.store.was_approved(
+                        rollout.state.plan.recommendation, event.by, round(event.at_s * 1e9)
+                    )
             remembering.store.follow(rollout.state.plan.recommendation, rollout.state)
         if (set_s := self._rollouts.last_set_s) is not None:
             age_s = self._clocks.wall_ns() / 1e9 - set_s

@@ -68,6 +68,7 @@ async def approve(recommendation_id: str, service: ServiceDep, caller: Operates)
 async def reject(recommendation_id: str, service: ServiceDep, caller: Operates) -> RecommendationDocument:
     """Turns it down; nothing is set."""
     async with service.audit.change(caller, "reject", recommendation_id) as change:
-        document = service.reject(recommendation_id, caller.name).document(candidates=False)
+        entry = await service.reject(recommendation_id, caller.name)
+        document = entry.document(candidates=False)
         change.after = {"status": document.status}
     return document

@@ -77,6 +77,24 @@ async def test_a_restarted_service_knows_topology_rounds_decisions_and_rollouts(
         assert (answer.status_code, answer.json()["status"]) == (200, "approved")
 
 
+@pytest.mark.parametrize(("call", "status"), [("approve", "approved"), ("reject", "rejected")])
+async def test_a_decision_that_was_answered_holds_though_the_service_was_killed_then(
+    database_url: str, call: str, status: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with over(database_url) as first:
+        await first.client.put("/v1/topology", json=TOPOLOGY)
+        found = await tuned(first)
+        await first.service.recorder.flush()
+        # What may wait is never written: a kill comes first.
+        monkeypatch.setattr(first.service.recorder, "put", lambda write, key=None: None)
+        answer = await first.client.post(f"/v1/recommendations/{found['id']}/{call}")
+        assert (answer.status_code, answer.json()["status"]) == (200, status)
+    async with over(database_url) as second:
+        again = await got(second, f"/v1/recommendations/{found['id']}")
+        assert (again["status"], again["decided_by"]) == (status, "local")
+        assert (await second.client.post(f"/v1/recommendations/{found['id']}/approve")).status_code == 409
+
+
 async def test_the_topology_of_the_settings_gives_way_to_a_later_one_until_it_changes(
     database_url: str, tmp_path: Path
 ) -> None:

@@ -363,7 +363,7 @@ async def test_what_is_being_approved_is_not_rejected_nor_approved_again(here: H
     approving = asyncio.create_task(here.post(f"{at}/approve"))
     await writing.wait()
     for decision in ("reject", "approve"):
-        assert "being approved" in (await here.refused(f"{at}/{decision}"))["received"]
+        assert "being decided on" in (await here.refused(f"{at}/{decision}"))["received"]
     written.set()
     assert (await approving)["status"] == "approved"
 
