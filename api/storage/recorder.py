@@ -61,6 +61,11 @@ class Recorder:
             self.dropped += 1
         self._some.set()
 
+    def drop(self, key: Hashable) -> None:
+        """Leaves out what waits under that key, if anything does, and counts it."""
+        if self._waiting.pop(key, None) is not None:
+            self.dropped += 1
+
     def start(self) -> None:
         """Begins to write."""
         self._task = asyncio.create_task(self._run_forever(), name="recorder")
@@ -80,7 +85,7 @@ class Recorder:
         try:
             async with asyncio.timeout(within_s):
                 await self.flush()
-        except (TimeoutError, UnavailableError):
+        except Exception:
             _log.error("%d entries of the history are lost: the database could not be written", self.waiting)
         if self._task is not None:
             self._task.cancel()
@@ -97,7 +102,9 @@ class Recorder:
             try:
                 await self.flush()
                 self._some.clear()
-            except UnavailableError:
+            except Exception as error:
+                if not isinstance(error, UnavailableError):
+                    _log.exception("the history could not be written; it is tried again")
                 if not self._stopping:
                     await asyncio.sleep(self._pause_s)
 
@@ -106,7 +113,7 @@ class Recorder:
         batch = list(self._waiting.items())[:AT_ONCE]
         try:
             await self._database.write(lambda connection: [write(connection) for _, write in batch])
-        except UnavailableError:
+        except Exception:  # also a mistake in what is written: it must not keep all else from it
             if not await self._database.probe():
                 raise
             for key, write in batch:
@@ -117,10 +124,11 @@ class Recorder:
     async def _alone(self, key: Hashable, write: Write) -> None:
         try:
             await self._database.write(write)
-        except UnavailableError as error:
+        except Exception as error:
             if not await self._database.probe():
                 raise
-            _log.error("an entry of the history cannot be written and is left out: %s", error.received)
+            said = error.received if isinstance(error, UnavailableError) else f"{type(error).__name__}: {error}"
+            _log.error("an entry of the history cannot be written and is left out: %s", said)
             self.dropped += 1
         self._done([(key, write)])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +24,12 @@ def entry(document: str) -> Callable[[Connection], Any]:
 
 def bad(connection: Connection) -> None:
     connection.execute(journal.insert().values(at_s=None, subject="r", document="{}"))
+
+
+def mistaken(connection: Connection) -> None:
+    """As half a character is for SQLite's driver, which no error of a database says."""
+    connection.execute(journal.insert().values(at_s=1.0, subject="r", document=json.dumps("x")))
+    raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
 
 
 async def documents(database: Database) -> list[str]:
@@ -64,14 +71,16 @@ def test_the_newest_of_a_key_takes_the_place_of_one_that_waits(database_url: str
     run(database_url, scene)
 
 
+@pytest.mark.parametrize("poison", [bad, mistaken])
 def test_what_cannot_be_written_at_all_keeps_nothing_else_from_it(
-    database_url: str, caplog: pytest.LogCaptureFixture
+    database_url: str, caplog: pytest.LogCaptureFixture, poison: Callable[[Connection], Any]
 ) -> None:
     async def scene(database: Database) -> None:
         recorder = Recorder(database)
-        for write in (entry("a"), bad, entry("b")):
+        recorder.start()
+        for write in (entry("a"), poison, entry("b")):
             recorder.put(write)
-        await recorder.flush()
+        await recorder.stop(30.0)
         assert (recorder.dropped, await documents(database)) == (1, ["a", "b"])
         assert database.failing is None
 
