@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from api.storage.alarm_rows import AlarmRow, last_alive_ns, open_rows, put
 from api.storage.database import Database
 from api.storage.recorder import Recorder
+from api.storage.texts import takeable
 from telemetry.alarms import Change, Level, Subject
 
 AWAY = "the service ended while it was there, and when it ran again it was not: it ended by then"
@@ -82,9 +83,9 @@ class AlarmHistory:
     def _changed(self, change: Change, wall_ns: Callable[[float], int]) -> AlarmRow:
         alarm = change.alarm
         kind, of, switch = alarm.subject
-        subject = Subject(kind, _text(of), None if switch is None else _text(switch))
+        subject = Subject(kind, takeable(of), None if switch is None else takeable(switch))
         before = self._there.pop(subject, None) or self._left.rows.pop(subject, None)
-        level, sentence = alarm.level.label, _text(alarm.sentence)
+        level, sentence = alarm.level.label, takeable(alarm.sentence)
         if before is None:
             raised_ns = wall_ns(alarm.since_s)
             row = AlarmRow(_key(subject, raised_ns), *subject, level, sentence, raised_ns)
@@ -114,8 +115,3 @@ def _key(subject: Subject, raised_ns: int) -> str:
     """The same for the same alarm, however often it is written."""
     named = repr((subject.kind, subject.of, subject.switch, raised_ns)).encode("utf-8", "backslashreplace")
     return blake2b(named, digest_size=16).hexdigest()
-
-
-def _text(given: str) -> str:
-    """The same as both databases take it: no NUL, and no half of a character."""
-    return given.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")

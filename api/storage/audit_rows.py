@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, delete, insert, select, update
 
 from api.storage.tables import audit as table
+from api.storage.texts import takeable
 
 UNDER_WAY = "under way"
 _LONGEST = {"who": 200, "address": 80, "what": 80, "subject": 200, "outcome": 200}
@@ -33,9 +34,9 @@ class AuditRow(NamedTuple):
 
 
 def fitted(entry: AuditEntry) -> AuditEntry:
-    """The same with texts as long as there is room for."""
+    """The same with texts as databases take them, and as long as there is room for."""
     kept: dict[str, Any] = {
-        name: value[:most] for name, most in _LONGEST.items() if (value := getattr(entry, name))
+        name: takeable(value)[:most] for name, most in _LONGEST.items() if (value := getattr(entry, name))
     }
     return entry._replace(**kept)
 
@@ -56,7 +57,7 @@ def has(connection: Connection, entry: AuditEntry) -> bool:
 
 def end(connection: Connection, number: int, *, before: str | None, after: str | None, outcome: str) -> None:
     """Says how one ended."""
-    known = {"before": before, "after": after, "outcome": outcome[: _LONGEST["outcome"]]}
+    known = {"before": before, "after": after, "outcome": takeable(outcome)[: _LONGEST["outcome"]]}
     connection.execute(update(table).where(table.c.number == number).values(**known))
 
 

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DataError, SQLAlchemyError
 
 from api.errors import SettingsError, UnavailableError
 from api.storage.migrating import NewerSchemaError, migrate
@@ -150,6 +150,8 @@ class Database:
             raise UnavailableError(
                 f"database ({self.shown})", error.received, error.rule, error.remedy
             ) from error
+        except DataError as error:  # of what is written: the database is as it was
+            raise self._unavailable(said(error)) from error
         except _TROUBLE as error:
             raise self._failed(error) from error
         if self._failing is not None:

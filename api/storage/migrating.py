@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from importlib.resources import as_file, files
 
 from alembic import command
@@ -9,6 +10,8 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
+
+_log = logging.getLogger("ecntwin.storage")
 
 
 class NewerSchemaError(Exception):
@@ -32,3 +35,4 @@ def migrate(connection: Connection) -> None:
             raise NewerSchemaError(found)
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+        _log.info("tables are of revision %s now; before: %s", known.get_current_head(), found or "none")

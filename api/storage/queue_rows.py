@@ -23,6 +23,7 @@ from sqlalchemy import (
 )
 
 from api.storage.tables import queue_history as history
+from api.storage.texts import takeable
 from api.storage.upserting import upsert, upsert_from
 
 NS_PER_S = 1_000_000_000
@@ -254,7 +255,7 @@ def _of(switch: str | None, port: str | None) -> ColumnElement[bool]:
     return and_(
         literal(True),
         *(
-            column == name
+            column == takeable(name)
             for column, name in ((history.c.switch, switch), (history.c.port, port))
             if name is not None
         ),

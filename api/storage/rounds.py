@@ -10,6 +10,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Select, and_, delete, func, insert, or_, select, update
 
 from api.storage.tables import recommendations as table
+from api.storage.texts import takeable
 
 DECIDED = ("approved", "rejected", "rolled_back")
 
@@ -50,7 +51,7 @@ def newest(connection: Connection, limit: int, *, before_ns: int | None = None) 
 
 def one(connection: Connection, row_id: str) -> RoundRow | None:
     """The one of that id."""
-    row = connection.execute(_rows().where(table.c.id == row_id)).first()
+    row = connection.execute(_rows().where(table.c.id == takeable(row_id))).first()
     return None if row is None else RoundRow._make(row)
 
 

@@ -77,6 +77,21 @@ async def test_a_restarted_service_knows_topology_rounds_decisions_and_rollouts(
         assert (answer.status_code, answer.json()["status"]) == (200, "approved")
 
 
+async def test_what_a_caller_names_is_no_trouble_of_the_database(database_url: str) -> None:
+    read = {"name": "eyes", "sha256": sha256(b"read").hexdigest(), "scopes": ["read"]}
+    async with over(database_url, security={"tokens": [TOKEN, read]}) as here:
+        here.client.headers["Authorization"] = "Bearer read"
+        nobodys = "/v1/recommendations/a%00b"
+        assert (await here.client.get(nobodys)).status_code == 404
+        assert (await here.client.get("/v1/history/queues?switch=%00")).status_code == 200
+        assert (await here.client.post(f"{nobodys}/reject")).status_code == 403  # written down soon
+        here.client.headers["Authorization"] = "Bearer secret"
+        assert (await here.client.post(f"{nobodys}/reject")).status_code == 404
+        entries = (await got(here, "/v1/audit"))["entries"]
+        assert [one["outcome"][:13] for one in entries] == ["refused (404)", "refused (403)"]
+        assert (here.service.database.failing, here.service.recorder.dropped) == (None, 0)
+
+
 @pytest.mark.parametrize(("call", "status"), [("approve", "approved"), ("reject", "rejected")])
 async def test_a_decision_that_was_answered_holds_though_the_service_was_killed_then(
     database_url: str, call: str, status: str, monkeypatch: pytest.MonkeyPatch
