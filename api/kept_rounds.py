@@ -4,10 +4,13 @@ anything about them.
 
 from __future__ import annotations
 
+import logging
 import zlib
+from collections import deque
 from functools import partial
 
 from pydantic import BaseModel, ConfigDict
+from sqlalchemy import Connection
 
 from api.entry import Entry, KeptRound, Pushed, watermark_of
 from api.schemas.predictions import WatermarkDocument
@@ -16,9 +19,13 @@ from api.storage import rounds
 from api.storage.database import Database
 from api.storage.recorder import Recorder
 from api.storage.rounds import RoundRow
+from twin.errors import TwinError
 
 PRUNE_EVERY = 50
+MOST_WAITING = 100
 NS_PER_DAY = 86_400 * 1_000_000_000
+
+_log = logging.getLogger("ecntwin.storage")
 
 
 class _Kept(BaseModel):
@@ -48,9 +55,22 @@ class _Standing(BaseModel):
 
 
 class KeptRounds:
-    """``keep`` of those that nobody decided on, and all for ``keep_days`` at most."""
+    """``keep`` of those that nobody decided on, and all for ``keep_days`` at most.
 
-    def __init__(self, database: Database, recorder: Recorder, *, keep: int, keep_days: float) -> None:
+    Where the database is away ``waiting`` rounds wait for it: each is a megabyte or two.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        recorder: Recorder,
+        *,
+        keep: int,
+        keep_days: float,
+        waiting: int = MOST_WAITING,
+    ) -> None:
+        self._waiting = waiting
+        self._newest: deque[str] = deque()
         self._database = database
         self._recorder = recorder
         self._keep = keep
@@ -60,6 +80,9 @@ class KeptRounds:
     def save(self, entry: Entry) -> None:
         """A new round, or one whose standing changed; written soon."""
         self._recorder.put(lambda connection: rounds.save(connection, row_of(entry)), key=("round", entry.id))
+        self._newest.append(entry.id)
+        if len(self._newest) > self._waiting:
+            self._recorder.drop(("round", self._newest.popleft()))
         self._saved += 1
         if self._saved % PRUNE_EVERY == 1:
             since_ns = entry.created_ns - self._keep_ns
@@ -88,14 +111,20 @@ class KeptRounds:
         """The newest, newest first; raises ``UnavailableError``."""
         return await self._database.read(
             lambda connection: [
-                entry_of(row) for row in rounds.newest(connection, limit, before_ns=before_ns)
+                entry
+                for row in rounds.newest(connection, limit, before_ns=before_ns)
+                if (entry := _readable(row)) is not None
             ]
         )
 
     async def one(self, entry_id: str) -> Entry | None:
         """The one of that id; raises ``UnavailableError``."""
-        row = await self._database.read(lambda connection: rounds.one(connection, entry_id))
-        return None if row is None else entry_of(row)
+
+        def find(connection: Connection) -> Entry | None:
+            row = rounds.one(connection, entry_id)
+            return None if row is None else _readable(row)
+
+        return await self._database.read(find)
 
     async def count(self) -> int:
         """How many there are; raises ``UnavailableError``."""
@@ -115,6 +144,15 @@ def row_of(entry: Entry) -> RoundRow:
         _standing(entry).model_dump_json(),
         zlib.compress(document.encode()),
     )
+
+
+def _readable(row: RoundRow) -> Entry | None:
+    """None for one that no version of this wrote, or whose bytes a disk has changed: all others are good."""
+    try:
+        return entry_of(row)
+    except (zlib.error, ValueError, TwinError) as error:  # pydantic's own are ValueErrors
+        _log.error("recommendation %s cannot be read and is left out: %s", row.id, type(error).__name__)
+        return None
 
 
 def entry_of(row: RoundRow) -> Entry:

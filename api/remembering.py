@@ -30,7 +30,11 @@ class Remembering:
         self.audit = Audit(self.database, self.recorder, keep_days=storage.keep_audit_days, clocks=clocks)
         access.audit = self.audit
         self.kept = KeptRounds(
-            self.database, self.recorder, keep=storage.keep_recommendations, keep_days=storage.keep_days
+            self.database,
+            self.recorder,
+            keep=storage.keep_recommendations,
+            keep_days=storage.keep_days,
+            waiting=settings.tuning.keep,  # those are in memory anyway
         )
         self.store = RecommendationStore(settings.tuning.keep, clock_ns=clocks.wall_ns, keeper=self.kept)
         self.recall = Recall(self.store, self.kept)

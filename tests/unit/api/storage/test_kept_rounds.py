@@ -9,15 +9,17 @@ from itertools import count
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from api.entry import Entry, Pushed
 from api.errors import NotFoundError
-from api.kept_rounds import KeptRounds, entry_of, row_of
+from api.kept_rounds import MOST_WAITING, KeptRounds, entry_of, row_of
 from api.recall import Recall
 from api.rounds import run_round
 from api.schemas.recommendation import PushedDocument
 from api.storage.database import Database
 from api.storage.recorder import Recorder
+from api.storage.tables import recommendations
 from api.store import PENDING_FOR_NS, RecommendationStore
 from tests.unit.api.rounds import INCUMBENT, ask, state
 from twin.watermark import Watermark
@@ -161,6 +163,34 @@ def test_what_nobody_decided_on_goes_first_and_all_goes_in_the_end(database_url:
         assert await memory.kept.one("x") is not None
 
     over(database_url, scene, keep=2)
+
+
+def test_rounds_that_wait_for_the_database_are_as_many_as_there_is_room_for(database_url: str) -> None:
+    async def scene(memory: Memory) -> None:
+        ids = [memory.store.add(CHANGING, 1.0).id for _ in range(MOST_WAITING + 3)]
+        assert memory.recorder.dropped == 3
+        await memory.recorder.flush()
+        assert newest_ids(await memory.kept.newest(1_000)) == ids[:2:-1]
+        memory.store.add(CHANGING, 1.0)
+        assert memory.recorder.dropped == 3  # those before it are written
+
+    over(database_url, scene, keep=1_000)
+
+
+def test_one_that_cannot_be_read_keeps_no_service_from_the_others(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(memory: Memory) -> None:
+        ids = [memory.store.add(CHANGING, 1.0).id for _ in range(3)]
+        await memory.recorder.flush()
+        for broken, values in ((ids[0], {"document": b"no zlib"}), (ids[1], {"standing": '{"status":"?"}'})):
+            statement = update(recommendations).where(recommendations.c.id == broken).values(values)
+            await memory.database.write(lambda connection, one=statement: connection.execute(one))
+        assert newest_ids(await memory.kept.newest(3)) == ids[2:]
+        assert await memory.kept.one(ids[0]) is None
+
+    over(database_url, scene)
+    assert "left out" in caplog.text
 
 
 def newest_ids(entries: list[Entry]) -> list[str]:
