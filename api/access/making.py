@@ -23,6 +23,7 @@ RESERVED = (LOCAL_NAME, "policy")
 
 _MOMENT = re.compile(r"([1-9]\d{0,4})([hdwy])")
 _HOURS = {"h": 1, "d": 24, "w": 7 * 24, "y": 365 * 24}
+_MOST_HOURS = 100 * _HOURS["y"]  # what every database can hold as nanoseconds since 1970
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,17 @@ def new_text() -> str:
 
 
 def lifetime_ns(text: str) -> int:
-    """Such as 90d: hours, days, weeks or years. Raises ``InputError``."""
+    """Such as 90d: hours, days, weeks or years, of together 100 years at most. Raises ``InputError``."""
     found = _MOMENT.fullmatch(text.strip())
-    if found is None:
-        raise InputError("--expires", repr(text), "it is a number and h, d, w or y", "give such as 90d")
-    return int(found[1]) * _HOURS[found[2]] * 3_600 * 10**9
+    hours = None if found is None else int(found[1]) * _HOURS[found[2]]
+    if hours is None or hours > _MOST_HOURS:
+        raise InputError(
+            "--expires",
+            repr(text),
+            "it is a number and h, d, w or y, 100y at most",
+            "give such as 90d, or leave it out for a token that does not expire",
+        )
+    return hours * 3_600 * 10**9
 
 
 def checked_scopes(given: Iterable[str]) -> frozenset[Scope]:

@@ -137,7 +137,8 @@ def test_how_long_and_what_for() -> None:
     assert lifetime_ns("90d") == 90 * 24 * HOUR_NS
     assert lifetime_ns("12h") == 12 * HOUR_NS
     assert lifetime_ns("1y") == 365 * 24 * HOUR_NS
-    for text in ("", "90", "d", "0d", "-1d", "1m", "1.5d"):
+    assert lifetime_ns("100y") == 100 * 365 * 24 * HOUR_NS
+    for text in ("", "90", "d", "0d", "-1d", "1m", "1.5d", "101y", "99999y"):
         with pytest.raises(InputError, match="--expires"):
             lifetime_ns(text)
     assert checked_scopes(["read,operate", "admin"]) == {"read", "operate", "admin"}
