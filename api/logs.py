@@ -14,6 +14,8 @@ def configure_logging(level: str) -> None:
 
 
 def quiet_libraries() -> None:
-    """HTTP's: they tell of every request, and below of every header, a switch's session cookie included."""
-    for name in ("httpx", "httpcore"):
+    """HTTP's tell of every request, and below of every header, a switch's session cookie included; Alembic's
+    of what it finds at every start, where the service says itself what it did.
+    """
+    for name in ("httpx", "httpcore", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)

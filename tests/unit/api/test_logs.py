@@ -14,7 +14,7 @@ from api.logs import configure_logging
 @pytest.fixture(autouse=True)
 def levels() -> Iterator[None]:
     """Every level and handler as it was, afterwards."""
-    loggers = [logging.getLogger(name) for name in (None, "httpx", "httpcore")]
+    loggers = [logging.getLogger(name) for name in (None, "httpx", "httpcore", "alembic")]
     before = [(logger, logger.level, logger.handlers[:]) for logger in loggers]
     yield
     for logger, level, handlers in before:
