@@ -27,6 +27,7 @@ from api.security import check_host
 from api.settings import Settings
 from api.settings_source import load_settings
 from api.state_folder import with_storage
+from api.storage.opening import place_of
 from switches.registry import AdapterRegistry
 
 
@@ -42,6 +43,7 @@ def check_config(config: Path | None, *, as_json: bool) -> None:
         tls.check_now(now_s)
     load_topology(settings.fabric.topology)
     check_backend(settings.search)
+    place_of(settings.storage.database).engine.dispose()
     registry = AdapterRegistry.with_installed()
     registry.factory(settings.push.adapter)
     inventory = _inventory(settings, registry)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import typer
 
-from api.errors import ApiError, AwayError, RequestError
+from api.errors import ApiError, AwayError, RequestError, SettingsError
 from api.logs import quiet_libraries
 from switches.errors import SwitchError
 from telemetry.errors import TelemetryError
@@ -54,8 +54,14 @@ def _told(error: Exception) -> int:
             f"{DEBUG_VARIABLE}=debug shows where; please report it"
         )
     else:
-        _say(_sentence(error))
+        for sentence in (_sentence(error), *_further_mistakes(error)):
+            _say(sentence)
     return code
+
+
+def _further_mistakes(error: Exception) -> list[str]:
+    """Of settings, a line each: who mends a file wants all of them."""
+    return list(getattr(error, "__notes__", ())) if isinstance(error, SettingsError) else []
 
 
 def exit_code(error: Exception) -> int:

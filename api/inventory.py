@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from api.errors import SettingsError
 from api.inventory_int import IntKeys, SaidOfInt, reporting_devices
@@ -273,14 +274,12 @@ def did_you_mean(name: str, known: Mapping[str, Any] | tuple[str, ...], otherwis
 
 
 def _refused(error: ValidationError, source: str) -> SettingsError:
-    found = error.errors(include_url=False)
-    first = telling(found)
-    place: tuple[str | int, ...] = first["loc"]
+    return counted([_mistake(one, source) for one in telling(error)])
+
+
+def _mistake(error: ErrorDetails, source: str) -> Mistake:
+    place: tuple[str | int, ...] = error["loc"]
     for depth, part in enumerate(place):
         if part in SECRETS:  # what stands there is a secret, be it a value or, by mistake, a key
-            told = Mistake(f"{source} {dotted(place[: depth + 1])}", HIDDEN, *_SECRETS_RULE)
-            break
-    else:
-        hidden = first["type"] == "extra_forbidden"
-        told = mistake(first, model=InventoryKeys, prefix=source, hidden=hidden)
-    return counted(told, len(found) - 1)
+            return Mistake(f"{source} {dotted(place[: depth + 1])}", HIDDEN, *_SECRETS_RULE)
+    return mistake(error, model=InventoryKeys, prefix=source, hidden=error["type"] == "extra_forbidden")

@@ -95,7 +95,7 @@ async def _domain(request: Request, error: Exception) -> Response:
 async def _validation(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     malformed = next((entry for entry in error.errors() if entry["type"] == "json_invalid"), None)
-    found = [_malformed(malformed)] if malformed else [mistake(entry) for entry in error.errors()]
+    found = [_malformed(malformed)] if malformed else [_mistake(entry) for entry in error.errors()]
     first = found[0]
     status = 400 if malformed else 422
     document = {
@@ -108,6 +108,20 @@ async def _validation(request: Request, error: Exception) -> Response:
         "error_count": len(found),
     }
     return problem_response(document, request)
+
+
+def _mistake(entry: Mapping[str, Any]) -> Mistake:
+    """As anywhere; a body that is none, or none that was read, is no key."""
+    if entry["loc"] == ("body",) and entry["type"] == "missing":
+        return Mistake("body", "nothing", "this call needs a JSON document", "send one")
+    if entry["loc"] == ("body",) and isinstance(entry.get("input"), bytes):
+        return Mistake(
+            "body",
+            f"{len(entry['input'])} bytes that are not said to be JSON",
+            "it is a JSON document, and the header says so",
+            "send Content-Type: application/json",
+        )
+    return mistake(entry)
 
 
 def _malformed(entry: Mapping[str, Any]) -> Mistake:
@@ -135,6 +149,7 @@ async def _http(request: Request, error: Exception) -> Response:
             f"allowed is {allowed}" if allowed else "another method",
             "change the method",
         ),
+        400: ("body", "what does not read", "it is one JSON document, not nested without end", "mend it"),
     }.get(status, (f"{method} {path}", "the request", str(error.detail), "correct the request"))
     where, received, rule, remedy = parts
     document = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -55,15 +55,18 @@ def override(settings: Settings, *, host: str | None = None, port: int | None = 
 
 
 def settings_error(error: ValidationError, source: str) -> SettingsError:
-    """The first mistake in four parts, with the number of the others."""
-    found = error.errors(include_url=False)
-    return counted(mistake(telling(found), model=Settings, prefix=source), len(found) - 1)
+    """The first mistake in four parts, with the number of the others, which are its notes."""
+    return counted([mistake(one, model=Settings, prefix=source) for one in telling(error)])
 
 
-def counted(first: Mistake, others: int) -> SettingsError:
-    """One mistake, and how many follow it."""
-    more = f" ({others} more mistake{'s' if others > 1 else ''} after this one)" if others else ""
-    return SettingsError(first.where, first.received, first.rule, first.remedy + more)
+def counted(mistakes: Sequence[Mistake]) -> SettingsError:
+    """One mistake, how many follow it, and each of them as a note."""
+    first, *others = mistakes
+    more = f" ({len(others)} more mistake{'s' if len(others) > 1 else ''} after this one)" if others else ""
+    told = SettingsError(first.where, first.received, first.rule, first.remedy + more)
+    for other in others:
+        told.add_note(str(SettingsError(*other)))
+    return told
 
 
 def _check_environment(environment: Mapping[str, str]) -> None:

@@ -7,10 +7,16 @@ from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 _LONGEST_VALUE = 120
+_WORDS = {
+    "a valid dictionary or object to extract fields from": "an object",
+    "a valid dictionary": "an object",
+    "valid tuple": "valid list",
+    "timezone info": "a zone, such as Z",
+}
 
 
 class HiddenValueError(ValueError):
@@ -63,13 +69,15 @@ def mistake(
         return Mistake(where, received, rule, f"did you mean {near[0]}?" if near else "remove it")
     if kind == "missing":
         return Mistake(where, "nothing", "this key is needed", "add it")
-    message = str(error["msg"]).removeprefix("Value error, ").replace("valid tuple", "valid list")
+    message = str(error["msg"]).removeprefix("Value error, ")
+    for pythons, ours in _WORDS.items():
+        message = message.replace(pythons, ours)
     return Mistake(where, received, message[:1].lower() + message[1:], "correct the value")
 
 
-def telling(errors: Sequence[ErrorDetails]) -> ErrorDetails:
-    """The error to tell of several: the first, but a key that is missing only where none is misspelt."""
-    return min(errors, key=lambda error: error["type"] == "missing")
+def telling(error: ValidationError) -> list[ErrorDetails]:
+    """Its errors as they are to be told: in order, but a key that is missing after one that is misspelt."""
+    return sorted(error.errors(include_url=False), key=lambda one: one["type"] == "missing")
 
 
 def dotted(location: Iterable[str | int]) -> str:

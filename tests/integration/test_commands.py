@@ -250,6 +250,8 @@ def test_check_config_shows_every_setting_and_names_a_mistake(command: Command, 
     assert "valid" in out.splitlines()[0]
     path.write_text("server: {host: 0.0.0.0}", "utf-8")
     assert "loopback only" in command.refused("check-config", path)
+    path.write_text("storage: {url: mysql://db/ecntwin}", "utf-8")
+    assert "a SQLite file or a PostgreSQL database" in command.refused("check-config", path)
     path.write_text("push: {adapter: telnet}", "utf-8")
     code, _, err = command("check-config", path)
     assert code != 0

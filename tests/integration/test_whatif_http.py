@@ -46,6 +46,24 @@ async def test_watermarks_are_predicted_on_the_state_now(here: Running) -> None:
     assert all(one["status"] == "ok" and one["queue_mean_bytes"] >= 0 for one in found["results"])
 
 
+@pytest.mark.parametrize(
+    ("content", "header", "status", "says"),
+    [
+        (b"", "application/json", 422, "this call needs a JSON document"),
+        (b"{}", "text/plain", 422, "send Content-Type: application/json"),
+        (b"[]", "application/json", 422, "received an array of 0; input should be an object"),
+        (b"[" * 200_000, "application/json", 400, "received what does not read; it is one JSON document"),
+    ],
+)
+async def test_what_is_no_json_document_is_told_so(
+    here: Running, content: bytes, header: str, status: int, says: str
+) -> None:
+    answer = await here.client.post("/v1/whatif", content=content, headers={"Content-Type": header})
+    assert answer.status_code == status
+    assert answer.json()["detail"].startswith("body: received")
+    assert says in answer.json()["detail"]
+
+
 async def test_watermarks_are_predicted_on_a_scenario_given_inline(
     here: Running, scenario: dict[str, Any]
 ) -> None:

@@ -40,6 +40,17 @@ def test_an_expected_error_is_its_one_sentence(capsys: pytest.CaptureFixture[str
     assert (out, err) == ("", "ecntwin: here: received this; the rule; the remedy\n")
 
 
+def test_every_mistake_in_settings_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    error = SettingsError(*PARTS)
+    error.add_note("there: received that; another rule; another remedy")
+    assert run_to_exit_code(app_that(error), []) == 2
+    _, err = capsys.readouterr()
+    assert err.splitlines() == [
+        "ecntwin: here: received this; the rule; the remedy",
+        "ecntwin: there: received that; another rule; another remedy",
+    ]
+
+
 def test_an_unexpected_error_is_one_sentence_without_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_to_exit_code(app_that(RuntimeError("a\nb")), []) == 1
     out, err = capsys.readouterr()

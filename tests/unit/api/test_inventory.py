@@ -143,7 +143,10 @@ def test_every_mistake_is_named_by_its_place(tmp_path: Path, text: str, says: li
 
 
 def test_further_mistakes_are_counted(tmp_path: Path) -> None:
-    assert "2 more mistakes" in str(refused(tmp_path, "switches: {a: {x: 1, y: 2}, b: {z: 3}}"))
+    told = refused(tmp_path, "switches: {a: {x: 1, y: 2}, b: {password: hunter2}}")
+    assert "2 more mistakes" in str(told)
+    assert len(told.__notes__) == 2
+    assert "hunter2" not in "".join(told.__notes__)
 
 
 def test_one_host_may_be_two_switches_that_its_options_tell_apart(tmp_path: Path) -> None:

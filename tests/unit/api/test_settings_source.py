@@ -135,8 +135,10 @@ def test_every_mistake_in_a_file_is_named(tmp_path: Path, text: str, says: list[
 
 
 def test_two_mistakes_are_counted(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"1 more mistake after"):
+    with pytest.raises(SettingsError, match=r"server.prot: .*1 more mistake after") as caught:
         load_settings(written(tmp_path, "server: {prot: 1, hots: 2}"))
+    (other,) = caught.value.__notes__
+    assert "server.hots: received 2" in other
 
 
 def test_names_of_tokens_are_unique(tmp_path: Path) -> None:
