@@ -189,8 +189,10 @@ class Looks:
             yield Finding(
                 Subject("telemetry_silent", "INT reports"),
                 age_s,
-                f"No INT report came for {age_s:.0f} s: what the network does now is not known, and nothing "
-                "is tuned",
+                "INT reports come again"
+                if age_s < 1.0
+                else f"No INT report came for {age_s:.0f} s: what the network does now is not known, and "
+                "nothing is tuned",
             )
         for switch, age_s in silent_s.items():
             if age_s <= GIVEN_UP_S:

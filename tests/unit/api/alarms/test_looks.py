@@ -272,9 +272,15 @@ async def test_a_window_of_long_ago_says_nothing_of_now() -> None:
     world.age_s, world.now_s = 61.0, world.now_s + 61.0
     looked = await looks.look()
     assert (looked.state, looked.silent, world.asked) == (None, True, 1)
-    told = {one.subject.kind for one in looked.findings}
-    assert "telemetry_silent" in told
-    assert not told & {"ecn_off", "clock_offset", "switch_silent"}
+    told = {one.subject.kind: one.sentence for one in looked.findings}
+    assert told["telemetry_silent"].startswith("No INT report came for 61 s")
+    assert not told.keys() & {"ecn_off", "clock_offset", "switch_silent"}
+
+
+async def test_an_alarm_that_is_about_to_end_says_that_reports_come() -> None:
+    world = World(window=window(1.0, "leaf1"), age_s=0.2)
+    told = {one.subject.kind: one.sentence for one in (await world.looks().look()).findings}
+    assert told["telemetry_silent"] == "INT reports come again"
 
 
 async def test_switches_that_senders_invent_are_not_waited_for_without_bound() -> None:
