@@ -22,6 +22,7 @@ from api.lab.counters import COUNTERS_PATH
 from api.lab.outbox import Outbox
 from api.lab.reports import Body
 from api.retry_after import retry_after_s
+from api.variables import TOKEN_VARIABLE
 
 ROOM_BODIES = 4
 TIMEOUT_S = 30.0
@@ -55,6 +56,19 @@ class Posted:
 class _Answer(msgspec.Struct):
     accepted: int
     rejected: int
+
+
+class _Problem(msgspec.Struct):
+    detail: str
+
+
+def _said(answer: httpx.Response) -> str:
+    """The sentence of a problem document; of anything else, its beginning."""
+    try:
+        text = msgspec.json.decode(answer.content, type=_Problem).detail
+    except ValueError:
+        text = answer.text
+    return " ".join(text[:300].split()) or "no text"
 
 
 class Poster(Outbox[Body]):
@@ -132,14 +146,14 @@ class Poster(Outbox[Body]):
         except ValueError:
             taken = None
         if taken is None:
-            said = " ".join(answer.text[:300].split()) or "no text"
+            said = _said(answer)
             raise PostError(
                 f"service at {self._url}",
                 f"{answer.status_code} to POST {body.path}: {said}",
                 "it takes reports and counters from whoever holds the scope telemetry",
                 "raise server.max_body_bytes of the service"
                 if answer.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE
-                else "correct --post-to, or the token",
+                else f"correct --post-to, or the token in {TOKEN_VARIABLE}",
             )
         if self.counts.waits_for is not None:
             _log.warning("reports and counters are taken again")

@@ -112,8 +112,11 @@ def test_a_service_that_is_away_is_tried_again_and_nothing_is_lost(
 @pytest.mark.parametrize(
     ("answer", "remedy"),
     [
-        (httpx.Response(401, json={"detail": "this service asks for a bearer token"}), "or the token"),
-        (httpx.Response(403), "or the token"),
+        (
+            httpx.Response(401, json={"title": "Unauthorized", "detail": "a bearer token is asked for"}),
+            "/v1/telemetry/int: a bearer token is asked for; ",
+        ),
+        (httpx.Response(403), "or the token in ECNTWIN_TOKEN"),
         (httpx.Response(404, text="nobody"), "correct --post-to"),
         (httpx.Response(413), "raise server.max_body_bytes of the service"),
         (httpx.Response(200, text="a page of something else"), "correct --post-to"),
