@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import truncnorm
 
 from twin.errors import ParameterError
 from twin.watermark import Watermark, WatermarkBounds
@@ -22,6 +21,9 @@ def truncated_log_normal(
     ``median`` is that of the untruncated law and may lie outside the bounds; ``sigma`` is the spread of the
     logarithm. Truncating (not clipping) leaves no heap of candidates at the bounds.
     """
+    # It takes a second to import, and whoever only reads settings draws nothing.
+    from scipy.stats import truncnorm
+
     centre = np.log(np.asarray(median, dtype=np.float64))
     low_log, high_log = np.log(np.asarray(low, np.float64)), np.log(np.asarray(high, np.float64))
     standard = truncnorm.ppf(uniform, (low_log - centre) / sigma, (high_log - centre) / sigma)
