@@ -12,7 +12,7 @@ from api.cli_options import SERVICE
 if TYPE_CHECKING:
     from api.cli_client import ServiceClient
 
-PATIENCE_S = 1.0
+PATIENCE_S = 2.0
 OFFERED = 20
 
 
