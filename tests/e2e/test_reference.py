@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
 from api.routes.reference import reference
 from tests.e2e.process import Served, serving
-from tests.e2e.test_page import ARGUMENTS, PATIENCE_MS, SETTINGS
+from tests.e2e.test_page import PATIENCE_MS, SETTINGS, browser
+
+__all__ = ["browser"]
 
 pytestmark = pytest.mark.e2e
 
@@ -21,17 +22,6 @@ pytestmark = pytest.mark.e2e
 def served() -> Iterator[Served]:
     with serving(**SETTINGS) as started:
         yield started
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("no Chromium on this machine (Debian package chromium)")
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
-        yield started
-        started.close()
 
 
 def test_the_reference_is_drawn_from_here_alone(browser: Browser, served: Served) -> None:
