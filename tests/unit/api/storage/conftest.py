@@ -1,5 +1,23 @@
 """Databases for the tests of this folder."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from api.storage.database import Database
 from tests.counterparts.databases import database_url, postgres
 
-__all__ = ["database_url", "postgres"]
+__all__ = ["database", "database_url", "postgres"]
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """One that is open, of each kind."""
+    opened = Database(database_url)
+    try:
+        opened.open()
+        yield opened
+    finally:
+        opened.close()

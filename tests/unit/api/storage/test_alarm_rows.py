@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-
-import pytest
 
 from api.storage import alarm_rows, queue_rows, residual_rows
 from api.storage.alarm_rows import AlarmRow, last_alive_ns, listed, open_rows
@@ -16,16 +13,6 @@ from api.storage.tables import pulse
 
 S = 1_000_000_000
 T = 1_767_225_600 * S
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    opened = Database(database_url)
-    try:
-        opened.open()
-        yield opened
-    finally:
-        opened.close()
 
 
 def alarm(key: str, raised_s: int = 0, ended_s: int | None = None, **more: str) -> AlarmRow:

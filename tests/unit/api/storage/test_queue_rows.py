@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from sqlalchemy import Connection, func, select
 
@@ -39,16 +37,6 @@ def step(
     pause: float | None = 0.1,
 ) -> PortStep:
     return PortStep(switch, port, depth, depth if most is None else most, throughput, marks, pause)
-
-
-@pytest.fixture
-def database(database_url: str) -> Iterator[Database]:
-    opened = Database(database_url)
-    try:
-        opened.open()
-        yield opened
-    finally:
-        opened.close()
 
 
 def put(database: Database, at_s: int, *ports: PortStep, step_s: int = 10) -> None:
