@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from api.access.callers import Scope
 from api.addresses import is_loopback, server_url
+from api.errors import SettingsError
 from api.settings_section import Section
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$", to_lower=True)]
@@ -18,15 +19,8 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$", to_lower
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
 
-class BrokenRuleError(ValueError):
-    """Settings that do not go together, in the four parts of every error."""
-
-    def __init__(self, where: str, received: str, rule: str, remedy: str) -> None:
-        self.where = where
-        self.received = received
-        self.rule = rule
-        self.remedy = remedy
-        super().__init__(f"{where}: received {received}; {rule}; {remedy}")
+class BrokenRuleError(SettingsError, ValueError):
+    """Settings that do not go together; pydantic takes it for one of its own."""
 
 
 class TlsSettings(Section):
