@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 
 from api.audited import before_and_after
 from api.deps import Operates, Reads, ServiceDep
@@ -22,22 +23,30 @@ async def post_tune(service: ServiceDep, caller: Operates) -> RecommendationDocu
     return entry.document()
 
 
-@router.get("/recommendations")
+@router.get("/recommendations", response_model=RecommendationsDocument)
 async def get_recommendations(
     service: ServiceDep,
     caller: Reads,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 10,
     candidates: bool = True,
     before: str | None = None,
-) -> RecommendationsDocument:
+) -> Response:
     """The newest rounds first, none with trajectories; ``candidates=false`` leaves out the long list of what
     was tried, and ``before`` all from the one of that id on.
     """
     found = await service.recall.newest(limit, before=before)
-    return RecommendationsDocument(
-        total=await service.recall.count(),
-        recommendations=[entry.document(candidates=candidates, trajectories=False) for entry in found],
-    )
+    total = await service.recall.count()
+
+    def written() -> bytes:
+        # One by one: what is written in one go lets nobody else run, and a hundred with their candidates
+        # are 25 MB.
+        each = (
+            entry.document(candidates=candidates, trajectories=False).model_dump_json(by_alias=True)
+            for entry in found
+        )
+        return f'{{"total":{total},"recommendations":[{",".join(each)}]}}'.encode()
+
+    return Response(await asyncio.to_thread(written), media_type="application/json")
 
 
 @router.get("/recommendations/current")
