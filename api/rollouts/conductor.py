@@ -215,7 +215,17 @@ class Rollouts:
         if frozen:
             self.freeze = Freeze(frozen, by, at_s)  # at once: whatever has not begun does not begin
         document = json.dumps({"frozen": frozen, "by": by}).encode()
-        await self._journal.append(FREEZE, at_s, document)
+        try:
+            await self._journal.append(FREEZE, at_s, document)
+        except UnavailableError as error:
+            if not frozen:
+                raise
+            raise UnavailableError(
+                error.where,
+                error.received,
+                "the freeze holds all the same, but is not written down and ends with the service",
+                "freeze once more when the database is back",
+            ) from error
         self.freeze = Freeze(frozen, by, at_s)
         _log.warning("switches are %s by %s", "frozen" if frozen else "thawed", by)
         for rollout in list(self._rollouts.values()):

@@ -111,7 +111,7 @@ def test_a_freeze_that_cannot_be_written_down_holds_all_the_same(monkeypatch: py
         rollout = await here.rollouts.start(QUICK, "ada")
         await until(lambda: "apply" in here.switches["a"].calls)
         here.journal.broken = True
-        with pytest.raises(UnavailableError):
+        with pytest.raises(UnavailableError, match="the freeze holds all the same"):
             await here.rollouts.set_freeze(True, "eve")
         assert here.rollouts.freeze.frozen
         here.journal.broken = False
