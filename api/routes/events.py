@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import StreamingResponse
 
+from api.access.access import Access
+from api.access.callers import Caller
 from api.deps import Reads, ServiceDep
-from api.errors import UnavailableError
+from api.errors import ApiError, UnavailableError
 from api.events import Broadcaster, Event
 
 router = APIRouter(prefix="/v1", tags=["events"])
 
 KEEP_ALIVE_S = 15.0
+LOOK_AGAIN_S = 5.0
+
+_NOTHING = Event(0, "", {})
 
 
 @router.get(
     "/events", response_class=StreamingResponse, responses={200: {"content": {"text/event-stream": {}}}}
 )
-async def get_events(service: ServiceDep, caller: Reads) -> StreamingResponse:
-    """Events from now on, one JSON object each; a comment line every 15 s keeps the connection open."""
+async def get_events(service: ServiceDep, caller: Reads, request: Request) -> StreamingResponse:
+    """Events from now on, one JSON object each; a comment line every 15 s keeps the connection open. It ends
+    where the token that it was asked for with is good no more.
+    """
     if service.events.full:
         raise UnavailableError(
             "GET /v1/events",
@@ -31,22 +38,47 @@ async def get_events(service: ServiceDep, caller: Reads) -> StreamingResponse:
             "close one, or poll the other routes",
         )
     return StreamingResponse(
-        _stream(service.events), media_type="text/event-stream", headers={"Cache-Control": "no-store"}
+        stream(service.events, StillGood(service.access, caller, request).holds),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-store"},
     )
 
 
-async def _stream(events: Broadcaster) -> AsyncIterator[bytes]:
+class StillGood:
+    """Whether who listens may still: a stream outlives a token that is revoked, or expires."""
+
+    def __init__(self, access: Access, caller: Caller, request: Request) -> None:
+        self._access = access
+        self._caller = caller
+        self._authorization = request.headers.get("authorization")
+        self._asked_s = asyncio.get_running_loop().time()
+
+    async def holds(self) -> bool:
+        """Asked now and then, whatever happens in between."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._asked_s < LOOK_AGAIN_S:
+            return True
+        self._asked_s = now_s
+        try:
+            found = await self._access.caller(self._authorization, self._caller.address)
+        except UnavailableError:
+            return True  # nobody can tell
+        except ApiError:
+            return False
+        return "read" in found.scopes
+
+
+async def stream(events: Broadcaster, holds: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
     with events.listen() as queue:
         yield b": listening\n\n"
         while True:
             try:
                 event = await asyncio.wait_for(queue.get(), KEEP_ALIVE_S)
             except TimeoutError:
-                yield b": still here\n\n"
-                continue
-            if event is None:
+                event = _NOTHING
+            if event is None or not await holds():
                 return
-            yield _frame(event)
+            yield b": still here\n\n" if event is _NOTHING else _frame(event)
 
 
 def _frame(event: Event) -> bytes:

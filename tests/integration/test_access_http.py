@@ -170,6 +170,14 @@ async def test_another_sites_page_may_not_act(site: str) -> None:
         ).status_code == 409
 
 
+@pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:9999", "null"])
+async def test_nor_may_it_where_the_browser_tells_its_origin_alone(origin: str) -> None:
+    async with running() as here:
+        assert (await here.client.post("/v1/tune", headers={"Origin": origin})).status_code == 403
+        own = {"Origin": "http://127.0.0.1"}
+        assert (await here.client.post("/v1/tune", headers=own)).status_code == 409
+
+
 async def test_without_tokens_a_foreign_host_name_is_refused() -> None:
     async with running() as here:
         answer = await here.client.get("/v1/topology", headers={"Host": "rebound.example"})

@@ -1,0 +1,60 @@
+"""A stream of events ends with the token that it was asked for with, whatever happens in between."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from prometheus_client import CollectorRegistry
+from starlette.requests import Request
+
+from api.access.access import Access
+from api.access.callers import Caller
+from api.access.known_tokens import Stored, digest_of
+from api.access.settings import SecuritySettings
+from api.clocks import Clocks
+from api.events import Broadcaster
+from api.metrics_access import AccessMetrics
+from api.routes import events
+from api.routes.events import StillGood, stream
+
+READER = Caller("eyes", frozenset({"read"}))
+ASKED = Request({"type": "http", "headers": [(b"authorization", b"Bearer s3cret")]})
+
+
+def gate() -> Access:
+    access = Access(
+        SecuritySettings(),
+        host="127.0.0.1",
+        max_body_bytes=1,
+        metrics=AccessMetrics(CollectorRegistry()),
+        clocks=Clocks(),
+    )
+    access.tokens.stored = Stored(live={digest_of("s3cret"): READER}, ever=True)
+    return access
+
+
+@pytest.mark.parametrize(
+    ("later", "goes_on"),
+    [
+        (Stored(live={digest_of("s3cret"): READER}, ever=True), True),
+        (Stored(unread=True), True),
+        (Stored(ever=True), False),
+        (Stored(live={digest_of("s3cret"): Caller("eyes", frozenset({"telemetry"}))}, ever=True), False),
+    ],
+)
+def test_a_stream_ends_with_its_token(later: Stored, goes_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        monkeypatch.setattr(events, "LOOK_AGAIN_S", 0.0)
+        broadcaster, access = Broadcaster(), gate()
+        told = stream(broadcaster, StillGood(access, READER, ASKED).holds)
+        assert await anext(told) == b": listening\n\n"
+        broadcaster.publish("round", {"stage": "started"})
+        assert b"event: round" in await anext(told)
+        access.tokens.stored = later
+        broadcaster.publish("round", {"stage": "finished"})
+        assert (await anext(told, None) is not None) == goes_on
+        await told.aclose()
+        assert broadcaster.listeners == 0
+
+    asyncio.run(scene())
