@@ -28,6 +28,7 @@ from api.storage.recorder import Recorder
 
 DONE = "done"
 FORGET_EVERY_S = 3_600.0
+ALWAYS_WITHIN_S = 0.5
 REFUSALS_PER_MIN = 60  # of each caller: one that is refused again and again must not fill the log
 MOST_CALLERS = 1_000
 
@@ -68,11 +69,16 @@ class Audit:
         """
         entry = self._entry(caller, what, subject, before)
         number: int | None = None
+        writing = asyncio.ensure_future(self._database.write(partial(audit_rows.add, entry=entry)))
+        writing.add_done_callback(_heard)
         try:
-            number = await self._database.write(partial(audit_rows.add, entry=entry))
+            # One that hangs, as where a network drops all it is sent, is as good as gone for a freeze.
+            number = await asyncio.wait_for(asyncio.shield(writing), ALWAYS_WITHIN_S if always else None)
         except UnavailableError:
             if not always:
                 raise
+        except TimeoutError:
+            pass  # it is looked for when it is written again
         change, outcome = Change(before), "ended with the service"
         try:
             yield change
@@ -133,10 +139,19 @@ class Audit:
         self._recorder.put(partial(_add_once, entry=entry))
 
 
+def _heard(writing: asyncio.Future[int]) -> None:
+    """Perhaps nobody waits for it any more."""
+    if not writing.cancelled():
+        writing.exception()
+
+
 def _add_once(connection: Connection, *, entry: AuditEntry) -> None:
-    """A write may be tried again though it was done."""
-    if not audit_rows.has(connection, entry):
+    """A write may be tried again though it was done, or begun without telling how it ended."""
+    number = audit_rows.number_of(connection, entry)
+    if number is None:
         audit_rows.add(connection, entry)
+    else:
+        audit_rows.end(connection, number, before=entry.before, after=entry.after, outcome=entry.outcome)
 
 
 def _json(document: Any) -> str | None:

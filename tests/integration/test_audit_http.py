@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncIterator, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -151,6 +153,21 @@ async def test_with_the_database_gone_nothing_is_changed_but_what_may_always_be(
     assert (tuned["what"], tuned["outcome"]) == ("tune", "done")
     assert frozen["what"] == "freeze"
     assert frozen["outcome"].startswith("failed (503): ")
+
+
+async def test_a_freeze_waits_for_no_database_that_hangs(here: Running) -> None:
+    held, service = threading.Event(), here.service
+    hanging = asyncio.create_task(service.database.write(lambda connection: held.wait(60.0)))
+    asking = asyncio.create_task(here.client.put("/v1/freeze", json={"frozen": True}, headers=as_("operate")))
+    try:
+        async with asyncio.timeout(30.0):
+            while not service.rollouts.freeze.frozen:  # noqa: ASYNC110 # nobody tells
+                await asyncio.sleep(0.02)
+        assert not hanging.done()
+    finally:
+        held.set()
+    assert (await asking).status_code == 200
+    assert [(one["what"], one["outcome"]) for one in await entries(here)] == [("freeze", "done")]
 
 
 async def test_what_policy_does_by_itself_is_written_down(tmp_path: Path) -> None:

@@ -30,10 +30,10 @@ def test_texts_longer_than_there_is_room_for_are_cut_and_found_again(database_ur
     database = Database(database_url)
     database.open()
     long = entry(1, who="w" * 500, subject="/" * 500)
-    assert not database.read_now(partial(audit_rows.has, entry=long))
+    assert not database.read_now(partial(audit_rows.number_of, entry=long))
     database.write_now(partial(audit_rows.add, entry=long))
-    assert database.read_now(partial(audit_rows.has, entry=long))
-    assert not database.read_now(partial(audit_rows.has, entry=entry(2)))
+    assert database.read_now(partial(audit_rows.number_of, entry=long))
+    assert not database.read_now(partial(audit_rows.number_of, entry=entry(2)))
     database.close()
 
 
