@@ -28,6 +28,8 @@ from switches.rollout.state import RolloutState
 
 _FIGURES = PortStep._fields[2:]
 _MOST_STEPS = 10_000
+MOST_POINTS = 500_000
+"""Of an answer's ports in steps. About 300 MB while it is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +75,16 @@ class Past:
     async def queues(
         self, span: Span, *, switch: str | None, port: str | None, most: int, ports: int
     ) -> bytes:
-        """A ``QueueHistoryDocument`` in JSON, of ``ports`` at most, in ``most`` steps at most; there may be a
-        million figures. Raises ``UnavailableError``.
+        """A ``QueueHistoryDocument`` in JSON, of ``ports`` at most, in ``most`` steps at most. Raises
+        ``UnavailableError``, and ``UnprocessableError`` where that might be more than ``MOST_POINTS``.
         """
+        if most * ports > MOST_POINTS:
+            raise UnprocessableError(
+                "most and queues",
+                f"{most} steps of {ports} ports",
+                f"an answer has at most {MOST_POINTS} of both together",
+                "ask for fewer steps, or for the ports one after another",
+            )
         steps = self._steps or Steps({1: 0.0})
         age_s = (self._wall_ns() - span.since_ns) / NS_PER_S
         step_s, width_s = steps.chosen(span_s=span.length_s, age_s=age_s, most=most)

@@ -17,6 +17,7 @@ from api.errors import SettingsError
 
 CONNECT_WITHIN_S = 5
 ANSWER_WITHIN_S = 20
+STEPS_BETWEEN_LOOKS = 100_000  # of SQLite's machine: some milliseconds
 WAIT_FOR_OTHERS_S = 5.0
 ONLY_READS = "ecntwin_only_reads"
 _LOCK_KEY = int.from_bytes(b"ecntwin")
@@ -159,6 +160,11 @@ def _durable(connection: Any, record: object) -> None:
 
 def _begin(connection: Connection) -> None:
     only_reads = connection.get_execution_options().get(ONLY_READS, False)
+    if only_reads:
+        # As PostgreSQL does by itself: a question about years must not keep all others waiting, tokens too.
+        until_s = time.monotonic() + ANSWER_WITHIN_S
+        driver: Any = connection.connection.dbapi_connection
+        driver.set_progress_handler(lambda: time.monotonic() > until_s, STEPS_BETWEEN_LOOKS)
     connection.exec_driver_sql("BEGIN" if only_reads else "BEGIN IMMEDIATE")
 
 

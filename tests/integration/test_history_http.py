@@ -420,6 +420,13 @@ async def beside(here: Running) -> AsyncIterator[httpx.AsyncClient]:
     yield here.client
 
 
+async def test_an_answer_has_an_end(here: Running) -> None:
+    answer = await here.client.get("/v1/history/queues?most=5000&queues=1000")
+    assert answer.status_code == 422
+    assert "500000 of both" in answer.json()["rule"]
+    assert (await here.client.get("/v1/history/queues?most=500&queues=1000")).status_code == 200
+
+
 async def test_nobody_who_asks_for_much_keeps_the_service_from_answering(here: Running) -> None:
     await Traffic(here).passes(3)
     async with beside(here) as client:

@@ -129,6 +129,21 @@ def test_a_transaction_that_fails_writes_nothing(database_url: str) -> None:
         assert database.failing is None
 
 
+def test_a_question_that_takes_too_long_is_given_up_and_keeps_nobody_else_waiting(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.storage.opening.ANSWER_WITHIN_S", 1)
+    endless = text(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000000) "
+        "SELECT count(*) FROM n"
+    )
+    with opened(database_url) as database:
+        with pytest.raises(UnavailableError):
+            database.read_now(lambda connection: connection.scalar(endless))
+        assert database.read_now(count) == 0
+        assert database.failing is None
+
+
 def test_many_that_write_at_once_lose_nothing(database_url: str) -> None:
     async def scene(database: Database) -> None:
         await asyncio.gather(*(database.write(add) for _ in range(50)))
@@ -136,6 +151,17 @@ def test_many_that_write_at_once_lose_nothing(database_url: str) -> None:
 
     with opened(database_url) as database:
         asyncio.run(scene(database))
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_service_logs_what_a_command_says_itself(
+    database_url: str, caplog: pytest.LogCaptureFixture, alone: bool
+) -> None:
+    with opened(database_url, alone=alone) as database:
+        for _ in range(2):
+            with pytest.raises(UnavailableError):
+                database.write_now(lambda one: one.execute(pulse.insert().values(id=1, at_ns=None)))
+    assert caplog.text.count("cannot be written") == alone
 
 
 def test_a_server_that_goes_away_and_comes_back_is_used_again(postgres: PostgresServer) -> None:
