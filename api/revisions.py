@@ -7,7 +7,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Literal
 
 from sqlalchemy import Connection
@@ -29,8 +28,8 @@ class Revisions:
         self._wall_ns = wall_ns
 
     async def declared(self, kind: Kind, document: dict[str, Any], by: str) -> None:
-        """Writes a revision down, before it has its effect."""
-        await self._database.write(partial(self._add, kind=kind, text=_text(document), by=by))
+        """Writes a revision down before it has its effect, where it differs from the newest of its kind."""
+        await self.loaded(kind, _text(document), by)
 
     async def loaded(self, kind: Kind, text: str, by: str) -> None:
         """Writes a revision down, where it differs from the newest of its kind."""

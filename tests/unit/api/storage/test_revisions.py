@@ -20,6 +20,7 @@ def test_the_file_holds_until_something_is_declared_and_again_once_it_changes(da
         assert await revisions.taken_up("topology", FILE, FROM_SETTINGS) == FILE
         assert await revisions.taken_up("topology", FILE, FROM_SETTINGS) == FILE
         await revisions.declared("topology", PUT, "ada")
+        await revisions.declared("topology", PUT, "bob")  # as whoever declares it every minute does
         assert await revisions.taken_up("topology", FILE, FROM_SETTINGS) == PUT
         assert await revisions.taken_up("topology", None, FROM_SETTINGS) == PUT
         assert await revisions.taken_up("topology", OTHER_FILE, FROM_SETTINGS) == OTHER_FILE
