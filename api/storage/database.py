@@ -38,6 +38,7 @@ class Database:
         self, url: str | None = None, *, alone: bool = True, clock_ns: Callable[[], int] = time.time_ns
     ) -> None:
         self._place = place_of(url)
+        self._alone = alone
         self._clock_ns = clock_ns
         self._writing = Session(self._place, self._place.lock() if alone else NoLock())
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-storage")
@@ -168,9 +169,9 @@ class Database:
             raise self._unavailable(said(error)) from error
 
     def _failed(self, error: Exception) -> UnavailableError:
-        """Notes that it cannot be written; says so in the log once."""
+        """Notes that it cannot be written; says so in a service's log once. A command tells it itself."""
         told = said(error)
-        if self._failing != told:
+        if self._alone and self._failing != told:
             _log.error("the database (%s) cannot be written: %s", self.shown, told)
         self._failing = told
         return self._unavailable(told)
