@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from api.access.settings import SecuritySettings, TlsSettings
+from api.access.settings import BrokenRuleError, SecuritySettings, TlsSettings
 from api.addresses import database_url, server_url
 from api.alarms.settings import AlarmSettings
 from api.counter_settings import CounterPollSettings
@@ -384,9 +384,12 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _what_is_written_can_be_undone(self) -> Self:
         if self.push.enabled and self.storage.database is None:
-            raise ValueError(
+            raise BrokenRuleError(
+                "push.enabled",
+                "true with no storage.url that lasts",
                 "push.enabled needs storage.url: a service that ends in the middle of a rollout finds in its "
-                "journal which switches it has touched and what they ran; such as sqlite:///ecntwin.db"
+                "journal which switches it has touched and what they ran",
+                "name a database, such as sqlite:///ecntwin.db",
             )
         return self
 
