@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from filelock import FileLock, Timeout
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import NullPool, StaticPool
 
@@ -126,7 +126,7 @@ def place_of(url: str | None) -> Place:
         return Place("in memory", _sqlite("sqlite://", poolclass=StaticPool), None)
     shown = without_password(url)
     try:
-        parsed = make_url(url)
+        parsed = _parsed(url)
         if parsed.get_backend_name() != "sqlite":
             return Place(shown, _postgresql(url), None)
         if parsed.database in (None, "", ":memory:"):
@@ -139,6 +139,13 @@ def place_of(url: str | None) -> Place:
             f"it is the URL of a SQLite file or a PostgreSQL database ({said(error)})",
             "give such as sqlite:///ecntwin.db or postgresql+psycopg://user@host/ecntwin",
         ) from error
+
+
+def _parsed(url: str) -> URL:
+    try:
+        return make_url(url)
+    except ValueError:  # its words repeat what may be the half of a password
+        raise ArgumentError("its port is no number") from None
 
 
 def _sqlite(url: str, *, poolclass: Any) -> Engine:

@@ -50,6 +50,12 @@ def test_what_was_written_is_read_and_outlives_the_service(database_url: str) ->
         assert database.read_now(count) == 1
 
 
+def test_a_port_that_is_none_is_said_without_a_word_of_the_password() -> None:
+    with pytest.raises(SettingsError, match="port is no number") as caught:
+        Database("postgresql://ecntwin:s3cret@db.example:port/ecntwin")
+    assert "s3cret" not in str(caught.value)
+
+
 def test_without_a_url_it_is_in_memory() -> None:
     with opened(None) as database:
         assert (database.durable, database.shown) == (False, "in memory")
