@@ -17,6 +17,7 @@ from api.remembering import Remembering
 from api.revisions import FROM_SETTINGS
 from api.rollouts.conductor import Rollouts
 from switches.rollout.events import Approved
+from telemetry.errors import TopologyError
 from telemetry.topology import Topology, topology_from_json
 
 EVERY_S = 2.0
@@ -70,6 +71,9 @@ class TakingUp:
             except SettingsError as error:
                 _log.error("nothing is set anywhere until the service is started anew: %s", error)
                 return
+            except Exception:
+                _log.exception("what the database holds cannot be taken up; it is tried again")
+                continue
             _log.warning("the database is back: what it holds is taken up")
             return
 
@@ -101,5 +105,11 @@ class TakingUp:
             await revisions.loaded("inventory", text, FROM_SETTINGS)
         document = None if self._declared is None else self._declared.to_json()
         kept = await revisions.taken_up("topology", document, FROM_SETTINGS)
-        if kept is not None and kept != document:
-            await self._declare(topology_from_json(kept, where="the topology that was declared last"))
+        if kept is None or kept == document:
+            return
+        try:
+            topology = topology_from_json(kept, where="the topology that was declared last")
+        except TopologyError as error:  # of a version that took more for a topology
+            _log.error("%s: it is left aside, declare it anew", error)
+            return
+        await self._declare(topology)

@@ -335,6 +335,10 @@ def _text(entry: Mapping[str, Any], key: str, at: str, *, optional: bool = False
     if not isinstance(value, str) or not value:
         received = "nothing" if value is None else repr(value)
         raise TopologyError(f"{at} {key}", received, "it must be a non-empty string", "give the name")
+    if not value.isprintable():  # nor half a surrogate pair, which JSON lets one write and nothing can keep
+        raise TopologyError(
+            f"{at} {key}", ascii(value), "it has printable characters only", "write the name otherwise"
+        )
     return value
 
 

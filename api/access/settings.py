@@ -88,7 +88,7 @@ class OidcSettings(Section):
 class TokenSettings(Section):
     """One bearer token, known by the SHA-256 of its text (hex); the text itself is never stored."""
 
-    name: str = Field(min_length=1)
+    name: str = Field(min_length=1, max_length=100)
     sha256: Sha256
     scopes: frozenset[Scope] = Field(min_length=1)
 

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from api.storage.tables import revisions
 from tests.counterparts.postgres_server import PostgresServer
 from tests.integration.service import TOPOLOGY, Running, Wanted, manual, running, traffic
 
@@ -125,9 +126,9 @@ async def test_the_topology_of_the_settings_gives_way_to_a_later_one_until_it_ch
         assert (await here.client.put("/v1/topology", json=OTHER)).status_code == 200
     async with over(database_url, fabric=of_file) as here:
         assert await hosts(here) == 5
-        revisions = (await got(here, "/v1/revisions?kind=topology"))["revisions"]
-        assert [one["by"] for one in revisions] == ["local", "settings"]
-        one = await got(here, f"/v1/revisions/{revisions[1]['number']}")
+        found = (await got(here, "/v1/revisions?kind=topology"))["revisions"]
+        assert [one["by"] for one in found] == ["local", "settings"]
+        one = await got(here, f"/v1/revisions/{found[1]['number']}")
         assert len(json.loads(one["document"])["hosts"]) == 4
     file.write_text(
         json.dumps({**TOPOLOGY, "hosts": TOPOLOGY["hosts"][:4], "links": TOPOLOGY["links"]}), "utf-8"
@@ -208,3 +209,18 @@ def _says_it_is_away(answer: httpx.Response) -> None:
     assert answer.status_code == 503, answer.text
     assert answer.json()["remedy"]
     assert "Traceback" not in answer.text
+
+
+async def test_a_topology_that_an_earlier_version_took_and_this_one_does_not_is_left_aside(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with over(database_url) as here:
+        await here.client.put("/v1/topology", json=TOPOLOGY)
+        old = revisions.insert().values(
+            kind="topology", at_ns=1, by="ada", sha256="x", document='{"cables":[]}'
+        )
+        await here.service.database.write(lambda connection: connection.execute(old))
+    async with over(database_url) as here:
+        assert (await got(here, "/v1/topology"))["declared"] is None
+        await here.client.put("/v1/topology", json=TOPOLOGY)
+    assert "the topology that was declared last: received key 'cables'" in caplog.text

@@ -90,6 +90,8 @@ def test_hosts_do_not_forward() -> None:
         (("links", 0, "b"), "h1", "both ends on 'h1'"),
         (("hosts", 1, "name"), "h1", "host 'h1' twice"),
         (("hosts", 1, "name"), "", "hosts\\[1\\] name: received ''"),
+        (("hosts", 1, "name"), "h\ud800", r"hosts\[1\] name: received 'h\\ud800'; it has printable"),
+        (("hosts", 1, "name"), "h\n2", r"hosts\[1\] name: received 'h\\n2'"),
         (("hosts", 1, "ip"), "10.0.0.1", "address 10.0.0.1 on 'h2' and 'h1'"),
         (("switches", 0, "name"), "h1", "switch 'h1' twice"),
         (("switches",), None, "switches: received nothing"),
