@@ -50,6 +50,7 @@ class Database:
             else self._writer
         )
         self._open = False
+        self._closed = False
         self._failing: str | None = None
 
     @property
@@ -103,7 +104,10 @@ class Database:
         return True
 
     def close(self) -> None:
-        """Ends what is being written, and lets go of the database."""
+        """Ends what is being written, and lets go of the database; once it is let go, does nothing."""
+        if self._closed:
+            return
+        self._closed = True
         self._writer.submit(self._writing.close)
         if self._reader is not self._writer:
             self._reader.submit(self._reading.close)

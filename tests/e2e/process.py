@@ -110,14 +110,13 @@ def free_port() -> int:
 @contextmanager
 def _started(command: Sequence[str], settings: Mapping[str, str]) -> Iterator[Served]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ECNTWIN_")}
+    # No service remembers what that of another test did; a file of settings says itself where it remembers.
+    storage = {} if "--config" in command else {"ECNTWIN_STORAGE__URL": "memory"}
     process = subprocess.Popen(
         [sys.executable, "-m", "api", *command],
         cwd=REPOSITORY,
-        # Rounds that gave way to the tests of another core would take too long. Nor does a test's service
-        # remember what another's did.
-        env=environment
-        | {"ECNTWIN_SEARCH__NICENESS": "0", "ECNTWIN_STORAGE__URL": "memory"}
-        | dict(settings),
+        # Rounds that gave way to the tests of another core would take too long.
+        env=environment | {"ECNTWIN_SEARCH__NICENESS": "0"} | storage | dict(settings),
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -87,7 +87,8 @@ def test_everything_can_be_asked(client: httpx.Client, answer: dict[str, Any]) -
     assert client.get("/v1/topology").json()["declared"]["switches"] == [{"name": "tor1"}]
     assert [one["name"] for one in client.get("/v1/switches").json()] == ["tor1"]
     assert client.get("/healthz").json()["status"] == "ok"
-    assert client.get("/readyz").json() == {"ready": True, "reasons": []}
+    readiness = client.get("/readyz").json()
+    assert (readiness["ready"], readiness["reasons"], readiness["storage"]["state"]) == (True, [], "memory")
     assert "swagger" in client.get("/docs").text.lower()
     assert client.get("/openapi.json").json()["info"]["title"] == "ecntwin"
 
@@ -203,7 +204,10 @@ def test_with_tokens_it_asks_for_one(tmp_path: Path) -> None:
         f"security: {{tokens: [{{name: eyes, sha256: {sha256(b'open').hexdigest()}, scopes: [read]}}]}}",
         "utf-8",
     )
-    with serving("--config", str(config)) as guarded, httpx.Client(base_url=guarded.url) as client:
+    with (
+        serving("--config", str(config), ECNTWIN_STORAGE__URL="memory") as guarded,
+        httpx.Client(base_url=guarded.url) as client,
+    ):
         assert client.get("/metrics").status_code == 401
         assert client.get("/metrics", headers={"Authorization": "Bearer open"}).status_code == 200
         assert client.post("/v1/tune", headers={"Authorization": "Bearer open"}).status_code == 403

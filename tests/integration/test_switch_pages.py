@@ -17,7 +17,7 @@ PAGES = Path(__file__).resolve().parents[2] / "docs" / "switches"
 @pytest.mark.parametrize("platform", ["webhook", "nvue", "eos", "nxos"])
 def test_a_pages_inventory_makes_its_adapter(platform: str) -> None:
     page = (PAGES / f"{platform}.md").read_text("utf-8")
-    found = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    found = re.findall(r"```yaml inventory\n(.*?)```", page, re.DOTALL)
     assert found
     for text in found:
         for device in parse(yaml.safe_load(text), source="page", folder=PAGES).values():

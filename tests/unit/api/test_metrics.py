@@ -27,6 +27,8 @@ UNITLESS = {
     "ecntwin_int_untuned",
     "ecntwin_alarms",
     "ecntwin_asyncio_tasks",
+    "ecntwin_storage_failing",
+    "ecntwin_storage_waiting",
     "ecntwin_incast_degree",
     "ecntwin_switch_pfc_frames_received_per_second",
     "ecntwin_switch_pfc_frames_sent_per_second",
@@ -36,6 +38,9 @@ UNITLESS = {
     "ecntwin_switch_wred_dropped_packets_per_second",
 }
 COUNTS = {
+    "ecntwin_storage_dropped",
+    "ecntwin_authentication_failures",
+    "ecntwin_requests_limited",
     "ecntwin_reports_accepted",
     "ecntwin_reports_rejected",
     "ecntwin_report_bodies_refused",
