@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -130,5 +129,4 @@ def watermark_of(document: WatermarkDocument | PredictionDocument) -> Watermark:
 
 
 def _fields(said: RoundDocument) -> dict[str, Any]:
-    fields: Mapping[str, Any] = {name: getattr(said, name) for name in RoundDocument.model_fields}
-    return dict(fields)
+    return {name: getattr(said, name) for name in RoundDocument.model_fields}

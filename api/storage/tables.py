@@ -123,7 +123,6 @@ tokens = Table(
     Column("name", String(200), primary_key=True),
     Column("sha256", String(64), nullable=False, unique=True),
     Column("scopes", String(200), nullable=False),
-    Column("limits", Text, nullable=True),
     Column("created_ns", BigInteger, nullable=False),
     Column("created_by", String(200), nullable=False),
     Column("expires_ns", BigInteger, nullable=True),

@@ -80,7 +80,6 @@ def upgrade() -> None:
         sa.Column("name", sa.String(200), primary_key=True),
         sa.Column("sha256", sa.String(64), nullable=False, unique=True),
         sa.Column("scopes", sa.String(200), nullable=False),
-        sa.Column("limits", sa.Text),
         sa.Column("created_ns", sa.BigInteger, nullable=False),
         sa.Column("created_by", sa.String(200), nullable=False),
         sa.Column("expires_ns", sa.BigInteger),
