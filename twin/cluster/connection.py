@@ -174,6 +174,15 @@ class Connection:
             ) from error
         except (OSError, RuntimeError) as error:
             raise LostError(*self._unreachable(error)) from error
+        except (
+            Exception
+        ) as error:  # the scheduler's own: its tables have no worker any more that it was told of
+            raise LostError(
+                f"dask scheduler {self._scheduler}",
+                f"{type(error).__name__}: {error}",
+                "a round needs a scheduler that knows its workers",
+                "look in its log and in the workers'; the next round tries again",
+            ) from error
         return found
 
     def _unreachable(self, error: Exception) -> tuple[str, str, str, str]:

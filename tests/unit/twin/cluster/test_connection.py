@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tests.counterparts.dask_cluster import REPOSITORY, DaskCluster
 from tests.unit.twin.analytic_engine import HERE, AnalyticEngine
 from tests.unit.twin.cluster.test_workers import WATERMARKS, run
 from tests.unit.twin.fabrics import star
-from twin.cluster.connection import TlsFiles
+from twin.cluster.connection import Connection, LostError, TlsFiles
 from twin.cluster.workers import DaskWorkers
 from twin.errors import SearchError
 from twin.workers import Task, shipped
@@ -77,6 +78,22 @@ def test_a_scheduler_that_goes_in_the_middle_of_a_run_is_a_sentence(tmp_path: Pa
                     workers.run(tasks, leave)
         finally:
             workers.close()
+
+
+def test_a_worker_that_goes_before_it_is_sent_a_scenario_is_lost_and_no_defect(tmp_path: Path) -> None:
+    with DaskCluster(tmp_path / "dask") as cluster:
+        connection = Connection(cluster.address, tls=None, timeout_s=10.0, told=lambda _: None)
+        try:
+            crew = connection.crew()
+            cluster.kill(cluster.processes[0])
+            while len(connection.crew().threads) == len(crew.threads):
+                time.sleep(0.02)
+            with shipped([SCENARIO]) as (file,):
+                with pytest.raises(LostError, match="a scheduler that knows its workers"):
+                    connection.send(file, crew)
+                connection.send(file, connection.crew())
+        finally:
+            connection.close()
 
 
 def test_without_workers_is_a_sentence_and_with_one_the_next_run_goes(tmp_path: Path) -> None:
