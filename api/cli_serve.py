@@ -47,6 +47,7 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
         _log.warning("no token is configured: anyone on this machine may call, and only this machine")
     prepare()
     app = create_app(settings)
+    app.openapi()  # worked out once: else the first call with a query would keep all others waiting
     # What keeps the service from starting is told in a sentence, by whoever tells all errors.
     logging.getLogger("uvicorn.error").addFilter(lambda record: not hasattr(app.state, "failed"))
     try:

@@ -267,4 +267,6 @@ def test_serve_refuses_what_check_config_refuses(command: Command) -> None:
 
 
 def test_the_version_is_the_distributions(command: Command) -> None:
-    assert command("version")[1] == f"ecntwin {command.json('version')['version']}\n"
+    code, out, _ = command("version")
+    assert (code, out) == (0, f"ecntwin {command.json('version')['version']}\n")
+    assert command("--version")[:2] == (code, out)
