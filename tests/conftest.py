@@ -8,7 +8,9 @@ What others rely on:
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,15 @@ else:
         "fuzz", parent=settings.get_profile("everywhere"), max_examples=int(EXAMPLES), database=None
     )
     settings.load_profile("fuzz")
+
+
+@pytest.fixture(autouse=True)
+def _no_log_of_an_earlier_test() -> Iterator[None]:
+    """Commands that run in a test's own process log to its standard error, which ends with the test."""
+    yield
+    root = logging.getLogger()
+    for handler in [one for one in root.handlers if type(one) is logging.StreamHandler]:
+        root.removeHandler(handler)
 
 
 @pytest.fixture(scope="session")
