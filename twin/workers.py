@@ -132,20 +132,24 @@ class ProcessWorkers:
     def _attempt(self, left: dict[int, Job[T]], done: Callable[[int, T], None]) -> None:
         """Runs what is ``left`` and removes what came back; a broken pool leaves the rest for a fresh one."""
         stopped = threading.Event()
-        parallel = Parallel(
-            n_jobs=self.n_workers,
-            backend="loky",
-            batch_size=1,
-            pre_dispatch="2 * n_jobs",
-            return_as="generator_unordered",
-            idle_worker_timeout=self._idle_timeout_s,
-        )
-        results: Iterator[tuple[int, T | TwinError]] = parallel(
-            delayed(_run_numbered)(number, task, self._niceness, os.getpid())
-            for number, task in list(left.items())
-            if not stopped.is_set()
-        )
-        enter_answers(_until_broken(results), left, done, stopped)
+
+        def results() -> Iterator[tuple[int, T | TwinError]]:
+            parallel = Parallel(
+                n_jobs=self.n_workers,
+                backend="loky",
+                batch_size=1,
+                pre_dispatch="2 * n_jobs",
+                return_as="generator_unordered",
+                idle_worker_timeout=self._idle_timeout_s,
+            )
+            # The call itself hands the first tasks out, and raises where a worker was just killed.
+            yield from parallel(
+                delayed(_run_numbered)(number, task, self._niceness, os.getpid())
+                for number, task in list(left.items())
+                if not stopped.is_set()
+            )
+
+        enter_answers(_until_broken(results()), left, done, stopped)
 
 
 def run_in_attempts(tasks: Sequence[Job[T]], attempt: Callable[[dict[int, Job[T]]], None], most: int) -> None:

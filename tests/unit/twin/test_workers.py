@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from joblib._parallel_backends import LokyBackend
 
 from tests.unit.twin.analytic_engine import HERE, AnalyticEngine
 from tests.unit.twin.fabrics import star
@@ -94,6 +97,28 @@ def test_a_worker_killed_from_outside_loses_nothing(pool: ProcessWorkers, tmp_pa
     assert killed
     assert killed[0] != os.getpid()
     assert sorted(results) == list(range(len(tasks)))
+
+
+def test_workers_killed_while_batches_are_handed_out_lose_nothing(
+    pool: ProcessWorkers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scenario, batches = star([(0, 1)], name=str(tmp_path)), [WATERMARKS[:4], WATERMARKS[4:]]
+    expected = run(pool, scenario, "SigningEngine", batches)
+    submit = LokyBackend.submit
+    killed: list[int] = []
+
+    def handed_out(backend: LokyBackend, *given: Any, **named: Any) -> Any:
+        if not killed:
+            killed.extend(int(one.name) for one in tmp_path.iterdir())
+            for process in killed:
+                os.kill(process, signal.SIGKILL)
+            while backend._workers._flags.broken is None:
+                time.sleep(0.005)
+        return submit(backend, *given, **named)
+
+    monkeypatch.setattr(LokyBackend, "submit", handed_out)
+    assert run(pool, scenario, "SigningEngine", batches) == expected
+    assert killed
 
 
 def test_a_batch_that_kills_every_worker_is_reported(pool: ProcessWorkers) -> None:
