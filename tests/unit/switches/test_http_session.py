@@ -29,7 +29,7 @@ URL = "http://127.0.0.1:9"
 
 
 def device(**changes: object) -> Device:
-    return Device(name="leaf1", platform="any", **{"address": URL, "timeout_s": 2.0, **changes})  # type: ignore[arg-type]
+    return Device(name="leaf1", platform="any", **{"address": URL, "timeout_s": 60.0, **changes})  # type: ignore[arg-type]
 
 
 def answered(answer: httpx.Response, **changes: object) -> HttpSession:

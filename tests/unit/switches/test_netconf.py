@@ -14,6 +14,7 @@ from switches.credentials import Secret
 from switches.device import Device, UnitProfile
 from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, ReadBackError
 from switches.netconf import NetconfAdapter
+from switches.read_back import Waiting
 from tests.counterparts.netconf_server import Element
 from tests.counterparts.openconfig_documents import PORTS, factory
 from tests.counterparts.openconfig_netconf import OpenConfigNetconf, running_of
@@ -36,7 +37,9 @@ class Switch:
         self.server.store.reset(running_of(factory(OLD, **leaves)))
         self.server.asked.clear()
 
-    def adapter(self, *, options: dict[str, Any] | None = None, **device: Any) -> NetconfAdapter:
+    def adapter(
+        self, *, options: dict[str, Any] | None = None, waiting: Waiting | None = None, **device: Any
+    ) -> NetconfAdapter:
         given: dict[str, Any] = {
             "name": "leaf1",
             "platform": "netconf",
@@ -46,9 +49,10 @@ class Switch:
             "username": Secret(env="NETCONF_USER"),
             "password": Secret(env="NETCONF_PASSWORD"),
             "settle_s": 0.0,
+            "timeout_s": 60.0,
             "options": {"known_hosts": str(self.known_hosts)} | (options or {}),
         }
-        return NetconfAdapter(Device(**given | device), clock_ns=lambda: 7)
+        return NetconfAdapter(Device(**given | device), clock_ns=lambda: 7, waiting=waiting)
 
     def asked(self, operation: str) -> list[str]:
         """The insides of the calls of one operation."""
@@ -202,7 +206,7 @@ def test_thresholds_in_percent_of_the_queues_buffer(switch: Switch) -> None:
 
 
 def test_hardware_that_lags_behind_is_not_staged_upon_and_its_change_is_undone(switch: Switch) -> None:
-    adapter = switch.adapter(timeout_s=2.0)
+    adapter, pauses = switch.adapter(), list[float]()
     change = adapter.stage(NEW, "r1-a")
     switch.server.store.faults.ignoring = True
     try:
@@ -212,7 +216,7 @@ def test_hardware_that_lags_behind_is_not_staged_upon_and_its_change_is_undone(s
         with pytest.raises(ReadBackError, match="every queue must run"):
             adapter.verify(change)
         with pytest.raises(ReadBackError, match="Ethernet1/1 queue 3 bound to ecntwin-"):
-            switch.adapter(timeout_s=0.3).stage(OLD, "r2-a")
+            switch.adapter(waiting=Waiting(lambda: sum(pauses), pauses.append)).stage(OLD, "r2-a")
     finally:
         switch.server.store.faults.ignoring = False
     adapter.rollback(change)

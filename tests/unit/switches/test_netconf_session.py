@@ -57,6 +57,7 @@ def session(port: int, options: NetconfOptions, **device: Any) -> NetconfSession
         "port": port,
         "username": Secret(env="NETCONF_USER"),
         "password": Secret(env="NETCONF_PASSWORD"),
+        "timeout_s": 60.0,
     }
     return NetconfSession(Device(**given | device), options)
 
@@ -132,7 +133,7 @@ def test_a_host_without_netconf_is_unreachable(account: Account, known_hosts: st
     plain = SshServer(account, lambda channel: None, subsystem="sftp")
     try:
         with pytest.raises(UnreachableError, match="speaks NETCONF over SSH"):
-            session(plain.port, NetconfOptions(), tls=Tls(verify=False), timeout_s=2.0).open()
+            session(plain.port, NetconfOptions(), tls=Tls(verify=False)).open()
     finally:
         plain.close()
 

@@ -50,7 +50,12 @@ class Switches:
     """Adapters that are closed in the end; time passes for them in their pauses only."""
 
     def __init__(self, switch: NvueSwitch, credentials: dict[str, Secret]) -> None:
-        self._usual: dict[str, Any] = {"name": "leaf1", "address": switch.url, **credentials}
+        self._usual: dict[str, Any] = {
+            "name": "leaf1",
+            "address": switch.url,
+            "timeout_s": 60.0,
+            **credentials,
+        }
         self.pauses: list[float] = []
         self.made: list[NvueAdapter] = []
 

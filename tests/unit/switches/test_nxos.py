@@ -37,7 +37,12 @@ class Switches:
     """Adapters that are closed in the end."""
 
     def __init__(self, switch: NxosSwitch, credentials: dict[str, Secret]) -> None:
-        self._usual: dict[str, Any] = {"name": "leaf1", "address": switch.url, **credentials}
+        self._usual: dict[str, Any] = {
+            "name": "leaf1",
+            "address": switch.url,
+            "timeout_s": 60.0,
+            **credentials,
+        }
         self.made: list[NxosAdapter] = []
 
     def __call__(self, **device: Any) -> NxosAdapter:

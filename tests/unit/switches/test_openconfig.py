@@ -76,6 +76,7 @@ def make(server: GnmiSwitch, clock: Clock) -> Iterator[Make]:
             "port": server.port,
             "ports": ("Ethernet*",),
             "tls": Tls(enabled=False),
+            "timeout_s": 60.0,
         }
         made.append(
             OpenConfigAdapter(

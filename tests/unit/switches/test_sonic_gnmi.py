@@ -17,6 +17,7 @@ from switches.errors import (
     ReadBackError,
     RefusedError,
 )
+from switches.read_back import Waiting
 from switches.registry import AdapterRegistry
 from switches.sonic_gnmi import SonicGnmiAdapter
 from tests.counterparts.gnmi_switch import Asked, GnmiSwitch
@@ -80,15 +81,20 @@ def sonic(running: Started) -> Started:
 def make(sonic: Started) -> Iterator[Make]:
     made: list[SonicGnmiAdapter] = []
 
-    def adapter(started: Started = sonic, **device: Any) -> SonicGnmiAdapter:
+    def adapter(
+        started: Started = sonic, *, waiting: Waiting | None = None, **device: Any
+    ) -> SonicGnmiAdapter:
         described: dict[str, Any] = {
             "address": "127.0.0.1",
             "port": started.server.port,
             "tls": Tls(enabled=False),
+            "timeout_s": 60.0,
         }
         made.append(
             SonicGnmiAdapter(
-                Device(name="leaf1", platform="sonic-gnmi", **described | device), clock_ns=lambda: 7
+                Device(name="leaf1", platform="sonic-gnmi", **described | device),
+                clock_ns=lambda: 7,
+                waiting=waiting,
             )
         )
         return made[-1]
@@ -96,6 +102,12 @@ def make(sonic: Started) -> Iterator[Make]:
     yield adapter
     for one in made:
         one.close()
+
+
+def in_no_time() -> Waiting:
+    """Time that passes in pauses only."""
+    pauses: list[float] = []
+    return Waiting(lambda: sum(pauses), pauses.append)
 
 
 def done(adapter: SonicGnmiAdapter, watermark: Watermark = NEW) -> StagedChange:
@@ -209,7 +221,7 @@ def test_nothing_is_staged_on_a_switch_that_does_not_run_what_it_is_asked(make: 
         {"WRED_PROFILE|AZURE_LOSSLESS": {"green_min_threshold": "1", "green_max_threshold": "900"}}
     )
     with pytest.raises(ReadBackError, match="hardware runs what CONFIG_DB asks for"):
-        make(timeout_s=0.3).stage(NEW, "r1-a")
+        make(waiting=in_no_time()).stage(NEW, "r1-a")
 
 
 @pytest.mark.parametrize("rounding_bytes", [208, 256])
@@ -218,7 +230,7 @@ def test_rounding_in_hardware_is_what_was_asked_within_limits(
 ) -> None:
     sonic.switch.faults.rounding_bytes = rounding_bytes
     assert done(make()).after == NEW
-    strict = make(options={"asic_rounding_bytes": 10}, timeout_s=0.3)
+    strict = make(options={"asic_rounding_bytes": 10}, waiting=in_no_time())
     with pytest.raises(ReadBackError, match="or let asic_rounding_bytes be what hardware rounds by"):
         strict.stage(Watermark(51_001, 201_001, 0.1), "r2-a")
 
@@ -242,7 +254,7 @@ def test_where_gnmi_shows_no_hardware_only_config_can_be_read_and_that_is_said(
 ) -> None:
     sonic.gnmi.hides_asic = True
     with pytest.raises(ReadBackError, match="let read_back be config where gNMI shows no ASIC_DB"):
-        make(timeout_s=0.3).read()
+        make(waiting=in_no_time()).read()
     adapter = make(options={"read_back": "config"})
     assert adapter.capabilities().read_back == "CONFIG_DB: what was asked, not what runs"
     assert make().capabilities().read_back == "ASIC_DB"

@@ -31,7 +31,13 @@ def switch() -> Iterator[WebhookSwitch]:
 
 def adapter(switch: WebhookSwitch, monkeypatch: pytest.MonkeyPatch, **device: object) -> WebhookAdapter:
     monkeypatch.setenv("THE_TOKEN", TOKEN)
-    usual = {"name": NAME, "address": switch.url, "ports": ("eth*",), "token": Secret(env="THE_TOKEN")}
+    usual = {
+        "name": NAME,
+        "address": switch.url,
+        "ports": ("eth*",),
+        "token": Secret(env="THE_TOKEN"),
+        "timeout_s": 60.0,
+    }
     described = Device(platform="webhook", **{**usual, **device})  # type: ignore[arg-type]
     return WebhookAdapter(described, clock_ns=lambda: 7)
 

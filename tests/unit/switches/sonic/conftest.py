@@ -36,7 +36,12 @@ def adapter(switch: SonicSwitch) -> Callable[..., SonicAdapter]:
     """Makes an adapter to the switch, as another process would; its arguments change its ``Device``."""
 
     def make(**fields: Any) -> SonicAdapter:
-        described: dict[str, Any] = {"address": "127.0.0.1", "port": switch.port, "settle_s": 5.0} | fields
+        described: dict[str, Any] = {
+            "address": "127.0.0.1",
+            "port": switch.port,
+            "settle_s": 60.0,
+            "timeout_s": 60.0,
+        } | fields
         return SonicAdapter(Device(name="leaf1", platform="sonic", **described), clock_ns=lambda: 7)
 
     return make
