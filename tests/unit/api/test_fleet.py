@@ -19,6 +19,7 @@ from twin.watermark import Watermark
 
 OTHER = WatermarkSettings(kmin_bytes=10, kmax_bytes=20, pmax=0.5)
 DEFAULT = IncumbentSettings().default.watermark()
+PATIENCE_S = 60.0
 
 
 def dry(switch: str, running: Watermark) -> DryRunAdapter:
@@ -26,11 +27,13 @@ def dry(switch: str, running: Watermark) -> DryRunAdapter:
 
 
 def fleet(**switches: WatermarkSettings) -> Fleet:
-    return Fleet(IncumbentSettings(switches=switches), dry)
+    return Fleet(IncumbentSettings(switches=switches), dry, patience_s=PATIENCE_S)
 
 
 def of(lab: Lab) -> Fleet:
-    return Fleet(IncumbentSettings(), lambda switch, _: lab.adapter(switch), names=lab.ports)
+    return Fleet(
+        IncumbentSettings(), lambda switch, _: lab.adapter(switch), names=lab.ports, patience_s=PATIENCE_S
+    )
 
 
 def test_switches_are_known_from_settings_from_an_inventory_and_from_the_topology() -> None:

@@ -20,15 +20,16 @@ from twin.watermark import Watermark
 
 CONFIGURED = IncumbentSettings().default.watermark()
 THIRD = Watermark(1, 2, 0.5)
+PATIENCE_S = 60.0
 
 
 def lab_of_two() -> Lab:
     return Lab(leaf1=("a", "b"), leaf2=("a", "b"))
 
 
-def fleet_of(lab: Lab, patience_s: float = 3.0) -> Fleet:
+def fleet_of(lab: Lab) -> Fleet:
     return Fleet(
-        IncumbentSettings(), lambda switch, _: lab.adapter(switch), names=lab.ports, patience_s=patience_s
+        IncumbentSettings(), lambda switch, _: lab.adapter(switch), names=lab.ports, patience_s=PATIENCE_S
     )
 
 
@@ -148,7 +149,7 @@ def test_a_step_that_fails_changes_nothing_of_what_is_known() -> None:
 
 
 def test_a_dry_run_never_changes_what_runs() -> None:
-    fleet = Fleet(IncumbentSettings(), dry, names=["leaf1"])
+    fleet = Fleet(IncumbentSettings(), dry, names=["leaf1"], patience_s=PATIENCE_S)
 
     async def scene() -> None:
         await sets(fleet, "leaf1", NEW)
@@ -159,9 +160,12 @@ def test_a_dry_run_never_changes_what_runs() -> None:
 
 
 class Slow(DryRunAdapter):
-    """Answers once ``free`` is set; counts how often it is asked at one time, and in all."""
+    """Answers once ``free`` is set; counts how often it is asked at one time, and in all.
 
-    free = threading.Event()
+    ``several`` is set once two are.
+    """
+
+    free, several = threading.Event(), threading.Event()
     lock = threading.Lock()
     now = most = asked = 0
 
@@ -169,7 +173,9 @@ class Slow(DryRunAdapter):
         with Slow.lock:
             Slow.now, Slow.asked = Slow.now + 1, Slow.asked + 1
             Slow.most = max(Slow.most, Slow.now)
-        Slow.free.wait(60)
+            if Slow.now > 1:
+                Slow.several.set()
+        assert Slow.free.wait(PATIENCE_S)
         with Slow.lock:
             Slow.now -= 1
         return super().read()
@@ -194,6 +200,7 @@ def test_a_slow_switch_is_waited_for_a_while_and_noted_when_it_comes() -> None:
         documents = await fleet.documents()
         assert [one.running for one in documents] == [None] * 40
         await fleet.documents()  # asks nobody twice while an answer is awaited
+        assert await asyncio.to_thread(Slow.several.wait, PATIENCE_S)
         Slow.free.set()
         await all_heard.wait()
 
@@ -213,7 +220,12 @@ class Broken(DryRunAdapter):
 
 def test_an_adapter_that_breaks_is_a_sentence_too() -> None:
     device = Device(name="leaf1", platform="dry-run", running=OLD)
-    fleet = Fleet(IncumbentSettings(), lambda *_: Broken(device, clock_ns=lambda: 7), names=["leaf1"])
+    fleet = Fleet(
+        IncumbentSettings(),
+        lambda *_: Broken(device, clock_ns=lambda: 7),
+        names=["leaf1"],
+        patience_s=PATIENCE_S,
+    )
     document = asyncio.run(fleet.document("leaf1"))
     assert document.detail is not None
     assert "ZeroDivisionError" in document.detail

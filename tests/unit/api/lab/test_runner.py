@@ -100,9 +100,18 @@ def test_time_goes_on_and_ends(until_s: float) -> None:
         assert runner.view.now_s == 0.001
 
 
-def test_one_step_at_a_time() -> None:
+def test_one_step_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    both_asked = threading.Event()
+    advance = Fabric.advance
+
+    def held(fabric: Fabric, until_s: float) -> Happenings:
+        assert both_asked.wait(PATIENCE_S)
+        return advance(fabric, until_s)
+
+    monkeypatch.setattr(Fabric, "advance", held)
     with running() as (runner, _):
         first, second = runner.advance(0.02), runner.advance(0.02)
+        both_asked.set()
         with pytest.raises(ConflictError, match="one is under way"):
             result(second)
         assert result(first).end_s == 0.02
@@ -148,7 +157,7 @@ def test_the_pace_is_kept() -> None:
     now = [100.0]
     parts = parts_of(duration_s=0.02)
     with running(parts, stepwise=False, pace=0.001, clock_s=lambda: now[0]) as (runner, _):
-        result(runner.set_watermark([], NEW))
+        until(runner, lambda: runner._paced_since_s is not None)
         for wall_s, simulated_s in ((101.0, 0.001), (104.0, 0.004), (1_000.0, 0.02)):
             now[0] = wall_s
             runner.woken()
