@@ -14,6 +14,9 @@ from twin.watermark import Watermark
 
 Hardware = dict[tuple[str, int], Watermark | None]
 
+PATIENT = {"timeout_s": 60.0, "settle_s": 60.0}
+"""What a device is given unless a test says otherwise: only a test that waits for the end of it says so."""
+
 
 class Rig(ABC):
     """One switch, at least two egress queues of which are set, running ``first`` after ``reset``.
@@ -38,7 +41,9 @@ class Rig(ABC):
 
     @abstractmethod
     def adapter(self, **device: Any) -> SwitchAdapter:
-        """A new adapter, as another process would make it; ``device`` changes fields of its ``Device``."""
+        """A new, ``PATIENT`` adapter, as another process would make it; ``device`` changes fields of its
+        ``Device``.
+        """
 
     @abstractmethod
     def hardware(self) -> Hardware:

@@ -71,10 +71,10 @@ def test_no_secret_is_told_to_anybody(rig: Rig, caplog: pytest.LogCaptureFixture
     with rig.silent():
         every_step(rig.adapter(timeout_s=0.2, settle_s=0.2), change, told)
     with rig.losing_replies():
-        every_step(rig.adapter(timeout_s=1.0, settle_s=0.2), change, told)
+        every_step(rig.adapter(settle_s=0.2), change, told)
     rig.adapter().rollback(change)
     with rig.ignoring():
-        every_step(rig.adapter(timeout_s=1.0, settle_s=0.2), change, told)
+        every_step(rig.adapter(settle_s=0.2), change, told)
     refused = rig.refused()
     if refused is not None:
         every_step(refused, change, told)

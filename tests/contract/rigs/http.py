@@ -11,7 +11,7 @@ import pytest
 from switches.base import SwitchAdapter
 from switches.credentials import Secret
 from switches.device import Device
-from tests.contract.rig import Rig
+from tests.contract.rig import PATIENT, Rig
 from tests.counterparts.http_switch import HttpSwitch, named_credentials
 
 
@@ -42,7 +42,7 @@ class HttpRig(Rig):
         return adapter
 
     def device(self, device: dict[str, Any], **usual: Any) -> Device:
-        return Device(platform=self.kind, **({"settle_s": 2.0} | self._credentials | usual | device))
+        return Device(platform=self.kind, **(PATIENT | self._credentials | usual | device))
 
     def refused(self) -> SwitchAdapter | None:
         return self.adapter(password=Secret(env="ECNTWIN_TEST_WRONG"))

@@ -15,7 +15,7 @@ from switches.base import SwitchAdapter
 from switches.credentials import Secret
 from switches.device import Device, UnitProfile
 from switches.junos import JunosAdapter
-from tests.contract.rig import Hardware, Rig
+from tests.contract.rig import PATIENT, Hardware, Rig
 from tests.counterparts.junos_switch import JunosSwitch
 from tests.counterparts.netconf_server import Element
 from tests.counterparts.ssh_server import LOOPBACK, Account
@@ -110,6 +110,7 @@ class JunosRig(Rig):
             "password": Secret(env="JUNOS_RIGHT"),
             "units": UnitProfile(buffer_bytes=BUFFER_BYTES),
             "options": {"known_hosts": str(self.known_hosts)},
+            **PATIENT,
             **device,
         }
         return JunosAdapter(Device(**fields), clock_ns=lambda: 7)

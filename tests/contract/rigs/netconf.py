@@ -15,7 +15,7 @@ from switches.base import SwitchAdapter
 from switches.credentials import Secret
 from switches.device import Device
 from switches.netconf import NAMESPACE, NetconfAdapter
-from tests.contract.rig import Hardware, Rig
+from tests.contract.rig import PATIENT, Hardware, Rig
 from tests.counterparts.netconf_server import Element
 from tests.counterparts.openconfig_documents import PORTS, factory, leaves_of, profile_document
 from tests.counterparts.openconfig_netconf import OpenConfigNetconf, running_of
@@ -63,6 +63,7 @@ class NetconfRig(Rig):
             "username": Secret(env="NETCONF_USER"),
             "password": Secret(env="NETCONF_RIGHT"),
             "options": {"known_hosts": str(self.known_hosts)},
+            **PATIENT,
         }
         return NetconfAdapter(Device(**given | device), clock_ns=lambda: 7)
 

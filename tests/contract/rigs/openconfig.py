@@ -13,7 +13,7 @@ from switches.base import SwitchAdapter
 from switches.credentials import Secret
 from switches.device import Device, Tls
 from switches.openconfig import OpenConfigAdapter
-from tests.contract.rig import Hardware, Rig
+from tests.contract.rig import PATIENT, Hardware, Rig
 from tests.counterparts.gnmi_switch import GnmiSwitch
 from tests.counterparts.openconfig_documents import PORTS, factory, leaves_of
 from tests.counterparts.openconfig_switch import OpenConfigSwitch, Steps, profile, queue
@@ -52,6 +52,7 @@ class OpenConfigRig(Rig):
             "username": Secret(env="OPENCONFIG_USER"),
             "password": Secret(env="OPENCONFIG_RIGHT"),
             "tls": Tls(enabled=False),
+            **PATIENT,
         }
         return OpenConfigAdapter(Device(**given | device), clock_ns=lambda: 7)
 

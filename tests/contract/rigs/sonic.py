@@ -13,7 +13,7 @@ from switches.base import SwitchAdapter
 from switches.credentials import Secret
 from switches.device import Device
 from switches.sonic.adapter import SonicAdapter
-from tests.contract.rig import Hardware, Rig
+from tests.contract.rig import PATIENT, Hardware, Rig
 from tests.counterparts.relay import Relay
 from tests.counterparts.sonic_switch import SonicSwitch, wred_row
 from twin.watermark import Watermark
@@ -55,6 +55,7 @@ class SonicRig(Rig):
             "queues": self.queues,
             "password": Secret(env="SONIC_TEST_PASSWORD"),
             "options": self.options,
+            **PATIENT,
         } | device
         return SonicAdapter(Device(name="leaf1", platform="sonic", **described), clock_ns=lambda: 7)
 

@@ -13,7 +13,7 @@ from switches.base import SwitchAdapter
 from switches.credentials import Secret
 from switches.device import Device, Tls
 from switches.sonic_gnmi import SonicGnmiAdapter
-from tests.contract.rig import Hardware, Rig
+from tests.contract.rig import PATIENT, Hardware, Rig
 from tests.counterparts.gnmi_switch import GnmiSwitch
 from tests.counterparts.sonic_gnmi import SonicGnmi
 from tests.counterparts.sonic_switch import SonicSwitch, wred_row
@@ -56,6 +56,7 @@ class SonicGnmiRig(Rig):
             "password": Secret(env="SONIC_GNMI_RIGHT"),
             "tls": Tls(enabled=False),
             "options": self.options,
+            **PATIENT,
         } | device
         return SonicGnmiAdapter(Device(name="leaf1", platform="sonic-gnmi", **described), clock_ns=lambda: 7)
 
