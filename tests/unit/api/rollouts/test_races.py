@@ -230,6 +230,7 @@ def test_a_frozen_rollout_waits_and_does_not_spin(monkeypatch: pytest.MonkeyPatc
         rollout = await here.rollouts.start(QUICK, "ada")
         await until(lambda: any(isinstance(event, Failed) for event in here.heard))
         await here.rollouts.set_freeze(True, "eve")
+        await until(lambda: not rollout.under_way)
         await asyncio.sleep(0.2)
         asked.clear()
         await asyncio.sleep(0.5)

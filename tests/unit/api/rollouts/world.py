@@ -24,7 +24,7 @@ from switches.rollout.state import RolloutState
 from tests.unit.switches.rollout.rollouts import GOOD, OLD, plan
 from twin.watermark import Watermark
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 T0 = 1_000_000.0
 FOREIGN = Watermark(7, 9, 0.9)
 
@@ -144,7 +144,12 @@ class World:
 
     def __post_init__(self) -> None:
         ticks = itertools.count(int(T0))
-        self.fleet = Fleet(IncumbentSettings(), lambda name, _: self.switches[name], names=self.switches)
+        self.fleet = Fleet(
+            IncumbentSettings(),
+            lambda name, _: self.switches[name],
+            names=self.switches,
+            patience_s=PATIENCE_S,
+        )
         self.rollouts = Rollouts(
             self.fleet,
             self.journal,

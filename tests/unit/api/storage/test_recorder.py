@@ -16,6 +16,8 @@ from api.storage.recorder import AT_ONCE, Recorder
 from api.storage.tables import journal
 from tests.counterparts.postgres_server import PostgresServer
 
+PATIENCE_S = 120.0
+
 
 def entry(document: str) -> Callable[[Connection], Any]:
     statement = journal.insert().values(at_s=1.0, subject="r", document=document)
@@ -51,7 +53,7 @@ def test_everything_is_written_in_order(database_url: str) -> None:
         many = [str(number) for number in range(2 * AT_ONCE + 10)]
         for one in many:
             recorder.put(entry(one))
-        await recorder.stop(30.0)
+        await recorder.stop(PATIENCE_S)
         assert recorder.waiting == 0
         assert await documents(database) == many
 
@@ -80,7 +82,7 @@ def test_what_cannot_be_written_at_all_keeps_nothing_else_from_it(
         recorder.start()
         for write in (entry("a"), poison, entry("b")):
             recorder.put(write)
-        await recorder.stop(30.0)
+        await recorder.stop(PATIENCE_S)
         assert (recorder.dropped, await documents(database)) == (1, ["a", "b"])
         assert database.failing is None
 
@@ -112,7 +114,7 @@ def test_it_waits_for_a_database_that_comes_back(postgres: PostgresServer) -> No
                 await recorder.flush()
         finally:
             await asyncio.to_thread(postgres.start)
-        await recorder.stop(30.0)
+        await recorder.stop(PATIENCE_S)
         assert await documents(database) == ["a", "b"]
 
     run(postgres.url(), scene)

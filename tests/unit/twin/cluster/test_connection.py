@@ -21,6 +21,7 @@ from twin.errors import SearchError
 from twin.workers import Task, shipped
 
 SCENARIO = star([(0, 1)])
+PATIENCE_S = 60.0
 EXPECTED = AnalyticEngine().predict(SCENARIO, WATERMARKS, seed=1)
 
 
@@ -30,6 +31,12 @@ def unused() -> Iterator[int]:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield int(held.getsockname()[1])
+
+
+def hurry(workers: DaskWorkers, timeout_s: float) -> None:
+    """From now on they wait no longer; until then a slow machine has its time."""
+    workers._timeout_s = timeout_s
+    workers._connected()._timeout_s = timeout_s
 
 
 def once(workers: DaskWorkers) -> None:
@@ -51,9 +58,10 @@ def test_a_scheduler_that_is_away_is_a_sentence(unused: int) -> None:
 
 def test_a_scheduler_that_goes_and_one_that_does_not_answer_are_sentences(tmp_path: Path) -> None:
     with DaskCluster(tmp_path / "dask", 1) as cluster:
-        workers = DaskWorkers(cluster.address, timeout_s=3.0)
+        workers = DaskWorkers(cluster.address, timeout_s=PATIENCE_S)
         try:
             assert run(workers, SCENARIO, "AnalyticEngine", [WATERMARKS]) == {0: EXPECTED}
+            hurry(workers, 3.0)
             cluster.freeze_scheduler()
             with pytest.raises(SearchError, match="within 3 s"):
                 run(workers, SCENARIO, "AnalyticEngine", [WATERMARKS])
@@ -66,10 +74,14 @@ def test_a_scheduler_that_goes_and_one_that_does_not_answer_are_sentences(tmp_pa
 
 def test_a_scheduler_that_goes_in_the_middle_of_a_run_is_a_sentence(tmp_path: Path) -> None:
     with DaskCluster(tmp_path / "dask", 1) as cluster:
-        workers = DaskWorkers(cluster.address, timeout_s=3.0)
+        workers = DaskWorkers(cluster.address, timeout_s=PATIENCE_S)
+        gone: list[int] = []
 
         def leave(number: int, answer: object) -> None:
-            cluster.kill_scheduler()
+            if not gone:
+                gone.append(number)
+                hurry(workers, 3.0)
+                cluster.kill_scheduler()
 
         try:
             with shipped([SCENARIO]) as (file,):
@@ -82,7 +94,7 @@ def test_a_scheduler_that_goes_in_the_middle_of_a_run_is_a_sentence(tmp_path: Pa
 
 def test_a_worker_that_goes_before_it_is_sent_a_scenario_is_lost_and_no_defect(tmp_path: Path) -> None:
     with DaskCluster(tmp_path / "dask") as cluster:
-        connection = Connection(cluster.address, tls=None, timeout_s=10.0, told=lambda _: None)
+        connection = Connection(cluster.address, tls=None, timeout_s=PATIENCE_S, told=lambda _: None)
         try:
             crew = connection.crew()
             cluster.kill(cluster.processes[0])
@@ -98,12 +110,13 @@ def test_a_worker_that_goes_before_it_is_sent_a_scenario_is_lost_and_no_defect(t
 
 def test_without_workers_is_a_sentence_and_with_one_the_next_run_goes(tmp_path: Path) -> None:
     with DaskCluster(tmp_path / "dask", 0) as cluster:
-        workers = DaskWorkers(cluster.address, timeout_s=0.5)
+        workers = DaskWorkers(cluster.address, timeout_s=PATIENCE_S)
+        hurry(workers, 0.5)
         with pytest.raises(SearchError, match=r"no worker within 0\.5 s; a round needs workers"):
             once(workers)
         cluster.add_worker()
         cluster.wait_for_workers(1)
-        once(DaskWorkers(cluster.address))
+        once(DaskWorkers(cluster.address, timeout_s=PATIENCE_S))
 
 
 def test_workers_of_other_code_or_without_any_are_refused(tmp_path: Path) -> None:
@@ -114,14 +127,14 @@ def test_workers_of_other_code_or_without_any_are_refused(tmp_path: Path) -> Non
     (none / "twin" / "__init__.py").write_text('raise ImportError("a broken copy")', "utf-8")
     told: list[str] = []
     with DaskCluster(tmp_path / "dask", 1, paths=(other, REPOSITORY)) as cluster:
-        workers = DaskWorkers(cluster.address, told=told.append)
+        workers = DaskWorkers(cluster.address, timeout_s=PATIENCE_S, told=told.append)
         with pytest.raises(SearchError, match=r"worker tcp://\S+ runs ecntwin .* only where workers"):
             once(workers)
         assert len(told) == 1
         cluster.add_worker(paths=(none, REPOSITORY))
         cluster.add_worker()
         cluster.wait_for_workers(3)
-        workers = DaskWorkers(cluster.address, told=told.append)
+        workers = DaskWorkers(cluster.address, timeout_s=PATIENCE_S, told=told.append)
         assert workers.n_workers == 1
         once(workers)
         assert len(told) == 3
@@ -140,7 +153,7 @@ def test_a_cluster_with_certificates_lets_in_who_has_one(tmp_path: Path) -> None
     options = [word for option, file in named.items() for word in (option, str(file))]
     with DaskCluster(tmp_path / "dask", 1, tls=options) as cluster:
         assert cluster.address.startswith("tls://")
-        once(DaskWorkers(cluster.address, tls=files))
+        once(DaskWorkers(cluster.address, tls=files, timeout_s=PATIENCE_S))
         stranger = Authority("elsewhere").signed("127.0.0.1")
         unknown = TlsFiles(files.ca, tmp_path / "other.pem", tmp_path / "other.key")
         unknown.certificate.write_bytes(stranger.certificate)
