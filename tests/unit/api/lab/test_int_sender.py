@@ -158,6 +158,7 @@ def test_where_nobody_listens_it_waits_and_can_be_stopped(service: Service) -> N
     assert f"nobody takes datagrams at {host}:{port}" in str(sender.counts.waits_for)
     assert not sender.idle
     sender.stop()
+    sender._thread.join(PATIENCE_S)  # stopping does not wait that long
     assert not sender._thread.is_alive()
 
 

@@ -212,6 +212,8 @@ def test_it_stops_while_the_service_is_away() -> None:
     with posting(away) as poster:
         poster.offer(Body(b"a\n", 1))
         assert asked.wait(PATIENCE_S)
+    poster._thread.join(PATIENCE_S)  # stopping does not wait that long
+    assert not poster._thread.is_alive()
     assert poster.counts.waits_for is not None
     assert "does not answer (refused)" in poster.counts.waits_for
     assert not poster.idle
