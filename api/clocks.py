@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """Monotonic seconds, and wall-clock nanoseconds since 1970."""
+    """Monotonic seconds, wall-clock nanoseconds since 1970, and the seconds by which work is measured."""
 
     monotonic_s: Callable[[], float] = time.monotonic
     wall_ns: Callable[[], int] = time.time_ns
+    cost_s: Callable[[], float] = time.perf_counter

@@ -161,6 +161,7 @@ class Service:
                 lossless=lossless,
                 clock_s=clocks.monotonic_s,
                 wall_s=lambda: clocks.wall_ns() / 1e9,
+                cost_s=clocks.cost_s,
             ),
             metrics=self.metrics.network,
             events=self.events,

@@ -30,6 +30,7 @@ SMALL = SearchSettings(
     second_engine=None,
 )
 EPOCH_NS = 1_767_225_600_000_000_000
+PATIENCE_S = 120.0
 TOPOLOGY: dict[str, Any] = {
     "hosts": [{"name": f"h{n}", "ip": f"10.0.0.{n}"} for n in range(4)],
     "switches": [{"name": "leaf1"}],
@@ -47,7 +48,11 @@ class Hand:
     now_s: float = 1_000.0
 
     def clocks(self) -> Clocks:
-        return Clocks(lambda: self.now_s, lambda: EPOCH_NS + round(self.now_s * 1e9))
+        def now_s() -> float:
+            return self.now_s
+
+        # Work takes no time by it: on a slow machine alarms would let looks at the window out.
+        return Clocks(now_s, lambda: EPOCH_NS + round(self.now_s * 1e9), cost_s=now_s)
 
 
 @dataclass
@@ -80,8 +85,11 @@ class Wanted:
 
 
 def manual(**sections: Any) -> Settings:
-    """Settings whose loop only runs when asked to, unless a test says otherwise."""
-    return Settings(**({"tuning": {"enabled": False}} | sections))
+    """Settings whose loop only runs when asked to, and whose stop cuts nothing short, unless a test says
+    otherwise.
+    """
+    server = {"shutdown_grace_s": round(PATIENCE_S)} | sections.pop("server", {})
+    return Settings(**({"tuning": {"enabled": False}, "server": server} | sections))
 
 
 @asynccontextmanager
@@ -100,8 +108,10 @@ async def running(wanted: Wanted | None = None) -> AsyncIterator[Running]:
     async with app.router.lifespan_context(app):
         # Errors of the application become answers, as they do behind a real server.
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        service: Service = app.state.service
+        service.fleet._patience_s = PATIENCE_S  # here a switch that is slow to answer is no news
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
-            yield Running(client, app.state.service, hand, registry)
+            yield Running(client, service, hand, registry)
 
 
 def report(number: int, *, src: int = 1, dst: int = 0, **changes: Any) -> dict[str, Any]:

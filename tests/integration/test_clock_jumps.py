@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from api.app import create_app
 from api.clocks import Clocks
-from tests.integration.service import EPOCH_NS, SMALL, TOPOLOGY, manual, traffic
+from tests.integration.service import EPOCH_NS, PATIENCE_S, SMALL, TOPOLOGY, manual, traffic
 from twin.workers import InProcessWorkers
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +26,10 @@ class Hands:
     set_by_s: float = 0.0
 
     def clocks(self) -> Clocks:
-        return Clocks(lambda: self.now_s, lambda: EPOCH_NS + round((self.now_s + self.set_by_s) * 1e9))
+        def wall_ns() -> int:
+            return EPOCH_NS + round((self.now_s + self.set_by_s) * 1e9)
+
+        return Clocks(lambda: self.now_s, wall_ns, cost_s=lambda: self.now_s)
 
 
 @pytest.mark.parametrize("steps_h", [(6, -6), (-6, 6), (-6, -6), (24 * 400, 0)])
@@ -56,7 +59,9 @@ async def test_a_wall_clock_that_jumps_stalls_nothing(steps_h: tuple[int, ...]) 
                 made.append(found["id"])
                 approved = await client.post(f"/v1/recommendations/{found['id']}/approve")
                 assert approved.status_code == 200, approved.text
-                rollout = (await client.get(f"/v1/rollouts/{approved.json()['rollout']}")).json()
+                rollouts, rollout_id = app.state.service.rollouts, approved.json()["rollout"]
+                await rollouts.ended(rollouts.get(rollout_id), within_s=PATIENCE_S)
+                rollout = (await client.get(f"/v1/rollouts/{rollout_id}")).json()
                 assert rollout["ended"], rollout
                 await app.state.service.alarms.look()
                 assert (await client.get("/readyz")).status_code == 200
