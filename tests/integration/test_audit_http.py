@@ -15,7 +15,7 @@ from api.approvals import POLICY
 from api.errors import UnavailableError
 from api.rollouts.news import GUARD
 from switches.errors import ReadBackError
-from tests.integration.service import TOPOLOGY, Running, Wanted, manual, running, traffic
+from tests.integration.service import PATIENCE_S, TOPOLOGY, Running, Wanted, manual, running, traffic
 from tests.integration.test_rollouts_http import started
 
 pytestmark = pytest.mark.anyio
@@ -157,10 +157,10 @@ async def test_with_the_database_gone_nothing_is_changed_but_what_may_always_be(
 
 async def test_a_freeze_waits_for_no_database_that_hangs(here: Running) -> None:
     held, service = threading.Event(), here.service
-    hanging = asyncio.create_task(service.database.write(lambda connection: held.wait(60.0)))
+    hanging = asyncio.create_task(service.database.write(lambda connection: held.wait(2 * PATIENCE_S)))
     asking = asyncio.create_task(here.client.put("/v1/freeze", json={"frozen": True}, headers=as_("operate")))
     try:
-        async with asyncio.timeout(30.0):
+        async with asyncio.timeout(PATIENCE_S):
             while not service.rollouts.freeze.frozen:  # noqa: ASYNC110 # nobody tells
                 await asyncio.sleep(0.02)
         assert not hanging.done()

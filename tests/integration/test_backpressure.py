@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.integration.service import Running, Wanted, manual, running, traffic
+from tests.integration.service import PATIENCE_S, Running, Wanted, manual, running, traffic
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +40,7 @@ class Gate:
         return partial(self._held, self._decoder(*given, **named))
 
     def _held(self, decode: Callable[[], Any]) -> Any:
-        assert self._open.wait(60)
+        assert self._open.wait(PATIENCE_S)
         return decode()
 
     def open(self) -> None:

@@ -15,7 +15,7 @@ from telemetry.encode_p4 import InnerType, Metadata, base_transport, packet, rep
 from telemetry.state import FlowKey
 from tests.counterparts.captures import pcap, pcapng, udp
 from tests.counterparts.p4_reports import PAYLOADS
-from tests.integration.service import EPOCH_NS, Running, Wanted, manual, running
+from tests.integration.service import EPOCH_NS, PATIENCE_S, Running, Wanted, manual, running
 
 pytestmark = pytest.mark.anyio
 
@@ -266,7 +266,7 @@ async def test_postcards_of_a_packet_become_its_path_though_nothing_follows(tmp_
             card = report_v2(told, flags=2, inner=inner, inner_type=InnerType.IPV4)
             assert (await post(here, datagram(card, node=node)))["accepted"] == 1
         assert here.service.sensing.accepted == 0
-        with here.service.events.listen() as told, anyio.fail_after(30):
+        with here.service.events.listen() as told, anyio.fail_after(PATIENCE_S):
             while not here.service.sensing.accepted:
                 here.hand.now_s += 1.0
                 await told.get()

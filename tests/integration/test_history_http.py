@@ -13,10 +13,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.integration.service import TOPOLOGY, Running, Wanted, manual, report, running
+from api.history.recording import QueueHistory
+from tests.integration.service import PATIENCE_S, TOPOLOGY, Running, Wanted, manual, report, running
 from tests.integration.test_alarms_http import LOOKS, Port
 from tests.integration.test_rollouts_http import TUNING, Fleet, started
-from tests.unit.api.rollouts.world import PATIENCE_S
 
 pytestmark = pytest.mark.anyio
 
@@ -54,6 +54,16 @@ class Traffic:
         await self.here.service.alarms.look()
         await self.here.service.history.queues.record()
         await self.here.service.recorder.flush()
+
+
+@pytest.fixture(autouse=True)
+def _written_by_the_tests_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that the service writes by itself between two of a test would be one more."""
+
+    async def never(history: QueueHistory) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(QueueHistory, "run_forever", never)
 
 
 @pytest.fixture
@@ -301,7 +311,7 @@ FLEET_OF = {"rollout": {"soak_s": 0, "batch_soak_s": 0}}
 
 async def test_what_was_predicted_stands_beside_what_was_measured(tmp_path: Path) -> None:
     storage = {"url": f"sqlite:///{tmp_path}/ecntwin.db"}
-    async with started(Fleet(), tuning=TUNING, storage=storage, alarms=LOOKS) as made:
+    async with started(Fleet(), tuning=TUNING, storage=storage) as made:
         here = made.service
         await here.client.put("/v1/topology", json=TOPOLOGY)
         traffic = Traffic(here)

@@ -19,7 +19,7 @@ from api.ingest.process import IngestProcess
 from api.settings import Settings
 from telemetry.decode.arrow import decode
 from tests.counterparts.arrow_bodies import stream, table
-from tests.integration.service import manual, report, running, traffic
+from tests.integration.service import PATIENCE_S, manual, report, running, traffic
 from tests.unit.api.udp.sending import datagram, send
 
 pytestmark = pytest.mark.anyio
@@ -141,7 +141,7 @@ async def test_what_is_not_taken_is_tried_again_and_told(answer: httpx.Response 
         assert (await here.client.get("/readyz")).json() == {"ready": True, "reasons": []}
         await here.post(traffic(3))
         service.go.set()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while len(service.requests) < 2:
                 service.asked.clear()
                 await service.asked.wait()
@@ -216,7 +216,7 @@ async def test_datagrams_are_decoded_and_passed_on() -> None:
     listening = {"udp": {"ports": 0}, "int": {"default_units": {"occupancy": "bytes"}}}
     async with taking(httpx.MockTransport(service), settings=manual(telemetry=listening)) as here:
         send([datagram(number) for number in range(100)], here.process.udp_addresses[0])
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             while here.metric("ecntwin_ingest_reports_decoded_total") != 100:
                 service.asked.clear()
                 await service.asked.wait()

@@ -17,11 +17,12 @@ import numpy as np
 import pytest
 
 from api.lab.int_numbers import inventory
+from api.lab.int_sender import SILENT_FOR_S
 from api.lab.reports import Body, ReportWriter
 from switches.lab import LabAdapter
 from switches.registry import AdapterRegistry
 from telemetry.state import NetworkState, QueueRef
-from tests.integration.lab import URL, Bridge, RunningLab, running_lab
+from tests.integration.lab import PATIENCE_S, URL, Bridge, RunningLab, running_lab
 from tests.integration.service import SMALL, Running, Wanted, manual, running
 from tests.unit.api.lab.labs import RATE, parts_of
 from twin.packet.happenings import Samples
@@ -69,7 +70,7 @@ class Loop:
         answer = await self.service.client.post(f"/v1/recommendations/{found['id']}/approve")
         assert answer.status_code == 200, answer.text
         rollouts = self.service.service.rollouts
-        await rollouts.ended(rollouts.get(answer.json()["rollout"]), within_s=60.0)
+        await rollouts.ended(rollouts.get(answer.json()["rollout"]), within_s=PATIENCE_S)
 
     async def reports(self) -> dict[str, Any]:
         document: dict[str, Any] = (await self.lab.client.get("/status")).json()["reports"]
@@ -177,8 +178,9 @@ def check_same(told: NetworkState, binary: NetworkState) -> None:
     ],
 )
 async def test_the_loop_is_the_same_over_udp_as_over_json(
-    writer: type[ReportWriter], engine: str, tmp_path: Path
+    writer: type[ReportWriter], engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("api.lab.int_sender.SILENT_FOR_S", PATIENCE_S)  # nothing is lost, only late
     async with looped(None, engine=engine, writer=writer) as told, looped(tmp_path, engine=engine) as binary:
         pushed = 0
         for end_s in ENDS_S:
@@ -208,11 +210,28 @@ async def test_the_loop_is_the_same_over_udp_as_over_json(
 async def test_a_step_ends_when_datagrams_are_lost_and_both_ends_say_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.lab.int_sender.SILENT_FOR_S", 0.05)
     async with looped(tmp_path) as binary:
         sender = binary.lab.lab.sender
         assert sender is not None
+        assert sender._taker is not None
         whole, sent = sender._socket, []
+        ask, came, now_s = sender._taker.ask, 0, 0.0
+
+        def asked() -> Any:
+            nonlocal came
+            answer = ask()
+            came = answer.came
+            return answer
+
+        def clock_s() -> float:
+            """Stands still until the service has said that all came that will."""
+            nonlocal now_s
+            if came == len(sent) - len(sent) // LOSSY:
+                now_s += SILENT_FOR_S
+            return now_s
+
+        monkeypatch.setattr(sender._taker, "ask", asked)
+        monkeypatch.setattr(sender, "_clock_s", clock_s)
 
         class Lossy:
             def send(self, datagram: bytes) -> int:
