@@ -18,7 +18,7 @@ class Background:
         self._thread = threading.Thread(target=self.loop.run_forever, name="counterparts", daemon=True)
         self._thread.start()
 
-    def run(self, work: Coroutine[Any, Any, AnswerT], patience_s: float = 30.0) -> AnswerT:
+    def run(self, work: Coroutine[Any, Any, AnswerT], patience_s: float = 60.0) -> AnswerT:
         """What it returns; from any other thread."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(patience_s)
 

@@ -13,8 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.counterparts.ports import free_port
+
 REPOSITORY = Path(__file__).resolve().parents[2]
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 class DaskCluster:
@@ -39,9 +41,8 @@ class DaskCluster:
         self._environment = dict(environment or {})
         self._file = folder / "scheduler.json"
         self._workers: list[subprocess.Popen[bytes]] = []
-        self._scheduler = self._start_scheduler(port=0)
+        self._scheduler, self.address = self._first_scheduler()
         try:
-            self.address = self._announced()
             for _ in range(n_workers):
                 self.add_worker(paths)
             self.wait_for_workers(n_workers)
@@ -93,7 +94,7 @@ class DaskCluster:
         self.kill_scheduler()
         self._file.unlink()
         self._scheduler = self._start_scheduler(port=int(self.address.rpartition(":")[2]))
-        self._announced()
+        self._announced(self._scheduler)
 
     def freeze_scheduler(self) -> None:
         """Its host answers, and it does not."""
@@ -109,9 +110,19 @@ class DaskCluster:
             process.kill()
             process.wait()
 
-    def _announced(self) -> str:
+    def _first_scheduler(self) -> tuple[subprocess.Popen[bytes], str]:
+        for _ in range(5):  # another process may take a port between asking for it and using it
+            scheduler = self._start_scheduler(free_port())
+            try:
+                return scheduler, self._announced(scheduler)
+            except RuntimeError:
+                scheduler.kill()
+                scheduler.wait()
+        raise RuntimeError(f"no dask scheduler: {self.logs()}")
+
+    def _announced(self, scheduler: subprocess.Popen[bytes]) -> str:
         deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline and self._scheduler.poll() is None:
+        while time.monotonic() < deadline and scheduler.poll() is None:
             try:
                 return str(json.loads(self._file.read_text("utf-8"))["address"])
             except (FileNotFoundError, ValueError):  # ... yet, or half written

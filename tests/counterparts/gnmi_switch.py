@@ -94,7 +94,7 @@ class GnmiSwitch(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
         self.least_interval_s = 0.0
         self.subscribed = 0
         self.now_ns: Callable[[], int] = time.time_ns
-        self._cut = threading.Event()
+        self._cuts: set[threading.Event] = set()
         self._server = grpc.server(ThreadPoolExecutor(16, thread_name_prefix="gnmi"))
         gnmi_pb2_grpc.add_gNMIServicer_to_server(self, self._server)
         if tls is None:
@@ -112,7 +112,7 @@ class GnmiSwitch(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
 
     def close(self) -> None:
         self._answering.set()
-        self._cut.set()
+        self.cut()
         self._server.stop(None).wait()
 
     @contextmanager
@@ -197,23 +197,29 @@ class GnmiSwitch(gnmi_pb2_grpc.gNMIServicer):  # type: ignore[misc]
             if one.sample_interval < self.least_interval_s * 1e9:
                 context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"invalid interval: {one.sample_interval}")
         self.subscribed += 1
-        self._cut.clear()
         every_s = min(one.sample_interval for one in asked.subscription) / 1e9
-        context.add_callback(self._cut.set)
-        synced = False
-        while context.is_active():
-            for one in asked.subscription:
-                yield from self._sampled(asked.prefix, one.path, context)
-            if not synced:
-                yield gnmi_pb2.SubscribeResponse(sync_response=True)
-                synced = True
-            if self._cut.wait(every_s):
-                context.abort(grpc.StatusCode.UNAVAILABLE, "the server is going down")
-            self._answering.wait()
+        cut = threading.Event()  # of its own: one that ended late must not end the next
+        self._cuts.add(cut)
+        try:
+            if not context.add_callback(cut.set):
+                cut.set()
+            synced = False
+            while context.is_active():
+                for one in asked.subscription:
+                    yield from self._sampled(asked.prefix, one.path, context)
+                if not synced:
+                    yield gnmi_pb2.SubscribeResponse(sync_response=True)
+                    synced = True
+                if cut.wait(every_s):
+                    context.abort(grpc.StatusCode.UNAVAILABLE, "the server is going down")
+                self._answering.wait()
+        finally:
+            self._cuts.discard(cut)
 
     def cut(self) -> None:
         """Ends the subscriptions that are open."""
-        self._cut.set()
+        for one in list(self._cuts):
+            one.set()
 
     def _sampled(self, prefix: Any, path: Any, context: grpc.ServicerContext) -> Iterator[Any]:
         """Each value in a notification of its own, as the switches send them; none where there is none."""

@@ -155,7 +155,7 @@ class NetconfServer:
     def await_sessions(self, count: int) -> None:
         """Returns when so many sessions are left."""
         with self._lock:
-            assert self._lock.wait_for(lambda: self._open <= count, timeout=30.0)
+            assert self._lock.wait_for(lambda: self._open <= count, timeout=60.0)
 
     def expire(self) -> None:
         """The time of a pending confirmed commit is over."""

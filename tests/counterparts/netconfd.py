@@ -21,7 +21,7 @@ _MODELS = _REPOSITORY / "tests" / "data" / "yang"
 _PLACES = (_REPOSITORY / ".tools" / "usr" / "sbin", Path("/usr/sbin"))
 _READY = "Running netconfd server"
 _HELLO_ENDS = b"]]>]]>"
-_STARTS_WITHIN_S = 30.0
+_STARTS_WITHIN_S = 60.0
 _APART_S = 0.1
 
 

@@ -46,7 +46,7 @@ class Issuer:
             "preferred_username": "ada",
             "scope": "openid net.read",
             "iat": now_s,
-            "exp": now_s + 300,
+            "exp": now_s + 3_600,
         } | changes
         return {name: value for name, value in claims.items() if value is not None}
 

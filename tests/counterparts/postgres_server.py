@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
+from tests.counterparts.ports import free_port
 
 _PATIENCE_S = 60.0
 _USER = "ecntwin"
@@ -54,10 +55,11 @@ class PostgresServer:
             cwd=self._folder,
         )
         for _ in range(5):  # another process may take a port between asking for it and using it
-            self.port = _free_port()
+            self.port = free_port()
             try:
                 self.start()
             except RuntimeError:
+                self.stop()
                 continue
             return
         raise RuntimeError(f"postgres does not start: {self._log()}")
@@ -127,9 +129,3 @@ def _unprivileged() -> str | None:
         return None
     names = {entry.pw_name for entry in pwd.getpwall()}
     return "postgres" if "postgres" in names else "nobody"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import time
 from pathlib import Path
@@ -12,9 +11,10 @@ import pytest
 import redis
 
 from tests.counterparts.certificates import Signed
+from tests.counterparts.ports import free_port
 
 _UNPACKED = Path(__file__).resolve().parents[2] / ".tools" / "usr" / "bin" / "redis-server"
-_PATIENCE_S = 20.0
+_PATIENCE_S = 60.0
 
 
 def redis_server() -> Path:
@@ -46,7 +46,7 @@ class RedisServer:
         self.socket = folder / "redis.sock"
         self._log = folder / "redis.log"
         for _ in range(5):  # another process may take a port between asking for it and using it
-            self.port = port or _free_port()
+            self.port = port or free_port()
             self._process = subprocess.Popen(
                 [
                     *(str(program), "--bind", "127.0.0.1", *_listening(folder, self.port, signed)),
@@ -59,6 +59,7 @@ class RedisServer:
             )
             if self._answers():
                 return
+            self.close()
         raise RuntimeError(f"redis-server does not start: {self._log.read_text()[-500:]}")
 
     def client(self, database: int) -> redis.Redis:
@@ -99,9 +100,3 @@ def _listening(folder: Path, port: int, signed: Signed | None) -> list[str]:
     key.write_bytes(signed.key)
     files = ["--tls-cert-file", str(certificate), "--tls-key-file", str(key)]
     return ["--port", "0", "--tls-port", str(port), "--tls-auth-clients", "no", *files]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -171,7 +171,7 @@ class SonicSwitch:
                 writing.hset(key, mapping=dict(row))
             writing.execute()
 
-    def settle(self, patience_s: float = 20.0) -> None:
+    def settle(self, patience_s: float = 60.0) -> None:
         """Waits until orchagent has dealt with all that was set before."""
         with self._asked:
             self._marks += 1

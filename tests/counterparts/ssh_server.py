@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import paramiko
 
 LOOPBACK = "127.0.0.1"
-_STARTING_S = 10.0
+_PATIENCE_S = 60.0
 
 Serve = Callable[[paramiko.Channel], None]
 
@@ -56,7 +56,7 @@ class SshServer:
         self._thread.join()
         for transport in self._transports:
             transport.close()
-            transport.join(_STARTING_S)
+            transport.join(_PATIENCE_S)
         self._hang_up()
 
     def _accept(self) -> None:
@@ -77,8 +77,9 @@ class SshServer:
 
     def _answer(self, connection: socket.socket) -> None:
         transport = paramiko.Transport(connection)
+        transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = _PATIENCE_S
         transport.add_server_key(self.host_key)
-        self._transports = [one for one in self._transports if one.is_active()] + [transport]
+        self._transports.append(transport)
         with contextlib.suppress(paramiko.SSHException, EOFError, OSError):
             transport.start_server(server=_Door(self.account, self.subsystem, self._serve))
 
