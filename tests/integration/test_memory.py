@@ -14,7 +14,7 @@ import pytest
 
 from api.storage.tables import revisions
 from tests.counterparts.postgres_server import PostgresServer
-from tests.integration.service import TOPOLOGY, Running, Wanted, manual, running, traffic
+from tests.integration.service import PATIENCE_S, TOPOLOGY, Running, Wanted, manual, running, traffic
 
 pytestmark = pytest.mark.anyio
 
@@ -26,6 +26,18 @@ OTHER["links"] = [
 
 SCOPES = ["admin", "operate", "read", "telemetry"]
 TOKEN = {"name": "ada", "sha256": sha256(b"secret").hexdigest(), "scopes": SCOPES}
+
+
+@pytest.fixture(autouse=True)
+def _answered_once_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An approval is answered once its rollout has ended, however long that takes here."""
+    monkeypatch.setattr("api.approvals.ANSWER_WITHIN_S", PATIENCE_S)
+
+
+@pytest.fixture(autouse=True)
+def _waits_for_the_last_holder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL may notice late that the service before has ended, and hold its lock until then."""
+    monkeypatch.setattr("api.storage.opening._TRIES", round(10 * PATIENCE_S))
 
 
 def over(url: str, **sections: Any) -> Any:
@@ -47,7 +59,7 @@ async def tuned(here: Running) -> dict[str, Any]:
 
 
 async def eventually(here: Callable[[], Any]) -> None:
-    async with asyncio.timeout(30.0):
+    async with asyncio.timeout(PATIENCE_S):
         while not await here():  # noqa: ASYNC110 # it is asked over HTTP
             await asyncio.sleep(0.02)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -22,6 +22,24 @@ pytestmark = pytest.mark.anyio
 
 FOREIGN = Watermark(800_000, 3_200_000, 0.1)
 TUNING = {"enabled": False, "residual_limit": 1e9, "cool_down_s": 0}
+
+
+@pytest.fixture(autouse=True)
+def _answered_once_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An approval is answered once its rollout has ended, however long that takes here."""
+    monkeypatch.setattr("api.approvals.ANSWER_WITHIN_S", PATIENCE_S)
+
+
+@pytest.fixture
+def answered_soon(_answered_once_ended: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a rollout that is held up: its approval is answered before it has ended."""
+    monkeypatch.setattr("api.approvals.ANSWER_WITHIN_S", 0.01)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110 # it is another thread that does it
+            await asyncio.sleep(0.005)
 
 
 @dataclass
@@ -98,6 +116,7 @@ async def started(
     settings = manual(
         push={"adapter": "memory", "read_every_s": 3_600},
         tuning=TUNING | (tuning or {}),
+        alarms={"every_s": 3_600},  # clocks jump here: silence would be one, and hold policy back
         rollout={"soak_s": 0, "batch_soak_s": 0} | (rollout or {}),
         **sections,
     )
@@ -170,11 +189,14 @@ async def test_an_unknown_rollout_is_a_404(here: Here) -> None:
     assert (await here.service.client.get("/v1/rollouts/none")).status_code == 404
 
 
+@pytest.mark.usefixtures("answered_soon")
 async def test_an_approval_that_takes_long_is_answered_and_goes_on(here: Here) -> None:
     here.switches["leaf1"].gate.clear()
     at = await here.tuned()
     decided = await here.post(f"{at}/approve")
     assert (decided["status"], decided["pushed"]) == ("approved", [])
+    await until(lambda: "apply" in here.switches["leaf1"].calls)
+    here.service.service.fleet._patience_s = 0.01  # it cannot be read while it is set
     assert here.service.metric("ecntwin_rollouts_active") == 1
     rollout = await here.get(f"/v1/rollouts/{decided['rollout']}")
     assert (rollout["phase"], rollout["ended"]) == ("canary", False)
@@ -279,7 +301,10 @@ async def test_who_may_look_may_not_act(method: str, path: str, scope: str) -> N
             assert (frozen.json()["frozen"], frozen.json()["by"]) == (True, "operate")
 
 
-async def test_the_next_service_goes_on_where_one_ended(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("answered_soon")
+async def test_the_next_service_goes_on_where_one_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     storage = {"url": f"sqlite:///{tmp_path}/journal.db"}
     fleet = Fleet()
     fleet.of("leaf1").gate.clear()
@@ -287,9 +312,17 @@ async def test_the_next_service_goes_on_where_one_ended(tmp_path: Path) -> None:
         await first.service.client.put("/v1/topology", json=TOPOLOGY)
         await first.service.post_reports(traffic())
         decided = await first.approved()
+        await until(lambda: "apply" in fleet.switches["leaf1"].calls)
         await first.freeze(True)
+        steps = first.service.service.fleet
         opening = threading.Timer(0.3, fleet.switches["leaf1"].gate.set)  # the journal is not let go before
-        opening.start()
+        end_steps = steps.end_steps
+
+        def ending() -> None:
+            opening.start()
+            end_steps()
+
+        monkeypatch.setattr(steps, "end_steps", ending)
     opening.join()
     async with started(fleet, storage=storage) as second:
         assert (await second.get("/v1/freeze"))["frozen"]

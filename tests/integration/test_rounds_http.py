@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -14,12 +15,19 @@ from switches.base import Capabilities, Reading, StagedChange
 from switches.dryrun import DryRunAdapter
 from switches.errors import ReadBackError
 from switches.registry import AdapterRegistry
-from tests.integration.service import SMALL, TOPOLOGY, Running, Wanted, manual, running, traffic
+from tests.integration.gate import Gate
+from tests.integration.service import PATIENCE_S, SMALL, TOPOLOGY, Running, Wanted, manual, running, traffic
 from tests.unit.twin.analytic_engine import HERE
 
 pytestmark = pytest.mark.anyio
 
 DECIDED = {"approve": "approved", "reject": "rejected"}
+
+
+@pytest.fixture(autouse=True)
+def _answered_once_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An approval is answered once its rollout has ended, however long that takes here."""
+    monkeypatch.setattr("api.approvals.ANSWER_WITHIN_S", PATIENCE_S)
 
 
 @pytest.fixture
@@ -175,10 +183,17 @@ async def test_an_empty_or_stale_window_is_a_409() -> None:
         assert any("61 s ago" in reason for reason in (await here.client.get("/readyz")).json()["reasons"])
 
 
-async def test_one_round_runs_at_a_time(here: Running) -> None:
-    answers = await asyncio.gather(*(here.client.post("/v1/tune") for _ in range(3)))
-    assert sorted(answer.status_code for answer in answers) == [200, 409, 409]
-    assert here.metric("ecntwin_rounds_total", outcome="recommended") == 1
+async def test_one_round_runs_at_a_time() -> None:
+    gate = Gate()
+    async with running(Wanted(workers=gate)) as here:
+        await here.post_reports(traffic())
+        asked = [asyncio.ensure_future(here.client.post("/v1/tune")) for _ in range(3)]
+        refused = [await one for one in itertools.islice(asyncio.as_completed(asked), 2)]
+        assert [answer.status_code for answer in refused] == [409, 409]
+        gate.open.set()
+        answers = await asyncio.gather(*asked)
+        assert sorted(answer.status_code for answer in answers) == [200, 409, 409]
+        assert here.metric("ecntwin_rounds_total", outcome="recommended") == 1
 
 
 async def test_listeners_follow_a_round_and_the_decision(here: Running) -> None:
@@ -189,7 +204,8 @@ async def test_listeners_follow_a_round_and_the_decision(here: Running) -> None:
         while not queue.empty():
             event = queue.get_nowait()
             assert event is not None
-            heard.append((event.kind, event.data.get("stage") or event.data.get("status")))
+            if event.kind in ("round", "recommendation", "decision"):
+                heard.append((event.kind, event.data.get("stage") or event.data.get("status")))
     assert heard[0] == ("round", "started")
     assert ("round", "window 1") in heard
     assert heard[-3:] == [("round", "finished"), ("recommendation", "pending"), ("decision", "rejected")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,11 +36,11 @@ def hook() -> Iterator[WebhookSwitch]:
 
 
 @pytest.fixture
-def gone() -> str:
-    """The URL of a server that was there."""
-    server = WebhookSwitch(MARK)
-    server.close()
-    return server.url
+def gone() -> Iterator[str]:
+    """A URL at which nobody listens, and nobody else will while the test runs."""
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{kept.getsockname()[1]}"
 
 
 class Commands:
@@ -73,7 +74,8 @@ def commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Commands:
 
 
 def hooked(url: str, **more: Any) -> dict[str, Any]:
-    return {"platform": "webhook", "address": url, "token": {"env": "HOOK_TOKEN"}, "ports": ["eth*"]} | more
+    usual = {"platform": "webhook", "address": url, "token": {"env": "HOOK_TOKEN"}, "ports": ["eth*"]}
+    return usual | {"timeout_s": 60} | more
 
 
 def test_all_that_answer_are_shown(commands: Commands, hook: WebhookSwitch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,15 +10,13 @@ from typing import Any
 import pytest
 
 from api.settings import Settings
-from tests.integration.service import SMALL, Running, Wanted, running, traffic
+from tests.integration.gate import Gate
+from tests.integration.service import PATIENCE_S, SMALL, Running, Wanted, running, traffic
 from tests.unit.twin.analytic_engine import HERE
-from twin.result import Prediction
-from twin.workers import InProcessWorkers
 
 pytestmark = pytest.mark.anyio
 
 QUICK = {"tuning": {"enabled": True, "period_s": 0.01}}
-PATIENCE_S = 60.0
 
 
 async def heard(here: Running, wanted: Callable[[str, dict[str, Any]], bool]) -> dict[str, Any]:
@@ -47,24 +44,6 @@ async def until(true: Callable[[], bool]) -> None:
 
 def finished(kind: str, data: dict[str, Any]) -> bool:
     return kind == "round" and data["stage"] == "finished"
-
-
-class Gate(InProcessWorkers):
-    """Holds every round until it is let through."""
-
-    def __init__(self) -> None:
-        self.entered = threading.Event()
-        self.open = threading.Event()
-        self.closed = False
-
-    def run(self, tasks: Any, done: Callable[[int, list[Prediction]], None]) -> None:
-        self.entered.set()
-        self.open.wait(PATIENCE_S)
-        super().run(tasks, done)
-
-    def close(self) -> None:
-        self.closed = True
-        super().close()
 
 
 async def test_a_round_follows_reports_and_waits_for_new_ones() -> None:
@@ -108,7 +87,7 @@ async def test_reports_are_taken_and_questions_answered_while_a_round_runs() -> 
     async with running(Wanted(workers=gate)) as here:
         await here.post_reports(traffic())
         tuning = asyncio.ensure_future(here.client.post("/v1/tune"))
-        await asyncio.to_thread(gate.entered.wait, PATIENCE_S)
+        assert await asyncio.to_thread(gate.entered.wait, PATIENCE_S)
         assert here.metric("ecntwin_round_running") == 1
         assert (await here.post_reports(traffic(30, first=900)))["accepted"] == 30
         assert (await here.client.get("/v1/state")).json()["reports"] == 930
@@ -118,14 +97,21 @@ async def test_reports_are_taken_and_questions_answered_while_a_round_runs() -> 
         assert here.metric("ecntwin_round_running") == 0
 
 
-async def test_stopping_ends_the_round_and_the_workers() -> None:
+async def test_stopping_ends_the_round_and_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = Gate()
     async with running(Wanted(workers=gate)) as here:
         await here.post_reports(traffic())
         tuning = asyncio.ensure_future(here.client.post("/v1/tune"))
-        await asyncio.to_thread(gate.entered.wait, PATIENCE_S)
+        assert await asyncio.to_thread(gate.entered.wait, PATIENCE_S)
+        told, stop_soon = asyncio.Event(), here.service.tuning.stop_soon
+
+        def telling() -> None:
+            stop_soon()
+            told.set()
+
+        monkeypatch.setattr(here.service.tuning, "stop_soon", telling)
         stopping = asyncio.ensure_future(here.service.stop())
-        await asyncio.sleep(0)
+        await told.wait()  # other parts end before it
         gate.open.set()
         await stopping
         answer = await tuning

@@ -19,6 +19,7 @@ from twin.watermark import Watermark
 
 SERVER = Path(__file__).resolve().parents[2] / "examples" / "webhook_server.py"
 TOKEN = "the-hook's-own"
+PATIENCE_S = 60.0
 
 
 @pytest.fixture
@@ -35,11 +36,12 @@ def url() -> Iterator[str]:
         yield process.stdout.readline().strip()
     finally:
         process.terminate()
-        process.communicate(timeout=10)
+        process.communicate(timeout=PATIENCE_S)
 
 
 def adapter(url: str, **device: object) -> WebhookAdapter:
-    usual = {"name": "leaf1", "address": url, "token": Secret(env="THE_TOKEN"), "settle_s": 1.0}
+    usual = {"name": "leaf1", "address": url, "token": Secret(env="THE_TOKEN")}
+    usual |= {"timeout_s": PATIENCE_S, "settle_s": PATIENCE_S}
     described = Device(platform="webhook", **{**usual, **device})  # type: ignore[arg-type]
     return WebhookAdapter(described, clock_ns=lambda: 7)
 
@@ -72,6 +74,6 @@ def test_the_example_refuses_what_is_not_in_the_contract(url: str, monkeypatch: 
     head = {"Authorization": f"Bearer {TOKEN}"}
     foreign = {"change_id": "r1-a", "queues": [{"port": "Ethernet9", "queue": 3, "ecn": False}]}
     for body in (foreign, {}, [], {"queues": [3]}):
-        answer = httpx.put(f"{url}/switches/leaf1/watermark", json=body, headers=head)
+        answer = httpx.put(f"{url}/switches/leaf1/watermark", json=body, headers=head, timeout=PATIENCE_S)
         assert answer.status_code == 400
-    assert httpx.delete(f"{url}/switches/leaf1", headers=head).status_code == 501
+    assert httpx.delete(f"{url}/switches/leaf1", headers=head, timeout=PATIENCE_S).status_code == 501
