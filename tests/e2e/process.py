@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import signal
 import socket
@@ -15,6 +16,12 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PATIENCE_S = 120.0
+UNHURRIED = {
+    # Rounds that gave way to the tests of another core would take too long.
+    "ECNTWIN_SEARCH__NICENESS": "0",
+    # What was posted once stays good, however slow the machine is.
+    "ECNTWIN_TUNING__STALE_AFTER_S": "86400",
+}
 LISTENS = re.compile(r"running on (https?://\S+)")
 
 
@@ -100,11 +107,17 @@ def ingesting(to: str, *arguments: str, **settings: str) -> Iterator[Served]:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listened on a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of loopback that nobody listened on a moment ago.
+
+    It is none of those that systems hand out by themselves: until it is listened on, none of the many
+    connections and services of other tests takes it.
+    """
+    draws = random.SystemRandom()  # tests of other processes draw too
+    while True:
+        port = draws.randrange(10_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager
@@ -115,8 +128,7 @@ def _started(command: Sequence[str], settings: Mapping[str, str]) -> Iterator[Se
     process = subprocess.Popen(
         [sys.executable, "-m", "api", *command],
         cwd=REPOSITORY,
-        # Rounds that gave way to the tests of another core would take too long.
-        env=environment | {"ECNTWIN_SEARCH__NICENESS": "0"} | storage | dict(settings),
+        env=environment | UNHURRIED | storage | dict(settings),
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -13,7 +13,7 @@ import pytest
 from api.cli import app
 from api.cli_errors import run_to_exit_code
 from tests.counterparts.certificates import Authority
-from tests.e2e.process import serving
+from tests.e2e.process import PATIENCE_S, serving
 
 pytestmark = pytest.mark.e2e
 
@@ -86,15 +86,18 @@ def headers(answer: httpx.Response) -> Mapping[str, str]:
 def test_a_service_speaks_tls_and_commands_check_it(files: Files, terminal: Terminal) -> None:
     with serving(**files.settings()) as served:
         assert served.url.startswith("https://127.0.0.1:")
-        told = headers(httpx.get(f"{served.url}/healthz", verify=files.trust()))
+        told = headers(httpx.get(f"{served.url}/healthz", verify=files.trust(), timeout=PATIENCE_S))
         assert told["strict-transport-security"] == "max-age=31536000"
         with pytest.raises(httpx.ConnectError, match="certificate"):
-            httpx.get(f"{served.url}/healthz")
+            httpx.get(f"{served.url}/healthz", timeout=PATIENCE_S)
         with pytest.raises(httpx.HTTPError):
-            httpx.get(served.url.replace("https", "http") + "/healthz")
+            httpx.get(served.url.replace("https", "http") + "/healthz", timeout=PATIENCE_S)
         old = files.trust()
         old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_2
-        with httpx.Client(verify=old) as client, client.stream("GET", f"{served.url}/healthz") as answer:
+        with (
+            httpx.Client(verify=old, timeout=PATIENCE_S) as client,
+            client.stream("GET", f"{served.url}/healthz") as answer,
+        ):
             cipher = answer.extensions["network_stream"].get_extra_info("ssl_object").cipher()
         assert "GCM" in cipher[0] or "CHACHA20" in cipher[0]
 
@@ -114,9 +117,9 @@ def test_a_service_speaks_tls_and_commands_check_it(files: Files, terminal: Term
 
 def test_callers_show_a_certificate_where_that_is_asked(files: Files, terminal: Terminal) -> None:
     with serving(**files.settings(), ECNTWIN_SERVER__TLS_CLIENT_CA=str(files.ca)) as served:
-        headers(httpx.get(f"{served.url}/healthz", verify=files.trust(shown=True)))
+        headers(httpx.get(f"{served.url}/healthz", verify=files.trust(shown=True), timeout=PATIENCE_S))
         with pytest.raises(httpx.HTTPError):
-            httpx.get(f"{served.url}/healthz", verify=files.trust())
+            httpx.get(f"{served.url}/healthz", verify=files.trust(), timeout=PATIENCE_S)
         known = {"ECNTWIN_CA": str(files.ca)}
         assert terminal("alarms", "--url", served.url, **known)[0] == 1
         shown = known | {"ECNTWIN_CLIENT_CERTIFICATE": str(files.caller)}

@@ -73,16 +73,17 @@ def test_tokens_come_and_go_while_the_service_runs(config: Path) -> None:
         assert made.startswith("ecntwin_")
         until(lambda: status() == 401)
         assert status(made) == 200
-        assert any("from now on" in line for line in served.log)
+        until(lambda: any("from now on" in line for line in served.log))
         sink = token.json("create", "collector", "--scope", "telemetry")
         until(lambda: status(sink["token"], path="/v1/telemetry/udp") == 200)
         assert status(sink["token"]) == 403
         token("revoke", "collector")
         until(lambda: status(sink["token"], path="/v1/telemetry/udp") == 401)
         assert status(made) == 200
-        entries = httpx.get(f"{served.url}/v1/audit", headers={"Authorization": f"Bearer {made}"}).json()[
-            "entries"
-        ]
+        answer = httpx.get(
+            f"{served.url}/v1/audit", headers={"Authorization": f"Bearer {made}"}, timeout=PATIENCE_S
+        )
+        entries = answer.json()["entries"]
         assert [(one["what"], one["subject"]) for one in entries] == [
             ("token revoke", "collector"),
             ("token create", "collector"),
