@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.process import REPOSITORY, free_port, lab_at, serving
 from tests.e2e.test_lab import DEFAULT
-from tests.e2e.test_page import PATIENCE_MS, browser, complaints_of, decide, go
+from tests.e2e.test_page import PATIENCE_MS, browser, complaints_of, decide, go, new_page
 from tests.e2e.test_page_rollout import PATIENCE_S, SETTINGS, Seen, expect_phase
 
 __all__ = ["browser"]
@@ -40,7 +40,7 @@ def at_work(browser: Browser, storage: Path) -> Iterator[Seen]:
         lab_at(port, *FABRIC, "--step", "--post-to", served.url),
         httpx.Client(base_url=url, timeout=PATIENCE_S) as lab,
     ):
-        page = browser.new_page(viewport=WIDE)
+        page = new_page(browser, WIDE["width"], WIDE["height"])
         here = Seen(page, lab, complaints_of(page))
         here.advance(0.006)
         page.goto(served.url)

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.process import PATIENCE_S, serving
-from tests.e2e.test_page import PATIENCE_MS, SETTINGS, browser, complaints_of, post_reports
+from tests.e2e.test_page import PATIENCE_MS, SETTINGS, browser, complaints_of, new_page, post_reports
 
 __all__ = ["browser"]
 
@@ -23,6 +23,10 @@ ALARMING = SETTINGS | {
     "ECNTWIN_ALARMS__EVERY_S": "0.1",
     "ECNTWIN_ALARMS__HOLD_S": "0",
     "ECNTWIN_ALARMS__CLEAR_S": "0",
+    # Reports come once: on a slow machine that would be an alarm of its own.
+    "ECNTWIN_ALARMS__TELEMETRY_SILENT_WARNING": "1e6",
+    "ECNTWIN_ALARMS__TELEMETRY_SILENT_CRITICAL": "1e6",
+    "ECNTWIN_ALARMS__SWITCH_SILENT_WARNING": "1e6",
 }
 
 
@@ -52,7 +56,7 @@ def seen(browser: Browser, example: Path, request: pytest.FixtureRequest) -> Ite
     width, scheme = request.param
     with serving(**ALARMING) as served, httpx.Client(base_url=served.url, timeout=PATIENCE_S) as service:
         post_reports(served, example)
-        page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        page = new_page(browser, width, scheme=scheme)
         here = Seen(page, service, complaints_of(page))
         page.goto(served.url)
         yield here

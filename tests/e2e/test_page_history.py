@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.e2e.process import PATIENCE_S, Served, serving
-from tests.e2e.test_page import PATIENCE_MS, SETTINGS, browser, complaints_of, go, post_reports
+from tests.e2e.test_page import PATIENCE_MS, SETTINGS, browser, complaints_of, go, new_page, post_reports
 
 __all__ = ["browser"]
 
@@ -32,7 +32,7 @@ def served() -> Iterator[Served]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    opened = browser.new_page(viewport={"width": 1280, "height": 900})
+    opened = new_page(browser)
     complaints = complaints_of(opened)
     yield opened
     opened.close()
@@ -53,14 +53,16 @@ def ids(served: Served, example: Path) -> list[str]:
     return [one["id"] for one in reversed(found)]
 
 
-def test_where_nothing_was_it_says_so(page: Page, served: Served) -> None:
-    page.goto(served.url)
-    go(page, "History")
-    expect(page.locator("#history")).to_contain_text("No round has been run yet", timeout=PATIENCE_MS)
-    expect(page.locator("#rollouts")).to_contain_text("Nothing has been rolled out yet")
-    expect(page.locator("#residuals")).to_contain_text("No round in this time")
-    expect(page.locator("#past-alarms")).to_contain_text("No alarm was raised")
-    expect(page.locator("#past-queues")).to_contain_text("Nothing was seen of any port")
+def test_where_nothing_was_it_says_so(page: Page) -> None:
+    with serving(**QUICK) as empty:
+        page.goto(empty.url)
+        go(page, "History")
+        expect(page.locator("#history")).to_contain_text("No round has been run yet", timeout=PATIENCE_MS)
+        expect(page.locator("#rollouts")).to_contain_text("Nothing has been rolled out yet")
+        expect(page.locator("#residuals")).to_contain_text("No round in this time")
+        expect(page.locator("#past-alarms")).to_contain_text("No alarm was raised")
+        expect(page.locator("#past-queues")).to_contain_text("Nothing was seen of any port")
+        page.goto("about:blank")  # before its service ends, which it would complain of
 
 
 def test_older_rounds_come_on_request(page: Page, served: Served, ids: list[str]) -> None:
@@ -112,7 +114,7 @@ def test_residuals_and_ports_are_drawn(page: Page, served: Served, ids: list[str
 
 
 def test_a_database_that_is_away_is_said_plainly(browser: Browser, served: Served, ids: list[str]) -> None:
-    page = browser.new_page()
+    page = new_page(browser)
     complaints = complaints_of(page)
     problem = {"title": "Service Unavailable", "status": 503, "detail": "the database does not answer"}
     page.route("**/v1/history/**", lambda route: route.fulfill(status=503, json=problem))

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.e2e.process import PATIENCE_S, Served, serving
-from tests.e2e.test_page import PATIENCE_MS, SETTINGS, browser, complaints_of
+from tests.e2e.test_page import PATIENCE_MS, SETTINGS, Scheme, browser, complaints_of, new_page
 
 __all__ = ["browser"]
 
@@ -104,9 +104,9 @@ def large() -> Iterator[Served]:
 
 @pytest.mark.parametrize(("width", "scheme"), [(1600, "light"), (400, "dark")])
 def test_a_fabric_of_1536_ports_is_drawn_with_few_elements(
-    browser: Browser, large: Served, width: int, scheme: str, tmp_path: Path
+    browser: Browser, large: Served, width: int, scheme: Scheme, tmp_path: Path
 ) -> None:
-    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+    page = new_page(browser, width, scheme=scheme)
     complaints = complaints_of(page)
     page.goto(large.url)
     fabric = page.locator("#fabric")

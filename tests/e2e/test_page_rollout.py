@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.e2e.process import PATIENCE_S, free_port, lab_at, serving
 from tests.e2e.test_lab import DEFAULT, FABRIC
 from tests.e2e.test_lab import SETTINGS as LAB_SETTINGS
-from tests.e2e.test_page import PATIENCE_MS, browser, complaints_of, decide, go
+from tests.e2e.test_page import PATIENCE_MS, browser, complaints_of, decide, go, new_page
 
 __all__ = ["browser"]
 
@@ -24,13 +24,13 @@ SETTINGS = LAB_SETTINGS | {
     "ECNTWIN_ROLLOUT__SOAK_S": "0.1",
     "ECNTWIN_ROLLOUT__BATCH_SOAK_S": "0",
     "ECNTWIN_ROLLOUT__MEASURE_EVERY_S": "0.1",
-    "ECNTWIN_ROLLOUT__SILENCE_S": str(PATIENCE_S),
+    "ECNTWIN_ROLLOUT__SILENCE_S": str(10 * PATIENCE_S),
+    "ECNTWIN_ROLLOUT__PATIENCE_S": str(PATIENCE_S),
     "ECNTWIN_ROLLOUT__PAUSE_SHARE_LIMIT": "1",
     "ECNTWIN_ROLLOUT__PFC_FRAMES_LIMIT": "1e12",
     "ECNTWIN_ROLLOUT__DROPS_LIMIT": "1e12",
     "ECNTWIN_ROLLOUT__QUEUE_LIMIT": "1e6",
     "ECNTWIN_ROLLOUT__THROUGHPUT_LIMIT": "0",
-    "ECNTWIN_TUNING__STALE_AFTER_S": str(10 * PATIENCE_S),
 }
 LEAF1 = "/switches/leaf1"
 ELSEWHERE = {"kmin_bytes": 100_000, "kmax_bytes": 700_000, "pmax": 0.1}
@@ -61,7 +61,7 @@ def seen(browser: Browser) -> Iterator[Seen]:
         lab_at(port, *FABRIC, "--step", "--post-to", served.url),
         httpx.Client(base_url=url, timeout=PATIENCE_S) as lab,
     ):
-        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page = new_page(browser)
         here = Seen(page, lab, complaints_of(page))
         here.advance(0.006)
         page.goto(served.url)

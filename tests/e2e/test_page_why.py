@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.process import PATIENCE_S, Served
-from tests.e2e.test_page import PATIENCE_MS, browser, complaints_of, page, post_reports, served
+from tests.e2e.test_page import PATIENCE_MS, browser, complaints_of, new_page, page, post_reports, served
 
 __all__ = ["browser", "page", "served"]
 
@@ -120,7 +120,7 @@ def test_it_fits_any_width(why: Page, width: int, tmp_path: Path) -> None:
 
 
 def test_an_id_of_no_round_leads_to_those_that_are_there(browser: Browser, served: Served) -> None:
-    page = browser.new_page()
+    page = new_page(browser)
     complaints = complaints_of(page)
     page.goto(f"{served.url}/#/why/of-no-round")
     expect(page.get_by_role("heading", name="No such recommendation")).to_be_visible(timeout=PATIENCE_MS)

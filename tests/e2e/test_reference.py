@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 
 from api.routes.reference import reference
 from tests.e2e.process import Served, serving
-from tests.e2e.test_page import PATIENCE_MS, SETTINGS, browser
+from tests.e2e.test_page import PATIENCE_MS, SETTINGS, browser, new_page
 
 __all__ = ["browser"]
 
@@ -25,7 +25,7 @@ def served() -> Iterator[Served]:
 
 
 def test_the_reference_is_drawn_from_here_alone(browser: Browser, served: Served) -> None:
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    page = new_page(browser)
     said: list[str] = []
     asked: list[str] = []
     page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
