@@ -71,6 +71,7 @@ def test_a_killed_service_remembers_all_that_it_had_answered(tmp_path: Path) -> 
         found = client.post("/v1/tune").json()
         approved = client.post(f"/v1/recommendations/{found['id']}/approve").json()
         assert approved["status"] == "approved"
+        eventually(lambda: bool(client.get(f"/v1/rollouts/{approved['rollout']}").json()["ended"]))
         assert client.put("/v1/freeze", json={"frozen": True}).status_code == 200
         number = iter(range(1_000, 1_000_000))
         with (

@@ -28,7 +28,7 @@ KILLS = 50
 PARTS = 5
 PATIENCE_S = 120.0
 SOAK_S = 0.15
-BEGUN = "begun"
+BEGUN, WRITTEN = "begun", "written"
 
 
 def plan(rollout_id: str, names: list[str], *, breach: bool) -> RolloutPlan:
@@ -50,7 +50,7 @@ def conduct(
 ) -> None:
     """In the process that is killed: begins ``wanted``, or takes up what the journal holds, to the end.
 
-    ``told`` hears when a rollout begins, and of its end.
+    ``told`` hears when a rollout begins, when it is in the journal, and of its end.
     """
 
     async def main() -> None:
@@ -58,6 +58,7 @@ def conduct(
             if wanted is not None:
                 told.send(BEGUN)
                 await rollouts.start(wanted, "test")
+                told.send(WRITTEN)
             for rollout in rollouts.newest(100):
                 state = await ended(rollouts, rollout.id, PATIENCE_S)
                 told.send((rollout.id, state.phase, state.why))
@@ -84,8 +85,12 @@ class Runner:
         self._devices = fabric.devices()
         self._journal = str(folder / "journal.db")
 
-    def run(self, wanted: RolloutPlan | None, *, kill_after_s: float | None = None) -> dict[str, Phase]:
-        """Runs to the end, or is killed so long after the rollout began; how rollouts ended, if they did."""
+    def run(
+        self, wanted: RolloutPlan | None, *, kill_after_s: float | None = None, since: str = BEGUN
+    ) -> dict[str, Phase]:
+        """Runs to the end, or is killed so long after the rollout began, or was written down; how rollouts
+        ended, if they did.
+        """
         ours, theirs = self._context.Pipe(duplex=False)
         process = self._context.Process(target=conduct, args=(self._devices, self._journal, wanted, theirs))
         process.start()
@@ -94,9 +99,9 @@ class Runner:
         try:
             while ours.poll(PATIENCE_S):
                 heard = ours.recv()
-                if heard != BEGUN:
+                if heard not in (BEGUN, WRITTEN):
                     found[heard[0]] = heard[1]
-                elif kill_after_s is not None:
+                elif heard == since and kill_after_s is not None:
                     process.join(kill_after_s)
                     process.kill()
         except EOFError:
@@ -120,7 +125,8 @@ def test_a_killed_rollout_is_ended_by_whoever_restarts(
     for number in range(KILLS // PARTS):
         fabric.reset()
         wanted = plan(f"r{part}-{number}", names, breach=draws.random() < 0.4)
-        runner.run(wanted, kill_after_s=draws.uniform(0.0, 0.6))
+        # However slow the disk is, some are killed after their first word.
+        runner.run(wanted, kill_after_s=draws.uniform(0.0, 0.6), since=(BEGUN, WRITTEN)[number % 2])
         for name, running in fabric.hardware().items():
             assert running in ({OLD}, {NEW}), f"{name} runs {running} after a kill"
         found = runner.run(None)

@@ -34,7 +34,7 @@ SETTINGS = {
     "ECNTWIN_PUSH__READ_EVERY_S": "0.2",
     "ECNTWIN_ROLLOUT__SOAK_S": "0",
     "ECNTWIN_ROLLOUT__BATCH_SOAK_S": "0",
-    "ECNTWIN_ROLLOUT__PATIENCE_S": "0.5",
+    "ECNTWIN_ROLLOUT__PATIENCE_S": "10",
 }
 FABRIC = ("--leaves", "2", "--spines", "1", "--hosts", "4", "--traffic", "websearch:0.7")
 DEFAULT = {"kmin_bytes": 400_000, "kmax_bytes": 1_600_000, "pmax": 0.2}
