@@ -109,6 +109,13 @@ def messages(
     )
 
 
+def longest_patience_ns(settings: WindowSettings) -> int:
+    """A silence that ends any flow's message: its gaps lie within the window, sent twice its length apart at
+    most.
+    """
+    return max(round(_GAP_MARGIN * 2 * settings.length_ns), settings.idle_gap_ns)
+
+
 def _upper_quartile(flow: NDArray[np.int64], gap: NDArray[np.float64], n_flows: int) -> NDArray[np.float64]:
     """Third quartile (lower of the two candidates) of each flow's gaps; 0 where it has none."""
     if len(gap) == 0:

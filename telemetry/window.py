@@ -18,6 +18,7 @@ from telemetry.fingerprint import report_fingerprints
 from telemetry.interning import GONE
 from telemetry.known_flows import KnownFlows
 from telemetry.known_paths import KnownPaths, path_fingerprints
+from telemetry.messages import longest_patience_ns
 from telemetry.places import misplaced
 from telemetry.ragged import take_rows
 from telemetry.report import MISSING_NS, HopSite, ReportBatch, ReportProblem
@@ -33,7 +34,8 @@ from telemetry.topology import Topology
 __all__ = ["AddResult", "Window", "WindowCounters", "WindowSettings"]
 
 _EVICT_TO = 0.9
-_TABLE_SIZE = 2  # the flows met to the flows held, at most
+_TABLE_SIZE = 2  # the flows met to those that matter, at most
+_FEW_FLOWS = 1_024
 _THIN_BACK = 0.25
 _MOST_NS = np.iinfo(np.int32).max
 _MOST_REMEMBERED = 262_144
@@ -59,6 +61,7 @@ class Window:
     def _empty(self) -> None:
         self._store = SampleStore()
         self._flows = KnownFlows()
+        self._room_for_flows = _FEW_FLOWS
         self._paths = KnownPaths(self.settings.max_paths, self.settings.max_queues)
         self._merged_flows: dict[int, NDArray[np.int64]] = {}
         self._begun_ns: int = np.iinfo(np.int64).max
@@ -355,12 +358,23 @@ class Window:
             self._store.thin(self._level)
             self._flows.recount(self._store)
             self._count(thinned=before - self._store.rows)
-        if len(self._flows) <= settings.max_flows:
-            return
-        if np.count_nonzero(self._flows.held) > settings.max_flows:
+        most = settings.max_flows
+        if len(self._flows) > most and np.count_nonzero(self._flows.held) > most:
             self._merge_smallest()
-        elif len(self._flows) > _TABLE_SIZE * settings.max_flows:
-            self._keep_flows(np.flatnonzero(self._flows.held))
+        if len(self._flows) > min(self._room_for_flows, _TABLE_SIZE * most):
+            self._forget_flows()
+
+    def _forget_flows(self) -> None:
+        """Forget flows silent for so long that what they send next is another message, whenever that is; all
+        that are not held where there are too many.
+        """
+        held = self._flows.held > 0
+        begin_ns = self.settings.origin_ns + self._timeline.oldest * self.settings.period_ns
+        kept = held | (self._flows.before_ns >= begin_ns - longest_patience_ns(self.settings))
+        if np.count_nonzero(kept) > self.settings.max_flows:
+            kept = held
+        self._keep_flows(np.flatnonzero(kept))
+        self._room_for_flows = max(_TABLE_SIZE * len(self._flows), _FEW_FLOWS)
 
     def _merge_smallest(self) -> None:
         """Merge the smallest flows (of equals, the longest silent) by class, and forget those not held."""

@@ -278,6 +278,34 @@ def test_memory_stays_bounded_as_new_flows_keep_coming(two_hosts: Topology) -> N
     assert rate == pytest.approx(4000 * 100_000, rel=0.15)
 
 
+def test_flows_long_silent_are_forgotten_and_nothing_tells(
+    report: Make, batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = WindowSettings(period_ns=MS, n_periods=2, idle_gap_ns=80 * MS)
+    window = Window(settings)
+    with monkeypatch.context() as patched:
+        patched.setattr("telemetry.window._FEW_FLOWS", 1_000_000)
+        hoarding = Window(settings)
+    went_on: dict[str, list[bool]] = {"10.0.9.75": [], "10.0.9.100": []}
+    for number in range(400):
+        now_ns = START_NS + number * MS
+        came = [many_flows(50, first_ns=now_ns, first_flow=50 * number, span_ns=MS)]
+        back = [host for host in went_on if number % int(host.rpartition(".")[2]) == 0]
+        came += [batch([report(now_ns + 1, flow={"src": host})]) for host in back]
+        for part in came:
+            window.add(part)
+            hoarding.add(part)
+        if back:
+            found, expected = window.state().arrivals, hoarding.state().arrivals
+            assert found.start_s.tolist() == expected.start_s.tolist()
+            assert found.src_host == expected.src_host
+            for host in back:
+                went_on[host].append(found.start_s[found.src_host.index(host)] == 0.0)
+    assert went_on == {"10.0.9.75": [False] + [True] * 5, "10.0.9.100": [False] * 4}
+    assert len(hoarding.snapshot().flow_keys) == 20_002
+    assert len(window.snapshot().flow_keys) < 2 * 50 * (120 + 2) + 100
+
+
 def test_names_without_end_are_refused_not_hoarded(report: Make, batch: Batch) -> None:
     window = Window(WindowSettings(max_queues=10))
     reports = [report(START_NS + n, hop={"egress_port": f"Ethernet{n}"}) for n in range(50)]
