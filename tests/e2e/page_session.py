@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,7 +31,9 @@ QUICK = {
     "ECNTWIN_TUNING__MARGIN": "0",
     "ECNTWIN_TUNING__RESIDUAL_LIMIT": "1e9",
     "ECNTWIN_TUNING__COOL_DOWN_S": "0",
-    "ECNTWIN_TUNING__STALE_AFTER_S": "1200",
+    "ECNTWIN_TUNING__STALE_AFTER_S": "86400",
+    "ECNTWIN_TUNING__PERIOD_S": "86400",  # a round of its own may be under way when a page asks for one
+    "ECNTWIN_ROLLOUT__SILENCE_S": "86400",
 }
 # What readers of these pages have of their own, from their switches or for them.
 _REPORT = bytes.fromhex("214003ec0a000001100301001000000000000000ffffffff")
@@ -41,7 +44,7 @@ _THEIRS = {
     "inventory.yaml": b"switches: {leaf1: {platform: dry-run, int: {node_id: 0x0a000001}}}\n",
     "ecntwin.yaml": b"storage: {url: sqlite:///ecntwin.db}\ntuning: {enabled: false}\n",
 }
-BLOCK_S = 400.0  # on a clone that has no compiled kernels yet
+BLOCK_S = 1_200.0  # on a clone that has no compiled kernels yet
 COPIED = ("examples", "deploy", "constraints.txt")
 PAGE_PORT, LAB_PORT, INGEST_PORT, UDP_PORT = "8080", "9000", "8081", "32766"
 _WRAPPERS = {
@@ -90,7 +93,11 @@ def make_ready(served: Served) -> None:
     with httpx.Client(base_url=served.url, timeout=PATIENCE_S) as client:
         client.put("/v1/freeze", json={"frozen": False}).raise_for_status()
         found = client.post("/v1/tune").raise_for_status().json()
-        client.post(f"/v1/recommendations/{found['id']}/approve").raise_for_status()
+        approved = client.post(f"/v1/recommendations/{found['id']}/approve").raise_for_status().json()
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not client.get(f"/v1/rollouts/{approved['rollout']}").raise_for_status().json()["ended"]:
+            assert time.monotonic() < deadline_s, approved
+            time.sleep(0.05)
         client.post("/v1/tune").raise_for_status()
 
 
@@ -249,8 +256,17 @@ def transcript(text: str) -> list[tuple[str, str]]:
 _NUMBER = r"[-−+]?\d[\d.,:]*(?: \d{3})*"
 
 
+def _pattern(part: str) -> str:
+    if part == "…":
+        return ".*"
+    if re.fullmatch(_NUMBER, part):
+        return _NUMBER
+    return re.sub(r"s\b", "s?", re.escape(part))  # another number, and many things are one
+
+
 def alike(shown: str, said: str) -> bool:
-    """Whether every line shown is said, in that order, where numbers may be others and ``…`` is anything.
+    """Whether every line shown is said, in that order, where numbers may be others, one of a thing may be
+    many, and ``…`` is anything.
 
     White space counts as one blank: tables are as wide as what they hold.
     """
@@ -259,12 +275,7 @@ def alike(shown: str, said: str) -> bool:
     for line in (" ".join(line.split()) for line in shown.splitlines()):
         if not line or line == "…" or not re.sub(r"[─ ]", "", line):
             continue
-        wanted = re.compile(
-            "".join(
-                ".*" if part == "…" else _NUMBER if re.fullmatch(_NUMBER, part) else re.escape(part)
-                for part in re.split(rf"({_NUMBER}|…)", line)
-            )
-        )
+        wanted = re.compile("".join(map(_pattern, re.split(rf"({_NUMBER}|…)", line))))
         while at < len(lines) and not wanted.fullmatch(lines[at]):
             at += 1
         if at == len(lines):

@@ -57,6 +57,8 @@ def test_output_is_compared_in_shape() -> None:
     assert not alike("queue   12.5 KB\nready\n", "ready\nqueue 3 KB\n")
     assert not alike("queue 12.5 KB\n", "depth 12.5 KB\n")
     assert alike("rollout … is done\n", "rollout 20260101T1-1 is done\n")
+    assert alike("100 mice, 0 elephants; mostly\n", "58 mice, 1 elephant; mostly\n")
+    assert not alike("100 mice, 0 elephants; mostly\n", "58 mice; mostly\n")
 
 
 def of(language: str, kind: str | None = None) -> list[Block]:
