@@ -13,7 +13,7 @@ from api.demo.processes import Child
 from api.schemas.lab import FiguresDocument
 
 CALL_S = 300.0
-ROLLOUT_S = 60.0
+ROLLOUT_S = 300.0
 _LOOK_EVERY_S = 0.05
 
 

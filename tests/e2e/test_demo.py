@@ -41,6 +41,14 @@ def alive(environment: Mapping[str, str]) -> set[int]:
     return found
 
 
+def wait_until_all_have_ended(environment: Mapping[str, str]) -> None:
+    """Those that were killed may take a moment."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while found := alive(environment):
+        assert time.monotonic() < deadline_s, found
+        time.sleep(0.05)
+
+
 def test_the_quick_demo_compares_three_runs(environment: dict[str, str], tmp_path: Path) -> None:
     done = subprocess.run(
         [*COMMAND, "--seed", "2", "--picture", "drawn.svg"],
@@ -51,7 +59,7 @@ def test_the_quick_demo_compares_three_runs(environment: dict[str, str], tmp_pat
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert alive(environment) == set()
+    wait_until_all_have_ended(environment)
     found = json.loads(done.stdout)
     assert [run["name"] for run in found["runs"]] == ["closed loop", "vendor default", "DCQCN paper"]
     loop, vendor, paper = found["runs"]
@@ -119,7 +127,7 @@ def test_an_interrupt_leaves_no_process_behind(
     process.send_signal(number)
     out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out, err) == (code, b"", b"")
-    assert alive(environment) == set()
+    wait_until_all_have_ended(environment)
 
 
 def test_a_picture_that_cannot_be_written_is_said_before_anything_starts(tmp_path: Path) -> None:

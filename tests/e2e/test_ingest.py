@@ -26,6 +26,7 @@ ADMITS = [
     }
 ]
 SETTINGS = {"ECNTWIN_TUNING__ENABLED": "false", "ECNTWIN_SECURITY__TOKENS": json.dumps(ADMITS)}
+PASSES_ON = {"ECNTWIN_SERVER__SHUTDOWN_GRACE_S": str(round(PATIENCE_S))}  # before it ends, however slowly
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
 
 
@@ -36,15 +37,15 @@ def bodies() -> list[bytes]:
 
 
 def post(url: str, body: bytes) -> int:
-    answer = httpx.post(f"{url}/v1/telemetry/int", content=body, headers=HEADERS, timeout=60)
+    answer = httpx.post(f"{url}/v1/telemetry/int", content=body, headers=HEADERS, timeout=PATIENCE_S)
     assert answer.status_code == 202, answer.text
     accepted: int = answer.json()["accepted"]
     return accepted
 
 
 def seen(url: str) -> dict[str, object]:
-    flows = httpx.get(f"{url}/v1/flows", headers=HEADERS, timeout=60).json()
-    state = httpx.get(f"{url}/v1/state", headers=HEADERS, timeout=60).json()
+    flows = httpx.get(f"{url}/v1/flows", headers=HEADERS, timeout=PATIENCE_S).json()
+    state = httpx.get(f"{url}/v1/state", headers=HEADERS, timeout=PATIENCE_S).json()
     return {
         "flows": flows,
         "state": {key: state[key] for key in ("flows_by_class", "queues") if key in state},
@@ -52,7 +53,7 @@ def seen(url: str) -> dict[str, object]:
 
 
 def metric(url: str, name: str) -> float:
-    text = httpx.get(f"{url}/metrics", headers=HEADERS, timeout=60).text
+    text = httpx.get(f"{url}/metrics", headers=HEADERS, timeout=PATIENCE_S).text
     return next(float(line.split()[1]) for line in text.splitlines() if line.startswith(f"{name} "))
 
 
@@ -60,11 +61,11 @@ def test_two_ingest_processes_give_the_state_of_posting_directly() -> None:
     given = bodies()
     with serving(**SETTINGS) as service:
         with (
-            ingesting(service.url, **SETTINGS, ECNTWIN_TOKEN=TOKEN) as one,
-            ingesting(service.url, **SETTINGS, ECNTWIN_TOKEN=TOKEN) as other,
+            ingesting(service.url, **SETTINGS | PASSES_ON, ECNTWIN_TOKEN=TOKEN) as one,
+            ingesting(service.url, **SETTINGS | PASSES_ON, ECNTWIN_TOKEN=TOKEN) as other,
         ):
             accepted = sum(post((one, other)[place % 2].url, body) for place, body in enumerate(given))
-            assert httpx.get(f"{one.url}/readyz", timeout=60).json()["ready"]
+            assert httpx.get(f"{one.url}/readyz", timeout=PATIENCE_S).json()["ready"]
             assert metric(one.url, "ecntwin_ingest_reports_decoded_total") < accepted
             assert one.stop() == other.stop() == 0  # what waits is passed on first
         assert metric(service.url, "ecntwin_reports_accepted_total") == accepted
@@ -82,9 +83,9 @@ def test_several_share_a_port_and_one_alone_does_not() -> None:
         ingesting(nowhere, "--port", port, "--share-port") as other,
     ):
         assert one.url == other.url
-        assert httpx.get(f"{one.url}/healthz", timeout=60).status_code == 200
+        assert httpx.get(f"{one.url}/healthz", timeout=PATIENCE_S).status_code == 200
         assert one.stop() == 0
-        assert httpx.get(f"{other.url}/healthz", timeout=60).status_code == 200
+        assert httpx.get(f"{other.url}/healthz", timeout=PATIENCE_S).status_code == 200
         alone = [sys.executable, "-m", "api", "ingest", "--to", nowhere, "--port", port]
         ended = subprocess.run(alone, cwd=REPOSITORY, capture_output=True, text=True, timeout=PATIENCE_S)
         assert ended.returncode == 2

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.e2e
 
 OLD = Watermark(400_000, 1_600_000, 0.2)
 NEW = Watermark(50_000, 200_000, 0.05)
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 EVERYTHING = f'<qos xmlns="{NAMESPACE}"/>'
 
 

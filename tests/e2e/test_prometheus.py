@@ -134,10 +134,13 @@ def _ready(prometheus: httpx.Client) -> bool:
 
 
 def test_the_service_is_up_and_scraped_with_its_token(watched: Watched) -> None:
+    def stands() -> list[tuple[str, str]]:
+        found = watched.prometheus.get("/api/v1/targets").json()["data"]["activeTargets"]
+        return [(one["health"], one["lastError"]) for one in found if one["labels"]["job"] == "ecntwin"]
+
+    # A scrape may take too long on a busy machine, and the next one is good.
     until(lambda: [one["value"][1] for one in watched.query('up{job="ecntwin"}')] == ["1"])
-    found = watched.prometheus.get("/api/v1/targets").json()["data"]["activeTargets"]
-    (target,) = [one for one in found if one["labels"]["job"] == "ecntwin"]
-    assert (target["health"], target["lastError"]) == ("up", "")
+    until(lambda: stands() == [("up", "")])
 
 
 def test_every_rule_is_loaded_and_evaluated(watched: Watched) -> None:
@@ -145,7 +148,7 @@ def test_every_rule_is_loaded_and_evaluated(watched: Watched) -> None:
         groups = watched.prometheus.get("/api/v1/rules").json()["data"]["groups"]
         return [rule for group in groups for rule in group["rules"]]
 
-    until(lambda: all(rule["health"] != "unknown" for rule in answered()))
+    until(lambda: all(rule["health"] == "ok" for rule in answered()))
     assert {rule["name"]: rule["health"] for rule in answered()} == {
         rule.get("alert") or rule["record"]: "ok" for rule in rules()
     }
@@ -194,10 +197,12 @@ def family_of(name: str) -> set[str]:
 
 
 def test_every_panel_of_the_dashboard_is_answered(watched: Watched) -> None:
-    until(lambda: bool(watched.query("ecntwin:twin_residual:factor")))
-    shown: dict[str, int] = {}
-    for panel, expression, _ in targets():
-        asked = expression.replace("$instance", ".*").replace("$switch", ".*")
-        found = watched.query(asked.replace("$__rate_interval", "1m"))
-        shown[panel] = shown.get(panel, 0) + len(found)
-    assert {panel: shown[panel] for panel in SHOWN if not shown[panel]} == {}
+    def empty() -> set[str]:
+        shown: dict[str, int] = {}
+        for panel, expression, _ in targets():
+            asked = expression.replace("$instance", ".*").replace("$switch", ".*")
+            found = watched.query(asked.replace("$__rate_interval", "1m"))
+            shown[panel] = shown.get(panel, 0) + len(found)
+        return {panel for panel in SHOWN if not shown[panel]}
+
+    until(lambda: empty() == set())

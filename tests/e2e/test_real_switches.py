@@ -24,7 +24,7 @@ pytestmark = pytest.mark.e2e
 OLD = Watermark(400_000, 1_600_000, 0.2)
 LEAVES = 3
 HOSTS = 3
-PATIENCE_S = 90.0
+PATIENCE_S = 120.0
 REPORTS, EVERY_NS = 70, 50_000_000
 
 
@@ -56,7 +56,7 @@ def config(fabric: SonicFabric, tmp_path: Path) -> Path:
         ],
     }
     inventory = {
-        "defaults": {"platform": "sonic", "timeout_s": 2},
+        "defaults": {"platform": "sonic", "timeout_s": PATIENCE_S},
         "switches": {
             name: {"address": "127.0.0.1", "port": switch.port} for name, switch in fabric.switches.items()
         },
@@ -76,6 +76,8 @@ def config(fabric: SonicFabric, tmp_path: Path) -> Path:
             "measure_every_s": 0.1,
             "queue_limit": 1e6,
             "throughput_limit": 0.0,
+            "silence_s": PATIENCE_S,
+            "patience_s": PATIENCE_S,
         },
     }
     (tmp_path / "topology.json").write_text(json.dumps(topology))
@@ -177,7 +179,7 @@ def test_a_recommendation_is_set_soaked_read_back_and_undone(fabric: SonicFabric
         assert runs(fabric, new)
         for switch in operator.get("/v1/switches"):
             assert (_mark(switch["running"]), switch["adapter"], switch["drifted"]) == (new, "sonic", False)
-        metrics = httpx.get(f"{served.url}/metrics").text
+        metrics = httpx.get(f"{served.url}/metrics", timeout=PATIENCE_S).text
         assert 'ecntwin_switch_step_duration_seconds_count{adapter="sonic",step="verify"} 3.0' in metrics
         operator.post(f"/v1/rollouts/{ended['id']}/rollback", 202)
         assert operator.ended(ended["id"])["phase"] == "rolled_back"
