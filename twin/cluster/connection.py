@@ -174,9 +174,7 @@ class Connection:
             ) from error
         except (OSError, RuntimeError) as error:
             raise LostError(*self._unreachable(error)) from error
-        except (
-            Exception
-        ) as error:  # the scheduler's own: its tables have no worker any more that it was told of
+        except Exception as error:  # of the scheduler: it knows no worker any more that it was told of
             raise LostError(
                 f"dask scheduler {self._scheduler}",
                 f"{type(error).__name__}: {error}",

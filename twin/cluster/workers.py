@@ -120,22 +120,26 @@ class DaskWorkers:
             return
         stopped = threading.Event()
         chosen = {"workers": list(crew.threads)} if crew.refused else {}
-        parallel = Parallel(
-            n_jobs=-1,
-            backend=TellingDaskBackend(
-                n_threads=crew.n_threads, client=connection.client, pure=False, **chosen
-            ),
-            batch_size=1,
-            pre_dispatch="2 * n_jobs",
-            return_as="generator_unordered",
-            timeout=self._silence_s,
-        )
-        results = parallel(
-            delayed(run_there)(number, task, content[task.scenario_file], own_stamp())
-            for number, task in list(left.items())
-            if not stopped.is_set()
-        )
-        enter_answers(self._until_lost(results, connection), left, done, stopped)
+
+        def results() -> Iterator[tuple[int, T | TwinError | OtherVersion]]:
+            parallel = Parallel(
+                n_jobs=-1,
+                backend=TellingDaskBackend(
+                    n_threads=crew.n_threads, client=connection.client, pure=False, **chosen
+                ),
+                batch_size=1,
+                pre_dispatch="2 * n_jobs",
+                return_as="generator_unordered",
+                timeout=self._silence_s,
+            )
+            # The call itself hands the first tasks out, and raises where the scheduler has just gone.
+            yield from parallel(
+                delayed(run_there)(number, task, content[task.scenario_file], own_stamp())
+                for number, task in list(left.items())
+                if not stopped.is_set()
+            )
+
+        enter_answers(self._until_lost(results(), connection), left, done, stopped)
 
     def _until_lost(
         self, results: Iterator[tuple[int, T | TwinError | OtherVersion]], connection: Connection
