@@ -13,6 +13,11 @@ from api.access.certificates import ServerTls
 from api.connections import PatientProtocol
 from api.settings import ServerSettings
 
+KEEP_ALIVE_S = 75
+"""How long an idle connection may be used again. Longer than clients and proxies keep theirs (httpx: 5 s,
+nginx: 60 s): else a request now and then meets a connection that is just being ended, and has no answer.
+"""
+
 RENEWED_EVERY_TICKS = 600  # of uvicorn's, ten a second
 
 
@@ -40,6 +45,7 @@ def options(server: ServerSettings, tls: ServerTls | None) -> dict[str, Any]:
         "access_log": server.access_log,
         "log_config": None,
         "server_header": False,
+        "timeout_keep_alive": KEEP_ALIVE_S,
         "timeout_graceful_shutdown": server.shutdown_grace_s,
         # Else anybody on this machine could say where a call came from.
         "proxy_headers": bool(server.trusted_proxies),

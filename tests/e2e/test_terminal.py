@@ -330,7 +330,8 @@ class Command:
 
     def __init__(self, url: str, *arguments: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "api", *arguments],
+            # A shell's background job, such as these tests may be, hands its children an ignored SIGINT.
+            ["env", "--default-signal=INT", sys.executable, "-m", "api", *arguments],
             cwd=REPOSITORY,
             env=command_environment(url),
             stdout=subprocess.PIPE,

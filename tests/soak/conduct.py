@@ -233,7 +233,7 @@ class Callers:
                 assert answer.status_code in (202, 409), answer.text
 
     def _approve(self) -> None:
-        """And who wants it nevertheless where policy leaves it to a person: alarms of a busy lab are critical."""
+        """And who wants what policy leaves to a person: alarms of a busy lab are critical."""
         listed = self._client.get("/v1/recommendations?candidates=false&limit=1").json()["recommendations"]
         for one in listed:
             if one["status"] == "pending" and one["caution"] is not None:

@@ -52,3 +52,10 @@ def test_a_proxy_is_an_address_or_a_network() -> None:
 
 def test_no_plain_server_asks_for_certificates() -> None:
     assert "ssl_context_factory" not in options(ServerSettings(), None)
+
+
+def test_an_idle_connection_outlasts_the_clients_own_patience() -> None:
+    config = uvicorn.Config(told, **options(ServerSettings(), None))
+    patience_s = httpx.Limits().keepalive_expiry
+    assert patience_s is not None
+    assert config.timeout_keep_alive > 2 * patience_s
