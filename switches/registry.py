@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from switches.base import SwitchAdapter
 from switches.device import Device
 from switches.errors import UnknownAdapterError
+from switches.first_use import read_all_fields
 
 ENTRY_POINT_GROUP = "ecntwin.switches"
 DRY_RUN = "dry-run"
@@ -82,11 +83,14 @@ class AdapterRegistry:
 
 def _made(target: str, device: Device, *, clock_ns: Callable[[], int]) -> SwitchAdapter:
     module, _, name = target.partition(":")
-    adapter: SwitchAdapter = getattr(import_module(module), name)(device, clock_ns=clock_ns)
+    factory: Any = getattr(import_module(module), name)
+    read_all_fields()
+    adapter: SwitchAdapter = factory(device, clock_ns=clock_ns)
     return adapter
 
 
 def _loaded(entry: EntryPoint, device: Device, *, clock_ns: Callable[[], int]) -> SwitchAdapter:
     factory: Any = entry.load()
+    read_all_fields()
     adapter: SwitchAdapter = factory(device, clock_ns=clock_ns)
     return adapter

@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 from telemetry.counters import MOST, Counters, CounterSample, SeriesKey
 from telemetry.decode.body import unpacked
 from telemetry.decode.problem import Wording
-from telemetry.decode.records import Records
+from telemetry.decode.records import Kind, Records
 from telemetry.errors import ReportError
 from telemetry.report import ReportProblem
 
@@ -43,6 +43,8 @@ class _Sample(Struct, gc=False):
     tx_packets: _Count | None = None
     tx_bytes: _Count | None = None
 
+
+_SAMPLES = Kind(_Sample)
 
 WORDING = Wording(
     noun="sample",
@@ -83,7 +85,7 @@ def decode_counters(
     not count), the others are kept. Raises ``DecodeError`` only where the body holds no samples at all.
     """
     text = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
-    found = Records.read(text, _Sample, WORDING)
+    found = Records.read(text, _SAMPLES, WORDING)
     problems = list(found.problems)
     samples: list[CounterSample] = []
     positions: list[int] = []

@@ -22,7 +22,7 @@ from telemetry.decode.decoded import Decoded
 from telemetry.decode.hpcc_header import HEADER_BYTES, MOST_HOPS, QUEUE_UNIT_BYTES, HpccHops
 from telemetry.decode.json import WORDING as REPORT
 from telemetry.decode.problem import Wording
-from telemetry.decode.records import Records
+from telemetry.decode.records import Kind, Records
 from telemetry.errors import ReportError
 from telemetry.flow_keys import FlowKeys
 from telemetry.report import (
@@ -83,6 +83,9 @@ class _Record(Struct, gc=False):
     path: Annotated[list[_Place], Meta(min_length=1, max_length=_MOST_ON_A_WAY)] | None = None
 
 
+_RECORDS = Kind(_Record)
+
+
 @dataclass(frozen=True, slots=True)
 class DecodedHpcc(Decoded):
     """As ``Decoded``; of each hop also ``line_rate_gbps`` (NaN: a code of none) and ``tx_utilisation`` of its
@@ -102,7 +105,7 @@ def decode(
     Raises ``DecodeError`` only where the body holds no records at all.
     """
     text = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
-    found = Records.read(text, _Record, WORDING)
+    found = Records.read(text, _RECORDS, WORDING)
     positions = list(range(len(found.sound))) if found.positions is None else found.positions
     passed = HpccHops.read(_headers(found.sound)).passed.tolist()
     problems, records, kept = list(found.problems), [], []

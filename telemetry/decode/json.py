@@ -19,7 +19,7 @@ from msgspec import Meta, Raw, Struct
 from telemetry.decode.body import unpacked
 from telemetry.decode.decoded import Decoded
 from telemetry.decode.problem import Wording, broken_json, explained
-from telemetry.decode.records import UNREADABLE, Records
+from telemetry.decode.records import UNREADABLE, Kind, Records
 from telemetry.flow_keys import FlowKeys
 from telemetry.report import (
     LEAST_SAMPLING_RATE,
@@ -97,6 +97,10 @@ class _Report(Struct, gc=False):
     hops: Annotated[list[_Hop], Meta(min_length=1, max_length=MAX_HOPS)]
 
 
+_REPORTS = Kind(_Report)
+_FLOWS = Kind(_Flow)
+
+
 def decode(
     body: bytes, *, content_encoding: str | None = None, max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
 ) -> Decoded:
@@ -108,7 +112,7 @@ def decode(
     empty, not JSON objects, over ``max_body_bytes``, or a damaged gzip stream.
     """
     text = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
-    found = Records.read(text, _Report, WORDING)
+    found = Records.read(text, _REPORTS, WORDING)
     batch, flow_problems = _columns(found.sound, found.positions)
     return Decoded(batch, tuple(sorted([*found.problems, *flow_problems])))
 
@@ -119,13 +123,12 @@ def _flows(
     """Flow number of each report (-1: its flow is unusable), the distinct flows, and the problems."""
     spellings: dict[bytes, int] = {}
     spelled = [spellings.setdefault(bytes(report.flow), len(spellings)) for report in reports]
-    decoder = msgspec.json.Decoder(_Flow)
     numbers: dict[FlowKey, int] = {}
     number_of: list[int] = []
     reasons: dict[int, tuple[bytes, Exception]] = {}
     for spelling, raw in enumerate(spellings):
         try:
-            flow = decoder.decode(raw)
+            flow = _FLOWS.one.decode(raw)
         except UNREADABLE as error:
             reasons[spelling] = (raw, error)
             number_of.append(-1)

@@ -29,6 +29,18 @@ _MOST_RAW = 8_000_000
 T = TypeVar("T")
 
 
+class Kind(Generic[T]):
+    """A msgspec type that records are decoded to; made with its module, before there are threads.
+
+    msgspec (0.22) reads a type's fields when it is first decoded to, and shows them to other threads half
+    read: two bodies at once would end the process.
+    """
+
+    def __init__(self, record: type[T]) -> None:
+        self.one = msgspec.json.Decoder(record)
+        self.all = msgspec.json.Decoder(list[record])  # type: ignore[valid-type]
+
+
 @dataclass(frozen=True, slots=True)
 class Records(Generic[T]):
     """The sound records of a body, their positions in it (None: 0, 1, 2, ...), and the problems of the
@@ -40,19 +52,19 @@ class Records(Generic[T]):
     problems: list[ReportProblem]
 
     @classmethod
-    def read(cls, text: bytes, record: type[T], wording: Wording) -> Records[T]:
-        """Records of the msgspec type ``record``; raises ``DecodeError`` where the body holds none at all."""
+    def read(cls, text: bytes, kind: Kind[T], wording: Wording) -> Records[T]:
+        """Records of that kind; raises ``DecodeError`` where the body holds none at all."""
         first = text[:4096].lstrip()[:1] or text.lstrip()[:1]
         if first == b"[":
             try:
-                return cls(msgspec.json.decode(text, type=list[record]), None, [])  # type: ignore[valid-type]
+                return cls(kind.all.decode(text), None, [])
             except UNREADABLE:
-                return _salvaged_array(text, record, wording)
+                return _salvaged_array(text, kind, wording)
         if first == b"{":
             try:
-                return cls(msgspec.json.Decoder(record).decode_lines(text), None, [])
+                return cls(kind.one.decode_lines(text), None, [])
             except UNREADABLE:
-                return _each(_object_pieces(text), record, wording)
+                return _each(_object_pieces(text), kind, wording)
         if not any(piece.text.startswith(b"{") for piece in line_pieces(text)):
             received = repr(text.lstrip()[:40].decode("utf-8", "replace")) if first else "nothing"
             raise DecodeError(
@@ -61,7 +73,7 @@ class Records(Generic[T]):
                 f"{wording.plural} are a JSON object, an array of objects, or one object a line",
                 f"see the format of {wording.plural}",
             )
-        return _each(line_pieces(text), record, wording)
+        return _each(line_pieces(text), kind, wording)
 
 
 def _object_pieces(text: bytes) -> Iterable[Piece]:
@@ -73,14 +85,14 @@ def _object_pieces(text: bytes) -> Iterable[Piece]:
     return [Piece(text, "")]
 
 
-def _salvaged_array(text: bytes, record: type[T], wording: Wording) -> Records[T]:
+def _salvaged_array(text: bytes, kind: Kind[T], wording: Wording) -> Records[T]:
     try:
         raws = msgspec.json.decode(text, type=list[Raw]) if text.count(b",") < _MOST_RAW else None
     except UNREADABLE:
         raws = None
     if raws is None:
         found = array_pieces(text)
-        records = _each(found.pieces, record, wording)
+        records = _each(found.pieces, kind, wording)
         if found.break_place is not None:
             if not records.sound and not any(piece.text.startswith(b"{") for piece in found.pieces):
                 raise DecodeError(
@@ -97,11 +109,10 @@ def _salvaged_array(text: bytes, record: type[T], wording: Wording) -> Records[T
             )
             records.problems.append(ReportProblem(len(found.pieces), str(error)))
         return records
-    return _each((Piece(bytes(raw), "") for raw in raws), record, wording)
+    return _each((Piece(bytes(raw), "") for raw in raws), kind, wording)
 
 
-def _each(pieces: Iterable[Piece], record: type[T], wording: Wording) -> Records[T]:
-    decoder = msgspec.json.Decoder(record)
+def _each(pieces: Iterable[Piece], kind: Kind[T], wording: Wording) -> Records[T]:
     sound: list[T] = []
     positions: list[int] = []
     problems: list[ReportProblem] = []
@@ -117,7 +128,7 @@ def _each(pieces: Iterable[Piece], record: type[T], wording: Wording) -> Records
             problems.append(ReportProblem(position, str(said)))
             break
         try:
-            sound.append(decoder.decode(piece.text))
+            sound.append(kind.one.decode(piece.text))
             positions.append(position)
         except msgspec.ValidationError as error:
             said = explained(at, piece.text, str(error), field="", wording=wording)
