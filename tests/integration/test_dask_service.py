@@ -21,7 +21,7 @@ SEARCH = replace(SMALL, engine=f"{HERE}:AnalyticEngine", batch=8)
 @pytest.fixture
 async def clustered(tmp_path: Path) -> AsyncIterator[tuple[DaskCluster, Running]]:
     with DaskCluster(tmp_path / "dask") as cluster:
-        section = {"backend": "dask", "dask_scheduler": cluster.address, "dask_timeout_s": 5.0}
+        section = {"backend": "dask", "dask_scheduler": cluster.address, "dask_timeout_s": 20.0}
         async with running(Wanted(manual(search=section), search=SEARCH, workers=None)) as started:
             await started.post_reports(traffic())
             yield cluster, started

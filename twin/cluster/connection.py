@@ -128,7 +128,8 @@ class Connection:
                 async def scattered() -> Any:
                     return await self.client.scatter(content, workers=workers, broadcast=True, hash=False)
 
-                future = self._answer(scattered, "workers that did not take a scenario")
+                # The scheduler may be waiting for one that has just gone.
+                future = self._answer(scattered, "workers that did not take a scenario", late=LostError)
             self._sent[file.name] = future
             while len(self._sent) > MOST_SENT:
                 self._sent.popitem(last=False)
@@ -161,12 +162,14 @@ class Connection:
             if why is not None:
                 self._told(f"{why}, this service {own_stamp()}: it is given nothing to do")
 
-    def _answer(self, ask: Callable[[], Awaitable[T]], otherwise: str) -> T:
-        """What ``ask`` finds on the client's own loop, in time."""
+    def _answer(
+        self, ask: Callable[[], Awaitable[T]], otherwise: str, *, late: type[SearchError] = SearchError
+    ) -> T:
+        """What ``ask`` finds on the client's own loop, in time, else ``late``."""
         try:
             found: T = self.client.sync(ask, callback_timeout=self._timeout_s)
         except TimeoutError as error:
-            raise SearchError(
+            raise late(
                 f"dask scheduler {self._scheduler}",
                 f"{otherwise} within {self._timeout_s:g} s",
                 "a round needs workers that answer",
