@@ -83,14 +83,14 @@ class AdapterRegistry:
 
 def _made(target: str, device: Device, *, clock_ns: Callable[[], int]) -> SwitchAdapter:
     module, _, name = target.partition(":")
-    factory: Any = getattr(import_module(module), name)
-    read_all_fields()
-    adapter: SwitchAdapter = factory(device, clock_ns=clock_ns)
-    return adapter
+    return _ready(getattr(import_module(module), name), device, clock_ns)
 
 
 def _loaded(entry: EntryPoint, device: Device, *, clock_ns: Callable[[], int]) -> SwitchAdapter:
-    factory: Any = entry.load()
-    read_all_fields()
+    return _ready(entry.load(), device, clock_ns)
+
+
+def _ready(factory: Any, device: Device, clock_ns: Callable[[], int]) -> SwitchAdapter:
+    read_all_fields()  # of the types that came with its module
     adapter: SwitchAdapter = factory(device, clock_ns=clock_ns)
     return adapter

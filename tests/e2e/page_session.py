@@ -19,8 +19,9 @@ from pathlib import Path
 import httpx
 
 from tests.counterparts.captures import pcap, udp
+from tests.counterparts.ports import free_port
 from tests.e2e.blocks import ROOT, Block
-from tests.e2e.process import LISTENS, PATIENCE_S, Served, free_port, serving
+from tests.e2e.process import LISTENS, PATIENCE_S, Served, serving
 
 # To be quick, and to leave nothing to luck: few candidates, any gain recommended, none held back.
 QUICK = {

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -104,20 +102,6 @@ def ingesting(to: str, *arguments: str, **settings: str) -> Iterator[Served]:
     """Starts an ingest process on a free port of loopback, or the one given, and stops it."""
     with _started(["ingest", "--to", to, "--port", "0", *arguments], settings) as served:
         yield served
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listened on a moment ago.
-
-    It is none of those that systems hand out by themselves: until it is listened on, none of the many
-    connections and services of other tests takes it.
-    """
-    draws = random.SystemRandom()  # tests of other processes draw too
-    while True:
-        port = draws.randrange(10_000, 32_000)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 @contextmanager

@@ -14,7 +14,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.process import REPOSITORY, free_port, lab_at, serving
+from tests.counterparts.ports import free_port
+from tests.e2e.process import REPOSITORY, lab_at, serving
 from tests.e2e.test_lab import DEFAULT
 from tests.e2e.test_page import PATIENCE_MS, browser, complaints_of, decide, go, new_page
 from tests.e2e.test_page_rollout import PATIENCE_S, SETTINGS, Seen, expect_phase

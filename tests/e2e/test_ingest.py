@@ -11,7 +11,8 @@ import sys
 import httpx
 import pytest
 
-from tests.e2e.process import PATIENCE_S, REPOSITORY, free_port, ingesting, serving
+from tests.counterparts.ports import free_port
+from tests.e2e.process import PATIENCE_S, REPOSITORY, ingesting, serving
 
 pytestmark = pytest.mark.e2e
 

@@ -16,7 +16,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.e2e.process import PATIENCE_S, REPOSITORY, Served, free_port, lab_at, serving
+from tests.counterparts.ports import free_port
+from tests.e2e.process import PATIENCE_S, REPOSITORY, Served, lab_at, serving
 
 pytestmark = pytest.mark.e2e
 

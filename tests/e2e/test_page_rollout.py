@@ -10,7 +10,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.process import PATIENCE_S, free_port, lab_at, serving
+from tests.counterparts.ports import free_port
+from tests.e2e.process import PATIENCE_S, lab_at, serving
 from tests.e2e.test_lab import DEFAULT, FABRIC
 from tests.e2e.test_lab import SETTINGS as LAB_SETTINGS
 from tests.e2e.test_page import PATIENCE_MS, browser, complaints_of, decide, go, new_page

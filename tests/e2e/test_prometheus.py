@@ -16,7 +16,8 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.e2e.process import PATIENCE_S, free_port, serving
+from tests.counterparts.ports import free_port
+from tests.e2e.process import PATIENCE_S, serving
 from tests.unit.deploy.monitoring import PROMETHEUS, declared, expressions, names_in, recorded, rules, targets
 
 pytestmark = pytest.mark.e2e

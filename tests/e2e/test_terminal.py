@@ -22,7 +22,8 @@ from rich.cells import cell_len
 
 from api.cli import app
 from api.cli_errors import run_to_exit_code
-from tests.e2e.process import PATIENCE_S, REPOSITORY, Served, free_port, lab_at, serving
+from tests.counterparts.ports import free_port
+from tests.e2e.process import PATIENCE_S, REPOSITORY, Served, lab_at, serving
 from tests.e2e.test_lab import DEFAULT, FABRIC
 from tests.e2e.test_lab import SETTINGS as LAB_SETTINGS
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.counterparts.databases import database_url, postgres
+from tests.integration.service import PATIENCE_S
 
 __all__ = ["anyio_backend", "database_url", "postgres"]
 
@@ -12,3 +13,9 @@ __all__ = ["anyio_backend", "database_url", "postgres"]
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture
+def answered_once_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An approval is answered once its rollout has ended, however long that takes here."""
+    monkeypatch.setattr("api.approvals.ANSWER_WITHIN_S", PATIENCE_S)

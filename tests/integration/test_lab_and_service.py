@@ -19,7 +19,7 @@ from tests.integration.lab import PATIENCE_S, URL, Bridge, RunningLab, running_l
 from tests.integration.service import SMALL, Running, Wanted, manual, running
 from twin.workers import InProcessWorkers
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("answered_once_ended")]
 
 OLD = {"kmin_bytes": 400_000, "kmax_bytes": 1_600_000, "pmax": 0.2}
 OTHER = {"kmin_bytes": 30_000, "kmax_bytes": 90_000, "pmax": 0.5}
@@ -29,12 +29,6 @@ SETTINGS = manual(
     tuning={"enabled": False, "margin": 0.0, "cool_down_s": 0.0, "residual_limit": 1e9},
     rollout={"soak_s": 0.0, "batch_soak_s": 0.0, "patience_s": 0.0},
 )
-
-
-@pytest.fixture(autouse=True)
-def _answered_once_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An approval is answered once its rollout has ended, however long that takes here."""
-    monkeypatch.setattr("api.approvals.ANSWER_WITHIN_S", PATIENCE_S)
 
 
 @dataclass

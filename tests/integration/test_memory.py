@@ -16,7 +16,7 @@ from api.storage.tables import revisions
 from tests.counterparts.postgres_server import PostgresServer
 from tests.integration.service import PATIENCE_S, TOPOLOGY, Running, Wanted, manual, running, traffic
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("answered_once_ended")]
 
 OTHER = {**TOPOLOGY, "hosts": [*TOPOLOGY["hosts"], {"name": "h9", "ip": "10.0.0.9"}]}
 OTHER["links"] = [
@@ -26,12 +26,6 @@ OTHER["links"] = [
 
 SCOPES = ["admin", "operate", "read", "telemetry"]
 TOKEN = {"name": "ada", "sha256": sha256(b"secret").hexdigest(), "scopes": SCOPES}
-
-
-@pytest.fixture(autouse=True)
-def _answered_once_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An approval is answered once its rollout has ended, however long that takes here."""
-    monkeypatch.setattr("api.approvals.ANSWER_WITHIN_S", PATIENCE_S)
 
 
 @pytest.fixture(autouse=True)

@@ -18,20 +18,14 @@ from tests.integration.service import TOPOLOGY, Running, Wanted, manual, running
 from tests.unit.api.rollouts.world import OLD, PATIENCE_S, Switch
 from twin.watermark import Watermark
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("answered_once_ended")]
 
 FOREIGN = Watermark(800_000, 3_200_000, 0.1)
 TUNING = {"enabled": False, "residual_limit": 1e9, "cool_down_s": 0}
 
 
-@pytest.fixture(autouse=True)
-def _answered_once_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An approval is answered once its rollout has ended, however long that takes here."""
-    monkeypatch.setattr("api.approvals.ANSWER_WITHIN_S", PATIENCE_S)
-
-
 @pytest.fixture
-def answered_soon(_answered_once_ended: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def answered_soon(answered_once_ended: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """For a rollout that is held up: its approval is answered before it has ended."""
     monkeypatch.setattr("api.approvals.ANSWER_WITHIN_S", 0.01)
 

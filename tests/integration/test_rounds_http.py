@@ -16,18 +16,12 @@ from switches.dryrun import DryRunAdapter
 from switches.errors import ReadBackError
 from switches.registry import AdapterRegistry
 from tests.integration.gate import Gate
-from tests.integration.service import PATIENCE_S, SMALL, TOPOLOGY, Running, Wanted, manual, running, traffic
+from tests.integration.service import SMALL, TOPOLOGY, Running, Wanted, manual, running, traffic
 from tests.unit.twin.analytic_engine import HERE
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("answered_once_ended")]
 
 DECIDED = {"approve": "approved", "reject": "rejected"}
-
-
-@pytest.fixture(autouse=True)
-def _answered_once_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An approval is answered once its rollout has ended, however long that takes here."""
-    monkeypatch.setattr("api.approvals.ANSWER_WITHIN_S", PATIENCE_S)
 
 
 @pytest.fixture

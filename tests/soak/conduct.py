@@ -14,7 +14,8 @@ from typing import Any
 
 import httpx
 
-from tests.e2e.process import PATIENCE_S, Served, free_port, lab_at, serving
+from tests.counterparts.ports import free_port
+from tests.e2e.process import PATIENCE_S, Served, lab_at, serving
 from tests.soak.figures import Sample, Verdict, judged, sample
 
 EVERY_S = 2.0
