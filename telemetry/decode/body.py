@@ -1,21 +1,17 @@
-"""From a request body to plain bytes and to the pieces that should each be a report; knows no field of a
-report.
-
-Imports only the standard library and ``telemetry.errors``.
-"""
+"""From a request body to its plain bytes, in bounded room and time."""
 
 from __future__ import annotations
 
-import io
 import re
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 from telemetry.errors import DecodeError, OversizeError
 
-MOST_ELEMENTS = 1_000_000
-"""Of an array that has to be taken apart: of a few bytes each, they would take a hundred times their room."""
+MOST_GZIP_RATIO = 128
+"""Bytes that one of a gzip body may unpack to; telemetry comes to 20 or so (``examples/websearch-16``)."""
+
+LEAST_GZIP_LIMIT_BYTES = 4 << 20
+"""What every gzip body may unpack to."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_BOM = b"\xef\xbb\xbf"
@@ -23,26 +19,6 @@ _READ_BYTES, _LEAST_READ_BYTES = 1 << 20, 1 << 10
 _MOST_MEMBERS = 65_536
 _PADDING = re.compile(rb"\0*")
 _GZIP_WINDOW_BITS = 31
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"|["\[\]{},]', re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One part of a body that should be a report: its bytes, and where it stands in words a sender
-    understands.
-    """
-
-    text: bytes
-    place: str
-
-
-@dataclass(frozen=True, slots=True)
-class BrokenArray:
-    """What could be saved of a JSON array: whole elements, and the sentence parts of what ended it early."""
-
-    pieces: list[Piece]
-    break_place: str | None
-    break_received: str
 
 
 def unpacked(body: bytes, *, content_encoding: str | None, max_body_bytes: int) -> bytes:
@@ -50,7 +26,8 @@ def unpacked(body: bytes, *, content_encoding: str | None, max_body_bytes: int) 
     mark.
 
     Raises ``DecodeError`` for an unknown ``content_encoding``, a damaged gzip stream, or more than
-    ``max_body_bytes`` before or after unpacking (never unpacks further than that, so a bomb costs nothing).
+    ``max_body_bytes`` before or after unpacking, or more than ``MOST_GZIP_RATIO`` times the body (never
+    unpacks further than that, so a bomb costs nothing).
     """
     coding = (content_encoding or "identity").strip().lower()
     if coding not in ("gzip", "x-gzip", "identity"):
@@ -60,9 +37,11 @@ def unpacked(body: bytes, *, content_encoding: str | None, max_body_bytes: int) 
             "gzip and identity are understood",
             "send the reports as they are or gzipped",
         )
-    _check_size(len(body), max_body_bytes)
+    _check_size(len(body), max_body_bytes, "a body")
     if body[:2] == _GZIP_MAGIC:
-        body = _gunzip(body, max_body_bytes)
+        most = max(MOST_GZIP_RATIO * len(body), LEAST_GZIP_LIMIT_BYTES)
+        what = f"a gzip body of {len(body)} bytes" if most < max_body_bytes else "a body"
+        body = _gunzip(body, min(most, max_body_bytes), what)
     elif coding != "identity":
         raise DecodeError(
             "body",
@@ -73,17 +52,28 @@ def unpacked(body: bytes, *, content_encoding: str | None, max_body_bytes: int) 
     return body.removeprefix(_UTF8_BOM)
 
 
-def _check_size(size: int, limit: int) -> None:
+def holds_at_most(body: bytes, size: int) -> bool:
+    """Whether the body is no larger than that unpacked; a damaged one is as large as it came."""
+    try:
+        unpacked(body, content_encoding=None, max_body_bytes=size)
+    except OversizeError:
+        return False
+    except DecodeError:
+        return len(body) <= size
+    return True
+
+
+def _check_size(size: int, limit: int, what: str) -> None:
     if size > limit:
         raise OversizeError(
             "body",
             f"more than {limit} bytes",
-            f"a body holds at most {limit} bytes unpacked",
+            f"{what} holds at most {limit} bytes unpacked",
             "send smaller batches",
         )
 
 
-def _gunzip(body: bytes, limit: int) -> bytes:
+def _gunzip(body: bytes, limit: int, what: str) -> bytes:
     parts: list[bytes] = []
     size = at = 0
     for _ in range(_MOST_MEMBERS):
@@ -112,7 +102,7 @@ def _gunzip(body: bytes, limit: int) -> bytes:
                     "send it again, untruncated",
                 )
             size += len(part)
-            _check_size(size, limit)
+            _check_size(size, limit, what)
             parts.append(part)
         # gzip files may be concatenated; zero padding after a member is legal and means nothing.
         at -= len(stream.unused_data)
@@ -126,51 +116,3 @@ def _gunzip(body: bytes, limit: int) -> bytes:
         f"a gzip body has at most {_MOST_MEMBERS}",
         "compress it as one",
     )
-
-
-def line_pieces(text: bytes) -> Iterator[Piece]:
-    """The non-blank lines of newline-delimited JSON."""
-    for number, line in enumerate(io.BytesIO(text), 1):
-        if piece := line.strip():
-            yield Piece(piece, f"line {number}")
-
-
-def array_pieces(text: bytes) -> BrokenArray:
-    """The elements of a JSON array whose syntax is broken somewhere, cut at its top-level commas.
-
-    Elements before, between and after broken ones are kept as long as brackets and quotes still pair up;
-    where they no longer do, or there are more than ``MOST_ELEMENTS``, ``break_place`` says so and the rest of
-    the body is given up.
-    """
-    start = text.index(b"[") + 1
-    pieces: list[Piece] = []
-    depth: list[int] = []
-    for token in _TOKEN.finditer(text, start):
-        sign = token.group()
-        if sign in b"{[" and len(sign) == 1:
-            depth.append(sign[0])
-        elif sign == b",":
-            if not depth:
-                pieces.append(Piece(text[start : token.start()].strip(), f"byte {start}"))
-                start = token.end()
-                if len(pieces) == MOST_ELEMENTS:
-                    return BrokenArray(pieces, f"byte {start}", f"more than {MOST_ELEMENTS} elements")
-        elif sign in (b"}", b"]"):
-            if not depth and sign == b"]":
-                last = text[start : token.start()].strip()
-                if last or pieces:
-                    pieces.append(Piece(last, f"byte {start}"))
-                rest = text[token.end() :].strip()
-                if rest:
-                    return BrokenArray(pieces, f"byte {token.end()}", f"{_shown(rest)} after the array's end")
-                return BrokenArray(pieces, None, "")
-            if not depth or depth.pop() != (b"{"[0] if sign == b"}" else b"["[0]):
-                return BrokenArray(pieces, f"byte {token.start()}", f"{sign.decode()!r} that closes nothing")
-        elif sign == b'"':
-            return BrokenArray(pieces, f"byte {token.start()}", "a string without its closing quote")
-    return BrokenArray(pieces, f"byte {len(text)}", "the end of the body inside the array")
-
-
-def _shown(text: bytes, limit: int = 40) -> str:
-    cut = text[:limit].decode("utf-8", "replace")
-    return repr(cut + ("…" if len(text) > limit else ""))

@@ -1,8 +1,4 @@
-"""Counter samples in JSON (one object, an array, NDJSON; gzip of each), bad samples left out.
-
-Imports only msgspec, ``telemetry.counters``, ``telemetry.report``, ``telemetry.errors`` and its neighbours
-``body``, ``problem`` and ``records``.
-"""
+"""Counter samples in JSON (one object, an array, NDJSON; gzip of each), bad samples left out."""
 
 from __future__ import annotations
 
@@ -11,11 +7,12 @@ from types import MappingProxyType
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import astuple
 
 from telemetry.counters import MOST, Counters, CounterSample, SeriesKey
 from telemetry.decode.body import unpacked
 from telemetry.decode.problem import Wording
-from telemetry.decode.records import Kind, Records
+from telemetry.decode.records import MOST_EXPLAINED, Kind, not_explained, read_records
 from telemetry.errors import ReportError
 from telemetry.report import ReportProblem
 
@@ -28,6 +25,8 @@ _Count = Annotated[int, Meta(ge=0, le=MOST)] | Annotated[str, Meta(pattern=r"^[0
 
 
 class _Sample(Struct, gc=False):
+    """Its counters stand last, in the order of ``Counters``."""
+
     switch: _Name
     port: _Name
     ts_ns: Annotated[int, Meta(ge=0, le=MOST)]
@@ -85,26 +84,27 @@ def decode_counters(
     not count), the others are kept. Raises ``DecodeError`` only where the body holds no samples at all.
     """
     text = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
-    found = Records.read(text, _SAMPLES, WORDING)
-    problems = list(found.problems)
+    problems: list[ReportProblem] = []
     samples: list[CounterSample] = []
     positions: list[int] = []
-    for row, given in enumerate(found.sound):
-        position = row if found.positions is None else found.positions[row]
-        try:
-            samples.append(_sample(given))
-        except ReportError as error:
-            said = ReportError(f"sample {position} {error.where}", error.received, error.rule, error.remedy)
-            problems.append(ReportProblem(position, str(said)))
-            continue
-        positions.append(position)
+    for found in read_records(text, _SAMPLES, WORDING):
+        problems += found.problems
+        for given, position in zip(found.sound, found.positions, strict=True):
+            try:
+                samples.append(_sample(given))
+            except ReportError as error:
+                at = f"sample {position} {error.where}"
+                if len(problems) < MOST_EXPLAINED:
+                    said = str(ReportError(at, error.received, error.rule, error.remedy))
+                else:
+                    said = not_explained(at)
+                problems.append(ReportProblem(position, said))
+                continue
+            positions.append(position)
     return DecodedCounters(tuple(samples), tuple(positions), tuple(sorted(problems)))
 
 
 def _sample(given: _Sample) -> CounterSample:
-    counts = (getattr(given, name) for name in Counters._fields)
-    return CounterSample(
-        SeriesKey(given.switch, given.port, given.queue),
-        given.ts_ns,
-        Counters(*(int(count) if isinstance(count, str) else count for count in counts)),
-    )
+    switch, port, ts_ns, queue, *counts = astuple(given)
+    counters = Counters._make([int(count) if type(count) is str else count for count in counts])
+    return CounterSample(SeriesKey(switch, port, queue), ts_ns, counters)

@@ -22,7 +22,7 @@ from telemetry.decode.decoded import Decoded
 from telemetry.decode.hpcc_header import HEADER_BYTES, MOST_HOPS, QUEUE_UNIT_BYTES, HpccHops
 from telemetry.decode.json import WORDING as REPORT
 from telemetry.decode.problem import Wording
-from telemetry.decode.records import Kind, Records
+from telemetry.decode.records import Kind, read_records
 from telemetry.errors import ReportError
 from telemetry.flow_keys import FlowKeys
 from telemetry.report import (
@@ -105,17 +105,19 @@ def decode(
     Raises ``DecodeError`` only where the body holds no records at all.
     """
     text = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
-    found = Records.read(text, _RECORDS, WORDING)
-    positions = list(range(len(found.sound))) if found.positions is None else found.positions
-    passed = HpccHops.read(_headers(found.sound)).passed.tolist()
-    problems, records, kept = list(found.problems), [], []
-    for record, position, hops in zip(found.sound, positions, passed, strict=True):
-        wrong = _wrong(record, position, hops)
-        if wrong is None:
-            records.append(record)
-            kept.append(position)
-        else:
-            problems.append(ReportProblem(position, str(wrong)))
+    problems: list[ReportProblem] = []
+    records: list[_Record] = []
+    kept: list[int] = []
+    for found in read_records(text, _RECORDS, WORDING):
+        problems += found.problems
+        passed = HpccHops.read(_headers(found.sound)).passed.tolist()
+        for record, position, hops in zip(found.sound, found.positions, passed, strict=True):
+            wrong = _wrong(record, position, hops)
+            if wrong is None:
+                records.append(record)
+                kept.append(position)
+            else:
+                problems.append(ReportProblem(position, str(wrong)))
     return _columns(records, kept, tuple(sorted(problems)))
 
 

@@ -1,9 +1,4 @@
-"""INT reports in JSON (one object, an array, NDJSON; gzip of each) to a ``ReportBatch``, bad reports left
-out.
-
-Imports only msgspec, numpy, ``telemetry.report``, ``telemetry.state`` and its neighbours ``body``,
-``decoded``, ``problem`` and ``records``.
-"""
+"""INT reports in JSON (one object, an array, NDJSON; gzip of each) to a ``ReportBatch``."""
 
 from __future__ import annotations
 
@@ -19,8 +14,9 @@ from msgspec import Meta, Raw, Struct
 from telemetry.decode.body import unpacked
 from telemetry.decode.decoded import Decoded
 from telemetry.decode.problem import Wording, broken_json, explained
-from telemetry.decode.records import UNREADABLE, Kind, Records
+from telemetry.decode.records import MOST_EXPLAINED, UNREADABLE, Kind, not_explained, read_records
 from telemetry.flow_keys import FlowKeys
+from telemetry.join import joined
 from telemetry.report import (
     LEAST_SAMPLING_RATE,
     MARK_UNKNOWN,
@@ -112,13 +108,18 @@ def decode(
     empty, not JSON objects, over ``max_body_bytes``, or a damaged gzip stream.
     """
     text = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
-    found = Records.read(text, _REPORTS, WORDING)
-    batch, flow_problems = _columns(found.sound, found.positions)
-    return Decoded(batch, tuple(sorted([*found.problems, *flow_problems])))
+    batches: list[ReportBatch] = []
+    problems: list[ReportProblem] = []
+    for found in read_records(text, _REPORTS, WORDING):
+        batch, flow_problems = _columns(found.sound, found.positions)
+        batches.append(batch)
+        problems += found.problems
+        problems += flow_problems
+    return Decoded(joined(batches), tuple(sorted(problems)))
 
 
 def _flows(
-    reports: Sequence[_Report], positions: Sequence[int] | None
+    reports: Sequence[_Report], positions: Sequence[int]
 ) -> tuple[list[int], tuple[FlowKey, ...], list[ReportProblem]]:
     """Flow number of each report (-1: its flow is unusable), the distinct flows, and the problems."""
     spellings: dict[bytes, int] = {}
@@ -135,13 +136,16 @@ def _flows(
             continue
         key = FlowKey(flow.src, flow.dst, flow.sport, flow.dport, flow.protocol)
         number_of.append(numbers.setdefault(key, len(numbers)))
-    problems = []
+    problems: list[ReportProblem] = []
     if reasons:
         for row, spelling in enumerate(spelled):
             if spelling in reasons:
-                position = row if positions is None else positions[row]
+                position = positions[row]
                 raw, reason = reasons[spelling]
                 at = f"report {position} flow"
+                if len(problems) >= MOST_EXPLAINED:
+                    problems.append(ReportProblem(position, not_explained(at)))
+                    continue
                 if isinstance(reason, msgspec.ValidationError):
                     said = explained(at, raw, str(reason), field="flow", wording=WORDING)
                 else:
@@ -150,11 +154,11 @@ def _flows(
     return [number_of[spelling] for spelling in spelled], tuple(numbers), problems
 
 
-def _columns(reports: list[_Report], positions: list[int] | None) -> tuple[ReportBatch, list[ReportProblem]]:
+def _columns(reports: list[_Report], positions: list[int]) -> tuple[ReportBatch, list[ReportProblem]]:
     flow, flow_keys, problems = _flows(reports, positions)
     if problems:
         sound = [row for row, number in enumerate(flow) if number >= 0]
-        positions = sound if positions is None else [positions[row] for row in sound]
+        positions = [positions[row] for row in sound]
         reports = [reports[row] for row in sound]
         flow = [flow[row] for row in sound]
     n = len(reports)
@@ -168,7 +172,7 @@ def _columns(reports: list[_Report], positions: list[int] | None) -> tuple[Repor
         for hop in hops
     ]
     batch = ReportBatch(
-        index=np.arange(n, dtype=np.int64) if positions is None else np.array(positions, np.int64),
+        index=np.array(positions, np.int64),
         ts_ns=np.fromiter([report.ts_ns for report in reports], np.int64, n),
         flow=np.fromiter(flow, np.int32, n),
         packet_bytes=np.fromiter([report.packet_bytes for report in reports], np.int64, n),

@@ -15,6 +15,7 @@ _STEP = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+)\]")
 _MISSING = re.compile(r"missing required field `(?P<field>[^`]+)`")
 _NOT_A_NUMBER = re.compile(rb"[:\[,]\s*(-?(?:NaN|Infinity|nan|inf))\b")
 _SHOWN_LENGTH = 60
+_MOST_LOOKED_INTO_BYTES = 1 << 16  # of a record, for the value that is wrong
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ def explained(at: str, text: bytes, message: str, *, field: str, wording: Wordin
         received = "nothing"
     elif message.startswith("Number out of range"):
         received = "a number too large to hold"
+    elif len(text) > _MOST_LOOKED_INTO_BYTES:
+        received = f"a {wording.noun} of {len(text)} bytes"
     else:
         received = shown(_value_at(text, path))
     rule = wording.rules.get(field, wording.whole)

@@ -1,19 +1,20 @@
-"""A body's JSON records (one object, an array, NDJSON), each sound or named; knows no field of them.
+"""A body's JSON records (one object, an array, NDJSON), each sound or named with what is wrong with it.
 
-Imports only msgspec, ``telemetry.errors``, ``telemetry.report`` and its neighbours ``body`` and ``problem``.
-The body is decoded in one call where every record is sound; only a body with a bad one is taken apart.
+Decoded a mebibyte at a time, in one call where every record of it is sound, and one by one only where one is
+not. So the work for a body grows with its bytes alone, whatever they are, and no single call keeps other
+threads waiting for long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import Raw
 
-from telemetry.decode.body import Piece, array_pieces, line_pieces
+from telemetry.decode.pieces import ArrayCut, Break, Pieces, lines
 from telemetry.decode.problem import Wording, broken_json, explained
 from telemetry.errors import DecodeError, ReportError
 from telemetry.report import ReportProblem
@@ -21,10 +22,17 @@ from telemetry.report import ReportProblem
 UNREADABLE = (ValueError, RecursionError)
 """msgspec's own errors are ValueErrors; so is the one it lets through for text that is not UTF-8."""
 
-MOST_PROBLEMS = 100_000
-"""Of one body: a problem takes more room than what it is about."""
+MOST_RECORD_BYTES = 1 << 20
+"""Of one record: many times what the longest sound one takes."""
 
-_MOST_RAW = 8_000_000
+AT_ONCE_BYTES = 4 << 20
+"""Decoded in one call, during which no other thread runs: some 30 ms."""
+
+LEAST_PROBLEMS, PROBLEM_BYTES = 1_000, 64
+"""How many problems of a body are named: so many, and one more for every so many bytes of it."""
+
+MOST_EXPLAINED = 1_000
+"""Of a body's problems; of the others only the place is told, which takes next to no time."""
 
 T = TypeVar("T")
 
@@ -43,29 +51,26 @@ class Kind(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Records(Generic[T]):
-    """The sound records of a body, their positions in it (None: 0, 1, 2, ...), and the problems of the
-    rest.
+    """Some neighbouring records of a body: the sound ones, their positions in it (from 0; blank lines do not
+    count), and the problems of the rest.
     """
 
-    sound: list[T]
-    positions: list[int] | None
-    problems: list[ReportProblem]
+    sound: list[T] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
+    problems: list[ReportProblem] = field(default_factory=list)
 
-    @classmethod
-    def read(cls, text: bytes, kind: Kind[T], wording: Wording) -> Records[T]:
-        """Records of that kind; raises ``DecodeError`` where the body holds none at all."""
-        first = text[:4096].lstrip()[:1] or text.lstrip()[:1]
-        if first == b"[":
-            try:
-                return cls(kind.all.decode(text), None, [])
-            except UNREADABLE:
-                return _salvaged_array(text, kind, wording)
-        if first == b"{":
-            try:
-                return cls(kind.one.decode_lines(text), None, [])
-            except UNREADABLE:
-                return _each(_object_pieces(text), kind, wording)
-        if not any(piece.text.startswith(b"{") for piece in line_pieces(text)):
+
+def read_records(text: bytes, kind: Kind[T], wording: Wording) -> Iterator[Records[T]]:
+    """The records of a body, some at a time. Raises ``DecodeError`` at the end where it held none at all."""
+    reading = _Reading(text, kind, wording)
+    first = text[:4096].lstrip()[:1] or text.lstrip()[:1]
+    if first == b"[":
+        yield from reading.array()
+    elif first == b"{" and reading.is_one_value():
+        yield reading.one_value()
+    else:
+        yield from reading.lines()
+        if not reading.found and not reading.objects:
             received = repr(text.lstrip()[:40].decode("utf-8", "replace")) if first else "nothing"
             raise DecodeError(
                 "body",
@@ -73,67 +78,199 @@ class Records(Generic[T]):
                 f"{wording.plural} are a JSON object, an array of objects, or one object a line",
                 f"see the format of {wording.plural}",
             )
-        return _each(line_pieces(text), kind, wording)
 
 
-def _object_pieces(text: bytes) -> Iterable[Piece]:
-    # A lone object may be spread over lines; only when it is not one object are the lines the records.
-    try:
-        msgspec.json.decode(text, type=Raw)
-    except UNREADABLE:
-        return line_pieces(text)
-    return [Piece(text, "")]
+def not_explained(at: str) -> str:
+    """What is said of a problem after ``MOST_EXPLAINED`` others."""
+    return f"{at}: cannot be used either; why is told of the first {MOST_EXPLAINED}"
 
 
-def _salvaged_array(text: bytes, kind: Kind[T], wording: Wording) -> Records[T]:
-    try:
-        raws = msgspec.json.decode(text, type=list[Raw]) if text.count(b",") < _MOST_RAW else None
-    except UNREADABLE:
-        raws = None
-    if raws is None:
-        found = array_pieces(text)
-        records = _each(found.pieces, kind, wording)
-        if found.break_place is not None:
-            if not records.sound and not any(piece.text.startswith(b"{") for piece in found.pieces):
-                raise DecodeError(
-                    f"body {found.break_place}",
-                    found.break_received,
-                    "a JSON array is [object, object, ...]",
-                    f"send whole JSON; nothing before the break was a {wording.noun}",
-                )
-            error = ReportError(
-                f"body {found.break_place}",
-                found.break_received,
-                "a JSON array is [object, object, ...]",
-                f"send whole JSON; {wording.noun}s before the break are kept, the rest is lost",
-            )
-            records.problems.append(ReportProblem(len(found.pieces), str(error)))
-        return records
-    return _each((Piece(bytes(raw), "") for raw in raws), kind, wording)
+class _Reading(Generic[T]):
+    """One way through a body. ``found`` counts the sound records, ``objects`` what else begins as one."""
 
+    def __init__(self, text: bytes, kind: Kind[T], wording: Wording, *, number: int = 0) -> None:
+        self._text = text
+        self._kind = kind
+        self._wording = wording
+        self._number = number  # of the next record
+        self._named = 0
+        self._most_problems = LEAST_PROBLEMS + len(text) // PROBLEM_BYTES
+        self.found = self.objects = 0
 
-def _each(pieces: Iterable[Piece], kind: Kind[T], wording: Wording) -> Records[T]:
-    sound: list[T] = []
-    positions: list[int] = []
-    problems: list[ReportProblem] = []
-    for position, piece in enumerate(pieces):
-        at = f"{wording.noun} {position}" + (f" ({piece.place})" if piece.place else "")
-        if len(problems) == MOST_PROBLEMS:
-            said = ReportError(
-                at,
-                f"it after {MOST_PROBLEMS} that cannot be used",
-                f"a body holds {wording.plural}",
-                f"correct the exporter; this {wording.noun} and what follows were not looked at",
-            )
-            problems.append(ReportProblem(position, str(said)))
-            break
+    def is_one_value(self) -> bool:
+        """Whether the body is one JSON value, which may be spread over lines."""
+        if len(self._text) > MOST_RECORD_BYTES:
+            return False
         try:
-            sound.append(kind.one.decode(piece.text))
-            positions.append(position)
-        except msgspec.ValidationError as error:
-            said = explained(at, piece.text, str(error), field="", wording=wording)
-            problems.append(ReportProblem(position, str(said)))
-        except UNREADABLE as error:
-            said = broken_json(at, piece.text, str(error), wording)
-            problems.append(ReportProblem(position, str(said)))
-    return Records(sound, positions, problems)
+            msgspec.json.decode(self._text, type=Raw)
+        except UNREADABLE:
+            return False
+        return True
+
+    def one_value(self) -> Records[T]:
+        """The body as one record."""
+        records: Records[T] = Records()
+        self._take(self._text, records)
+        return records
+
+    def lines(self, start: int = 0) -> Iterator[Records[T]]:
+        """A record a line, from byte ``start`` on."""
+        for pieces in lines(self._text, start):
+            if len(pieces):
+                yield self._together(pieces, self._kind.one.decode_lines) or self._each(pieces)
+            if self._ended:
+                return
+
+    def array(self) -> Iterator[Records[T]]:
+        """The elements of an array.
+
+        Where it breaks, or ends before the body does, what is left is read as lines; where it held no record,
+        all of it is, for a line of newline-delimited JSON may begin with a bracket too.
+        """
+        if len(self._text) <= AT_ONCE_BYTES and (whole := self._whole_array()) is not None:
+            yield whole
+            return
+        cut = ArrayCut(self._text)
+        without: list[Records[T]] = []
+        for pieces in cut:
+            without.append(self._together(pieces, self._elements) or self._each(pieces))
+            if self.found or self._ended:
+                yield from without
+                without.clear()
+            if self._ended:
+                return
+        if cut.broken is None:
+            yield from without
+        elif self.found:
+            yield self._note(cut.broken)
+            yield from self._lines_if_any(cut.broken.rest, self._number)
+        elif not (yield from self._lines_if_any(0, 0)):
+            yield from without
+            yield self._note(cut.broken)
+
+    def _lines_if_any(self, start: int, number: int) -> Generator[Records[T], None, bool]:
+        """What follows byte ``start`` as lines, if there is a record among them; whether there is."""
+        reading = _Reading(self._text, self._kind, self._wording, number=number)
+        without: list[Records[T]] = []
+        for records in reading.lines(start):
+            without.append(records)
+            if reading.found:
+                yield from without
+                without.clear()
+        return reading.found > 0
+
+    @property
+    def _ended(self) -> bool:
+        """Whether there are so many problems that nothing more is looked at."""
+        return self._named > self._most_problems
+
+    def _whole_array(self) -> Records[T] | None:
+        try:
+            return self._sound(self._kind.all.decode(self._text))
+        except UNREADABLE:
+            return None
+
+    def _elements(self, text: bytes) -> list[T]:
+        return self._kind.all.decode(b"[%b]" % text)
+
+    def _together(self, pieces: Pieces, decode: Callable[[bytes], list[T]]) -> Records[T] | None:
+        """All of them, decoded in one call; None where that cannot be."""
+        begin, end = int(pieces.start[0]), int(pieces.stop[-1])
+        if end - begin > AT_ONCE_BYTES:
+            return None
+        try:
+            sound = decode(self._text[begin:end])
+        except UNREADABLE:
+            return None
+        # Between two commas there may be nothing, which is no record either.
+        return self._sound(sound) if pieces.line is not None or len(sound) == len(pieces) else None
+
+    def _sound(self, records: list[T]) -> Records[T]:
+        begin = self._number
+        self._number += len(records)
+        self.found += len(records)
+        return Records(records, list(range(begin, self._number)))
+
+    def _each(self, pieces: Pieces) -> Records[T]:
+        """Each of them by itself."""
+        records: Records[T] = Records()
+        word, numbers = ("byte", pieces.start) if pieces.line is None else ("line", pieces.line)
+        for start, stop, number in zip(
+            pieces.start.tolist(), pieces.stop.tolist(), numbers.tolist(), strict=True
+        ):
+            text = self._text[start:stop].strip()
+            if not text and pieces.line is not None:
+                continue
+            self._take(text, records, word, number)
+            if self._ended:
+                break
+        return records
+
+    def _take(self, text: bytes, records: Records[T], word: str = "", place: int = 0) -> None:
+        """Takes one piece of the body in, which stands at that byte or line."""
+        position = self._number
+        self._number += 1
+        begun = text.startswith(b"{")
+        long = len(text) > MOST_RECORD_BYTES
+        wrong: ValueError | RecursionError | None = None
+        if not long and (begun or self._named < MOST_EXPLAINED):
+            try:
+                records.sound.append(self._kind.one.decode(text))
+            except UNREADABLE as error:
+                wrong = error
+            else:
+                records.positions.append(position)
+                self.found += 1
+                return
+        self.objects += begun
+        at = f"{self._wording.noun} {position}"
+        # The position finds a whole element; only where brackets may be wrong is a byte more of use.
+        if word == "line" or (word and not isinstance(wrong, msgspec.ValidationError)):
+            at += f" ({word} {place})"
+        records.problems.append(ReportProblem(position, self._said(at, text, wrong)))
+        self._named += 1
+
+    def _said(self, at: str, text: bytes, wrong: Exception | None) -> str:
+        wording = self._wording
+        if self._named == self._most_problems:
+            return str(
+                ReportError(
+                    at,
+                    f"it after {self._named} that cannot be used",
+                    f"a body holds {wording.plural}",
+                    f"correct the exporter; this {wording.noun} and what follows were not looked at",
+                )
+            )
+        if self._named >= MOST_EXPLAINED:
+            return not_explained(at)
+        if isinstance(wrong, msgspec.ValidationError):
+            return str(explained(at, text, str(wrong), field="", wording=wording))
+        if wrong is not None:
+            return str(broken_json(at, text, str(wrong), wording))
+        return str(
+            ReportError(
+                at,
+                f"{len(text)} bytes",
+                f"a {wording.noun} takes at most {MOST_RECORD_BYTES}",
+                "correct the exporter",
+            )
+        )
+
+    def _note(self, broken: Break) -> Records[T]:
+        """What ended an array; raises ``DecodeError`` where nothing before that was like a record."""
+        wording = self._wording
+        if not self.found and not self.objects:
+            raise DecodeError(
+                f"body byte {broken.at}",
+                broken.received,
+                "a JSON array is [object, object, ...]",
+                f"send whole JSON; nothing before the break was a {wording.noun}",
+            )
+        error = ReportError(
+            f"body byte {broken.at}",
+            broken.received,
+            "a JSON array is [object, object, ...]",
+            f"send whole JSON; {wording.noun}s before it are kept, and after it those on lines of their own",
+        )
+        self._number += 1
+        return Records(problems=[ReportProblem(self._number - 1, str(error))])

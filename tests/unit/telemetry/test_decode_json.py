@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from telemetry.decode import body as bodies
 from telemetry.decode import records
 from telemetry.decode.json import decode
 from telemetry.errors import DecodeError
@@ -240,26 +239,63 @@ def test_taking_rows_keeps_their_hops() -> None:
     assert len(batch.take(batch.index == 1)) == 1
 
 
-@pytest.mark.parametrize("body", [b"[" + b"1," * 30 + TEXT + b"]", b"1\n" * 30 + TEXT, b"{}\n" * 30 + TEXT])
-def test_a_body_of_faults_takes_no_room_without_end(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(decode(body).batch) == 1
-    monkeypatch.setattr(records, "MOST_PROBLEMS", 20)
+FAULTS = 5_000
+
+
+@pytest.mark.parametrize("body", [b"[" + b"1," * FAULTS + TEXT + b"]", b"{}\n" * FAULTS + TEXT])
+def test_a_body_of_faults_takes_no_room_without_end(body: bytes) -> None:
     found = decode(body)
     assert len(found.batch) == 0
-    assert [error.index for error in found.errors] == [*range(21)]
-    assert "it after 20 that cannot be used" in found.errors[-1].detail
+    named = records.LEAST_PROBLEMS + len(body) // records.PROBLEM_BYTES
+    assert [error.index for error in found.errors] == [*range(named + 1)]
+    assert f"it after {named} that cannot be used" in found.errors[-1].detail
 
 
-def test_an_array_of_very_many_elements_is_not_taken_apart_to_its_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    text = b"[" + TEXT + b",1" * 30 + b"," + SECOND + b"]"
-    monkeypatch.setattr(records, "_MOST_RAW", 10)
-    assert len(decode(text).batch) == 2
-    monkeypatch.setattr(bodies, "MOST_ELEMENTS", 20)
-    found = decode(text)
-    assert len(found.batch) == 1
-    assert "more than 20 elements" in found.errors[-1].detail
+def test_lines_without_an_object_end_soon() -> None:
+    with pytest.raises(DecodeError, match="one object a line"):
+        decode(b"1\n" * FAULTS + TEXT)
+
+
+def test_faults_do_not_end_a_body_of_reports() -> None:
+    found = decode(b"\n".join([b"1", b"{}", TEXT] * 1_500))
+    assert found.batch.index.tolist() == [*range(2, 4_500, 3)]
+    assert len(found.errors) == 3_000
+    assert "line 1): received 1; " in found.errors[0].detail
+    assert "why is told of the first 1000" in found.errors[-1].detail
+
+
+@pytest.mark.parametrize("first", [b"[]", b"[1]", b"[", b'["', b"[{}]", b"[[[", b"]", b"[}", b"[1, 2"])
+@pytest.mark.parametrize("times", [1, 20_000])
+def test_a_first_line_that_begins_with_a_bracket_costs_itself_alone(first: bytes, times: int) -> None:
+    found = decode(b"\n".join([first, *[TEXT, SECOND] * times]))
+    assert found.batch.index.tolist() == [*range(1, 2 * times + 1)]
+    assert [error.index for error in found.errors] == [0]
+    assert "report 0 (line 1)" in found.errors[0].detail
+
+
+def test_lines_after_an_array_are_read() -> None:
+    found = decode(b"[" + TEXT + b"]\n" + SECOND + b"\n17\n" + TEXT)
+    assert found.batch.index.tolist() == [0, 2, 4]
+    assert [error.index for error in found.errors] == [1, 3]
+    assert "after the array's end" in found.errors[0].detail
+    assert "report 3 (line 3): received 17" in found.errors[1].detail
+
+
+def test_what_begins_before_a_break_and_is_whole_is_kept() -> None:
+    found = decode(b"[\n" + TEXT + b",\n" + SECOND + b"\n")
+    assert found.batch.index.tolist() == [0, 2]
+    (problem,) = found.errors
+    assert problem.index == 1
+    assert "the end of the body inside the array" in problem.detail
+
+
+def test_a_record_of_megabytes_is_not_decoded() -> None:
+    long = TEXT.replace(b'"a"', b'"' + b"a" * records.MOST_RECORD_BYTES + b'"')
+    for body in (b"[" + long + b"," + TEXT + b"]", long + b"\n" + TEXT):
+        found = decode(body)
+        assert found.batch.index.tolist() == [1]
+        assert len(found.errors[0].detail) < 300
+    assert "bytes; a report takes at most 1048576" in decode(long + b"\n" + TEXT).errors[0].detail
 
 
 def test_gzip_members_of_nothing_cost_no_more_than_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
