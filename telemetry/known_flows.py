@@ -89,9 +89,12 @@ class KnownFlows:
     def release(self, flow: NDArray[np.int32], ts_ns: NDArray[np.int64]) -> None:
         """Samples of these flows, seen then, are no longer held (negative ones are nobody's)."""
         live = flow >= 0
-        of = flow[live].astype(np.intp)
-        np.subtract.at(self._held.values, of, _ONE)
-        np.maximum.at(self._before_ns.values, of, ts_ns[live])
+        np.subtract.at(self._held.values, flow[live].astype(np.intp), _ONE)
+        self.pass_by(flow[live], ts_ns[live])
+
+    def pass_by(self, flow: NDArray[np.int32], ts_ns: NDArray[np.int64]) -> None:
+        """Samples of these flows, seen then, were never held."""
+        np.maximum.at(self._before_ns.values, flow.astype(np.intp), ts_ns)
 
     def recount(self, parts: Iterable[Samples]) -> None:
         """Count anew what is held."""

@@ -130,6 +130,10 @@ class SampleStore:
             last = period.chunks.pop()
             period.chunks[-1] = Samples.joined([period.chunks[-1], last])
 
+    def known(self, period_numbers: Iterable[int]) -> list[int]:
+        """Which of these periods are there."""
+        return [number for number in period_numbers if number in self._periods]
+
     def seen(self, period_number: int, fingerprints: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Which fingerprints the period already holds."""
         period = self._periods.get(period_number)

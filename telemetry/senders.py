@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from telemetry.places import Paths
 from telemetry.report import HopSite
 from telemetry.samples import Samples
 from telemetry.settings import WindowSettings
-from telemetry.topology import GBPS, Topology
+from telemetry.topology import GBPS, EgressPort, Topology
 
 _NOWHERE = -1
 
@@ -113,12 +114,20 @@ class _Places:
         site = paths.number[paths.offset[path]].astype(np.int64)
         n_sites = len(paths.things)
         codes, code = np.unique((src + 1) * n_sites + site, return_inverse=True)
+
+        @cache
+        def cables_of(host: str) -> dict[str | None, EgressPort]:
+            """The host's cables by where they lead to; of several to one place the first."""
+            cables: dict[str | None, EgressPort] = {}
+            for index in topology.ports_of.get(host, ()):
+                cables.setdefault(topology.ports[index].peer, topology.ports[index])
+            return cables
+
         told = []
         for number, first in zip(*(part.tolist() for part in np.divmod(codes, n_sites)), strict=True):
-            name = hosts.names[number - 1] if number else ""
-            ports = [topology.ports[index] for index in topology.ports_of.get(name, ())]
-            switch = paths.things[first].switch
-            nic = next((port for port in ports if port.peer == switch), ports[0] if ports else None)
+            cables = cables_of(hosts.names[number - 1] if number else "")
+            # The cable to that switch, or the host's first.
+            nic = cables.get(paths.things[first].switch) or next(iter(cables.values()), None)
             if nic is None:
                 told.append((settings.default_rate_gbps * GBPS, settings.default_delay_us * 1e-6))
             else:

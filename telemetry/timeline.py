@@ -75,7 +75,7 @@ class Timeline:
         unique, counts = np.unique(periods, return_counts=True)
         if self.end is None:
             low, high, _ = self._biggest_cluster(unique, counts, int(periods[0]))
-            return self._verdicts(periods, low, high), False
+            return self._verdicts(periods, low, self._reach(unique, counts, low, high)), False
         ahead = self._advanced(self._merged(unique, counts), self.end, self._total + len(periods))
         low, high = min(self.oldest, ahead), ahead + self._settings.n_periods
         verdicts = self._verdicts(periods, low, high)
@@ -91,7 +91,16 @@ class Timeline:
         if rival.votes < rule:
             return verdicts, False
         self._counts, self._total, self.end, self._rival = {}, 0, None, None
-        return self._verdicts(periods, rival.low, rival.high), True
+        high = self._reach(unique, counts, rival.low, rival.high)
+        return self._verdicts(periods, rival.low, high), True
+
+    def _reach(self, unique: NDArray[np.int64], counts: NDArray[np.int64], low: int, high: int) -> int:
+        """Up to which period a timeline that begins with these reports is believed: a window's length beyond
+        its end, as later on. However few reports each of them has, that bounds how many periods are held.
+        """
+        inside = (unique >= low) & (unique <= high)
+        begun = dict(zip(unique[inside].tolist(), counts[inside].tolist(), strict=True))
+        return min(high, self._advanced(begun, min(begun), sum(begun.values())) + self._settings.n_periods)
 
     def record(self, periods: NDArray[np.int64]) -> list[int]:
         """Count kept reports, move the end, and name the periods that fell out of the window."""

@@ -236,7 +236,7 @@ class Window:
         fingerprints = every[rows_once]
         periods = (batch.ts_ns[rows_once] - self.settings.origin_ns) // self.settings.period_ns
         fresh = np.ones(len(rows_once), np.bool_)
-        for period in np.unique(periods).tolist():
+        for period in self._store.known(np.unique(periods).tolist()):
             here = np.flatnonzero(periods == period)
             fresh[here] = ~self._store.seen(period, fingerprints[here])
         self._count(duplicates=len(rows) - int(np.count_nonzero(fresh)))
@@ -325,15 +325,19 @@ class Window:
             residence_ns=self._residence_ns(batch.ingress_ns[hops], batch.egress_ns[hops]),
             marked=batch.marked[hops],
         )
-        found = np.unique(periods).tolist()
-        for period in found:
-            own = samples if len(found) == 1 else samples.take(np.flatnonzero(periods == period))
-            part = thinned(own, self._level)
+        self._begun_ns = min(self._begun_ns, int(samples.ts_ns.min()))
+        gone = self._timeline.record(periods)
+        for period in gone:
+            self._expire(period)
+        # A batch may bring a period of its own for every report, most of them gone with its newest.
+        past = np.isin(periods, gone)
+        if past.any():
+            passed = thinned(samples.take(np.flatnonzero(past)), self._level)
+            self._flows.pass_by(passed.flow, passed.ts_ns)
+        for period in np.unique(periods[~past]).tolist():
+            part = thinned(samples.take(np.flatnonzero(periods == period)), self._level)
             self._store.append(period, part)
             self._flows.hold(part.flow)
-        self._begun_ns = min(self._begun_ns, int(samples.ts_ns.min()))
-        for period in self._timeline.record(periods):
-            self._expire(period)
         self._hold_to_limits()
 
     def _residence_ns(self, ingress_ns: NDArray[np.int64], egress_ns: NDArray[np.int64]) -> NDArray[np.int32]:

@@ -12,6 +12,7 @@ import pytest
 from telemetry.errors import WindowError
 from telemetry.flow_keys import FlowKeys
 from telemetry.report import HopSite, ReportBatch
+from telemetry.samples import Samples, SampleStore
 from telemetry.state import FlowClass, FlowKey, NetworkState
 from telemetry.topology import Topology
 from telemetry.window import Window, WindowSettings
@@ -166,6 +167,24 @@ def test_a_wrong_clock_among_right_ones_never_wins(report: Make, batch: Batch) -
         window.add(batch([*right, report(START_NS + YEAR_NS + number * MS)]))
     assert window.counters.skewed == 200
     assert window.state().n_reports == 600
+
+
+@pytest.mark.parametrize("step_s", [1, 10, -1, -10])
+def test_a_period_for_every_report_is_not_a_period_held(
+    step_s: int, report: Make, batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_in = 0
+    append = SampleStore.append
+
+    def counting(store: SampleStore, period: int, samples: Samples) -> None:
+        nonlocal put_in
+        put_in += 1
+        append(store, period, samples)
+
+    monkeypatch.setattr(SampleStore, "append", counting)
+    window = Window()
+    window.add(batch([report(START_NS + n * step_s * S) for n in range(1_000)]))
+    assert 0 < put_in <= 3 * window.settings.n_periods
 
 
 def test_a_long_recording_at_once_ends_in_its_last_window(report: Make, batch: Batch) -> None:
