@@ -79,12 +79,12 @@ def _first_to_show(
     hop_first = first[hops.path]
     follows = hops.path[1:] == hops.path[:-1]
     cable = hops.out_port[:-1] * hops.n_ports + hops.in_port[1:]
-    told = np.flatnonzero(hops.count[path] > 0)
+    ended = src != dst  # else nobody's address is known
+    somebody, told = np.flatnonzero(ended), np.flatnonzero(ended & (hops.count[path] > 0))
     begin, end = hops.offset[path[told]], hops.offset[path[told] + 1] - 1
-    everyone = np.arange(len(path))
     shown = [
-        _firsts(src, everyone),
-        _firsts(dst, everyone),
+        _firsts(src[somebody], somebody),
+        _firsts(dst[somebody], somebody),
         _firsts(src[told] * hops.n_ports + hops.in_port[begin], told),
         _firsts(dst[told] * hops.n_ports + hops.out_port[end], told),
         _firsts(hops.in_port, hop_first),

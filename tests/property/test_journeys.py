@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from telemetry.discovery import Journey, discover
@@ -41,6 +41,13 @@ def samples_of(flow: list[int], path: list[int]) -> Samples:
 
 
 @given(TRIPS)
+@example(
+    [
+        ("10.0.0.2", "10.0.0.2", (HopSite("leaf1", "1", "2", 0),)),
+        ("10.0.0.2", "10.0.0.3", (HopSite("leaf1", "1", "2", 0),)),
+        ("10.0.0.3", "10.0.0.3", (HopSite("leaf1", "1", "2", 0),)),
+    ]
+)
 def test_the_topology_is_the_same(trips: list[tuple[str, str, Path]]) -> None:
     keys = FlowKeys.of(FlowKey(src, dst, 1, 2, 17) for src, dst, _ in trips)
     sites = tuple({site: None for _, _, path in trips for site in path})
