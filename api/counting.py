@@ -1,6 +1,7 @@
 """Counters of switches in, how much they grew out; must not know who asks or why.
 
-Decoding and the window run in one thread of their own, one body after the other, as reports do.
+The window runs in one thread of its own, which takes some thousands of samples at a time, as that of reports
+does.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import ParamSpec, TypeVar
 
+from api.decoding import DecodingThreads
 from api.metrics import Metrics
 from api.schemas.telemetry import IngestDocument, ReportErrorDocument
 from api.sensing import SensingLimits
@@ -18,7 +21,8 @@ from telemetry.counter_rates import PortRates, port_rates
 from telemetry.counter_window import CounterWindow
 from telemetry.counters import CounterIncrease, CounterSample, CounterSettings
 from telemetry.decode.counters_json import decode_counters
-from telemetry.report import ReportProblem
+
+SAMPLES_AT_ONCE = 5_000
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,10 +36,12 @@ class Counting:
         settings: CounterSettings,
         limits: SensingLimits,
         *,
+        decoding: DecodingThreads,
         metrics: Metrics,
         clock_s: Callable[[], float],
     ) -> None:
         self._limits = limits
+        self._decoding = decoding
         self._window = CounterWindow(settings)
         self._metrics = metrics
         self._clock_s = clock_s
@@ -48,7 +54,24 @@ class Counting:
 
     async def ingest(self, body: bytes, content_encoding: str | None) -> IngestDocument:
         """Takes one body in. Raises ``DecodeError`` where it holds no samples at all."""
-        accepted, problems, reasons = await self._run(self._take, body, content_encoding)
+        decoded = await self._decoding.of_body(
+            body,
+            partial(
+                decode_counters,
+                body,
+                content_encoding=content_encoding,
+                max_body_bytes=self._limits.max_decoded_bytes,
+            ),
+        )
+        accepted, reasons = 0, Counter(malformed=len(decoded.errors))
+        problems = list(decoded.errors)
+        for begin in range(0, len(decoded.samples), SAMPLES_AT_ONCE):
+            some = slice(begin, begin + SAMPLES_AT_ONCE)
+            added = await self._run(self._window.add, decoded.samples[some], decoded.positions[some])
+            accepted += added.accepted
+            problems += (*added.late, *added.no_room)
+            reasons.update(late=len(added.late), no_room=len(added.no_room))
+        problems.sort()
         self._note(accepted, reasons)
         listed = problems[: self._limits.max_errors_listed]
         return IngestDocument(
@@ -84,17 +107,6 @@ class Counting:
     def close(self) -> None:
         """Ends the thread once what it has begun is done."""
         self._thread.shutdown(wait=True, cancel_futures=True)
-
-    def _take(
-        self, body: bytes, content_encoding: str | None
-    ) -> tuple[int, list[ReportProblem], Counter[str]]:
-        """In the window's thread: how many were accepted, every problem by index, counts by reason."""
-        decoded = decode_counters(
-            body, content_encoding=content_encoding, max_body_bytes=self._limits.max_decoded_bytes
-        )
-        added = self._window.add(decoded.samples, decoded.positions)
-        reasons = Counter(malformed=len(decoded.errors), late=len(added.late), no_room=len(added.no_room))
-        return added.accepted, sorted([*decoded.errors, *added.late, *added.no_room]), reasons
 
     def _note(self, accepted: int, rejected: Counter[str]) -> None:
         self._metrics.samples_accepted.inc(accepted)

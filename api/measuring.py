@@ -12,6 +12,7 @@ from api.binary_reports import BinaryReports
 from api.clocks import Clocks
 from api.counter_sources.making import counter_polling
 from api.counting import Counting
+from api.decoding import DecodingThreads
 from api.events import Broadcaster
 from api.from_settings import reporting_of
 from api.intake import Intake, Room
@@ -53,17 +54,23 @@ class Measuring:
             Room(server.max_pending_bytes, metrics=metrics.ingest, clock_s=clocks.monotonic_s),
             max_body_bytes=server.max_body_bytes,
         )
+        self._decoding = DecodingThreads()
         self.sensing = Sensing(
             telemetry.window(),
             declared,
             limits,
+            decoding=self._decoding,
             metrics=metrics,
             events=events,
             clock_s=clocks.monotonic_s,
             wall_s=lambda: clocks.wall_ns() / 1e9,
         )
         self.counting = Counting(
-            telemetry.counters.window(), limits, metrics=metrics, clock_s=clocks.monotonic_s
+            telemetry.counters.window(),
+            limits,
+            decoding=self._decoding,
+            metrics=metrics,
+            clock_s=clocks.monotonic_s,
         )
         self.counter_polling = counter_polling(
             devices,
@@ -105,6 +112,7 @@ class Measuring:
         async with AsyncExitStack() as ending:  # the last one first
             ending.push_async_callback(asyncio.to_thread, self.counting.close)
             ending.push_async_callback(asyncio.to_thread, self.sensing.close)
+            ending.push_async_callback(asyncio.to_thread, self._decoding.close)
             ending.push_async_callback(self._postcards.stop)
             if self.udp is not None:
                 ending.push_async_callback(self.udp.stop)

@@ -1,7 +1,7 @@
 """The telemetry side of the service: bodies in, network state out; must not know the twin.
 
-Decoding and the window run in one thread of their own, one body after the other: the event loop never waits
-for them, and the window needs no lock.
+The window runs in one thread of its own, which takes some thousands of reports at a time: the event loop
+never waits for it, a large body does not keep a small one waiting, and the window needs no lock.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple, ParamSpec, TypeVar
 
+from api.decoding import DecodingThreads
 from api.events import Broadcaster
 from api.metrics import Metrics
 from api.schemas.telemetry import IngestDocument, ReportErrorDocument
 from telemetry.decode.decoded import Decoded
 from telemetry.errors import DecodeError, WindowError
-from telemetry.report import ReportProblem
+from telemetry.join import parted
+from telemetry.report import ReportBatch
 from telemetry.settings import NS_PER_S, WindowSettings
 from telemetry.snapshot import Snapshot
 from telemetry.state import NetworkState
-from telemetry.tally import WindowCounters
+from telemetry.tally import AddResult, WindowCounters
 from telemetry.topology import Topology
 from telemetry.window import Window
 
@@ -58,6 +60,7 @@ class Sensing:
         declared: Topology | None,
         limits: SensingLimits,
         *,
+        decoding: DecodingThreads,
         metrics: Metrics,
         events: Broadcaster,
         clock_s: Callable[[], float],
@@ -65,6 +68,7 @@ class Sensing:
     ) -> None:
         self._settings = window
         self._limits = limits
+        self._decoding = decoding
         self._window = Window(window, declared)
         self._metrics = metrics
         self._events = events
@@ -95,21 +99,37 @@ class Sensing:
         age_s = self.age_s()
         return age_s is None or age_s > self._limits.stale_after_s
 
-    async def ingest(self, decode: Callable[[], Decoded]) -> IngestDocument:
-        """Takes one body in: ``decode`` is called in the window's thread, and what it gives goes into the
+    async def ingest(self, decode: Callable[[], Decoded], *, body: bytes | None = None) -> IngestDocument:
+        """Has ``decode`` called, which decodes ``body`` (None: datagrams), and takes what it gives into the
         window.
 
         Raises the ``DecodeError`` of a body that holds no reports at all.
         """
+
+        def taken_apart() -> tuple[Decoded, list[ReportBatch]]:
+            decoded = decode()
+            return decoded, list(parted(decoded.batch))
+
+        threads = self._decoding
         try:
-            accepted, aside, problems, reasons = await self._run(self._take, decode)
+            decoded, parts = await (
+                threads.of_datagrams(taken_apart) if body is None else threads.of_body(body, taken_apart)
+            )
         except DecodeError:
             self._metrics.bodies.inc()
             raise
+        accepted, reasons = 0, Counter(malformed=len(decoded.errors))
+        problems = list(decoded.errors)
+        for part in parts:
+            taken, why = await self._run(self._take, part)
+            accepted += taken.accepted
+            problems += taken.errors
+            reasons += why
+        problems.sort()
         self._count(accepted, reasons)
         listed = problems[: self._limits.max_errors_listed]
         return IngestDocument(
-            accepted=accepted + aside,
+            accepted=accepted + decoded.aside,
             rejected=sum(reasons.values()),
             errors=[ReportErrorDocument(index=item.index, detail=item.detail) for item in listed],
             error_count=len(problems),
@@ -175,25 +195,19 @@ class Sensing:
         finally:
             self._window.set_topology(declared)
 
-    def _take(self, decode: Callable[[], Decoded]) -> tuple[int, int, list[ReportProblem], Counter[str]]:
-        """In the window's thread: how many were accepted, how many are none of the window's, every problem by
-        index, counts by reason.
-        """
-        decoded = decode()
+    def _take(self, batch: ReportBatch) -> tuple[AddResult, Counter[str]]:
+        """In the window's thread: what became of the reports, and how many were left out by reason."""
         before = self._window.counters
-        added = self._window.add(decoded.batch)
+        added = self._window.add(batch)
         span_ns = self._window.span_ns
         self._held_s = 0.0 if span_ns is None else (span_ns[1] - span_ns[0]) / NS_PER_S
         after = self._window.counters
-        problems = sorted([*decoded.errors, *added.errors])
-        reasons = Counter(
-            malformed=len(decoded.errors),
+        return added, Counter(
             late=after.too_old - before.too_old,
             skewed=after.skewed - before.skewed,
             unknown_place=after.unknown_sites - before.unknown_sites,
             no_room=after.overflowed - before.overflowed,
         )
-        return added.accepted, decoded.aside, problems, reasons
 
     def _count(self, accepted: int, reasons: Counter[str]) -> None:
         self._metrics.accepted.inc(accepted)

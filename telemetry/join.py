@@ -1,9 +1,10 @@
-"""Several batches of reports as one; imports only numpy, ``telemetry.flow_keys`` and
-``telemetry.report``."""
+"""Several batches of reports as one, and one as several."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 
 from telemetry.flow_keys import FlowKeys
 from telemetry.report import HopSite, ReportBatch
+
+PART_HOPS = 32_768
+"""A window takes a part of so many hops in some milliseconds, and in 150 ms at the worst."""
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -41,6 +45,25 @@ def joined(batches: Sequence[ReportBatch]) -> ReportBatch:
         flow_keys=flow_keys,
         sites=tuple(sites),
     )
+
+
+def parted(batch: ReportBatch, hops: int = PART_HOPS) -> Iterator[ReportBatch]:
+    """The reports of a batch in parts of about so many hops, each with no flows and sites but its own."""
+    if batch.hop_offset[-1] <= hops:
+        yield batch
+        return
+    cuts = np.searchsorted(batch.hop_offset, np.arange(hops, batch.hop_offset[-1], hops))
+    for begin, end in pairwise([0, *np.unique(cuts).tolist(), len(batch)]):
+        part = batch.take(np.arange(begin, end))
+        flows, flow = np.unique(part.flow, return_inverse=True)
+        sites, site = np.unique(part.hop_site, return_inverse=True)
+        yield replace(
+            part,
+            flow=flow.astype(np.int32),
+            flow_keys=FlowKeys.of(batch.flow_keys.take(flows)),
+            hop_site=site.astype(np.int32),
+            sites=tuple(batch.sites[number] for number in sites.tolist()),
+        )
 
 
 def _numbers(keys: Iterable[Key], known: dict[Key, int]) -> NDArray[np.int32]:

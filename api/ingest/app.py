@@ -67,7 +67,7 @@ async def post_int_reports(
     """INT reports in every shape that the service takes; decoded here, and passed on to it."""
     async with process.intake.body(request) as body:
         decode = process.formats.decoder(media_type_of(request), encoding_of(request), body, ports=port)
-        return await process.ingest(decode)
+        return await process.ingest(decode, body=body)
 
 
 @_router.get("/healthz")

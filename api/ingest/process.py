@@ -1,19 +1,16 @@
-"""An ingest process's parts wired together: reports in and decoded, batches out; must not know HTTP routes.
-
-Decoding runs in one thread, one body after the other, so that the event loop never waits for it.
-"""
+"""An ingest process's parts wired together: reports in and decoded, batches out."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable
 
 import httpx
 from prometheus_client import CollectorRegistry
 
 from api.binary_reports import BinaryReports
+from api.decoding import DecodingThreads
 from api.from_settings import reporting_of
 from api.ingest.forwarder import Forwarder
 from api.ingest.metrics import ForwardMetrics
@@ -58,7 +55,7 @@ class IngestProcess:
         self.formats = ReportFormats(binary, max_decoded_bytes=server.max_decoded_bytes, wall_ns=time.time_ns)
         self.forwarder = Forwarder(to, token=token, room=room, metrics=self.metrics, transport=transport)
         self._settings = settings
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-decode")
+        self._decoding = DecodingThreads()
         self._udp: UdpListening | None = None
         if settings.telemetry.udp.ports:
             self._udp = UdpListening(
@@ -87,14 +84,14 @@ class IngestProcess:
             await self._udp.stop()
         await self._postcards.stop()
         await self.forwarder.stop(self._settings.server.shutdown_grace_s)
-        await asyncio.to_thread(self._thread.shutdown, wait=True, cancel_futures=True)
+        await asyncio.to_thread(self._decoding.close)
 
-    async def ingest(self, decode: Callable[[], Decoded]) -> IngestDocument:
-        """Has a body decoded and takes its reports to be passed on.
+    async def ingest(self, decode: Callable[[], Decoded], *, body: bytes) -> IngestDocument:
+        """Has ``decode`` called, which decodes ``body``, and takes its reports to be passed on.
 
         Raises its ``DecodeError``, and ``BusyError`` where too much waits: none of it was taken then.
         """
-        decoded = await self.decoded(decode)
+        decoded = await self._decoded(self._decoding.of_body(body, decode))
         if len(decoded.batch):
             await self.forwarder.offer(decoded.batch)
         self._count(decoded)
@@ -107,16 +104,15 @@ class IngestProcess:
         )
 
     async def ingest_patiently(self, decode: Callable[[], Decoded]) -> None:
-        """The same, waiting for room: who offers more meanwhile has a queue of its own."""
-        decoded = await self.decoded(decode)
+        """The same of datagrams, waiting for room: who offers more meanwhile has a queue of its own."""
+        decoded = await self._decoded(self._decoding.of_datagrams(decode))
         if len(decoded.batch):
             await self.forwarder.offer_patiently(decoded.batch)
         self._count(decoded)
 
-    async def decoded(self, decode: Callable[[], Decoded]) -> Decoded:
-        """What a body holds; raises its ``DecodeError``."""
+    async def _decoded(self, decoded: Awaitable[Decoded]) -> Decoded:
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, decode)
+            return await decoded
         except DecodeError:
             self.metrics.bodies.inc()
             raise

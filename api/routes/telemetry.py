@@ -44,7 +44,7 @@ async def post_int_reports(
         decode = service.measuring.formats.decoder(
             media_type_of(request), encoding_of(request), body, ports=port
         )
-        return await service.sensing.ingest(decode)
+        return await service.sensing.ingest(decode, body=body)
 
 
 @router.post("/counters", status_code=202, openapi_extra=_BODY_DOCUMENTED)

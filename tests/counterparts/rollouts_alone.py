@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from api.adapters import Adapters
 from api.counting import Counting
+from api.decoding import DecodingThreads
 from api.events import Broadcaster
 from api.fleet import Fleet
 from api.metrics import Metrics
@@ -61,16 +62,18 @@ async def rollouts_alone(
     """They take up what the journal holds. Reports of the first switch come all the time, for a soak."""
     metrics = Metrics(CollectorRegistry(), version="test")
     limits = SensingLimits(1 << 24, 10, 60.0)
+    decoding = DecodingThreads()
     sensing = Sensing(
         WINDOW,
         None,
         limits,
+        decoding=decoding,
         metrics=metrics,
         events=Broadcaster(),
         clock_s=time.monotonic,
         wall_s=time.time,
     )
-    counting = Counting(CounterSettings(), limits, metrics=metrics, clock_s=time.monotonic)
+    counting = Counting(CounterSettings(), limits, decoding=decoding, metrics=metrics, clock_s=time.monotonic)
     adapters = Adapters(PushSettings(enabled=True), AdapterRegistry(), devices=devices, clock_ns=time.time_ns)
     fleet = Fleet(IncumbentSettings(), adapters.make, names=adapters.names, at_once=at_once)
     database = Database(journal_url)
@@ -99,6 +102,7 @@ async def rollouts_alone(
         await asyncio.to_thread(database.close)
         fleet.close()
         sensing.close()
+        decoding.close()
         counting.close()
 
 

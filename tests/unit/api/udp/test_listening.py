@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from api.decoding import DecodingThreads
 from api.errors import SettingsError
 from api.events import Broadcaster
 from api.metrics import Metrics
@@ -52,10 +53,12 @@ async def listened(
 ) -> AsyncIterator[Listening]:
     before, registry = set(threading.enumerate()), CollectorRegistry()
     metrics = Metrics(registry, version="0")
+    threads = DecodingThreads()
     sensing = Sensing(
         WindowSettings(),
         None,
         SensingLimits(1 << 20, 10, 60.0),
+        decoding=threads,
         metrics=metrics,
         events=Broadcaster(),
         clock_s=time.monotonic,
@@ -77,6 +80,7 @@ async def listened(
             decoding.go.set()
         await udp.stop()
         sensing.close()
+        threads.close()
     begun = set(threading.enumerate()) - before
     assert "ecntwin-udp" not in {thread.name for thread in begun}
 

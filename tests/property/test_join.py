@@ -1,0 +1,42 @@
+"""A batch in parts is the same reports, and each part knows its own alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from telemetry.decode.json import decode
+from telemetry.join import joined, parted
+
+HOST, SWITCHES = st.integers(0, 5), st.lists(st.integers(0, 9), min_size=1, max_size=6)
+REPORTS = st.lists(st.tuples(HOST, HOST, SWITCHES), min_size=1, max_size=30)
+
+
+@given(REPORTS, st.integers(1, 40))
+def test_parts_joined_are_the_batch(given_: list[tuple[int, int, list[int]]], hops: int) -> None:
+    texts = [
+        {
+            "ts_ns": number,
+            "flow": {"src": f"h{src}", "dst": f"h{dst}", "sport": 1, "dport": 2, "protocol": 17},
+            "packet_bytes": 1 + number,
+            "sampling_rate": 0.5,
+            "hops": [{"switch": f"s{place}", "queue_bytes": place} for place in places],
+        }
+        for number, (src, dst, places) in enumerate(given_)
+    ]
+    whole = decode(json.dumps(texts).encode()).batch
+    parts = list(parted(whole, hops))
+    for part in parts:
+        assert set(part.flow.tolist()) == set(range(len(part.flow_keys)))
+        assert set(part.hop_site.tolist()) == set(range(len(part.sites)))
+        assert len(part) == 1 or part.hop_offset[-1] <= hops + 6
+    again = joined(parts)
+    assert [again.flow_keys[n] for n in again.flow] == [whole.flow_keys[n] for n in whole.flow]
+    assert [again.sites[n] for n in again.hop_site] == [whole.sites[n] for n in whole.hop_site]
+    for column in fields(whole):
+        if column.name not in ("flow", "flow_keys", "hop_site", "sites"):
+            assert np.array_equal(getattr(again, column.name), getattr(whole, column.name)), column.name

@@ -1,0 +1,46 @@
+"""A large body is decoded beside small ones, and beside datagrams."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import threading
+
+import pytest
+
+from api.decoding import SMALL_BYTES, DecodingThreads
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    "large",
+    [
+        bytes(SMALL_BYTES + 1),
+        gzip.compress(bytes(SMALL_BYTES + 1)),
+        gzip.compress(b"", 0) * 9 + b"x" * SMALL_BYTES,
+    ],
+    ids=["plain", "gzip", "no gzip behind gzip"],
+)
+async def test_nobody_waits_for_a_large_body(large: bytes) -> None:
+    threads, released = DecodingThreads(), threading.Event()
+    try:
+        held = [asyncio.create_task(threads.of_body(large, released.wait)) for _ in range(5)]
+        for small in (b"{}", gzip.compress(b"{}"), bytes(SMALL_BYTES), b"\x1f\x8b damaged"):
+            assert await threads.of_body(small, lambda: "decoded") == "decoded"
+        assert await threads.of_datagrams(lambda: "decoded") == "decoded"
+        assert not any(one.done() for one in held)
+        released.set()
+        assert await asyncio.gather(*held) == [True] * 5
+    finally:
+        released.set()
+        threads.close()
+
+
+async def test_what_a_decoder_raises_is_raised() -> None:
+    threads = DecodingThreads()
+    try:
+        with pytest.raises(ZeroDivisionError):
+            await threads.of_body(b"", lambda: 1 // 0)
+    finally:
+        threads.close()
