@@ -15,12 +15,13 @@ from typing import ParamSpec, TypeVar
 
 from api.decoding import DecodingThreads
 from api.metrics import Metrics
-from api.schemas.telemetry import IngestDocument, ReportErrorDocument
-from api.sensing import SensingLimits
+from api.schemas.telemetry import IngestDocument
+from api.sensing import SensingLimits, first_errors
 from telemetry.counter_rates import PortRates, port_rates
 from telemetry.counter_window import CounterWindow
 from telemetry.counters import CounterIncrease, CounterSample, CounterSettings
 from telemetry.decode.counters_json import decode_counters
+from telemetry.report import ReportProblem
 
 SAMPLES_AT_ONCE = 5_000
 
@@ -64,21 +65,19 @@ class Counting:
             ),
         )
         accepted, reasons = 0, Counter(malformed=len(decoded.errors))
-        problems = list(decoded.errors)
+        refused: list[ReportProblem] = []
         for begin in range(0, len(decoded.samples), SAMPLES_AT_ONCE):
             some = slice(begin, begin + SAMPLES_AT_ONCE)
             added = await self._run(self._window.add, decoded.samples[some], decoded.positions[some])
             accepted += added.accepted
-            problems += (*added.late, *added.no_room)
+            refused += (*added.late, *added.no_room)
             reasons.update(late=len(added.late), no_room=len(added.no_room))
-        problems.sort()
         self._note(accepted, reasons)
-        listed = problems[: self._limits.max_errors_listed]
         return IngestDocument(
             accepted=accepted,
             rejected=reasons.total(),
-            errors=[ReportErrorDocument(index=item.index, detail=item.detail) for item in listed],
-            error_count=len(problems),
+            errors=first_errors(decoded.errors, refused, self._limits.max_errors_listed),
+            error_count=reasons.total(),
         )
 
     async def add(self, samples: Sequence[CounterSample]) -> int:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from api.decoding import DecodingThreads
@@ -20,7 +23,7 @@ from api.schemas.telemetry import IngestDocument, ReportErrorDocument
 from telemetry.decode.decoded import Decoded
 from telemetry.errors import DecodeError, WindowError
 from telemetry.join import parted
-from telemetry.report import ReportBatch
+from telemetry.report import ReportBatch, ReportProblem
 from telemetry.settings import NS_PER_S, WindowSettings
 from telemetry.snapshot import Snapshot
 from telemetry.state import NetworkState
@@ -33,6 +36,15 @@ EVENT_EVERY_S = 0.5
 _Version = tuple[int, Topology | None]
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def first_errors(
+    malformed: Sequence[ReportProblem], refused: Sequence[ReportProblem], most: int
+) -> list[ReportErrorDocument]:
+    """The first of all problems, by position; the malformed ones are in order."""
+    position = attrgetter("index")
+    every = merge(malformed, sorted(refused, key=position), key=position)
+    return [ReportErrorDocument(index=item.index, detail=item.detail) for item in islice(every, most)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,20 +131,18 @@ class Sensing:
             self._metrics.bodies.inc()
             raise
         accepted, reasons = 0, Counter(malformed=len(decoded.errors))
-        problems = list(decoded.errors)
+        refused: list[ReportProblem] = []
         for part in parts:
             taken, why = await self._run(self._take, part)
             accepted += taken.accepted
-            problems += taken.errors
+            refused += taken.errors
             reasons += why
-        problems.sort()
         self._count(accepted, reasons)
-        listed = problems[: self._limits.max_errors_listed]
         return IngestDocument(
             accepted=accepted + decoded.aside,
-            rejected=sum(reasons.values()),
-            errors=[ReportErrorDocument(index=item.index, detail=item.detail) for item in listed],
-            error_count=len(problems),
+            rejected=reasons.total(),
+            errors=first_errors(decoded.errors, refused, self._limits.max_errors_listed),
+            error_count=len(decoded.errors) + len(refused),
         )
 
     async def state(self) -> NetworkState:

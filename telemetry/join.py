@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from telemetry.flow_keys import FlowKeys
 from telemetry.report import HopSite, ReportBatch
 
-PART_HOPS = 32_768
-"""A window takes a part of so many hops in some milliseconds, and in 150 ms at the worst."""
+PART_HOPS = 8_192
+"""A window takes a part of so many hops in a few milliseconds, and in 50 ms where each is another's."""
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -249,11 +249,16 @@ class Window:
         verdicts: NDArray[np.int8],
         rejections: dict[int, ReportError],
     ) -> None:
-        for place in np.flatnonzero(verdicts != Verdict.KEEP).tolist():
-            row, far = int(rows[place]), verdicts[place] == Verdict.FAR
+        wrong = verdicts != Verdict.KEEP
+        for row, ts_ns, far in zip(
+            rows[wrong].tolist(),
+            batch.ts_ns[rows[wrong]].tolist(),
+            (verdicts[wrong] == Verdict.FAR).tolist(),
+            strict=True,
+        ):
             rejections[row] = ReportError(
                 f"report {batch.index[row]} ts_ns",
-                f"{batch.ts_ns[row]}{self._distance(int(batch.ts_ns[row]))}",
+                f"{ts_ns}{self._distance(ts_ns)}",
                 "timestamps lie within reach of the window's other reports"
                 if far
                 else f"a report arrives within the window of {self.settings.length_ns / NS_PER_S:g} s",
