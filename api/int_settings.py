@@ -19,6 +19,8 @@ _SIZES: tuple[tuple[Occupancy, str], ...] = (("cells", "cell_bytes"), ("packets"
 
 UdpPort = Annotated[int, Field(ge=0, le=65_535)]
 Dscp = Annotated[int, Field(ge=0, le=63)]
+DomainId = Annotated[int, Field(ge=1, le=65_535)]
+StackBytes = Annotated[int, Field(ge=4, le=1020, multiple_of=4)]
 
 
 class _Keys(BaseModel):
@@ -70,7 +72,8 @@ class IntUnitKeys(_Keys):
 class IntSettings(_Keys):
     """Binary INT reports, however they come. The inventory has what differs between devices.
 
-    ``int_ports`` and ``int_dscps`` tell packets with INT headers inside a report from others. With
+    ``int_ports`` and ``int_dscps`` tell packets with INT headers inside a report from others.
+    ``source_only_bytes`` is, by Domain Specific ID, what an INT source alone adds below the hops. With
     ``device_time`` the devices' 64-bit timestamps are the time of their reports (PTP keeps them right); else
     the arrival is. ``merge_postcards_s`` is for devices that each report a packet (INT-XD, INT-MX): reports
     of one hop wait so long for the others about their packet and become one path; none: each is a packet.
@@ -80,6 +83,7 @@ class IntSettings(_Keys):
 
     int_ports: tuple[UdpPort, ...] = (5000,)
     int_dscps: tuple[Dscp, ...] = ()
+    source_only_bytes: dict[DomainId, StackBytes] = Field(default_factory=dict)
     device_time: bool = False
     merge_postcards_s: float | None = Field(default=None, ge=0.001, le=1)
     default_units: IntUnitKeys = IntUnitKeys()
@@ -96,4 +100,5 @@ class IntSettings(_Keys):
 
     def marks(self) -> IntMarks:
         """The same for the decoder."""
-        return IntMarks(frozenset(self.int_ports), frozenset(self.int_dscps))
+        known = IntMarks().source_only_bytes | self.source_only_bytes
+        return IntMarks(frozenset(self.int_ports), frozenset(self.int_dscps), known)

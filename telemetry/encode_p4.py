@@ -182,12 +182,14 @@ def int_headers(
     next_protocol: Literal[0, 1, 2] = 0,
     original: int = 0,
     source_only: bytes = b"",
+    domain: tuple[int, int] = (0, 0),
     remaining_hops: int = 8,
 ) -> bytes:
     """Shim, INT-MD header and stack. ``hops`` are in path order, all with the same values told.
 
     ``original`` is what the shim keeps: the UDP destination port (``next_protocol`` 1) or IP protocol (2).
-    ``source_only`` is what the source left below the stack. INT v1.0 knows neither.
+    ``source_only`` is what the source left below the stack, ``domain`` the id and the instructions of the
+    domain that asked for it. INT v1.0 knows none of them.
     """
     names = [one.name for one in fields(Metadata) if hops and getattr(hops[0], one.name) is not None]
     bits = sum(0x8000 >> _INT_BITS[name] for name in names)
@@ -199,7 +201,7 @@ def int_headers(
     if version == 1:
         header = struct.pack(">BBBBHH", 0x10, 0, words, remaining_hops, bits, 0)
         return struct.pack(">BBBB", _SHIM_MD, 0, 1 + len(header + stack) // 4, 0) + header + stack
-    header = struct.pack(">BBBBHHHH", 0x20, 0, words, remaining_hops, bits, 0, 0, 0)
+    header = struct.pack(">BBBBHHHH", 0x20, 0, words, remaining_hops, bits, *domain, 0)
     body = header + stack + source_only
     return struct.pack(">BBH", _SHIM_MD << 4 | next_protocol << 2, len(body) // 4, original) + body
 

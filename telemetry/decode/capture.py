@@ -1,6 +1,6 @@
 """Packet captures (pcap, pcapng): the UDP payloads in them, each with its time; knows no report.
 
-Imports only ``telemetry.errors`` and ``telemetry.report``. The layouts are those of draft-ietf-opsawg-pcap
+The layouts are those of draft-ietf-opsawg-pcap
 and draft-ietf-opsawg-pcapng. Payloads in IP fragments are named and left out.
 """
 
@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from telemetry.decode.ethertypes import IPV4, IPV6, VLAN_TAGS
 from telemetry.errors import DecodeError, ReportError
 from telemetry.report import ReportProblem
 
@@ -31,8 +32,7 @@ _ETHERNET = 1
 _RAW_IP = frozenset({12, 14, 101, 228, 229})
 _LOOPBACK = frozenset({0, 108})
 _COOKED = {113: (14, 16), 276: (0, 20)}
-_IPV4, _IPV6 = 0x0800, 0x86DD
-_TAGS = frozenset({0x8100, 0x88A8})
+_MOST_TAGS = 8
 _UDP = 17
 _REMEDY = "what came before is kept; capture again for the rest"
 
@@ -202,9 +202,11 @@ def _ip(frame: _Frame) -> memoryview | None:
     else:
         return None
     kind = _number(data, kind_at)
-    while kind in _TAGS:
+    for _ in range(_MOST_TAGS):
+        if kind not in VLAN_TAGS:
+            break
         kind, begin = _number(data, begin + 2), begin + 4
-    return data[begin:] if kind in (_IPV4, _IPV6) else None
+    return data[begin:] if kind in (IPV4, IPV6) else None
 
 
 def _number(data: memoryview, at: int) -> int:

@@ -79,7 +79,7 @@ def test_a_path_carried_by_the_packet_comes_before_the_sink(decode: Decode) -> N
 
 def test_what_it_prints_is_read_back_as_json_reports(decode: Decode, tmp_path: Path) -> None:
     code, lines, err = decode(ALL_HEX, "--hex")
-    assert (code, err, len(lines)) == (0, "", 9)
+    assert (code, err, len(lines)) == (0, "", 10)
     assert [line.get("drop_reason") for line in lines].count(71) == 2
     back = decode_json("\n".join(map(json.dumps, lines)).encode())
     assert back.errors == ()

@@ -115,8 +115,13 @@ def packets(draw: st.DrawFn) -> tuple[bytes, InnerType, Expected]:
     hops = [] if kind in ("plain", "mx") else draw(stacks(old=kind == "old"))
     carried, dscp = flow, 0
     if kind == "port":
-        below = draw(st.sampled_from([b"", bytes(4)])) if len(hops[0:1]) and _words(hops) > 1 else b""
-        behind = int_headers(hops, next_protocol=1, original=flow.dport, source_only=below) + behind
+        # Of a domain whose source adds 8 bytes, none, or one nobody knows: less than a hop is not one.
+        sources = [(b"", (0, 1)), (bytes([0xA6] * 8), (0x5453, 0x8000))]
+        sources += [(bytes(4), (7, 1))] if _words(hops) > 1 else []
+        below, domain = draw(st.sampled_from(sources))
+        behind = (
+            int_headers(hops, next_protocol=1, original=flow.dport, source_only=below, domain=domain) + behind
+        )
         carried = flow._replace(dport=5000)
     elif kind == "layer4":
         whole = packet(flow, behind, packet_bytes=100)

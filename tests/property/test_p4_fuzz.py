@@ -21,6 +21,7 @@ from telemetry.join import joined
 from telemetry.postcards import PostcardMerger
 from telemetry.window import Window
 from tests.counterparts.p4_reports import PAYLOADS
+from tests.property.test_decode_p4 import assert_the_same
 
 EXAMPLES = int(os.environ.get("ECNTWIN_FUZZ_EXAMPLES", "200"))
 BYTES = Devices(default=UnitProfile())
@@ -32,8 +33,7 @@ def decoded(payloads: list[bytes]) -> P4Reports:
     """Decodes, and checks what holds for every input."""
     reports = P4Decoder(BYTES, MARKS).decode(payloads, 1)
     alone = decode_one_by_one(payloads, 1, BYTES, MARKS)
-    assert reports.problems == alone.problems
-    assert reports.batch.index.tolist() == alone.batch.index.tolist()
+    assert_the_same(reports, alone)
     for problem in reports.problems:
         place = PLACE.match(problem.detail)
         assert place is not None

@@ -124,7 +124,8 @@ def _part(layout: ReportLayout, place: int, payloads: Payloads, position: NDArra
     flow = layout.flow
     length = np.full(n_rows, flow.seen, np.int64)
     if flow.length != NOWHERE:
-        np.maximum(length, payloads.number(flow.length, 2).astype(np.int64) + flow.length_more, out=length)
+        told = payloads.number(flow.length, 2).astype(np.int64)
+        np.copyto(length, told + flow.length_more, where=told >= flow.length_least)
     word = payloads.number(layout.flags, 4) >> np.uint32(layout.flags_shift) & np.uint32(0xF)
     missing = np.uint32(layout.flags_missing)
     based = flow.base != NOWHERE

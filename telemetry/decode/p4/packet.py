@@ -4,15 +4,14 @@ imports only its neighbours ``plan`` and ``stack``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from telemetry.decode.ethertypes import IPV4, IPV6, VLAN_TAGS
 from telemetry.decode.p4.plan import NOWHERE, FlowLayout, HopLayout, Problem, Trace
 from telemetry.decode.p4.stack import shim
 
 ROCE_PORT = 4791
 TCP, UDP = 6, 17
-_IPV4, _IPV6 = 0x0800, 0x86DD
-_TAGS = frozenset({0x8100, 0x88A8})
 _HOP_BY_HOP, _ROUTING, _FRAGMENT, _DESTINATION_OPTIONS = 0, 43, 44, 60
 _EXTENSIONS = frozenset({_HOP_BY_HOP, _ROUTING, _DESTINATION_OPTIONS})
 _MOST_NESTED = 8
@@ -20,10 +19,15 @@ _MOST_NESTED = 8
 
 @dataclass(frozen=True, slots=True)
 class IntMarks:
-    """How a packet says that INT headers follow its UDP or TCP header: a UDP destination port, or a DSCP."""
+    """How a packet says that INT headers follow its UDP or TCP header: a UDP destination port, or a DSCP.
+
+    ``source_only_bytes`` is, by Domain Specific ID, the size of the metadata that the source alone adds where
+    there is a DS Instruction: the headers do not tell it. That of 0x5453 is in the specification's example.
+    """
 
     ports: frozenset[int] = frozenset({5000})
     dscps: frozenset[int] = frozenset()
+    source_only_bytes: dict[int, int] = field(default_factory=lambda: {0x5453: 8})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +40,17 @@ class Packet:
 
 def ethernet(trace: Trace, at: int, end: int, marks: IntMarks) -> Packet | Problem:
     """A packet that begins with its Ethernet header."""
-    kind, kinds = at + 12, frozenset({_IPV4, _IPV6}) | _TAGS
+    kind, kinds = at + 12, frozenset({IPV4, IPV6}) | VLAN_TAGS
     for _ in range(_MOST_NESTED):
         if kind + 2 > end:
             break
         found = trace.choice(kind, 2, kinds)
-        if found in _TAGS:
+        if found in VLAN_TAGS:
             kind += 4
         elif found is None:
             break
         else:
-            return (ipv4 if found == _IPV4 else ipv6)(trace, kind + 2, end, marks, before=kind + 2 - at)
+            return (ipv4 if found == IPV4 else ipv6)(trace, kind + 2, end, marks, before=kind + 2 - at)
     return Packet(FlowLayout(seen=end - at))
 
 
@@ -66,6 +70,7 @@ def ipv4(trace: Trace, at: int, end: int, marks: IntMarks, *, before: int = 0) -
         destination=at + 16,
         protocol=at + 9,
         length=at + 2,
+        length_least=20,
         length_more=before,
         seen=end - at + before,
         ecn=at,
@@ -139,11 +144,11 @@ def _layer4(
     flow = replace(flow, source_port=at, destination_port=at + 2)
     if protocol == TCP:
         flow = _sequenced(flow, at, end)
-        return _coded_tcp(trace, at, end, flow) if coded else Packet(flow)
+        return _coded_tcp(trace, at, end, marks, flow) if coded else Packet(flow)
     port = trace.choice(at + 2, 2, marks.ports | {ROCE_PORT})
     body = at + 8
     if port in marks.ports or coded:
-        found = shim(trace, body, end)
+        found = shim(trace, body, end, marks.source_only_bytes)
         if isinstance(found, Problem):
             return found
         if found is not None:
@@ -153,10 +158,11 @@ def _layer4(
     return Packet(_roce(flow, body, end) if port == ROCE_PORT else flow)
 
 
-def _coded_tcp(trace: Trace, at: int, end: int, flow: FlowLayout) -> Packet | Problem:
+def _coded_tcp(trace: Trace, at: int, end: int, marks: IntMarks, flow: FlowLayout) -> Packet | Problem:
     if at + 20 > end:
         return Packet(flow)
-    found = shim(trace, at + 4 * (trace.number(at + 12, 1, 0xF0) >> 4), end)
+    begin = at + 4 * (trace.number(at + 12, 1, 0xF0) >> 4)
+    found = shim(trace, begin, end, marks.source_only_bytes)
     if isinstance(found, Problem):
         return found
     return Packet(flow, () if found is None else found.hops)

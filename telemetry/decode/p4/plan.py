@@ -80,10 +80,11 @@ class FlowLayout:
     whole.
 
     ``protocol`` and the ports are the offsets of the original ones (in an INT shim where that keeps them).
-    The packet's length is what the 16 bits at ``length`` say and ``length_more``, at least the ``seen``
-    bytes. ``ecn`` is the offset of 16 bits that, shifted right by ``ecn_shift``, end in the ECN field;
-    ``base`` that of an InfiniBand base transport header. ``hop_limit`` (8 bits) tells who saw a packet first,
-    ``identification`` (16, IPv4) and ``tcp_sequence`` (32) which packet of its flow it is.
+    The packet's length is what the 16 bits at ``length`` say and ``length_more``; where they say less than
+    ``length_least``, which no packet has, or are not there, it is the ``seen`` bytes. ``ecn`` is the offset
+    of 16 bits that, shifted right by ``ecn_shift``, end in the ECN field; ``base`` that of an InfiniBand base
+    transport header. ``hop_limit`` (8 bits) tells who saw a packet first, ``identification`` (16, IPv4) and
+    ``tcp_sequence`` (32) which packet of its flow it is.
     """
 
     version: int = 0
@@ -93,6 +94,7 @@ class FlowLayout:
     source_port: int = NOWHERE
     destination_port: int = NOWHERE
     length: int = NOWHERE
+    length_least: int = 1
     length_more: int = 0
     seen: int = 0
     ecn: int = NOWHERE

@@ -78,8 +78,8 @@ def _report(layout: ReportLayout, payload: bytes) -> RawReport:
     flow = layout.flow
     word = _number(payload, layout.flags, 4) >> layout.flags_shift & 0xF
     length = flow.seen
-    if flow.length != NOWHERE:
-        length = max(length, _number(payload, flow.length, 2) + flow.length_more)
+    if flow.length != NOWHERE and (told := _number(payload, flow.length, 2)) >= flow.length_least:
+        length = told + flow.length_more
     based = flow.base != NOWHERE
     drop_at = layout.hops[-1].drop_reason
     return RawReport(

@@ -7,6 +7,7 @@ length counts the shim; in v2.1 that nibble is the type, and the shim is not cou
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from telemetry.decode.p4.plan import NOWHERE, HopLayout, Problem, Trace
@@ -31,9 +32,9 @@ class Shim:
     original: int
 
 
-def shim(trace: Trace, at: int, end: int) -> Shim | Problem | None:
+def shim(trace: Trace, at: int, end: int, source_only_bytes: Mapping[int, int]) -> Shim | Problem | None:
     """The INT headers at ``at``; None where they are no INT headers, a ``Problem`` where they contradict
-    themselves.
+    themselves, or where hops cannot be told from what the source alone added (``IntMarks``).
 
     A stack that is cut off at ``end`` keeps its whole hops (the last of the path come first).
     """
@@ -50,7 +51,7 @@ def shim(trace: Trace, at: int, end: int) -> Shim | Problem | None:
     after = at + 4 * words + (0 if old else _SHIM)
     hops: tuple[HopLayout, ...] = ()
     if kind == _MD:
-        found = _stack(trace, at + _SHIM, after, end, 1 if old else 2)
+        found = _stack(trace, at + _SHIM, after, end, 1 if old else 2, source_only_bytes)
         if isinstance(found, Problem):
             return found
         hops = found
@@ -61,7 +62,9 @@ def shim(trace: Trace, at: int, end: int) -> Shim | Problem | None:
     return Shim(hops, after if after <= end else NOWHERE, next_protocol, at + 2)
 
 
-def _stack(trace: Trace, at: int, after: int, end: int, major: int) -> tuple[HopLayout, ...] | Problem:
+def _stack(
+    trace: Trace, at: int, after: int, end: int, major: int, source_only_bytes: Mapping[int, int]
+) -> tuple[HopLayout, ...] | Problem:
     begin = at + _FIXED[major]
     if after < begin:
         return Problem(
@@ -93,12 +96,46 @@ def _stack(trace: Trace, at: int, after: int, end: int, major: int) -> tuple[Hop
             f"those instructions take {size} bytes",
             "correct the device",
         )
-    # What is left after the last whole hop is the source's own (source-only) metadata.
-    count = held // hop_bytes
+    count: int | Problem = held // hop_bytes
+    if major == 2:
+        domain, instructions = trace.number(at + 6, 2), trace.number(at + 8, 2)
+        if domain and instructions:  # those of domain 0 are reserved
+            count = _hops(held, hop_bytes, size, domain, source_only_bytes.get(domain), at + 6)
+    if isinstance(count, Problem):
+        return count
     if count > MOST_HOPS:
         return Problem(at + 2, f"{count} hops", f"a report holds at most {MOST_HOPS}", "look for a loop")
     whole = min(count, (end - begin) // hop_bytes)
     return tuple(moved(own, begin + hop_bytes * number) for number in reversed(range(whole)))
+
+
+def _hops(
+    held: int, hop_bytes: int, baseline_bytes: int, domain: int, source_only: int | None, at: int
+) -> int | Problem:
+    """How many hops a stack of ``held`` bytes has, at the bottom of which the source may have left metadata
+    of its own, of ``source_only`` bytes (None: not told), which the length of a hop does not count.
+    """
+    what = f"a stack of {held} bytes, {hop_bytes} a hop, with source-only metadata of domain {domain:#06x}"
+    if source_only is None:
+        # A remainder is the source's. Where there is none, and all that a hop adds is in the baseline, the
+        # instructions ask the source alone: the last "hops" are its metadata, and nobody knows how many.
+        if held % hop_bytes or hop_bytes > baseline_bytes:
+            return held // hop_bytes
+        return Problem(
+            at,
+            what,
+            "its size is known where it may be as long as a hop",
+            "tell it as telemetry.int.source_only_bytes; this report was left out",
+        )
+    for hops_bytes in (held - source_only, held):  # the source need not have added it
+        if hops_bytes >= 0 and hops_bytes % hop_bytes == 0:
+            return hops_bytes // hop_bytes
+    return Problem(
+        at,
+        what,
+        f"it is whole hops of {hop_bytes} bytes, and {source_only} bytes of its source",
+        "correct telemetry.int.source_only_bytes, or the device; this report was left out",
+    )
 
 
 def hop_layout(bitmap: int, *, old: bool) -> tuple[HopLayout, int]:

@@ -288,6 +288,13 @@ def test_reports_stay_as_they_are_unless_merging_is_wanted() -> None:
 def test_the_published_vectors(caplog: pytest.LogCaptureFixture) -> None:
     made = Made(devices=Devices({0x0A000001: "leaf1"}))
     decoded = made.reports.decode(list(PAYLOADS.values()), 0)
-    assert (len(decoded.batch), decoded.aside, decoded.errors) == (7, 2, ())
+    assert (len(decoded.batch), decoded.aside, decoded.errors) == (8, 2, ())
     assert made.reports.drop_counts() == {DropPlace("leaf1", None, 3, 71): 2}
-    assert made.reports.untuned == ("1", "2", "3", "leaf1")
+    assert made.reports.untuned == ("1", "2", "3", "4", "leaf1")
+
+
+def test_the_settings_tell_what_a_source_alone_adds() -> None:
+    known = IntSettings.model_validate({"source_only_bytes": {"4660": 8}}).marks().source_only_bytes
+    assert known == {0x1234: 8, 0x5453: 8}
+    with pytest.raises(ValueError, match="multiple of 4"):
+        IntSettings(source_only_bytes={1: 6})

@@ -59,6 +59,7 @@ def test_simple_packets_have_no_time() -> None:
         (1, bytes(12) + b"\x08\x00"),
         (1, bytes(12) + b"\x81\x00\x00\x07\x08\x00"),
         (1, bytes(12) + b"\x88\xa8\x00\x07\x81\x00\x00\x07\x08\x00"),
+        (1, bytes(12) + b"\x91\x00\x00\x07\x92\x00\x00\x07\x08\x00"),
         (101, b""),
         (0, b"\x02\x00\x00\x00"),
         (113, bytes(14) + b"\x08\x00"),

@@ -131,6 +131,13 @@ def test_a_stack_in_the_truncated_packet_comes_before_the_sink() -> None:
     assert reports.batch.marked.tolist() == [MARK_UNKNOWN, MARK_UNKNOWN, 1]
 
 
+def test_what_the_source_alone_added_lies_below_the_stack() -> None:
+    """The example of INT v2.1: a MAC address below the hops of one word each."""
+    reports = alone(PAYLOADS["J"])
+    assert [place[0] for place in places(reports)] == ["1", "2", "4", "3"]
+    assert (reports.queue_pair.tolist(), reports.packet_sequence.tolist()) == ([0x42], [7])
+
+
 def test_a_packet_that_ends_unmarked_says_nothing_of_earlier_hops_either() -> None:
     """Else a hop would be known of unmarked packets only, and seem never to mark."""
     payload = PAYLOADS["G"].replace(bytes.fromhex("456b0048"), bytes.fromhex("456a0048"))
@@ -192,6 +199,23 @@ def test_the_encoder_writes_the_vectors() -> None:
     )
     sink = report_v2(Metadata(queue=(3, 7)), flags=6, inner=inner, inner_type=InnerType.IPV4)
     assert datagram_v2(3, 5, 1002, [sink]) == VECTORS["G"]
+    mac = bytes.fromhex("a61af6b1647d0000")
+    stack = bytearray(
+        int_headers(
+            [Metadata(node=node) for node in (1, 2, 4)],
+            next_protocol=1,
+            original=4791,
+            source_only=mac,
+            domain=(0x5453, 0x8000),
+            remaining_hops=5,
+        )
+    )
+    stack[14] = 0x40  # of the domain's flags, which the encoder does not write
+    inner = packet(
+        ROCE._replace(dport=5000), stack + base_transport(0x42, 7), packet_bytes=76, ecn=3, dscp=26
+    )
+    sink = report_v2(Metadata(queue=(3, 7)), flags=6, inner=inner, inner_type=InnerType.IPV4)
+    assert datagram_v2(3, 5, 1005, [sink]) == VECTORS["J"]
     nothing = report_v2(Metadata(queue=(0xFF, 0xFF_FFFF)), flags=0)
     assert datagram_v2(NODE, 5, 1004, [nothing]) == VECTORS["I"]
 
@@ -267,11 +291,60 @@ def test_what_only_the_domain_understands_is_passed_over() -> None:
     report = report_v2(told, flags=1, domain=(0x5453, 0xFFFF, 7, b"\xaa" * 20))
     reports = alone(datagram_v2(9, 0, 0, [report]))
     assert places(reports) == [("9", "1", "2", 3)]
-    stack = int_headers(HOPS, next_protocol=1, original=4791, source_only=b"\xbb" * 4)
-    inner = packet(ROCE._replace(dport=5000), stack + base_transport(5, 6), packet_bytes=100)
-    reports = alone(sunk(inner))
-    assert [place[0] for place in places(reports)] == ["1", "2"]
-    assert reports.queue_pair.tolist() == [5]
+
+
+MAC = bytes.fromhex("a61af6b1647d0000")
+NODES = [Metadata(node=1), Metadata(node=2), Metadata(node=3)]
+QUEUED = [Metadata(node=1, layer1=(1, 2), queue=(3, 4)), Metadata(node=2, layer1=(1, 2), queue=(3, 4))]
+
+
+def carrying(hops: list[Metadata], below: bytes, domain: int, hop_words: int | None = None) -> bytes:
+    """A report of a packet with this stack, for which the domain's first instruction asked."""
+    stack = bytearray(
+        int_headers(hops, next_protocol=1, original=4791, source_only=below, domain=(domain, 0x8000))
+    )
+    if hop_words is not None:
+        stack[6] = hop_words
+    behind = bytes(stack) + base_transport(5, 6)
+    return sunk(packet(ROCE._replace(dport=5000), behind, packet_bytes=200), Metadata(queue=(3, 9)))
+
+
+@pytest.mark.parametrize("copies", [1, 20])
+@pytest.mark.parametrize(
+    ("payload", "nodes"),
+    [
+        (carrying(NODES, MAC, 0x5453), ["1", "2", "3"]),  # the example of INT v2.1
+        (carrying(NODES, b"", 0x5453), ["3"]),  # 8 bytes below one hop are those of the domain
+        (carrying(NODES, b"", 0), ["1", "2", "3"]),  # instructions of no domain mean nothing
+        (carrying(QUEUED, MAC, 0x5453), ["1", "2"]),
+        (carrying(QUEUED, b"", 0x5453), ["1", "2"]),  # its source added none
+        (carrying(QUEUED, bytes(12), 7), ["2"]),
+        (carrying(QUEUED, MAC, 8), ["1", "2"]),  # nobody told its size, and no hop is so short
+        (carrying([*QUEUED, *QUEUED], b"", 8, hop_words=6), ["2", "2"]),  # every hop adds to its own
+    ],
+)
+def test_what_the_source_alone_added_is_no_hop(payload: bytes, nodes: list[str], copies: int) -> None:
+    marks = IntMarks(source_only_bytes={0x5453: 8, 7: 24})
+    reports = decoded(*[payload] * copies, marks=marks)
+    assert reports.problems == ()
+    assert [place[0] for place in places(reports)] == [*nodes, "9"] * copies
+
+
+@pytest.mark.parametrize("copies", [1, 20])
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        (carrying(NODES, MAC, 8), "a stack of 20 bytes, 4 a hop, with source-only metadata of domain 0x0008"),
+        (carrying(QUEUED, bytes(12), 8), "telemetry.int.source_only_bytes"),
+        (carrying(QUEUED, bytes(4), 0x5453), "whole hops of 12 bytes, and 8 bytes of its source"),
+    ],
+)
+def test_a_stack_whose_hops_cannot_be_told_from_the_rest_is_named(
+    payload: bytes, said: str, copies: int
+) -> None:
+    reports = decoded(*[payload] * copies)
+    assert len(reports) == 0
+    assert [said in problem.detail for problem in reports.problems] == [True] * copies
 
 
 def test_contents_by_type_and_length() -> None:
@@ -297,17 +370,41 @@ def test_a_report_longer_than_its_length_field_goes_to_the_end() -> None:
     assert flow_of(alone(datagram_v2(9, 0, 0, [report]))) == TCP
 
 
+SERVICE_TAGS = (b"\x88\xa8", b"\x91\x00", b"\x92\x00")
+
+
 def test_a_tagged_packet_and_a_later_fragment() -> None:
     inner = packet(TCP, b"", packet_bytes=54, ethernet=True)
-    tagged = inner[:12] + b"\x81\x00\x00\x05" + inner[12:]
-    report = inner_only_v2(tagged, InnerType.ETHERNET, flags=2)
-    assert flow_of(alone(datagram_v2(9, 0, 0, [report]))) == TCP
+    for tags in (b"\x81\x00\x00\x05", *(kind + b"\x00\x07\x81\x00\x00\x05" for kind in SERVICE_TAGS)):
+        tagged = inner[:12] + tags + inner[12:]
+        reports = alone(datagram_v2(9, 0, 0, [inner_only_v2(tagged, InnerType.ETHERNET, flags=2)]))
+        assert flow_of(reports) == TCP
+        assert reports.batch.packet_bytes.tolist() == [54 + len(tags)]
     fragment = bytearray(packet(TCP, b"", packet_bytes=40))
     fragment[6:8] = b"\x20\x10"
     assert flow_of(alone(sunk(bytes(fragment)))) == TCP._replace(sport=0, dport=0)
     other = inner[:12] + b"\x08\x06" + inner[14:]
     report = inner_only_v2(other, InnerType.ETHERNET, flags=2)
     assert flow_of(alone(datagram_v2(9, 0, 0, [report]))) == NOBODY
+
+
+@pytest.mark.parametrize("ethernet", [False, True])
+@pytest.mark.parametrize("flow", [UDP_FLOW, UDP_FLOW._replace(src="2001:db8::1", dst="2001:db8::2")])
+@pytest.mark.parametrize("copies", [1, 20])
+def test_a_packet_is_as_long_as_it_says_however_the_report_is_padded(
+    flow: FlowKey, ethernet: bool, copies: int
+) -> None:
+    headers = 14 * ethernet + (40 if ":" in flow.src else 20) + 8
+    kind = InnerType.ETHERNET if ethernet else InnerType.IPV6 if ":" in flow.src else InnerType.IPV4
+    for kept, size in ((1, headers + 1), (18, headers + 18), (18, 1500)):
+        whole = packet(flow, bytes(kept), packet_bytes=size, ethernet=ethernet)
+        reports = decoded(*[datagram_v2(9, 0, 0, [inner_only_v2(whole, kind, flags=2)])] * copies)
+        assert reports.batch.packet_bytes.tolist() == [size] * copies
+        # Where its header does not tell (segmentation left to a network card, a jumbogram): what is there.
+        at = 14 * ethernet + (4 if ":" in flow.src else 2)
+        untold = whole[:at] + bytes(2) + whole[at + 2 :] + bytes(-len(whole) % 4)
+        reports = decoded(*[datagram_v2(9, 0, 0, [inner_only_v2(untold, kind, flags=2)])] * copies)
+        assert reports.batch.packet_bytes.tolist() == [len(untold)] * copies
 
 
 def test_ipv6_options_lead_to_the_ports() -> None:
