@@ -22,6 +22,7 @@ from telemetry.decode.body import unpacked
 from telemetry.decode.decoded import Decoded
 from telemetry.decode.json import DEFAULT_MAX_BODY_BYTES, MAX_HOPS, MAX_NAME_LENGTH, WORDING
 from telemetry.decode.problem import shown
+from telemetry.decode.records import MOST_PROBLEMS
 from telemetry.errors import DecodeError, OversizeError, ReportError
 from telemetry.flow_keys import FlowKeys
 from telemetry.join import joined
@@ -39,6 +40,7 @@ _MOST_NS = 2**63 - 1
 _MOST_INT32 = 2**31 - 1
 # What a row and a hop take once decoded, and while they are checked.
 _ROW_BYTES, _HOP_BYTES = 100, 120
+_SHOWN_BYTES = 512  # of a text in a message, which shows less
 
 
 class _Kind(NamedTuple):
@@ -101,7 +103,7 @@ def decode(
     """INT reports from an Arrow IPC stream, gzipped or not.
 
     A row that breaks a rule is left out and named in ``errors`` by its position in the stream, the others
-    are kept. Raises ``DecodeError`` for what is no whole stream of this schema, ``OversizeError`` for one
+    are kept; after ``MOST_PROBLEMS`` of them the rest is not looked at. Raises ``DecodeError`` for what is no whole stream of this schema, ``OversizeError`` for one
     that takes more than ``max_body_bytes`` decoded.
     """
     stream = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
@@ -121,6 +123,8 @@ def decode(
         if records.num_rows:
             parts.append(_Rows(records, position).batch(problems))
         position += records.num_rows
+        if len(problems) > MOST_PROBLEMS:
+            break
     return Decoded(joined(parts), tuple(problems))
 
 
@@ -143,7 +147,20 @@ def _columns_of(schema: pa.Schema) -> list[int]:
             raise _wrong_schema(f"hops.{name}", f"{len(found)} of them", "a hop has each value once")
         if found and not pa.types.is_null(found[0]):
             _check_type(f"hops.{name}", found[0], kind)
+    if _has_views(inside):
+        raise _wrong_schema(
+            "hops", f"type {hops.type}"[:160], "hops has no views, which may all show one text"
+        )
     return sorted(schema.get_field_index(name) for name in (*_COLUMNS, "hops"))
+
+
+def _has_views(kind: pa.DataType) -> bool:
+    """Whether there are views of texts or bytes in it: to check them may take any time, whatever they hold."""
+    if pa.types.is_dictionary(kind):
+        return _has_views(kind.value_type)
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return True
+    return any(_has_views(kind.field(number).type) for number in range(kind.num_fields))
 
 
 def _only(schema: pa.Schema, name: str) -> pa.Field:
@@ -222,18 +239,29 @@ class _Rows:
     def _name(
         self, faults: list[_Fault], hop_faults: list[_Fault], problems: list[ReportProblem]
     ) -> NDArray[np.int64]:
-        """Names each bad report by the first rule it breaks; gives the rows of the others."""
+        """Names each bad report by the first rule it breaks; gives the rows of the others. Where there are too
+        many, those of the rows before.
+        """
+        wrong = np.logical_or.reduce(
+            [np.zeros(len(self._lists), np.bool_), *(fault.wrong for fault in faults)]
+        )
+        for fault in hop_faults:
+            wrong[self._rows_of(np.flatnonzero(fault.wrong))] = True
+        bad = np.flatnonzero(wrong)
+        room = MOST_PROBLEMS - len(problems)
+        end = len(self._lists) if len(bad) <= room else int(bad[room])
         said: dict[int, tuple[str, str, object]] = {}
         for fault in faults:
-            for row in np.flatnonzero(fault.wrong).tolist():
-                said.setdefault(row, (fault.field, fault.field, self._value(fault.field, row)))
+            for row in np.flatnonzero(fault.wrong[:end]).tolist():
+                if row not in said:
+                    said[row] = (fault.field, fault.field, self._value(fault.field, row))
         for fault in hop_faults:
-            places = np.flatnonzero(fault.wrong)
-            rows = np.searchsorted(self._offset, places, side="right") - 1
-            for place, row in zip(places.tolist(), rows.tolist(), strict=True):
-                where = f"hops[{place - self._offset[row]}]" + (f".{fault.field}" if fault.field else "")
-                value = self._hop_arrays[fault.field][place].as_py() if fault.field else None
-                said.setdefault(row, (fault.field or "hops", where, value))
+            places = np.flatnonzero(fault.wrong[: self._offset[end]])
+            for place, row in zip(places.tolist(), self._rows_of(places).tolist(), strict=True):
+                if row not in said:
+                    where = f"hops[{place - self._offset[row]}]" + (f".{fault.field}" if fault.field else "")
+                    value = _told(self._hop_arrays[fault.field][place]) if fault.field else None
+                    said[row] = (fault.field or "hops", where, value)
         for row in sorted(said):
             field, where, value = said[row]
             position = self._first + row
@@ -244,16 +272,35 @@ class _Rows:
                 "correct the exporter; this report was left out",
             )
             problems.append(ReportProblem(position, str(error)))
-        sound = np.ones(len(self._lists), np.bool_)
-        sound[list(said)] = False
-        return np.flatnonzero(sound)
+        if end < len(self._lists):
+            error = ReportError(
+                f"report {self._first + end}",
+                f"it after {MOST_PROBLEMS} that cannot be used",
+                "a body holds INT reports",
+                "correct the exporter; this report and what follows were not looked at",
+            )
+            problems.append(ReportProblem(self._first + end, str(error)))
+        return np.flatnonzero(~wrong[:end])
+
+    def _rows_of(self, hops: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The row of each of these hops."""
+        return np.searchsorted(self._offset, hops, side="right") - 1
 
     def _value(self, field: str, row: int) -> object:
         if field != "hops":
-            return self._records.column(field)[row].as_py()
+            return _told(self._records.column(field)[row])
         if not self._lists[row].is_valid:
             return None
         return [None] * int(self._offset[row + 1] - self._offset[row])
+
+
+def _told(value: pa.Scalar) -> object:
+    """A value for a message: the begin of a long text, which every row may have and none should copy."""
+    if isinstance(value, pa.DictionaryScalar):
+        value = value.value
+    if not _is_text(value.type) or not value.is_valid:
+        return value.as_py()
+    return bytes(value.as_buffer()[:_SHOWN_BYTES]).decode("utf-8", "ignore")
 
 
 def _read(array: pa.Array, kind: _Kind) -> Names | Numbers:

@@ -16,6 +16,9 @@ import pyarrow as pa
 from telemetry.errors import DecodeError, OversizeError
 
 MOST_BATCHES = 1024
+_ROWS_TOGETHER = 4096  # smaller batches are joined: each costs as much to decode as a thousand rows
+_MOST_APART = 64
+_FREE_REPEATS = 32 << 20
 _UNREADABLE = (pa.ArrowException, ValueError, LookupError, TypeError, OSError, MemoryError, OverflowError)
 
 # Slots of the tables of Message.fbs that are read here.
@@ -34,10 +37,11 @@ def opened(body: bytes) -> pa.Schema:
 
 
 def record_batches(body: bytes, columns: list[int], *, max_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The batches of a stream, cut down to the columns of these numbers, each wholly validated.
+    """The batches of a stream, cut down to the columns of these numbers, wholly validated; small ones joined.
 
     Raises ``DecodeError`` for a stream that is broken, ``OversizeError`` for one that claims more than
-    ``max_bytes`` once unpacked, its dictionaries counted once for each batch.
+    ``max_bytes`` once unpacked, its dictionaries counted once for each batch, or dictionaries used again and
+    again for few rows.
     """
     _check_claims(body, max_bytes)
     options = pa.ipc.IpcReadOptions(
@@ -45,13 +49,36 @@ def record_batches(body: bytes, columns: list[int], *, max_bytes: int) -> Iterat
     )
     try:
         with pa.ipc.open_stream(pa.BufferReader(body), options=options) as reader:
+            small: list[pa.RecordBatch] = []
             for batch in reader:
                 batch.validate(full=True)
-                yield batch
+                small.append(batch)
+                if sum(some.num_rows for some in small) >= _ROWS_TOGETHER:
+                    yield from _joined(small)
+                    small = []
+            yield from _joined(small)
     except _UNREADABLE as error:
         if isinstance(error, DecodeError):  # of who takes the batches
             raise
         raise _broken(error) from error
+
+
+def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """The same rows in as few batches as can be."""
+    if len(batches) < 2:
+        return batches
+    try:
+        together: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    except pa.ArrowException:
+        if len(batches) <= _MOST_APART:
+            return batches
+        raise OversizeError(
+            "body",
+            f"{len(batches)} small record batches that cannot be joined",
+            f"of such, whose dictionaries have more texts than their indices reach, there are {_MOST_APART}",
+            "write larger batches, or indices of 32 bits",
+        ) from None
+    return together
 
 
 def _broken(error: BaseException) -> DecodeError:
@@ -71,6 +98,7 @@ class _Claims:
     limit: int
     total: int = 0
     batches: int = 0
+    repeated: int = 0
     dictionaries: dict[int, int] = field(default_factory=dict)
 
     def dictionary(self, number: int, size: int, *, more: bool) -> None:
@@ -86,11 +114,20 @@ class _Claims:
                 f"a stream holds at most {MOST_BATCHES}",
                 "write larger batches",
             )
-        self._add(size + sum(self.dictionaries.values()))
+        known = sum(self.dictionaries.values())
+        self.repeated += known
+        self._add(size)
+        if self.repeated > self.total + _FREE_REPEATS:
+            raise OversizeError(
+                "body",
+                f"dictionaries of {known} bytes for record batch {self.batches} of {size}",
+                "they are checked anew for each batch, and have less to them than the batches in all",
+                "write fewer and larger record batches",
+            )
 
     def _add(self, size: int) -> None:
         self.total += size
-        if self.total > self.limit:
+        if self.total + self.repeated > self.limit:
             raise OversizeError(
                 "body",
                 f"more than {self.limit} bytes",

@@ -6,12 +6,14 @@ import contextlib
 import gzip
 import json
 import struct
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from telemetry.decode import arrow as arrow_module
 from telemetry.decode.arrow import decode
 from telemetry.decode.arrow_stream import MOST_BATCHES
 from telemetry.decode.json import decode as decode_json
@@ -20,7 +22,7 @@ from telemetry.errors import DecodeError, OversizeError
 from telemetry.join import joined
 from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite, ReportBatch
 from telemetry.state import FlowKey
-from tests.counterparts.arrow_bodies import stream, table
+from tests.counterparts.arrow_bodies import HOP_TYPES, stream, table
 
 DICTIONARY = pa.dictionary(pa.uint8(), pa.large_string())
 HOP = {"switch": "a", "ingress_port": "1", "egress_port": "2", "queue": 3, "queue_bytes": 7.5}
@@ -284,3 +286,82 @@ def test_encoding_leaves_out_keys_that_no_report_uses() -> None:
 def test_no_reports_are_written_and_read_too() -> None:
     assert len(decode(encode(ReportBatch.empty())).batch) == 0
     assert len(joined([])) == 0
+
+
+LONG_NAME = "x" * 2_000_000
+
+
+def test_a_long_text_that_every_row_has_is_told_in_short() -> None:
+    """A dictionary holds it once: copied for each row the sentences would take as much again, row by row."""
+    given = table([report(flow=GOOD["flow"] | {"src": LONG_NAME})] * 500, columns={"src": DICTIONARY})
+    tracemalloc.start()
+    found = decode(stream(given))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(found.errors) == 500
+    assert found.errors[0].detail.startswith("report 0 src: received 'xxx")
+    assert peak < 3 * len(LONG_NAME)
+
+
+def test_after_many_problems_the_rest_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow_module, "MOST_PROBLEMS", 3)
+    bad = report(flow=GOOD["flow"] | {"protocol": 999})
+    reports = [bad, report(), bad, report(hops=[{"queue": -1}]), report(), bad, report()]
+    for rows_a_batch in (1, 7):
+        found = decode(
+            stream(table([*reports, *[bad] * 5000]), rows_a_batch=rows_a_batch if rows_a_batch > 1 else 5)
+        )
+        assert found.batch.index.tolist() == [1, 4]
+        assert [problem.index for problem in found.errors] == [0, 2, 3, 5]
+        assert "not looked at" in found.errors[-1].detail
+
+
+def test_small_batches_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    begin = arrow_module._Rows.__init__
+    monkeypatch.setattr(
+        arrow_module._Rows,
+        "__init__",
+        lambda rows, records, first: made.append(records.num_rows) or begin(rows, records, first),
+    )
+    reports = [report(ts_ns=number, flow=GOOD["flow"] | {"src": f"h{number}"}) for number in range(1000)]
+    given = table(reports, columns={"src": pa.dictionary(pa.int32(), pa.string())})
+    same(decode(stream(given, rows_a_batch=1)).batch, by_json(reports))
+    assert made == [1000]
+
+
+def of_own_dictionaries(count: int, texts: int) -> bytes:
+    """A stream of batches of one row, each with a dictionary of its own, whose indices are of 8 bits."""
+    sink, writer = pa.BufferOutputStream(), None
+    for number in range(count):
+        records = table([report()], columns={"src": pa.string()}).to_batches()[0]
+        names = pa.array([f"{number}-{text}" for text in range(texts)])
+        src = pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), names)
+        records = records.set_column(1, "src", src)
+        writer = writer or pa.ipc.new_stream(sink, records.schema)
+        writer.write_batch(records)
+    writer.close()
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
+def test_small_batches_that_cannot_be_joined() -> None:
+    assert len(decode(of_own_dictionaries(60, 100)).batch) == 60
+    with pytest.raises(OversizeError, match="65 small record batches that cannot be joined"):
+        decode(of_own_dictionaries(65, 100))
+
+
+def test_a_dictionary_that_is_used_for_next_to_nothing_again_and_again() -> None:
+    reports = [report(flow=GOOD["flow"] | {"src": f"host {number}"}) for number in range(20_000)]
+    given = table(reports, columns={"src": pa.dictionary(pa.int32(), pa.string())})
+    few = given.slice(0, 200)  # with the dictionary of all
+    with pytest.raises(OversizeError, match="checked anew for each batch"):
+        decode(stream(few, rows_a_batch=1))
+    assert len(decode(stream(few, rows_a_batch=20)).batch) == 200
+
+
+def test_views_are_not_taken_even_where_they_are_not_read() -> None:
+    views = pa.struct([*HOP_TYPES.items(), ("note", pa.list_(pa.string_view()))])
+    given = table([report()])
+    with pytest.raises(DecodeError, match="hops has no views"):
+        decode(stream(given.set_column(8, "hops", given["hops"].cast(pa.list_(views)))))
