@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ class _Known:
     watched: bool
     datagrams: Counter
     lost: Gauge
-    flags: dict[str, Counter] = field(default_factory=dict)
+    flags: dict[str, Counter]
 
 
 class Senders:
@@ -50,6 +50,7 @@ class Senders:
         self._devices = devices
         self._metrics = metrics
         self._known: dict[tuple[int, str], _Known] = {}
+        self._counted: dict[str, tuple[Counter, Gauge, dict[str, Counter]]] = {}  # by label, of which few are
         self._lock = threading.Lock()
         self._gaps = SequenceGaps(MOST_SENDERS)
 
@@ -117,13 +118,10 @@ class Senders:
                 self._known.clear()
             sender = Sender(node, hardware, version, address or "")
             label = self._metrics.label(self.name(sender))
-            known = self._known[key] = _Known(
-                sender,
-                label,
-                address != "",
-                self._metrics.datagrams.labels(label),
-                self._metrics.lost.labels(label),
-            )
+            if label not in self._counted:
+                metrics = self._metrics
+                self._counted[label] = metrics.datagrams.labels(label), metrics.lost.labels(label), {}
+            known = self._known[key] = _Known(sender, label, address != "", *self._counted[label])
         return known
 
     def _note_flags(self, reports: P4Reports, kind: NDArray[np.int64], found: Sequence[_Known]) -> None:

@@ -43,6 +43,7 @@ class UntunedDevices:
         """These have just reported, and have no profile."""
         now_s = self._clock_s()
         with self._lock:
+            self._forget()
             for node in nodes:
                 if node in self._devices.switches:
                     if node not in self._known:
@@ -51,13 +52,10 @@ class UntunedDevices:
                         self._tell(node)
                 elif node in self._strangers:
                     self._strangers[node] = now_s
-                else:
-                    if len(self._strangers) >= MOST_UNTUNED:
-                        self._forget()
-                    if len(self._strangers) < MOST_UNTUNED:
-                        self._strangers[node] = now_s
-                        self._count(node)
-                        self._tell_stranger(node)
+                elif len(self._strangers) < MOST_UNTUNED:
+                    self._strangers[node] = now_s
+                    self._count(node)
+                    self._tell_stranger(node)
 
     def _tell_stranger(self, node: int) -> None:
         if self._logged < MOST_UNTUNED:

@@ -38,16 +38,17 @@ class DatagramQueue:
             return was_empty
 
     def take(self, most: int) -> Chunk | None:
-        """The oldest datagrams, about ``most`` of them at once; None where there are none."""
+        """The oldest datagrams, about ``most`` of usual size at once; None where there are none."""
         taken: list[Chunk] = []
-        count = 0
+        count = size = 0
         with self._lock:
-            while self._chunks and count < most:
+            while self._chunks and count < most and size < most * USUAL_DATAGRAM_BYTES:
                 chunk = self._chunks.popleft()
                 taken.append(chunk)
                 count += len(chunk.payloads)
-                self._bytes -= _bytes(chunk)
+                size += _bytes(chunk)
             self.depth -= count
+            self._bytes -= size
         if len(taken) <= 1:
             return taken[0] if taken else None
         return Chunk(

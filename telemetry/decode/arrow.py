@@ -103,8 +103,8 @@ def decode(
     """INT reports from an Arrow IPC stream, gzipped or not.
 
     A row that breaks a rule is left out and named in ``errors`` by its position in the stream, the others
-    are kept; after ``MOST_PROBLEMS`` of them the rest is not looked at. Raises ``DecodeError`` for what is no whole stream of this schema, ``OversizeError`` for one
-    that takes more than ``max_body_bytes`` decoded.
+    are kept; after ``MOST_PROBLEMS`` of them the rest is not looked at. Raises ``DecodeError`` for what is no
+    whole stream of this schema, ``OversizeError`` for one that takes more than ``max_body_bytes`` decoded.
     """
     stream = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
     columns = _columns_of(opened(stream))
@@ -155,7 +155,7 @@ def _columns_of(schema: pa.Schema) -> list[int]:
 
 
 def _has_views(kind: pa.DataType) -> bool:
-    """Whether there are views of texts or bytes in it: to check them may take any time, whatever they hold."""
+    """Whether there are views of texts or bytes in it: a few bytes of them may take any time to check."""
     if pa.types.is_dictionary(kind):
         return _has_views(kind.value_type)
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
@@ -239,8 +239,8 @@ class _Rows:
     def _name(
         self, faults: list[_Fault], hop_faults: list[_Fault], problems: list[ReportProblem]
     ) -> NDArray[np.int64]:
-        """Names each bad report by the first rule it breaks; gives the rows of the others. Where there are too
-        many, those of the rows before.
+        """Names each bad report by the first rule it breaks; gives the rows of the others, as far as it
+        looked.
         """
         wrong = np.logical_or.reduce(
             [np.zeros(len(self._lists), np.bool_), *(fault.wrong for fault in faults)]

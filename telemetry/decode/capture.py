@@ -34,6 +34,12 @@ _LOOPBACK = frozenset({0, 108})
 _COOKED = {113: (14, 16), 276: (0, 20)}
 _MOST_TAGS = 8
 _UDP = 17
+_ORDERS: tuple[Order, Order] = ("<", ">")
+_WORDS: dict[Order, Literal["little", "big"]] = {"<": "little", ">": "big"}
+_HEADS = {order: struct.Struct(f"{order}II") for order in _ORDERS}
+_PACKETS = {order: struct.Struct(f"{order}IIII") for order in _ORDERS}
+_OLD_PACKETS = {order: struct.Struct(f"{order}HxxIII") for order in _ORDERS}
+_OPTIONS = {order: struct.Struct(f"{order}HH") for order in _ORDERS}
 _REMEDY = "what came before is kept; capture again for the rest"
 
 
@@ -102,13 +108,14 @@ def _pcap(data: memoryview, problems: list[ReportProblem]) -> Iterator[_Frame]:
     if len(data) < 24:
         raise DecodeError("capture", f"{len(data)} bytes", "a pcap file begins with 24", "capture again")
     link = struct.unpack_from(f"{order}I", data, 20)[0] & 0xFFFF
+    header, end = _PACKETS[order], len(data)
     at, number = 24, 0
-    while at < len(data):
-        if at + 16 > len(data):
+    while at < end:
+        if at + 16 > end:
             _broken(problems, number, at, f"{len(data) - at} bytes", "a record begins with 16")
             return
-        seconds, fraction, held, _ = struct.unpack_from(f"{order}IIII", data, at)
-        if at + 16 + held > len(data):
+        seconds, fraction, held, _ = header.unpack_from(data, at)
+        if at + 16 + held > end:
             _broken(problems, number, at + 8, f"a frame of {held} bytes", "it ends within the file")
             return
         yield _Frame(seconds * _NS_PER_S + fraction * fraction_ns, link, data[at + 16 : at + 16 + held])
@@ -127,32 +134,34 @@ class _Interface(NamedTuple):
 
 def _pcapng(data: memoryview, problems: list[ReportProblem]) -> Iterator[_Frame]:
     order: Order = "<"
+    head = _HEADS[order]
     interfaces: list[_Interface] = []
-    at, number = 0, 0
-    while at < len(data):
-        if at + 12 > len(data):
-            _broken(problems, number, at, f"{len(data) - at} bytes", "a block has at least 12")
+    at, number, end = 0, 0, len(data)
+    while at < end:
+        if at + 12 > end:
+            _broken(problems, number, at, f"{end - at} bytes", "a block has at least 12")
             return
-        if bytes(data[at : at + 4]) == _PCAPNG:
+        kind, size = head.unpack_from(data, at)
+        if kind == _SECTION:  # the same in both orders
             magic = bytes(data[at + 8 : at + 12])
             if magic not in (b"\x4d\x3c\x2b\x1a", b"\x1a\x2b\x3c\x4d"):
                 _broken(problems, number, at + 8, magic.hex(), "a section tells its byte order, 1a2b3c4d")
                 return
             order, interfaces = ("<" if magic[0] == 0x4D else ">"), []
-        kind, size = struct.unpack_from(f"{order}II", data, at)
-        if size < 12 or size % 4 or at + size > len(data):
+            head = _HEADS[order]
+            kind, size = head.unpack_from(data, at)
+        if size < 12 or size % 4 or at + size > end:
             _broken(problems, number, at + 4, f"a block of {size} bytes", "it ends within the file, in words")
             return
-        body = data[at + 8 : at + size - 4]
-        if kind == _INTERFACE and len(body) >= 8:
-            interfaces.append(_interface(body, order))
-        elif kind in (_PACKET, _PACKET_OLD, _SIMPLE):
-            frame = _frame(kind, body, order, interfaces)
+        if kind in (_PACKET, _PACKET_OLD, _SIMPLE):
+            frame = _frame(kind, data[at + 8 : at + size - 4], order, interfaces)
             if frame is None:
                 _broken(problems, number, at, "a packet block", "it tells its interface and holds its frame")
                 return
             yield frame
             number += 1
+        elif kind == _INTERFACE and size >= 20:
+            interfaces.append(_interface(data[at + 8 : at + size - 4], order))
         at += size
 
 
@@ -160,30 +169,30 @@ def _frame(kind: int, body: memoryview, order: Order, interfaces: list[_Interfac
     if kind == _SIMPLE:
         if len(body) < 4 or not interfaces:
             return None
-        held = min(struct.unpack_from(f"{order}I", body)[0], len(body) - 4)
+        held = min(int.from_bytes(body[:4], _WORDS[order]), len(body) - 4)
         return _Frame(None, interfaces[0].link, body[4 : 4 + held])
     if len(body) < 20:
         return None
-    form = f"{order}IIII" if kind == _PACKET else f"{order}HxxIII"
-    which, high, low, held = struct.unpack_from(form, body)
+    form = (_PACKETS if kind == _PACKET else _OLD_PACKETS)[order]
+    which, high, low, held = form.unpack_from(body)
     if which >= len(interfaces) or 20 + held > len(body):
         return None
     return _Frame(interfaces[which].time_ns(high, low), interfaces[which].link, body[20 : 20 + held])
 
 
 def _interface(body: memoryview, order: Order) -> _Interface:
-    link = struct.unpack_from(f"{order}H", body)[0]
+    link = int.from_bytes(body[:2], _WORDS[order])
     ticks_per_s, offset_s = 1_000_000, 0
-    at = 8
-    while at + 4 <= len(body):
-        code, size = struct.unpack_from(f"{order}HH", body, at)
-        value = body[at + 4 : at + 4 + size]
+    form, at, end = _OPTIONS[order], 8, len(body)
+    while at + 4 <= end:
+        code, size = form.unpack_from(body, at)
         if code == 0:
             break
-        if code == _RESOLUTION and len(value) == 1:
-            ticks_per_s = 2 ** (value[0] & 0x7F) if value[0] & 0x80 else 10 ** value[0]
-        elif code == _OFFSET and len(value) == 8:
-            offset_s = struct.unpack(f"{order}q", value)[0]
+        if code == _RESOLUTION and size == 1 and at + 4 < end:
+            value = body[at + 4]
+            ticks_per_s = 2 ** (value & 0x7F) if value & 0x80 else 10**value
+        elif code == _OFFSET and size == 8 and at + 12 <= end:
+            offset_s = int.from_bytes(body[at + 4 : at + 12], _WORDS[order], signed=True)
         at += 4 + size + -size % 4
     return _Interface(link, ticks_per_s, offset_s)
 

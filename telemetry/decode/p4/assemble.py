@@ -1,5 +1,5 @@
 """Parts in the devices' numbers made into one batch in bytes, nanoseconds and names; imports only
-``telemetry.report``, ``telemetry.state`` and its neighbours.
+``telemetry`` and its neighbours.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from telemetry.decode.p4.names import NO_UNIT, TIME_UNITS, Names, Places
 from telemetry.decode.p4.raw import NOTHING_8, NOTHING_32, NOTHING_64
 from telemetry.decode.p4.result import NO_REASON, NOT_TOLD, P4Reports, Senders
 from telemetry.decode.p4.source_nodes import NodesOf, tell_nodes
+from telemetry.errors import ReportError
 from telemetry.ragged import take_rows
 from telemetry.report import MARK_UNKNOWN, MISSING_NS, ReportBatch, ReportProblem
 
@@ -23,6 +24,14 @@ _MOST_NS = np.uint64(np.iinfo(np.int64).max)
 _NS_PER_S = np.uint64(1_000_000_000)
 _U64 = np.uint64
 _LOW = np.uint64(0xFFFF_FFFF)
+_FREE_PLACES, _BYTES_A_PLACE = 16_384, 128
+
+
+def most_places(n_bytes: int) -> int:
+    """How many places payloads of so many bytes may name that are not known yet: each takes time and memory
+    as some hundred bytes do.
+    """
+    return _FREE_PLACES + n_bytes // _BYTES_A_PLACE
 
 
 def assembled(
@@ -33,10 +42,11 @@ def assembled(
     received_ns: NDArray[np.int64],
     names: Names,
     device_time: bool,
+    most_places: int,
     nodes: NodesOf | None = None,
 ) -> P4Reports:
     """One batch of all parts, in the order of payloads and of the reports in them. ``nodes`` tells who
-    sent payloads that do not say.
+    sent payloads that do not say. Reports of places beyond ``most_places`` new ones are left out.
     """
     flow, flow_keys = names.flows([part.flow for part in parts])
     rows = _joined(parts)
@@ -55,10 +65,21 @@ def assembled(
         rows = {name: column[hops if name in HOP_COLUMNS else order] for name, column in rows.items()}
     if nodes is not None:
         senders = tell_nodes(rows["node"], offset, rows["payload"], senders, nodes)
-    places = names.places(
-        rows["node"].astype(np.uint64) << _U64(8) | rows["queue"],
-        rows["ingress"].astype(np.uint64) << _U64(32) | rows["egress"],
-    )
+    at = rows["node"].astype(np.uint64) << _U64(8) | rows["queue"]
+    ports = rows["ingress"].astype(np.uint64) << _U64(32) | rows["egress"]
+    number = names.place_numbers(at, ports)
+    fits = names.fits(number, most_places)
+    if not fits.all():
+        whole = np.logical_and.reduceat(fits, offset[:-1])
+        first = int(rows["payload"][np.argmin(whole)])
+        problems = sorted([*problems, _too_many_places(first, int(np.count_nonzero(~whole)), most_places)])
+        kept = np.flatnonzero(whole)
+        offset, hops = take_rows(offset, kept)
+        flow, marked = flow[kept], marked[hops]
+        rows = {name: column[hops if name in HOP_COLUMNS else kept] for name, column in rows.items()}
+        names.forget_places()
+        number = names.place_numbers(at[hops], ports[hops])
+    places = names.places(number)
     place, last = places.number, places.number[offset[1:] - 1]
     ts_ns = received_ns[rows["payload"]]
     if device_time and len(last):
@@ -98,6 +119,16 @@ def assembled(
         problems=tuple(problems),
         untuned=places.untuned,
     )
+
+
+def _too_many_places(first: int, count: int, most: int) -> ReportProblem:
+    said = ReportError(
+        f"datagram {first} byte 0",
+        f"{count} reports of places after {most} that were not known yet",
+        "a fabric has a limited number of ports and queues",
+        "look at who sends to this port; these reports were left out",
+    )
+    return ReportProblem(first, str(said))
 
 
 _ROW_COLUMNS = {

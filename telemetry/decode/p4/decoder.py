@@ -2,7 +2,8 @@
 own modules and numpy.
 
 Payloads are grouped by length; within a group those that a known layout fits are read at once, and what no
-layout fits is looked at anew. Time and memory are linear in the bytes, whatever they are.
+layout fits is looked at anew. That takes some hundred times as long, so there is a limit to it, which grows
+with the bytes: time and memory are linear in them, whatever they are.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.decode.p4.assemble import assembled
+from telemetry.decode.p4.assemble import assembled, most_places
 from telemetry.decode.p4.columns import Part, Payloads, fitting, part_of, read_all
 from telemetry.decode.p4.devices import Devices
 from telemetry.decode.p4.names import Names
@@ -32,6 +33,8 @@ _PLANS_A_LENGTH = 16
 _MOST_WEIGHT = 200_000  # some 50 MB
 _NEW_PLANS_A_BLOCK = 16
 _FEWEST_AT_ONCE = 8
+# What may be looked at anew in a call, in parts of plans of some 10 us each, and one more for so many bytes.
+_FREE_PARTS, _BYTES_A_PART = 20_000, 150
 _BLOCK_BYTES = 8 << 20
 
 
@@ -60,7 +63,8 @@ class P4Decoder:
         """The reports of ``payloads``, received at ``received_ns`` (one time for all, or one a payload).
 
         ``nodes`` tells who sent payloads of v0.5, which do not always say. What cannot be read is named in
-        ``problems`` by the payload's position and the byte's offset, and the rest is kept. Raises
+        ``problems`` by the payload's position and the byte's offset, and the rest is kept. Where too many
+        payloads have layouts of their own, or name too many places, the others of them are left out. Raises
         ``DecodeError`` for negative times, or another number of them than of payloads.
         """
         at_ns = np.asarray(received_ns, np.int64)
@@ -75,13 +79,16 @@ class P4Decoder:
             raise DecodeError(
                 "received_ns", str(int(at_ns.min())), "a time is 0 ns or more", "give the time since 1970"
             )
-        found = _Found()
+        n_bytes = sum(map(len, payloads))
+        found = _Found(room=_FREE_PARTS + n_bytes // _BYTES_A_PART)
         for position, block in _blocks(payloads):
             self._take(block, position, found)
+        found.end()
         return assembled(
             found.all_parts(),
             found.senders(),
             sorted(found.problems),
+            most_places=most_places(n_bytes),
             received_ns=np.broadcast_to(at_ns, len(payloads)),
             names=self._names,
             device_time=self._device_time,
@@ -91,21 +98,27 @@ class P4Decoder:
     def _take(self, block: Payloads, position: NDArray[np.int64], found: _Found) -> None:
         """Reads payloads of one length."""
         for plan in list(self._known(block.length)):
-            if not block.count:
-                return
+            if block.count < _FEWEST_AT_ONCE:
+                break
             block, position = _consume(plan, block, position, found)
         for _ in range(_NEW_PLANS_A_BLOCK):
-            if block.count < _FEWEST_AT_ONCE:
+            if block.count < _FEWEST_AT_ONCE or found.room <= 0:
                 break
             before, begin = block.count, block.count // 2 * block.length
             plan = plan_of(block.buffer[begin : begin + block.length], self._marks)
+            found.room -= _weight(plan)
             block, position = _consume(plan, block, position, found)
             if before - block.count >= _FEWEST_AT_ONCE:  # a stray payload must not push out what is sent
                 self._keep(plan)
         data = memoryview(block.buffer)
         for row, payload_position in enumerate(position.tolist()):
+            if found.room <= 0:
+                found.left_out += position[row:].tolist()
+                break
             payload = bytes(data[row * block.length : (row + 1) * block.length])
-            found.take_one(plan_of(payload, self._marks), payload, payload_position)
+            plan = plan_of(payload, self._marks)
+            found.room -= _weight(plan)
+            found.take_one(plan, payload, payload_position)
 
     def _known(self, length: int) -> list[Plan]:
         if length in self._plans:
@@ -134,7 +147,7 @@ def decode_one_by_one(
     """What ``P4Decoder.decode`` does, every payload looked at and read on its own: slow, and what the other
     is held against.
     """
-    found = _Found()
+    found = _Found(room=0)
     for position, payload in enumerate(payloads):
         found.take_one(plan_of(payload, marks or IntMarks()), payload, position)
     return assembled(
@@ -144,12 +157,14 @@ def decode_one_by_one(
         received_ns=np.full(len(payloads), received_ns, np.int64),
         names=Names(devices or Devices()),
         device_time=device_time,
+        most_places=most_places(sum(map(len, payloads))),
     )
 
 
 def _weight(plan: Plan) -> int:
     """How many things a plan is made of."""
-    return 1 + len(plan.guards) + len(plan.reports) + len(plan.problems)
+    hops = sum([len(report.hops) for report in plan.reports])
+    return 1 + len(plan.guards) + len(plan.reports) + hops + len(plan.problems)
 
 
 def _blocks(payloads: Sequence[bytes]) -> list[tuple[NDArray[np.int64], Payloads]]:
@@ -199,16 +214,36 @@ def _consume(
 
 @dataclass(slots=True)
 class _Found:
-    """What was read so far."""
+    """What was read so far; ``room`` is how many parts of plans may still be looked at, and ``left_out`` are
+    the payloads that were not, for want of it.
+    """
 
+    room: int
+    left_out: list[int] = field(default_factory=list)
     parts: list[Part] = field(default_factory=list)
     alone: dict[tuple[int, int], list[tuple[int, int, RawReport]]] = field(default_factory=dict)
     problems: list[ReportProblem] = field(default_factory=list)
     origins: list[tuple[NDArray[np.int64], ...]] = field(default_factory=list)
     origins_alone: list[tuple[int, ...]] = field(default_factory=list)
 
+    def end(self) -> None:
+        """Names what was left out."""
+        if self.left_out:
+            first = min(self.left_out)
+            said = ReportError(
+                f"datagram {first} byte 0",
+                f"it and {len(self.left_out) - 1} others, after many broken or laid out in ways of their own",
+                "what devices send is whole, and laid out in a few ways",
+                "look at who sends to this port; these were left out",
+            )
+            self.problems.append(ReportProblem(first, str(said)))
+
     def take_many(self, plan: Plan, payloads: Payloads, position: NDArray[np.int64]) -> None:
-        """Payloads that fit a plan."""
+        """Payloads that fit a plan, where what is wrong with them is not too much to tell."""
+        if len(position) * len(plan.problems) > self.room:
+            self.left_out += position.tolist()
+            return
+        self.room -= len(position) * len(plan.problems)
         self.parts += read_all(plan, payloads, position)
         if plan.origin is not None:
             self.origins.append(_origin_columns(plan.origin, payloads, position))

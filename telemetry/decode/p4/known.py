@@ -41,20 +41,27 @@ class Known(Generic[Name]):
         """Whether the next call forgets what is known."""
         return len(self._rows) > self._most
 
+    def fits(self, numbers: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
+        """Which of these numbers have a name or are among the first ``most`` that have none yet."""
+        return numbers < len(self._names) + most
+
+    def forget(self) -> None:
+        """Begins anew; what was numbered has no number any more."""
+        self._rows.forget()
+        self._names, self._all = [], ()
+
     def numbers(self, words: Sequence[NDArray[np.uint64]]) -> NDArray[np.int64]:
         """The number of every row, good until all is forgotten."""
         if self.is_full:
-            self._rows.forget()
-            self._names, self._all = [], ()
-        numbers = self._rows.numbers(words)
+            self.forget()
+        return self._rows.numbers(words)
+
+    def handed_out(self, numbers: NDArray[np.int64]) -> tuple[tuple[Name, ...], NDArray[np.int64]]:
+        """Names, among them those of all these numbers, and the place of each number's among them."""
         self._calm += 1
         if len(self._rows) > len(self._names):
             self._calm = 0
             self._names += map(self._named, *[word.tolist() for word in self._rows.values(len(self._names))])
-        return numbers
-
-    def handed_out(self, numbers: NDArray[np.int64]) -> tuple[tuple[Name, ...], NDArray[np.int64]]:
-        """Names, among them those of all these numbers, and the place of each number's among them."""
         if len(self._all) < len(self._names):
             if self._calm < _CALM_CALLS:
                 return self._alone(numbers)

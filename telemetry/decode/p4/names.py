@@ -112,13 +112,25 @@ class Names:
             tail.astype(np.uint8),
         )
 
-    def places(self, at: NDArray[np.uint64], ports: NDArray[np.uint64]) -> Places:
-        """The place of every hop: ``at`` is node and queue (8 bits), ``ports`` ingress and egress interface
-        (32).
+    def place_numbers(self, at: NDArray[np.uint64], ports: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The place of every hop as a number: ``at`` is node and queue (8 bits), ``ports`` ingress and egress
+        interface (32).
         """
         if self._places.is_full:
-            self._forget_units()
-        number = self._places.numbers((at, ports))
+            self.forget_places()
+        return self._places.numbers((at, ports))
+
+    def fits(self, places: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
+        """Which of these numbers are of places known before, or of the first ``most`` others."""
+        return self._places.fits(places, most)
+
+    def forget_places(self) -> None:
+        """Begins anew with places."""
+        self._places.forget()
+        self._forget_units()
+
+    def places(self, number: NDArray[np.int64]) -> Places:
+        """The places of these numbers."""
         sites, site = self._places.handed_out(number)
         self._note_units()
         time_unit = self._time_unit.values

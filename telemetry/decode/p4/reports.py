@@ -21,6 +21,8 @@ from telemetry.decode.p4.plan import (
 from telemetry.decode.p4.stack import MOST_HOPS
 
 MOST_PAYLOAD_BYTES = 65_535
+MOST_REPORTS = 512
+MOST_PROBLEMS = 16
 _TO_THE_END = 0xFF
 _INNER_ONLY, _INT = 0, 1
 _IN_NONE, _IN_TLV, _IN_DOMAIN, _IN_ETHERNET, _IN_IPV4, _IN_IPV6 = range(6)
@@ -104,6 +106,16 @@ def _version_2(trace: Trace, marks: IntMarks) -> Plan:
     if at == end:
         problems.append(Problem(at, "the end", "a group header is followed by reports", "look for what cuts"))
     while at < end:
+        if len(reports) == MOST_REPORTS or len(problems) == MOST_PROBLEMS:
+            problems.append(
+                Problem(
+                    at,
+                    f"more after {len(reports)} reports and {len(problems)} that cannot be read",
+                    f"a datagram has at most {MOST_REPORTS} and {MOST_PROBLEMS}",
+                    "have the device send more datagrams; the rest of this one was not looked at",
+                )
+            )
+            break
         if at + 4 > end:
             problems.append(Problem(at, f"{end - at} bytes", "a report begins with 4", "look for what cuts"))
             break
