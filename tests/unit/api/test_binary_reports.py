@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from api.binary_metrics import MOST_STRANGERS, OTHERS, BinaryMetrics
 from api.binary_reports import MOST_DROP_PLACES, BinaryReports, DropPlace
 from api.binary_senders import MOST_SENDERS
-from api.binary_untuned import FORGOTTEN_AFTER_S, MOST_UNTUNED
+from api.binary_untuned import FORGOTTEN_AFTER_S, MOST_UNTUNED, UntunedDevices
 from api.int_settings import IntSettings
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.encode_p4 import (
@@ -298,3 +298,13 @@ def test_the_settings_tell_what_a_source_alone_adds() -> None:
     assert known == {0x1234: 8, 0x5453: 8}
     with pytest.raises(ValueError, match="multiple of 4"):
         IntSettings(source_only_bytes={1: 6})
+
+
+def test_strangers_are_looked_through_once_a_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sends makes up node ids: to look through those known for each takes far too long."""
+    made, looked = Made(), []
+    forget = UntunedDevices._forget
+    monkeypatch.setattr(UntunedDevices, "_forget", lambda devices: looked.append(1) or forget(devices))
+    made.reports.decode([one for node in range(10, 2 * MOST_UNTUNED + 10) for one in sent(node, 1)], 0)
+    assert len(made.reports.untuned) == MOST_UNTUNED
+    assert len(looked) == 2

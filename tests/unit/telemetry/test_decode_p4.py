@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from telemetry.decode.p4 import assemble, names, numbering
 from telemetry.decode.p4 import decoder as decoder_module
-from telemetry.decode.p4 import names, numbering
 from telemetry.decode.p4.columns import FlowColumns
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
@@ -691,3 +691,66 @@ def test_which_packet_of_its_flow_it_was_and_who_saw_it_first(copies: int) -> No
     behind = int_headers(HOPS, next_protocol=2, original=6) + packet(TCP, b"", packet_bytes=40)[20:]
     inside = packet(ROCE._replace(dport=5000), behind, packet_bytes=100)
     assert decoded(*[sunk(inside)] * copies).packet_identity.tolist() == [1 << 16 | 1] * copies
+
+
+def test_payloads_that_are_each_laid_out_in_a_way_of_their_own_are_limited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each is looked at alone, which takes a hundred times as long; what is known is read all the same."""
+    monkeypatch.setattr(decoder_module, "_FREE_PARTS", 100)
+    monkeypatch.setattr(decoder_module, "_BYTES_A_PART", 1_000_000)
+    decoder = P4Decoder(BYTES)
+    decoder.decode([PAYLOADS["A"]] * 20, 0)
+    own = [PAYLOADS["A"][:-4] + bytes(4 * more) for more in range(2, 102)]  # a byte too many each
+    reports = decoder.decode([*own, *[PAYLOADS["A"]] * 20], 0)
+    assert reports.batch.index.tolist()[-20:] == list(range(100, 120))
+    (problem,) = [one for one in reports.problems if "laid out" in one.detail]
+    read = {*reports.batch.index.tolist(), *(one.index for one in reports.problems)} - {problem.index}
+    assert f"it and {119 - len(read)} others" in problem.detail
+    assert 20 + 5 < len(read) < 20 + 50
+
+
+def test_what_is_wrong_is_told_of_a_limited_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoder_module, "_FREE_PARTS", 100)
+    bad = PAYLOADS["A"][:8] + b"\x20\x00\x00\x00"
+    reports = decoded(*[bad] * 1000, *[PAYLOADS["A"]] * 20)
+    assert len(reports) == 20
+    assert len(reports.problems) == 1
+    assert reports.problems[0].index == 0
+    assert "it and 999 others" in reports.problems[0].detail
+
+
+def test_a_datagram_of_many_bad_reports_is_given_up() -> None:
+    reports = decoded(PAYLOADS["A"][:8] + b"\x20\x00\x00\x00" * 1000)
+    assert len(reports.problems) == 17
+    said = "datagram 0 byte 72: received more after 0 reports and 16 that cannot be read"
+    assert any(problem.detail.startswith(said) for problem in reports.problems)
+
+
+def test_new_places_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is named, which takes time and room as hundreds of its bytes do."""
+    monkeypatch.setattr(assemble, "_FREE_PLACES", 30)
+    monkeypatch.setattr(assemble, "_BYTES_A_PLACE", 1_000_000)
+    told = Metadata(queue=(3, 600))
+    payloads = [
+        sunk(
+            packet(ROCE._replace(dport=5000), int_headers(HOPS, next_protocol=1), packet_bytes=100),
+            told,
+            node,
+        )
+        for node in range(10, 60)
+    ]
+    decoder = P4Decoder(BYTES)
+    decoder.decode(payloads[:5], 0)
+    reports = decoder.decode(payloads, 0)
+    assert len(reports) == 35
+    assert {place[0] for place in places(reports)} == {
+        "1",
+        "2",
+        *(str(10 + at) for at in reports.batch.index),
+    }
+    (problem,) = reports.problems
+    assert "received 15 reports of places after 30 that" in problem.detail
+    again = decoder.decode(payloads[:20], 0)
+    assert again.problems == ()
+    assert places(again)[2::3] == [(str(node), None, None, 3) for node in range(10, 30)]

@@ -37,3 +37,13 @@ def test_large_datagrams_fill_it_sooner() -> None:
     assert queue.room == 0
     queue.take(1)
     assert queue.room == 10
+
+
+def test_large_datagrams_are_taken_fewer_at_once() -> None:
+    queue = DatagramQueue(1000)
+    for number in range(10):
+        queue.put(chunk(number, size=USUAL_DATAGRAM_BYTES))  # twice the usual
+    taken = queue.take(8)
+    assert taken is not None
+    assert len(taken.payloads) == 4
+    assert queue.depth == 6
