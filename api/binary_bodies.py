@@ -14,10 +14,13 @@ import numpy as np
 
 from api.binary_reports import BinaryReports
 from telemetry.decode.body import unpacked
-from telemetry.decode.capture import address_text, is_capture, udp_datagrams
+from telemetry.decode.capture import Datagram, address_text, is_capture, udp_datagrams
 from telemetry.decode.decoded import Decoded
-from telemetry.errors import DecodeError
+from telemetry.errors import DecodeError, OversizeError
 from telemetry.report import ReportProblem
+
+MOST_DATAGRAMS = 1_000_000
+MOST_PAYLOAD_BYTES = 64 << 20
 
 
 def decode_body(
@@ -33,7 +36,7 @@ def decode_body(
 
     A payload was received now, by ``wall_ns``; those of a capture when they were captured. Errors are by the
     number of a capture's frame. Raises ``DecodeError`` for a body that is empty, too large, no whole gzip
-    stream, or a capture without such a datagram.
+    stream, or a capture without such a datagram or with too many.
     """
     data = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
     if not data:
@@ -43,7 +46,19 @@ def decode_body(
     if not is_capture(data):
         return reports.decode([data], wall_ns())
     problems: list[ReportProblem] = []
-    found = [one for one in udp_datagrams(data, problems) if not ports or one.port in ports]
+    found: list[Datagram] = []
+    held_bytes = 0
+    for one in udp_datagrams(data, problems):
+        if not ports or one.port in ports:
+            found.append(one)
+            held_bytes += len(one.payload)
+            if len(found) > MOST_DATAGRAMS or held_bytes > MOST_PAYLOAD_BYTES:
+                raise OversizeError(
+                    "capture",
+                    f"more than {len(found) - 1} datagrams with {held_bytes - len(one.payload)} bytes",
+                    f"a capture holds at most {MOST_DATAGRAMS} with {MOST_PAYLOAD_BYTES} bytes",
+                    "cut it in parts (editcap -c 100000), and send them one after the other",
+                )
     if not found:
         wanted = f" to port {', '.join(map(str, sorted(ports)))}" if ports else ""
         raise DecodeError(

@@ -15,6 +15,9 @@ from telemetry.decode.ethertypes import IPV4, IPV6, VLAN_TAGS
 from telemetry.errors import DecodeError, ReportError
 from telemetry.report import ReportProblem
 
+MOST_FRAGMENTS = 100_000
+"""Of a capture that are told: the sentence is longer than the fragment may be."""
+
 Order = Literal["<", ">"]
 
 _PCAP: dict[bytes, tuple[Order, int]] = {
@@ -73,7 +76,7 @@ def is_capture(data: bytes) -> bool:
 
 def udp_datagrams(data: bytes, problems: list[ReportProblem]) -> Iterator[Datagram]:
     """The UDP datagrams of a capture, in its order; what cannot be read is added to ``problems``, its index
-    the number of its frame.
+    the number of its frame (at most ``MOST_FRAGMENTS`` fragments).
 
     Raises ``DecodeError`` where the bytes are no capture.
     """
@@ -85,15 +88,20 @@ def udp_datagrams(data: bytes, problems: list[ReportProblem]) -> Iterator[Datagr
         raise DecodeError(
             "capture", f"first bytes {data[:4].hex() or 'none'}", "a pcap or pcapng file", "capture again"
         )
+    fragments = 0
     for number, frame in enumerate(frames):
         packet = _ip(frame)
         if packet is None:
             continue
         found = _udp(packet)
         if isinstance(found, str):
-            where = f"frame {number}"
-            said = ReportError(where, found, "a datagram is in one whole packet", "raise the path's MTU")
-            problems.append(ReportProblem(number, str(said)))
+            fragments += 1
+            if fragments <= MOST_FRAGMENTS:
+                remedy = "raise the path's MTU" + "; further ones are not told" * (
+                    fragments == MOST_FRAGMENTS
+                )
+                said = ReportError(f"frame {number}", found, "a datagram is in one whole packet", remedy)
+                problems.append(ReportProblem(number, str(said)))
         elif found is not None:
             yield Datagram(number, frame.time_ns, *found)
 

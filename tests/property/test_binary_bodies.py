@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
+from api import binary_bodies
 from api.binary_bodies import decode_body
 from api.binary_metrics import BinaryMetrics
 from api.binary_reports import BinaryReports
@@ -16,7 +17,7 @@ from api.int_settings import IntSettings
 from telemetry.decode.capture import is_capture
 from telemetry.decode.decoded import Decoded
 from telemetry.decode.p4.devices import Devices
-from telemetry.errors import DecodeError
+from telemetry.errors import DecodeError, OversizeError
 from tests.counterparts.captures import pcap, pcapng, udp
 from tests.counterparts.p4_reports import PAYLOADS
 
@@ -95,3 +96,14 @@ def test_merging_loses_no_report(payloads: list[bytes]) -> None:
 def test_a_payload_is_never_taken_for_a_capture(payload: bytes) -> None:
     assert not is_capture(payload)
     assert len(decoded(payload).batch) + decoded(payload).aside == alone(payload)[0]
+
+
+@pytest.mark.parametrize(("name", "most"), [("MOST_DATAGRAMS", 3), ("MOST_PAYLOAD_BYTES", 200)])
+def test_a_capture_of_more_than_can_be_held_decoded_is_refused(
+    name: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(binary_bodies, name, most)
+    sent = [udp(PAYLOADS["B"])] * 4
+    assert len(decoded(pcap(sent[:3])).batch) == 3
+    with pytest.raises(OversizeError, match=f"at most .*{most} .*editcap"):
+        decoded(pcap(sent))

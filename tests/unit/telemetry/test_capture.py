@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from telemetry.decode import capture as capture_module
 from telemetry.decode.capture import Datagram, address_text, is_capture, udp_datagrams
 from telemetry.errors import DecodeError
 from telemetry.report import ReportProblem
@@ -99,6 +100,16 @@ def test_a_fragment_is_named() -> None:
     assert [one.frame for one in datagrams] == [1]
     assert [problem.index for problem in problems] == [0]
     assert "fragment" in problems[0].detail
+
+
+def test_of_many_fragments_the_first_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture_module, "MOST_FRAGMENTS", 2)
+    frame = bytearray(FRAMES[0])
+    frame[20] = 0x20
+    datagrams, problems = found(pcap([bytes(frame)] * 4 + FRAMES))
+    assert [one.frame for one in datagrams] == [4, 5]
+    assert [problem.index for problem in problems] == [0, 1]
+    assert problems[-1].detail.endswith("raise the path's MTU; further ones are not told")
 
 
 @pytest.mark.parametrize("write", [pcap, pcapng])
