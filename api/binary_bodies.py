@@ -17,10 +17,12 @@ from telemetry.decode.body import unpacked
 from telemetry.decode.capture import Datagram, address_text, is_capture, udp_datagrams
 from telemetry.decode.decoded import Decoded
 from telemetry.errors import DecodeError, OversizeError
+from telemetry.join import joined
 from telemetry.report import ReportProblem
 
 MOST_DATAGRAMS = 1_000_000
 MOST_PAYLOAD_BYTES = 64 << 20
+DATAGRAMS_AT_ONCE = 8_192
 
 
 def decode_body(
@@ -68,22 +70,38 @@ def decode_body(
             "look at what was captured, and at the port",
         )
     now_ns = wall_ns()
-    decoded = reports.decode_capture(
-        [one.payload for one in found],
-        np.array([now_ns if one.time_ns is None else one.time_ns for one in found], np.int64),
-        _texts([one.source for one in found]),
+    # Some at a time, as live datagrams wait for them; those that are merged are needed together.
+    at_once = len(found) if reports.merges else DATAGRAMS_AT_ONCE
+    parts = [
+        _by_frame(reports, found[begin : begin + at_once], now_ns) for begin in range(0, len(found), at_once)
+    ]
+    problems += [problem for part in parts for problem in part.errors]
+    return Decoded(
+        joined([part.batch for part in parts]), tuple(sorted(problems)), sum(part.aside for part in parts)
     )
-    frame = np.array([one.frame for one in found], np.int64)
-    told = [_by_frame(problem, int(frame[problem.index])) for problem in decoded.errors]
+
+
+def _by_frame(reports: BinaryReports, some: Sequence[Datagram], now_ns: int) -> Decoded:
+    """The reports of some datagrams of a capture; positions are numbers of frames."""
+    decoded = reports.decode_capture(
+        [one.payload for one in some],
+        np.array([now_ns if one.time_ns is None else one.time_ns for one in some], np.int64),
+        _texts([one.source for one in some]),
+    )
+    frame = np.array([one.frame for one in some], np.int64)
+    told = [
+        ReportProblem(
+            some[problem.index].frame,
+            problem.detail.replace(
+                f"datagram {problem.index}", f"frame {some[problem.index].frame} payload", 1
+            ),
+        )
+        for problem in decoded.errors
+    ]
     batch = decoded.batch
     if not reports.merges:
         batch = replace(batch, index=frame[batch.index])
-    return replace(decoded, batch=batch, errors=tuple(sorted([*problems, *told])))
-
-
-def _by_frame(problem: ReportProblem, frame: int) -> ReportProblem:
-    detail = problem.detail.replace(f"datagram {problem.index}", f"frame {frame} payload", 1)
-    return ReportProblem(frame, detail)
+    return replace(decoded, batch=batch, errors=tuple(told))
 
 
 def _texts(addresses: Sequence[bytes]) -> list[str]:

@@ -46,9 +46,7 @@ _ELSEWHERE = DropPlace(None, None, None, NOT_TOLD)
 
 
 class BinaryReports:
-    """``decode`` is for one thread, the window's; everything else may be asked from any. ``clock_s`` is
-    monotonic seconds.
-    """
+    """May be used from any thread; they decode one after the other. ``clock_s`` is monotonic seconds."""
 
     def __init__(
         self,
@@ -63,7 +61,8 @@ class BinaryReports:
         self._metrics = metrics
         hold_s = settings.merge_postcards_s
         self._postcards = None if hold_s is None else Postcards(hold_s, metrics=metrics)
-        self._lock = threading.Lock()  # between the window's thread and whoever asks for counts
+        self._decoding = threading.Lock()
+        self._lock = threading.Lock()  # between who decodes and whoever asks for counts
         self._senders = Senders(devices, metrics=metrics)
         self._drops: Counter[DropPlace] = Counter()
         self._untuned = UntunedDevices(devices, metrics=metrics, clock_s=clock_s)
@@ -114,10 +113,11 @@ class BinaryReports:
         ``sources`` are the addresses that they came from, where that is known. Payloads that cannot be read
         are named in ``errors`` by position and byte. Raises ``DecodeError`` where times are wrong.
         """
-        reports = self._read(payloads, received_ns, sources)
-        if self._postcards is None or not len(payloads):
-            return _decoded(reports, reports.delivered() if reports.dropped.any() else reports.batch)
-        return _decoded(reports, self._postcards.merged(reports, int(np.max(received_ns))))
+        with self._decoding:
+            reports = self._read(payloads, received_ns, sources)
+            if self._postcards is None or not len(payloads):
+                return _decoded(reports, reports.delivered() if reports.dropped.any() else reports.batch)
+            return _decoded(reports, self._postcards.merged(reports, int(np.max(received_ns))))
 
     def decode_capture(
         self, payloads: Sequence[bytes], received_ns: NDArray[np.int64], sources: Sequence[str]
@@ -125,12 +125,16 @@ class BinaryReports:
         """The same of payloads after which none are to come."""
         if self._postcards is None:
             return self.decode(payloads, received_ns, sources)
-        reports = self._read(payloads, received_ns, sources)
+        with self._decoding:
+            reports = self._read(payloads, received_ns, sources)
         return _decoded(reports, self._postcards.whole(reports, received_ns))
 
     def due(self, now_ns: int) -> Decoded:
         """The merged reports that need wait no longer, though nothing came."""
-        return Decoded(ReportBatch.empty() if self._postcards is None else self._postcards.due(now_ns), ())
+        if self._postcards is None:
+            return Decoded(ReportBatch.empty(), ())
+        with self._decoding:
+            return Decoded(self._postcards.due(now_ns), ())
 
     def _read(
         self,

@@ -22,7 +22,6 @@ from telemetry.decode.body import unpacked
 from telemetry.decode.decoded import Decoded
 from telemetry.decode.json import DEFAULT_MAX_BODY_BYTES, MAX_HOPS, MAX_NAME_LENGTH, WORDING
 from telemetry.decode.problem import shown
-from telemetry.decode.records import MOST_PROBLEMS
 from telemetry.errors import DecodeError, OversizeError, ReportError
 from telemetry.flow_keys import FlowKeys
 from telemetry.join import joined
@@ -35,6 +34,9 @@ from telemetry.report import (
     ReportBatch,
     ReportProblem,
 )
+
+MOST_PROBLEMS = 20_000
+"""Of one stream: a row takes a few bytes, and the sentence about it a hundred."""
 
 _MOST_NS = 2**63 - 1
 _MOST_INT32 = 2**31 - 1
