@@ -43,7 +43,8 @@ COPY api api
 COPY examples examples
 RUN --mount=type=cache,target=/var/cache/pip \
     PIP_CACHE_DIR=/var/cache/pip pip install --disable-pip-version-check --constraint constraints.txt ".${EXTRAS}"
-RUN python -m twin.warm
+# The cache is made for its owner alone; with another --user it is read and copied.
+RUN python -m twin.warm && chmod -R go+rX /var/cache/ecntwin
 
 FROM chosen
 RUN useradd --system --uid 10001 --user-group --home-dir /nonexistent --no-create-home ecntwin \

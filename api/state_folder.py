@@ -6,6 +6,7 @@ from platformdirs import user_state_path
 
 from api.errors import SettingsError
 from api.settings import Settings
+from twin.private_folder import make_private_folder
 
 
 def with_storage(settings: Settings) -> Settings:
@@ -17,7 +18,7 @@ def with_storage(settings: Settings) -> Settings:
         return settings
     folder = user_state_path("ecntwin", appauthor=False)
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private_folder(folder)
     except OSError as error:
         raise SettingsError(
             "settings storage.url",

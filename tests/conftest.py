@@ -44,6 +44,14 @@ def _no_log_of_an_earlier_test() -> Iterator[None]:
         root.removeHandler(handler)
 
 
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    """Whoever makes a file must say its mode: the umask takes nothing away."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture(scope="session")
 def reference() -> Path:
     """The folder ``tests/data/reference``: problems measured packet by packet, with their truths.

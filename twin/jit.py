@@ -13,10 +13,13 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+
+from twin.private_folder import make_private_folder
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -39,14 +42,16 @@ def _cache_folder() -> Path:
     base = Path(named) if named else (Path(cache) if cache else Path.home() / ".cache") / "ecntwin"
     folder = base / f"kernels-{kernel_digest()}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
+        trusted = not folder.stat().st_mode & stat.S_IWOTH  # else anybody may have left code in it
+        if trusted and os.access(folder, os.W_OK):
+            return folder
     except OSError:
-        return _own_temporary_folder() / folder.name
-    if os.access(folder, os.W_OK):
-        return folder
-    # A warm cache on a read-only disk: work on a copy.
+        trusted = False
     copy = _own_temporary_folder() / folder.name
-    shutil.copytree(folder, copy, dirs_exist_ok=True)
+    if trusted:  # a warm cache on a read-only disk
+        with suppress(OSError):  # what cannot be read is compiled anew
+            shutil.copytree(folder, copy, dirs_exist_ok=True)
     return copy
 
 

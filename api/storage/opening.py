@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import stat
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +27,10 @@ ONLY_READS = "ecntwin_only_reads"
 _LOCK_KEY = int.from_bytes(b"ecntwin")
 _TRIES, _BETWEEN_TRIES_S = 20, 0.1  # the server may not have noticed yet that its last holder is gone
 _URL = "settings storage.url"
+_OWNER_ONLY = 0o600
+_BESIDE = ("", "-wal", "-shm", "-journal", ".lock")
+
+_log = logging.getLogger("ecntwin.storage")
 
 # Said by SQLite of a file that was sound when the service last ran, and by a disk: these may pass.
 _MAY_PASS = ("malformed", "disk is full", "disk I/O error", "database or disk is full")
@@ -64,7 +72,7 @@ class FileLocked:
     """A lock on a file beside SQLite's own, so that commands may write while the service runs."""
 
     def __init__(self, path: Path) -> None:
-        self._lock = FileLock(f"{path}.lock", timeout=0, thread_local=False)
+        self._lock = FileLock(f"{path}.lock", timeout=0, mode=_OWNER_ONLY, thread_local=False)
 
     def hold(self, connection: Connection) -> None:
         """See ``Lock``."""
@@ -131,7 +139,12 @@ def place_of(url: str | None) -> Place:
             return Place(shown, _postgresql(url), None)
         if parsed.database in (None, "", ":memory:"):
             raise ArgumentError("it names no file")
-        return Place(shown, _sqlite(url, poolclass=NullPool), Path(str(parsed.database)))
+        if "uri" in parsed.query:
+            raise ArgumentError("its path is a path, not a URI")
+        path = Path(str(parsed.database))
+        engine = _sqlite(url, poolclass=NullPool)
+        event.listen(engine, "do_connect", lambda *_: _keep_private(path))
+        return Place(shown, engine, path)
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
         raise SettingsError(
             _URL,
@@ -155,6 +168,31 @@ def _sqlite(url: str, *, poolclass: Any) -> Engine:
     event.listen(engine, "connect", _durable)
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def _keep_private(path: Path) -> None:
+    """Makes an empty file for the owner alone where there is none, and narrows ours that others may use.
+
+    SQLite would make it as the umask says. What it makes beside it gets the same mode.
+    """
+    at = Path(os.path.realpath(path))
+    with suppress(OSError):  # SQLite says what is wrong with the file
+        # Never opened where it exists: closing it would end the locks of this process's other connections.
+        os.close(os.open(at, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWNER_ONLY))
+    narrowed = []
+    for suffix in _BESIDE:
+        one = Path(f"{at}{suffix}")
+        with suppress(OSError):
+            found = one.stat()
+            if found.st_uid == os.geteuid() and (mode := stat.S_IMODE(found.st_mode)) & 0o077:
+                one.chmod(_OWNER_ONLY)
+                narrowed.append(f"{one.name} ({mode:04o})")
+    if narrowed:
+        _log.warning(
+            "the database %s was open to other users: only its owner may use it now (0600); before: %s",
+            at,
+            ", ".join(narrowed),
+        )
 
 
 def _durable(connection: Any, record: object) -> None:

@@ -77,6 +77,30 @@ def test_code_is_not_loaded_from_a_folder_others_can_write(
     assert jit._own_temporary_folder() != own
 
 
+def test_a_cache_that_anybody_can_write_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    wide = tmp_path / "cache" / f"kernels-{jit.kernel_digest()}"
+    wide.mkdir(parents=True)
+    (wide / "kernel.nbc").write_bytes(b"anybody's")
+    wide.chmod(0o777)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(wide.parent))
+    monkeypatch.setattr(jit.tempfile, "gettempdir", lambda: str(tmp_path))
+    folder = jit._cache_folder()
+    assert folder.is_relative_to(tmp_path / f"ecntwin-{os.getuid()}")
+    assert not folder.exists()
+
+
+def test_a_cache_is_made_for_its_owner_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, no_umask: None
+) -> None:
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    folder = jit._cache_folder()
+    made = [folder, *folder.parents[:2]]
+    assert [one.stat().st_mode & 0o777 for one in made] == [0o700] * 3
+
+
 def test_importing_twin_s_kernels_leaves_numba_their_folder() -> None:
     assert Path(numba.config.CACHE_DIR).name.endswith(jit.kernel_digest())
 
