@@ -35,14 +35,17 @@ FROM chosen AS build
 ARG EXTRAS=""
 WORKDIR /src
 RUN python -m venv /opt/ecntwin
-COPY constraints.txt pyproject.toml README.md LICENSE ./
+COPY requirements requirements
+RUN --mount=type=cache,target=/var/cache/pip \
+    lock=${EXTRAS:-[run]} && lock=${lock#\[} && PIP_CACHE_DIR=/var/cache/pip pip install --disable-pip-version-check \
+    --require-hashes --no-deps --only-binary :all: --requirement "requirements/${lock%\]}.txt"
+COPY pyproject.toml README.md LICENSE ./
 COPY twin twin
 COPY telemetry telemetry
 COPY switches switches
 COPY api api
 COPY examples examples
-RUN --mount=type=cache,target=/var/cache/pip \
-    PIP_CACHE_DIR=/var/cache/pip pip install --disable-pip-version-check --constraint constraints.txt ".${EXTRAS}"
+RUN pip install --no-index --no-deps --no-build-isolation ".${EXTRAS}"
 # The cache is made for its owner alone; with another --user it is read and copied.
 RUN python -m twin.warm && chmod -R go+rX /var/cache/ecntwin
 

@@ -5,7 +5,7 @@
 .PHONY: help demo test fuzz soak check bench serve page format clean
 .SUFFIXES:
 
-installs := pyproject.toml constraints.txt scripts/setup
+installs := pyproject.toml $(wildcard requirements/*.txt) scripts/setup
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

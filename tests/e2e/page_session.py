@@ -46,7 +46,7 @@ _THEIRS = {
     "ecntwin.yaml": b"storage: {url: sqlite:///ecntwin.db}\ntuning: {enabled: false}\n",
 }
 BLOCK_S = 1_200.0  # on a clone that has no compiled kernels yet
-COPIED = ("examples", "deploy", "constraints.txt")
+COPIED = ("examples", "deploy")
 PAGE_PORT, LAB_PORT, INGEST_PORT, UDP_PORT = "8080", "9000", "8081", "32766"
 _WRAPPERS = {
     "ecntwin": """if [ "$1" = lab ]; then

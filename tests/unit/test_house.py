@@ -9,10 +9,13 @@ import runpy
 import shlex
 import subprocess
 import tomllib
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 MARKDOWN = sorted(
@@ -204,14 +207,47 @@ def test_the_example_is_the_reference_problem(example: Path, reference: Path) ->
     assert flows[0] == flows[1]
 
 
-def test_constraints_pin_only_what_pyproject_may_install() -> None:
-    pins = re.findall(r"^([A-Za-z0-9_.-]+)==\S+$", read("constraints.txt"), flags=re.MULTILINE)
-    normal = [re.sub(r"[-_.]+", "-", pin).lower() for pin in pins]
-    assert len(normal) == len(set(normal))
-    project = tomllib.loads(read("pyproject.toml"))["project"]
-    wanted = [
-        *project["dependencies"],
-        *(one for extra in project["optional-dependencies"].values() for one in extra),
-    ]
-    names = {re.sub(r"[-_.]+", "-", re.split(r"[^A-Za-z0-9_.-]", one)[0]).lower() for one in wanted}
-    assert names <= set(normal), "pin these too: run the tests with them, then add what pip freeze says"
+def locked_for(purpose: str) -> dict[str, Requirement]:
+    """What requirements/PURPOSE.txt installs here, by name, with what lies below it."""
+    found: dict[str, Requirement] = {}
+    for entry in re.split(r"\n(?=\S)", read(f"requirements/{purpose}.txt").strip()):
+        line, *hashes = entry.split(" \\\n")
+        if below := re.fullmatch(r"-r (\w+)\.txt", line):
+            found |= locked_for(below[1])
+            continue
+        assert hashes, f"{line} has no hash"
+        assert all(re.fullmatch(r" +--hash=sha256:[0-9a-f]{64}", one) for one in hashes), line
+        requirement = Requirement(line)
+        assert [one.operator for one in requirement.specifier] == ["=="], line
+        if requirement.marker is None or requirement.marker.evaluate():
+            found[canonicalize_name(requirement.name)] = requirement
+    return found
+
+
+@pytest.mark.parametrize("purpose", ["run", "dask", "dev", "bench"])
+def test_the_lock_holds_what_pyproject_wants_and_nothing_more(purpose: str) -> None:
+    document = tomllib.loads(read("pyproject.toml"))
+    extras = document["project"]["optional-dependencies"]
+    wanted = [*document["build-system"]["requires"], *document["project"]["dependencies"]]
+    for name in [] if purpose == "run" else list(extras)[: list(extras).index(purpose) + 1]:
+        wanted += extras[name]
+    locked = locked_for(purpose)
+    waiting = [(Requirement(one), "") for one in wanted]
+    reached: set[tuple[str, str]] = set()
+    all_installed = True
+    while waiting:
+        requirement, for_extra = waiting.pop()
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": for_extra}):
+            continue
+        name = canonicalize_name(requirement.name)
+        assert name in locked, f"{requirement} is not locked: run scripts/lock.py"
+        (pin,) = locked[name].specifier
+        assert requirement.specifier.contains(pin.version), f"{pin} for {requirement}: run scripts/lock.py"
+        for extra in {"", *requirement.extras} - {extra for of, extra in reached if of == name}:
+            reached.add((name, extra))
+            try:
+                waiting += [(Requirement(one), extra) for one in requires(name) or []]
+            except PackageNotFoundError:  # of a purpose that is not installed here
+                all_installed = False
+    if all_installed:
+        assert locked.keys() == {name for name, _ in reached}, "some are needed no more: run scripts/lock.py"
