@@ -326,6 +326,8 @@ class Service:
 
     def _switch_read(self, switch: str, before: Known, after: Known) -> None:
         """A switch was read, or could not be: what it runs may have changed by itself."""
+        if after.reading is not None and after.failure is None:
+            self.rollouts.was_read(after.reading)
         drifted = self.fleet.drifted(switch)
         self.metrics.reachable.labels(switch).set(after.reachable)
         self.metrics.drifted.labels(switch).set(drifted)

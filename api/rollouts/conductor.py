@@ -22,14 +22,13 @@ from api.rollouts.journal import ADOPTED, FREEZE, KNOWN, Journal, JournalEntry
 from api.rollouts.known import Known
 from api.rollouts.steady import SteadyClock
 from api.rollouts.watch import Watcher
+from switches.base import Reading
 from switches.rollout.events import (
     Approved,
     Event,
-    Frozen,
     Proposed,
     Resumed,
     RollbackAsked,
-    Thawed,
     decode,
     encode,
 )
@@ -80,7 +79,7 @@ class Rollouts:
             self._clock,
             at_once=at_once,
             measure_every_s=measure_every_s,
-            frozen=lambda: self.freeze.frozen,
+            freeze=lambda: self.freeze,
             clock_s=clock_s,
             told=told,
             timed=timed,
@@ -155,7 +154,7 @@ class Rollouts:
                     "wait until it has ended, or roll it back",
                 )
             at_s = self.now_s()
-            first, approved = Proposed(at_s=at_s, plan=plan), Approved(at_s=at_s, by=by)
+            first, approved = Proposed(at_s=at_s, plan=plan), Approved(at_s=at_s, by=by, checks=True)
             rollout = Rollout(begin(first), [first])
             # Before anything is awaited: nobody else may begin on these switches.
             self._rollouts[plan.id] = rollout
@@ -231,16 +230,15 @@ class Rollouts:
         for rollout in list(self._rollouts.values()):
             rollout.changed.set()
         for rollout in list(self._rollouts.values()):
-            await self._tell_freeze(rollout)
+            await self._driver.tell_freeze(rollout)
         return self.freeze
 
-    async def _tell_freeze(self, rollout: Rollout) -> None:
-        """What counts is ``freeze`` itself: this is for whoever reads the rollout's events."""
-        if rollout.state.phase.ended or rollout.state.frozen == self.freeze.frozen:
-            return
-        by = self.freeze.by or ""
-        kind = Frozen if self.freeze.frozen else Thawed
-        await self._driver.tell(rollout, kind(at_s=self._clock.now_s(), by=by))
+    def was_read(self, reading: Reading) -> None:
+        """A switch was read, by whomever: one that does not run what a rollout under way has set on it takes
+        that rollout back.
+        """
+        if (rollout := self.active_on([reading.switch])) is not None:
+            self._driver.was_read(rollout, reading)
 
     async def adopt(self, switch: str, by: str) -> Watermark | None:
         """Takes what a switch runs as wanted, whoever set it; None where its queues differ, and then nothing
@@ -301,11 +299,11 @@ class Rollouts:
         _log.warning("rollout %s goes on where it was left: %s", rollout.id, rollout.state.phase.value)
         self._fleet.saw(rollout.state.plan.switches)
         now_s = self._clock.now_s()
-        await self._driver.tell(rollout, Resumed(at_s=now_s))
+        await self._driver.tell(rollout, Resumed(at_s=now_s, checks=True))
         if silent_s > TOO_LATE_S:
             by = f"the service, which was away for {silent_s / 3_600:.1f} h or more,"
             await self._driver.tell(rollout, RollbackAsked(at_s=now_s, by=by))
-        await self._tell_freeze(rollout)
+        await self._driver.tell_freeze(rollout)
         self._driver.drive_on(rollout)
 
     def _must_know_what_was(self) -> None:

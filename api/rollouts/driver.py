@@ -10,20 +10,35 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+import msgspec
+
 from api.errors import UnavailableError
 from api.fleet import Fleet
+from api.rollouts.freeze import Freeze
 from api.rollouts.journal import Journal
 from api.rollouts.known import Known
 from api.rollouts.steady import SteadyClock
-from api.rollouts.steps import event_of, step_of
+from api.rollouts.steps import differing, event_of, step_of
 from api.rollouts.watch import Mark, Watcher
-from switches.rollout.actions import Action, Apply, SwitchAction, Undo, Watch
-from switches.rollout.events import Applying, Event, Failed, Measured, WentSilent, encode
+from switches.base import Reading, StagedChange
+from switches.rollout.actions import Action, Apply, Check, SwitchAction, Undo, Verify, Watch
+from switches.rollout.events import (
+    Applying,
+    Checked,
+    Event,
+    Failed,
+    Frozen,
+    Measured,
+    Step,
+    Thawed,
+    Verified,
+    WentSilent,
+    encode,
+)
 from switches.rollout.machine import advance, next_due_s, wanted
-from switches.rollout.state import RolloutState
+from switches.rollout.state import Progress, RolloutState
 
 STALLED_S = 5.0
-_WATCH = ""
 
 _log = logging.getLogger("ecntwin.rollouts")
 
@@ -32,17 +47,19 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Rollout:
-    """One rollout, its events so far and what is under way for it, by switch.
+    """One rollout, its events so far and what is under way for it, by switch or by kind of action.
 
     ``events`` are those of the journal: of tries in a row that fail and of looks that show nothing new only
-    what they lead to, for there may be thousands.
+    what they lead to, for there may be thousands. ``differing`` are the last readings of switches that do not
+    run what it has set on them.
     """
 
     state: RolloutState
     events: list[Event]
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     telling: asyncio.Lock = field(default_factory=asyncio.Lock)
-    under_way: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    under_way: dict[str | type[Action], asyncio.Task[None]] = field(default_factory=dict)
+    differing: dict[str, Reading] = field(default_factory=dict)
     driver: asyncio.Task[None] | None = None
     stalled: str | None = None
     mark: tuple[float, Mark] | None = None
@@ -59,7 +76,7 @@ Told = Callable[[Rollout, RolloutState | None, Event], None]
 class Driver:
     """``told(rollout, state before, event)`` hears of everything, ``timed(switch, step, seconds)`` of steps.
 
-    ``frozen`` says whether switches are frozen, whatever a rollout's journal says of it yet; ``clock_s`` is
+    ``freeze`` says whether switches are frozen, whatever a rollout's journal says of it yet; ``clock_s`` is
     monotonic seconds. At most ``at_once`` steps run at a time. Use from one event loop only.
     """
 
@@ -73,7 +90,7 @@ class Driver:
         *,
         at_once: int,
         measure_every_s: float,
-        frozen: Callable[[], bool],
+        freeze: Callable[[], Freeze],
         clock_s: Callable[[], float],
         told: Told,
         timed: Callable[[str, str, float], None],
@@ -85,7 +102,7 @@ class Driver:
         self._clock = clock
         self._room = asyncio.Semaphore(at_once)
         self._measure_every_s = measure_every_s
-        self._frozen = frozen
+        self._freeze = freeze
         self._clock_s = clock_s
         self._told = told
         self._timed = timed
@@ -125,9 +142,44 @@ class Driver:
 
     def _wanted(self, rollout: Rollout) -> tuple[Action, ...]:
         state = rollout.state
-        if state.frozen != self._frozen():  # which is not yet in its journal
-            state = replace(state, frozen=self._frozen())
+        if self._freeze().frozen:  # whether or not that is in its journal yet
+            state = replace(state, frozen=True)
         return wanted(state, self._clock.now_s())
+
+    async def tell_freeze(self, rollout: Rollout) -> None:
+        """Journals a freeze or a thaw that the rollout has not heard of."""
+        freeze = self._freeze()
+        kind = Frozen if freeze.frozen else Thawed
+        await self.tell(
+            rollout,
+            kind(at_s=self._clock.now_s(), by=freeze.by or ""),
+            lambda: not rollout.state.phase.ended and rollout.state.frozen != freeze.frozen,
+        )
+
+    def was_read(self, rollout: Rollout, reading: Reading) -> None:
+        """One of its switches was read, by whomever: what differs from what it has set takes it back."""
+        if self._differs(rollout, reading) is None:
+            rollout.differing.pop(reading.switch, None)
+        else:
+            rollout.differing[reading.switch] = reading
+            rollout.changed.set()
+
+    def _differs(self, rollout: Rollout, reading: Reading) -> StagedChange | None:
+        state, name = rollout.state, reading.switch
+        change = state.switches[name].change
+        stays = state.phase.forward and name in state.plan.written
+        if change is None or not stays or state.switches[name].progress is not Progress.SET:
+            return None
+        return None if change.made_in(reading) else change
+
+    async def _tell_what_came(self, rollout: Rollout) -> None:
+        """What others have done meanwhile, before anything more is."""
+        if rollout.state.frozen != self._freeze().frozen:
+            await self.tell_freeze(rollout)
+        for reading in list(rollout.differing.values()):
+            if (change := self._differs(rollout, reading)) is not None:
+                await self.tell(rollout, differing(change, reading, self._clock.now_s()))
+            rollout.differing.pop(reading.switch, None)
 
     def drive_on(self, rollout: Rollout) -> None:
         if not self._stopping and (rollout.driver is None or rollout.driver.done()):
@@ -136,8 +188,10 @@ class Driver:
     async def _drive(self, rollout: Rollout) -> None:
         while not self._stopping and (not rollout.state.phase.ended or rollout.under_way):
             rollout.changed.clear()
+            if rollout.stalled is None:
+                await self._unless_stalled(rollout, self._tell_what_came(rollout))
             for action in self._wanted(rollout) if rollout.stalled is None else ():
-                key = _WATCH if isinstance(action, Watch) else action.switch
+                key = action.switch if isinstance(action, SwitchAction) else type(action)
                 if key not in rollout.under_way:
                     task = asyncio.create_task(self._act(rollout, key, action))
                     rollout.under_way[key] = task
@@ -151,40 +205,69 @@ class Driver:
             except TimeoutError:
                 rollout.stalled = None
 
-    async def _act(self, rollout: Rollout, key: str, action: Action) -> None:
+    async def _act(self, rollout: Rollout, key: str | type[Action], action: Action) -> None:
         try:
-            if isinstance(action, Watch):
-                await self._watch(rollout, action)
-            else:
-                async with self._room:
-                    await self._step(rollout, action)
+            match action:
+                case Watch():
+                    doing = self._watch(rollout, action)
+                case Check():
+                    doing = self._check(rollout, action)
+                case _:
+                    doing = self._step(rollout, action)
+            await self._unless_stalled(rollout, doing)
+        finally:
+            del rollout.under_way[key]
+            rollout.changed.set()
+
+    async def _unless_stalled(self, rollout: Rollout, doing: Coroutine[object, object, None]) -> None:
+        try:
+            await doing
         except UnavailableError as error:
             rollout.stalled = str(error)
             _log.error("rollout %s stands still: %s", rollout.id, error)
         except Exception:
             rollout.stalled = "a mistake of the service, which its log tells"
             _log.exception("a step of rollout %s failed in a way it should not", rollout.id)
-        finally:
-            del rollout.under_way[key]
-            rollout.changed.set()
 
     async def _step(self, rollout: Rollout, action: SwitchAction) -> None:
         def still() -> bool:
             return not self._stopping and action in self._wanted(rollout)
 
-        if isinstance(action, Apply):
-            await self.tell(rollout, Applying(at_s=self._clock.now_s(), switch=action.switch), still)
-        if not still():
-            return  # it waited for its turn, and something else has happened
-        plan = rollout.state.plan
-        if action.switch in plan.written and isinstance(action, Undo):
-            self._fleet.was_set(action.switch, None)  # until it is done: half of a change is no drift
-        began_s = self._clock_s()
+        async with self._room:
+            if isinstance(action, Apply):
+                await self.tell(rollout, Applying(at_s=self._clock.now_s(), switch=action.switch), still)
+            if not still():
+                return  # it waited for its turn, and something else has happened
+            if action.switch in rollout.state.plan.written and isinstance(action, Undo):
+                self._fleet.was_set(action.switch, None)  # until it is done: half of a change is no drift
+            event = await self._done(rollout, action, step_of(action), still)
+            if event is not None:
+                await self.tell(rollout, event)
+
+    async def _check(self, rollout: Rollout, action: Check) -> None:
+        def still() -> bool:
+            return not self._stopping and any(isinstance(one, Check) for one in self._wanted(rollout))
+
+        async def runs(change: StagedChange) -> bool:
+            async with self._room:
+                event = await self._done(rollout, Verify(change.switch, change), "check", still)
+                if isinstance(event, Failed):  # at once: others may take long to answer
+                    await self.tell(rollout, msgspec.structs.replace(event, step="check"), still)
+                return isinstance(event, Verified)
+
+        found = await asyncio.gather(*(runs(change) for change in action.changes))
+        if all(found):  # else all are read again: what some ran is from before others answered
+            names = tuple(change.switch for change in action.changes)
+            await self.tell(rollout, Checked(at_s=self._clock.now_s(), switches=names), still)
+
+    async def _done(
+        self, rollout: Rollout, action: SwitchAction, step: Step, still: Callable[[], bool]
+    ) -> Event | None:
+        began_s, plan = self._clock_s(), rollout.state.plan
         event = await event_of(action, self._fleet, plan, still=still, wall_s=self._clock.now_s)
-        if event is None:
-            return
-        self._timed(action.switch, step_of(action), self._clock_s() - began_s)
-        await self.tell(rollout, event)
+        if event is not None:
+            self._timed(action.switch, step, self._clock_s() - began_s)
+        return event
 
     async def _watch(self, rollout: Rollout, action: Watch) -> None:
         def still() -> bool:
@@ -212,8 +295,8 @@ class Driver:
         tasks: list[asyncio.Task[None]] = []
         for rollout in rollouts:
             rollout.changed.set()
-            if _WATCH in rollout.under_way:
-                rollout.under_way[_WATCH].cancel()
+            if Watch in rollout.under_way:
+                rollout.under_way[Watch].cancel()
             tasks += rollout.under_way.values()
             if rollout.driver is not None:
                 tasks.append(rollout.driver)
@@ -223,7 +306,7 @@ class Driver:
 def _repeats(state: RolloutState, event: Event) -> bool:
     """Whether it leads to nothing but another try, which a service that starts anew begins with anyway."""
     if isinstance(event, Measured):
-        return advance(state, event).phase is state.phase
+        return replace(advance(state, event), measured=state.measured) == state
     if isinstance(event, Failed) and event.switch in state.switches:
         return state.switches[event.switch].attempts > 0 and advance(state, event).phase is state.phase
     return False

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 
 from api.fleet import Fleet, OvertakenError
-from switches.base import StagedChange, SwitchAdapter
-from switches.errors import ConcurrentEditError, SwitchError, UnreachableError
+from switches.base import Reading, StagedChange, SwitchAdapter
+from switches.errors import ConcurrentEditError, ReadBackError, SwitchError, UnreachableError
 from switches.rollout.actions import Apply, Confirm, Stage, SwitchAction, Undo, Verify
 from switches.rollout.events import (
     Applied,
@@ -79,6 +79,19 @@ async def event_of(
         _log.exception("the adapter of switch %s failed in a way it should not", name)
         sentence = f"the adapter of switch {name!r} failed ({type(error).__name__}); see the service's log"
         return failed("mistake", sentence, passing=False)
+
+
+def differing(change: StagedChange, reading: Reading, at_s: float) -> Failed:
+    """A switch that is set was read, by whomever, to run something else."""
+    error = ReadBackError(
+        f"switch {change.switch!r}",
+        str(reading.usual or "queues that differ, or do not mark"),
+        f"what a rollout has set ({change.after}) runs until the rollout has ended",
+        "look whether somebody else sets this switch too, or whether it has started anew",
+    )
+    return Failed(
+        at_s=at_s, switch=change.switch, step="check", reason=error.reason, sentence=str(error), passing=False
+    )
 
 
 async def _done(

@@ -12,7 +12,7 @@ from api.rollouts.freeze import Freeze
 from api.schemas.base import Document, Figure, timestamp
 from api.schemas.predictions import WatermarkDocument
 from api.schemas.switches import watermark_document
-from switches.rollout.events import Event, Failed, Measured, Proposed, Staged, ToSwitch
+from switches.rollout.events import Checked, Event, Failed, Measured, Proposed, Staged, ToSwitch
 from switches.rollout.plan import Figures
 from switches.rollout.state import SwitchProgress
 from twin.watermark import Watermark
@@ -202,6 +202,8 @@ def _detail(event: Event) -> str:
             return f"{len(plan.switches)} switches in {len(plan.stages)} stages"
         case Staged(change=change):
             return "; ".join(change.notes)
+        case Checked(switches=switches):
+            return ", ".join(switches)
         case Failed(step=step, reason=reason, sentence=sentence):
             return f"{step} ({reason}): {sentence}"
         case Measured(figures=figures):

@@ -47,6 +47,13 @@ class Undo(_WithChange):
 
 
 @dataclass(frozen=True, slots=True)
+class Check:
+    """Read these switches, which are set, once more: each must still run its change."""
+
+    changes: tuple[StagedChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Watch:
     """Look at telemetry of these switches from ``since_s`` on, and say what it sees."""
 
@@ -55,4 +62,4 @@ class Watch:
 
 
 SwitchAction = Stage | Apply | Verify | Confirm | Undo
-Action = SwitchAction | Watch
+Action = SwitchAction | Check | Watch

@@ -13,7 +13,7 @@ from switches.base import StagedChange
 from switches.rollout.plan import Figures, RolloutPlan
 from twin.watermark import Watermark
 
-Step = Literal["stage", "apply", "verify", "confirm", "undo"]
+Step = Literal["stage", "apply", "verify", "confirm", "check", "undo"]
 
 
 class Happened(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -41,7 +41,11 @@ class Proposed(Happened, frozen=True, kw_only=True):
 
 
 class Approved(ByPerson, frozen=True, kw_only=True):
-    """It may begin."""
+    """It may begin. ``checks``: a stage ends when all that is set was read once more. Journals of before
+    that rule do not hold it, and what has ended by them stays so.
+    """
+
+    checks: bool = False
 
 
 class Staged(ToSwitch, frozen=True, kw_only=True):
@@ -66,6 +70,12 @@ class Verified(ToSwitch, frozen=True, kw_only=True):
 
 class Confirmed(ToSwitch, frozen=True, kw_only=True):
     """The switch keeps the change: its dead-man, if it has one, waits no more."""
+
+
+class Checked(Happened, frozen=True, kw_only=True):
+    """Switches that are set were read once more, and still run their changes."""
+
+    switches: tuple[str, ...]
 
 
 class Failed(ToSwitch, frozen=True, kw_only=True):
@@ -112,7 +122,9 @@ class Thawed(ByPerson, frozen=True, kw_only=True):
 
 
 class Resumed(Happened, frozen=True, kw_only=True):
-    """The service started anew and took the rollout up where the journal ends."""
+    """The service started anew and took the rollout up where the journal ends. ``checks`` as ``Approved``."""
+
+    checks: bool = False
 
 
 Event = (
@@ -123,6 +135,7 @@ Event = (
     | Applied
     | Verified
     | Confirmed
+    | Checked
     | Failed
     | Undone
     | LeftAlone

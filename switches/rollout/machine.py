@@ -12,11 +12,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from switches.base import StagedChange
-from switches.rollout.actions import Action, Apply, Confirm, Stage, SwitchAction, Undo, Verify, Watch
+from switches.rollout.actions import Action, Apply, Check, Confirm, Stage, SwitchAction, Undo, Verify, Watch
 from switches.rollout.events import (
     Applied,
     Applying,
     Approved,
+    Checked,
     Confirmed,
     Event,
     Failed,
@@ -85,9 +86,9 @@ def wanted(state: RolloutState, now_s: float) -> tuple[Action, ...]:
             for name, one in state.switches.items()
             if one.progress is Progress.WAITING and one.retry_at_s <= now_s and not state.frozen
         )
-    if state.phase in _SETTING:
-        return (*_steps(state, now_s), *_watch(state))
-    return _watch(state) if state.phase is Phase.SOAK else ()
+    if state.phase.forward:
+        return (*_checks(state, now_s), *_steps(state, now_s), *_watch(state))
+    return ()
 
 
 def next_due_s(state: RolloutState, now_s: float) -> float | None:
@@ -98,13 +99,19 @@ def next_due_s(state: RolloutState, now_s: float) -> float | None:
     return min((at_s for at_s in waiting if at_s > now_s), default=None)
 
 
+def _checks(state: RolloutState, now_s: float) -> Iterable[Check]:
+    due = [_due(state, name, now_s) for name in _set_so_far(state)] if state.unread else []
+    if due and all(due):
+        yield Check(tuple(change for change in due if change is not None))
+
+
 def _steps(state: RolloutState, now_s: float) -> Iterable[SwitchAction]:
     for name in state.current:
         change = _due(state, name, now_s)
         if change is None:
             continue
         match state.switches[name].progress:
-            case Progress.STAGED | Progress.APPLYING if not state.frozen:
+            case Progress.STAGED | Progress.APPLYING if not state.frozen and not state.unread:
                 yield Apply(name, change)
             case Progress.APPLIED:
                 yield Verify(name, change)
@@ -125,15 +132,14 @@ def _watch(state: RolloutState) -> tuple[Watch, ...]:
 
 def _watched(state: RolloutState) -> bool:
     """Whether telemetry judges now: while a stage soaks, and while one that will is set after another has."""
-    if state.phase is not Phase.SOAK and state.phase not in _SETTING:
-        return False
-    return state.soak_from_s is not None and state.plan.soak_s(state.stage) > 0
+    soaks = state.soak_from_s is not None and state.plan.soak_s(state.stage) > 0
+    return soaks and state.phase.forward
 
 
 def _take(state: RolloutState, event: Event) -> RolloutState:
     match event:
-        case Approved(by=by) if state.phase is Phase.PROPOSED:
-            return _enter(replace(state, approved_by=by), Phase.APPROVED, event.at_s)
+        case Approved(by=by, checks=checks) if state.phase is Phase.PROPOSED:
+            return _enter(replace(state, approved_by=by, checks=checks), Phase.APPROVED, event.at_s)
         case Staged(switch=name, change=change) if _is(state, name, Progress.WAITING):
             return _with(state, name, SwitchProgress(Progress.STAGED, change))
         case Applying(switch=name) if _has_change(state, name) and not _is(state, name, Progress.SET):
@@ -146,6 +152,8 @@ def _take(state: RolloutState, event: Event) -> RolloutState:
             return _step(state, name, Progress.VERIFIED, runs)
         case Confirmed(switch=name) if _is(state, name, Progress.VERIFIED):
             return _step(state, name, Progress.SET, state.switches[name].runs)
+        case Checked(switches=names) if state.unread:
+            return _checked(state, names)
         case Undone(switch=name) if state.phase is Phase.ROLLING_BACK and name in state.touched:
             return _step(state, name, Progress.RESTORED)
         case LeftAlone(switch=name, sentence=said) if (
@@ -163,9 +171,9 @@ def _take(state: RolloutState, event: Event) -> RolloutState:
         case Frozen():
             return replace(state, frozen=True)
         case Thawed():
-            return replace(state, frozen=False)
-        case Resumed():
-            return _resumed(state, event.at_s)
+            return _read_again(replace(state, frozen=False))  # what was read before is from long ago
+        case Resumed(checks=checks):
+            return _resumed(replace(state, checks=checks), event.at_s)
     return state
 
 
@@ -177,11 +185,11 @@ def _settle(state: RolloutState, at_s: float) -> RolloutState:
         one.progress is Progress.STAGED for one in reversed(tuple(state.switches.values()))
     ):
         return _enter(state, Phase.CANARY, at_s)
-    if state.phase in _SETTING and all(
-        state.switches[name].progress is Progress.SET for name in reversed(state.current)
-    ):
+    if state.phase in _SETTING and not state.stage_over and _all_set(state):
         if state.plan.soak_s(state.stage) > 0:
             return replace(_enter(state, Phase.SOAK, at_s), soak_from_s=at_s, measured=None)
+        state = _end_stage(state)
+    if state.phase.forward and state.stage_over and not state.unread:
         return _next_stage(state, at_s)
     if state.phase is Phase.ROLLING_BACK and not any(
         state.switches[name].progress.touched for name in state.touched
@@ -194,7 +202,35 @@ def _settle(state: RolloutState, at_s: float) -> RolloutState:
     return state
 
 
+def _all_set(state: RolloutState) -> bool:
+    return all(state.switches[name].progress is Progress.SET for name in reversed(state.current))
+
+
+def _end_stage(state: RolloutState) -> RolloutState:
+    return _read_again(replace(state, stage_over=True))
+
+
+def _read_again(state: RolloutState) -> RolloutState:
+    """Nothing more is set before all that is has been read once more: it may have changed since."""
+    return replace(state, unread=state.checks and state.phase.forward and bool(_set_so_far(state)))
+
+
+def _set_so_far(state: RolloutState) -> list[str]:
+    written = set(state.plan.written)
+    names = state.plan.up_to(state.stage)
+    return [name for name in names if name in written and _is(state, name, Progress.SET)]
+
+
+def _checked(state: RolloutState, names: Iterable[str]) -> RolloutState:
+    so_far = _set_so_far(state)
+    if not set(so_far).issubset(names):
+        return state
+    fresh = {name: replace(_afresh(state.switches[name]), detail="") for name in so_far}
+    return replace(state, switches={**state.switches, **fresh}, unread=False)
+
+
 def _next_stage(state: RolloutState, at_s: float) -> RolloutState:
+    state = replace(state, stage_over=False)
     if state.stage + 1 == len(state.plan.stages):
         return _enter(state, Phase.DONE, at_s)
     return _settle(_enter(replace(state, stage=state.stage + 1), Phase.FLEET, at_s), at_s)
@@ -204,7 +240,7 @@ def _failed(state: RolloutState, event: Failed) -> RolloutState:
     """Tries again what may pass, within the patience; anything else turns back. An undo is never given up."""
     one = state.switches[event.switch]
     turning_back = state.phase is Phase.ROLLING_BACK
-    if (event.step == "undo") != turning_back:
+    if (event.step == "undo") != turning_back or (event.step == "check" and one.progress is not Progress.SET):
         return state  # of a step that no longer matters
     since_s = event.at_s if one.failing_since_s is None else one.failing_since_s
     wait_s = min(FIRST_RETRY_S * 2.0 ** min(one.attempts, 10), LONGEST_RETRY_S)
@@ -230,11 +266,11 @@ def _measured(state: RolloutState, event: Measured) -> RolloutState:
     if worse:
         return _turn_back(state, "a guard is breached: " + "; ".join(worse), event.at_s)
     over_s = event.at_s - (state.soak_from_s or state.since_s) - plan.soak_s(state.stage)
-    if state.phase is not Phase.SOAK or over_s < 0:
+    if state.phase is not Phase.SOAK or state.stage_over or over_s < 0:
         return state
     unseen = [name for name in _needed(before) if getattr(seen, name) is None]
     if not unseen:
-        return _next_stage(state, event.at_s)
+        return _end_stage(state)
     if over_s >= plan.limits.unseen_s:
         why = f"telemetry does not tell {', '.join(unseen)} since the change, {over_s:.0f} s after the soak"
         return _turn_back(state, why, event.at_s)
@@ -251,24 +287,27 @@ def _needed(before: Figures) -> Iterable[str]:
 def _turn_back(state: RolloutState, why: str, at_s: float) -> RolloutState:
     if state.phase in (Phase.ROLLING_BACK, Phase.ROLLED_BACK):
         return state
-    fresh = {
-        name: replace(one, failing_since_s=None, attempts=0, retry_at_s=0.0)
-        for name, one in state.switches.items()
-    }
-    return _enter(replace(state, switches=fresh, why=why), Phase.ROLLING_BACK, at_s)
+    fresh = {name: _afresh(one) for name, one in state.switches.items()}
+    back = replace(state, switches=fresh, unread=False, stage_over=False, why=why)
+    return _enter(back, Phase.ROLLING_BACK, at_s)
 
 
 def _resumed(state: RolloutState, at_s: float) -> RolloutState:
-    """Patience and soak begin anew; what was applied and not confirmed may have been undone by the device."""
+    """Patience and soak begin anew; what was applied and not confirmed may have been undone by the device,
+    and what was set may have been set by others.
+    """
     switches = {}
     for name, one in state.switches.items():
         unsure = one.progress in (Progress.APPLIED, Progress.VERIFIED)
         progress = Progress.APPLYING if unsure else one.progress
-        switches[name] = replace(
-            one, progress=progress, failing_since_s=None, attempts=0, retry_at_s=0.0, detail=""
-        )
+        switches[name] = replace(_afresh(one), progress=progress, detail="")
     soak = None if state.soak_from_s is None else at_s
-    return replace(state, switches=switches, soak_from_s=soak)
+    over = state.stage_over and state.phase is not Phase.SOAK
+    return _read_again(replace(state, switches=switches, soak_from_s=soak, stage_over=over))
+
+
+def _afresh(one: SwitchProgress) -> SwitchProgress:
+    return replace(one, failing_since_s=None, attempts=0, retry_at_s=0.0)
 
 
 def _enter(state: RolloutState, phase: Phase, at_s: float) -> RolloutState:

@@ -28,6 +28,11 @@ class Phase(Enum):
         """Whether nothing more happens by itself."""
         return self in (Phase.DONE, Phase.ROLLED_BACK)
 
+    @property
+    def forward(self) -> bool:
+        """Whether switches are set, and shall stay so."""
+        return self in (Phase.CANARY, Phase.SOAK, Phase.FLEET)
+
 
 class Progress(Enum):
     """How far one switch has come."""
@@ -67,7 +72,8 @@ class RolloutState:
     """``stage`` counts the plan's stages; ``touched`` are switches in the order they were first set.
 
     ``since_s`` is when the phase began, ``soak_from_s`` when what telemetry sees began to be judged; ``why``
-    says why it turned back.
+    says why it turned back. ``unread``: what is set is read once more, all of it at once, before anything
+    more is; ``stage_over``: nothing but that keeps the stage from its end; ``checks`` as in ``Approved``.
     """
 
     plan: RolloutPlan
@@ -79,6 +85,9 @@ class RolloutState:
     touched: tuple[str, ...] = ()
     approved_by: str | None = None
     frozen: bool = False
+    checks: bool = False
+    unread: bool = False
+    stage_over: bool = False
     soak_from_s: float | None = None
     measured: Figures | None = None
     why: str | None = None

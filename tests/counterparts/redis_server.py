@@ -47,20 +47,24 @@ class RedisServer:
         self._log = folder / "redis.log"
         for _ in range(5):  # another process may take a port between asking for it and using it
             self.port = port or free_port()
-            self._process = subprocess.Popen(
-                [
-                    *(str(program), "--bind", "127.0.0.1", *_listening(folder, self.port, signed)),
-                    *("--unixsocket", str(self.socket), "--dir", str(folder)),
-                    *("--save", "", "--appendonly", "no", "--notify-keyspace-events", "KEA"),
-                    *("--databases", str(databases), "--logfile", str(self._log)),
-                    *(("--requirepass", password) if password else ()),
-                ],
-                stdin=subprocess.DEVNULL,
-            )
-            if self._answers():
+            self._command = [
+                *(str(program), "--bind", "127.0.0.1", *_listening(folder, self.port, signed)),
+                *("--unixsocket", str(self.socket), "--dir", str(folder)),
+                *("--save", "", "--appendonly", "no", "--notify-keyspace-events", "KEA"),
+                *("--databases", str(databases), "--logfile", str(self._log)),
+                *(("--requirepass", password) if password else ()),
+            ]
+            if self._begun():
                 return
             self.close()
         raise RuntimeError(f"redis-server does not start: {self._log.read_text()[-500:]}")
+
+    def restart(self) -> None:
+        """Kills the process and starts it again at the same port, with nothing in it."""
+        self._process.kill()
+        self._process.wait()
+        if not self._begun():
+            raise RuntimeError(f"redis-server does not start again: {self._log.read_text()[-500:]}")
 
     def client(self, database: int) -> redis.Redis:
         """A connection to one of its databases, for the test's own use."""
@@ -81,7 +85,8 @@ class RedisServer:
             self._process.kill()
             self._process.wait()
 
-    def _answers(self) -> bool:
+    def _begun(self) -> bool:
+        self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + _PATIENCE_S
         with self.client(0) as client:
             while self._process.poll() is None and time.monotonic() < deadline:

@@ -136,6 +136,12 @@ class SonicSwitch:
         self.settle()
         self._agent.history.clear()
 
+    def reboot(self, rows: Mapping[str, Mapping[str, str]] | None = None) -> None:
+        """Kills its redis, and starts both anew from ``rows``, the configuration that was saved."""
+        self.background.run(self._stop())
+        self.server.restart()
+        self.reset(rows)
+
     def hardware(self, queues: Sequence[int] = (3,)) -> dict[tuple[str, int], Watermark | None]:
         """What these queues of every port run, once all that was asked is done."""
         self.settle()

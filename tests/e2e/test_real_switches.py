@@ -15,13 +15,13 @@ import pytest
 import yaml
 
 from tests.counterparts.sonic_fabric import SonicFabric
-from tests.counterparts.sonic_switch import wred_row
+from tests.counterparts.sonic_switch import SonicSwitch, wred_row
 from tests.e2e.process import Served, serving
 from twin.watermark import Watermark
 
 pytestmark = pytest.mark.e2e
 
-OLD = Watermark(400_000, 1_600_000, 0.2)
+OLD, THEIRS = Watermark(400_000, 1_600_000, 0.2), Watermark(700_000, 900_000, 0.9)
 LEAVES = 3
 HOSTS = 3
 PATIENCE_S = 120.0
@@ -208,8 +208,48 @@ def test_a_killed_service_ends_its_rollout_when_it_is_started_again(
         assert runs(fabric, wanted)
 
 
+def edited(switch: SonicSwitch, theirs: Watermark) -> None:
+    """By somebody, in the row that its queues are bound to."""
+    bound = switch.config_db()["QUEUE|Ethernet0|3"]["wred_profile"]
+    switch.set_config({f"WRED_PROFILE|{bound}": wred_row(theirs)})
+    switch.settle()
+
+
+@pytest.mark.parametrize("noticed", ["at the end of the soak", "at once"])
+@pytest.mark.parametrize("how", ["edited", "rebooted"])
+def test_a_canary_that_lost_its_change_while_it_soaked_takes_the_rollout_back(
+    fabric: SonicFabric, config: Path, how: str, noticed: str
+) -> None:
+    at_once = noticed == "at once"
+    settings = yaml.safe_load(config.read_text())
+    settings["push"]["read_every_s"] = 0.2 if at_once else 3_600
+    settings["rollout"]["soak_s"] = 3_600 if at_once else 3
+    config.write_text(yaml.safe_dump(settings))
+    with serving("--config", str(config)) as served, reporting(served) as operator:
+        found = operator.recommendation()
+        approved = operator.post(f"/v1/recommendations/{found['id']}/approve")
+        at = f"/v1/rollouts/{approved['rollout']}"
+        until(lambda: rollout if (rollout := operator.get(at))["phase"] == "soak" else None)
+        canary = fabric.switches["leaf2"]
+        if how == "edited":
+            edited(canary, THEIRS)
+        else:
+            canary.reboot()
+        ended = operator.ended(approved["rollout"])
+        assert (ended["phase"], ended["why"].split(":")[0]) == ("rolled_back", "check failed")
+        assert {one["switch"]: one["progress"] for one in ended["switches"]} == {
+            "leaf1": "staged",
+            "leaf2": "left_alone" if how == "edited" else "restored",
+            "leaf3": "staged",
+        }
+        assert "Applying" not in [one["what"] for one in ended["events"] if one["switch"] != "leaf2"]
+        runs_now = fabric.hardware()
+        assert runs_now == {name: {OLD} for name in runs_now} | {
+            "leaf2": {THEIRS if how == "edited" else OLD}
+        }
+
+
 def test_what_somebody_else_has_set_is_shown_and_not_overwritten(fabric: SonicFabric, config: Path) -> None:
-    theirs = Watermark(700_000, 900_000, 0.9)
     with serving("--config", str(config)) as served, reporting(served) as operator:
         first = operator.recommendation()
         done = operator.ended(operator.post(f"/v1/recommendations/{first['id']}/approve")["rollout"])
@@ -217,21 +257,18 @@ def test_what_somebody_else_has_set_is_shown_and_not_overwritten(fabric: SonicFa
         operator.post(f"/v1/rollouts/{done['id']}/rollback", 202)
         operator.ended(done["id"])
         found = operator.recommendation()
-        switch = fabric.switches["leaf3"]
-        bound = switch.config_db()["QUEUE|Ethernet0|3"]["wred_profile"]
-        switch.set_config({f"WRED_PROFILE|{bound}": wred_row(theirs)})
-        switch.settle()
+        edited(fabric.switches["leaf3"], THEIRS)
         refused = operator.post(f"/v1/recommendations/{found['id']}/approve", 409)
         assert "leaf3" in refused["received"]
         shown = operator.get("/v1/switches/leaf3")
         assert shown["drifted"]
-        assert _mark(shown["running"]) == theirs
-        assert fabric.hardware()["leaf3"] == {theirs}
+        assert _mark(shown["running"]) == THEIRS
+        assert fabric.hardware()["leaf3"] == {THEIRS}
         assert not operator.post("/v1/switches/leaf3/adopt")["drifted"]
         ended = operator.ended(operator.post(f"/v1/recommendations/{found['id']}/approve")["rollout"])
         assert ended["phase"] == "done", ended["why"]
         leaf3 = next(switch for switch in ended["switches"] if switch["switch"] == "leaf3")
-        assert _mark(leaf3["before"]) == theirs
+        assert _mark(leaf3["before"]) == THEIRS
 
 
 def runs(fabric: SonicFabric, watermark: Watermark) -> bool:

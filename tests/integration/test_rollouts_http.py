@@ -147,15 +147,16 @@ async def test_a_rollout_is_told_from_end_to_end(here: Here) -> None:
     assert switch["before"]["kmin_bytes"] == OLD.kmin_bytes
     assert switch["target"] == switch["after"] == switch["read_back"] == decided["staged"]
     assert [event["what"] for event in rollout["events"]] == [
-        *("Proposed", "Approved", "Staged", "Applying", "Applied", "Verified", "Confirmed"),
+        *("Proposed", "Approved", "Staged", "Applying", "Applied", "Verified", "Confirmed", "Checked"),
     ]
+    assert rollout["events"][-1]["detail"] == "leaf1"
     assert [one["phase"] for one in rollout["phases"]] == ["proposed", "approved", "canary", "done"]
     listed = await here.get("/v1/rollouts?limit=1")
     assert listed == {"total": 1, "rollouts": [rollout | {"events": None}]}
     assert (await here.service.client.get("/v1/rollouts?limit=0")).status_code == 422
     assert here.service.metric("ecntwin_rollouts_total", outcome="done") == 1
     assert here.service.metric("ecntwin_rollouts_active") == 0
-    for step in ("stage", "apply", "verify", "confirm"):
+    for step in ("stage", "apply", "verify", "confirm", "check"):
         count = here.service.metric("ecntwin_switch_step_duration_seconds_count", adapter="memory", step=step)
         assert count == 1
 
@@ -259,7 +260,8 @@ async def test_listeners_hear_of_each_step(here: Here) -> None:
         ("Applying", "canary", "applying"),
         ("Applied", "canary", "applied"),
         ("Verified", "canary", "verified"),
-        ("Confirmed", "done", "set"),
+        ("Confirmed", "canary", "set"),
+        ("Checked", "done", None),
     ]
 
 

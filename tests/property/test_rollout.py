@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from switches.base import QueueWatermark, StagedChange
-from switches.rollout.actions import Action, Apply, Confirm, Stage, Undo, Verify, Watch
+from switches.rollout.actions import Action, Apply, Check, Confirm, Stage, Undo, Verify, Watch
 from switches.rollout.events import (
     Applied,
     Applying,
     Approved,
+    Checked,
     Confirmed,
     Event,
     Failed,
@@ -103,7 +104,7 @@ class World:
         """All that is left is the journal."""
         again = replay(decode(line) for line in self.journal)
         assert again == self.running
-        self.tell(Resumed(at_s=self.now_s))
+        self.tell(Resumed(at_s=self.now_s, checks=True))
 
     def fail(self, name: str, step: Step, kind: str) -> None:
         self.tell(
@@ -155,6 +156,8 @@ class World:
                         self.fail(name, "confirm", "expired")
                     case other:
                         self.fail(name, "confirm", other)
+            case Check(changes=changes):
+                self.check([one.switch for one in changes])
             case Undo(switch=name):
                 self.undo(name)
             case Watch():
@@ -188,6 +191,30 @@ class World:
         else:
             self.fail(name, "apply", fate)
 
+    def check(self, names: list[str]) -> None:
+        fate, one = self.mean("away", "crash", "foreign", "rebooted"), self.draw(st.sampled_from(names))
+        if fate in ("foreign", "rebooted"):
+            self.runs[one] = FOREIGN if fate == "foreign" else OLD
+        if fate == "crash":
+            self.crash()
+            return
+        differing = [name for name in names if self.runs[name] != NEW]
+        if differing or fate == "away":
+            self.fail(differing[0] if differing else one, "check", "mismatch" if differing else "away")
+        else:
+            self.tell(Checked(at_s=self.now_s, switches=tuple(names)))
+
+    def somebody_else(self) -> None:
+        """Sets a switch, or starts it anew, while nothing is done to it."""
+        drawn = self.mean("foreign", "rebooted", "noticed")
+        settled = [name for name, one in self.running.switches.items() if one.progress is Progress.SET]
+        if drawn == "ok" or not settled or not self.running.phase.forward:
+            return
+        name = self.draw(st.sampled_from(settled))
+        self.runs[name] = FOREIGN if drawn == "foreign" else OLD
+        if drawn == "noticed":  # by whoever reads it for another reason
+            self.fail(name, "check", "mismatch")
+
     def undo(self, name: str) -> None:
         fate = self.mean("away", "lost", "mismatch", "crash", "crash after", "foreign")
         if fate == "foreign":
@@ -208,6 +235,7 @@ class World:
         for _ in range(400):
             if self.running.phase.ended:
                 return
+            self.somebody_else()
             actions = wanted(self.running, self.now_s)
             if actions:
                 self.act(self.draw(st.sampled_from(actions)))
@@ -227,11 +255,11 @@ def test_it_ends_with_every_switch_new_or_every_touched_one_old(
     world = World(data.draw)
     proposed = plan(batch_size=batch_size, soak_s=soak_s, batch_soak_s=batch_soak_s)
     world.tell(Proposed(at_s=world.now_s, plan=proposed))
-    world.tell(Approved(at_s=world.now_s, by="op"))
+    world.tell(Approved(at_s=world.now_s, by="op", checks=True))
     world.run()
     end = world.running
     if end.phase is Phase.DONE:
-        # Whoever sets a switch after it was confirmed is drift, and not the rollout's.
+        # Even where somebody has set a switch, or started it anew, after it was confirmed.
         assert all(one.progress is Progress.SET for one in end.switches.values())
         assert set(world.runs.values()) <= {NEW}
     else:
@@ -248,12 +276,13 @@ def test_it_ends_with_every_switch_new_or_every_touched_one_old(
 
 def any_event() -> st.SearchStrategy[Event]:
     at_s, name = st.floats(0, 1e4), st.sampled_from((*NAMES, "stranger"))
-    steps = st.sampled_from(["stage", "apply", "verify", "confirm", "undo"])
+    steps = st.sampled_from(["stage", "apply", "verify", "confirm", "check", "undo"])
     words = st.just("because")
     figures = st.sampled_from([GOOD, BAD, Figures()])
     return st.one_of(
-        st.builds(Approved, at_s=at_s, by=words),
+        st.builds(Approved, at_s=at_s, by=words, checks=st.booleans()),
         st.builds(lambda at, who: Staged(at_s=at, switch=who, change=change(who)), at_s, name),
+        st.builds(Checked, at_s=at_s, switches=st.sets(name).map(tuple)),
         *(st.builds(kind, at_s=at_s, switch=name) for kind in (Applying, Applied, Confirmed, Undone)),
         st.builds(Verified, at_s=at_s, switch=name, runs=st.just(NEW)),
         st.builds(
@@ -263,7 +292,7 @@ def any_event() -> st.SearchStrategy[Event]:
         st.builds(Measured, at_s=at_s, figures=figures),
         st.builds(WentSilent, at_s=at_s, sentence=words),
         *(st.builds(kind, at_s=at_s, by=words) for kind in (RollbackAsked, Frozen, Thawed)),
-        st.builds(Resumed, at_s=at_s),
+        st.builds(Resumed, at_s=at_s, checks=st.booleans()),
     )
 
 

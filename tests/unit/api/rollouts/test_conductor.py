@@ -57,7 +57,7 @@ def test_a_rollout_sets_the_canary_soaks_and_sets_the_others() -> None:
             Phase.DONE,
         ]
         assert set(here.timed) == {
-            (name, step) for name in "abc" for step in ("stage", "apply", "verify", "confirm")
+            (name, step) for name in "abc" for step in ("stage", "apply", "verify", "confirm", "check")
         }
         assert here.rollouts.active == 0
         assert here.rollouts.newest(5) == [here.rollouts.get("r")]
@@ -93,7 +93,7 @@ def test_a_switch_is_written_down_as_about_to_be_set_before_it_is() -> None:
     run(scene(world()))
 
 
-@pytest.mark.parametrize("refused", ["Staged", "Applying", "Applied", "Verified", "Confirmed"])
+@pytest.mark.parametrize("refused", ["Staged", "Applying", "Applied", "Verified", "Confirmed", "Checked"])
 def test_a_journal_that_fails_stops_all_and_goes_on_when_it_is_back(
     refused: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

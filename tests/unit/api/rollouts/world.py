@@ -30,7 +30,9 @@ FOREIGN = Watermark(7, 9, 0.9)
 
 
 class Switch:
-    """A switch of one queue. ``meets`` is what a call of a step meets, in turn; ``gate`` holds its sets."""
+    """A switch of one queue. ``meets`` is what a call of a step meets, in turn; ``gate`` holds its sets, and
+    ``reading`` its read-backs.
+    """
 
     def __init__(self, name: str, running: Watermark = OLD) -> None:
         self.switch = name
@@ -38,8 +40,9 @@ class Switch:
         self.writes = True
         self.calls: list[str] = []
         self.meets: dict[str, list[Exception]] = {}
-        self.gate = threading.Event()
+        self.gate, self.reading = threading.Event(), threading.Event()
         self.gate.set()
+        self.reading.set()
 
     def capabilities(self) -> Capabilities:
         return Capabilities(kind="memory", writes=self.writes)
@@ -64,6 +67,7 @@ class Switch:
 
     def verify(self, change: StagedChange) -> Reading:
         self._step("verify")
+        assert self.reading.wait(PATIENCE_S)
         if self.running != change.after:
             raise ReadBackError(self.switch, str(self.running), f"it runs {change.after}", "look")
         return Reading.of(self.switch, [QueueWatermark("e0", 3, self.running)], 7)
@@ -148,6 +152,7 @@ class World:
             IncumbentSettings(),
             lambda name, _: self.switches[name],
             names=self.switches,
+            told=lambda switch, before, after: after.reading and self.rollouts.was_read(after.reading),
             patience_s=PATIENCE_S,
         )
         self.rollouts = Rollouts(

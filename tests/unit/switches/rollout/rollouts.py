@@ -12,6 +12,7 @@ from switches.rollout.events import (
     Applied,
     Applying,
     Approved,
+    Checked,
     Confirmed,
     Event,
     Failed,
@@ -65,7 +66,7 @@ def after(state: RolloutState, *events: Event) -> RolloutState:
 
 
 def approved(of: RolloutPlan | None = None) -> RolloutState:
-    return after(proposed(of), Approved(at_s=T0, by="ada"))
+    return after(proposed(of), Approved(at_s=T0, by="ada", checks=True))
 
 
 def staged(of: RolloutPlan | None = None) -> RolloutState:
@@ -93,12 +94,20 @@ def measured(at_s: float, **figures: float | None) -> Measured:
     return Measured(at_s=at_s, figures=msgspec.structs.replace(GOOD, **figures))
 
 
+def checked(*names: str, at_s: float = T0 + 12) -> Checked:
+    return Checked(at_s=at_s, switches=names)
+
+
 def in_the_fleet(of: RolloutPlan | None = None) -> RolloutState:
-    return after(soaking(of), measured(T0 + 12))
+    return after(soaking(of), measured(T0 + 12), checked("a"))
+
+
+def all_set(of: RolloutPlan | None = None) -> RolloutState:
+    return after(in_the_fleet(of), *setting("b", T0 + 13), *setting("c", T0 + 13))
 
 
 def done(of: RolloutPlan | None = None) -> RolloutState:
-    return after(in_the_fleet(of), *setting("b", T0 + 13), *setting("c", T0 + 13))
+    return after(all_set(of), checked("a", "b", "c", at_s=T0 + 14))
 
 
 def failed(name: str, step: Step, at_s: float, *, passing: bool = True) -> Failed:

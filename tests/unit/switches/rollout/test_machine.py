@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
 
-from switches.rollout.actions import Apply, Confirm, Stage, Undo, Verify, Watch
+from switches.rollout.actions import Apply, Check, Confirm, Stage, Undo, Verify, Watch
 from switches.rollout.events import (
     Applied,
     Applying,
     Approved,
+    Checked,
     Confirmed,
     Event,
     Frozen,
@@ -40,8 +42,10 @@ from tests.unit.switches.rollout.rollouts import (
     NEW,
     T0,
     after,
+    all_set,
     approved,
     change_of,
+    checked,
     done,
     failed,
     in_the_fleet,
@@ -54,6 +58,8 @@ from tests.unit.switches.rollout.rollouts import (
 )
 
 LATER = T0 + 10_000
+CHECK_A = Check((change_of("a"),))
+RESUMED = Resumed(at_s=T0 + 60, checks=True)
 
 
 def undone(*names: str, at_s: float = T0 + 50) -> list[Event]:
@@ -96,12 +102,12 @@ def test_a_quiet_soak_leads_to_the_fleet_and_that_to_the_end() -> None:
     state = soaking()
     state = after(state, measured(T0 + 11))
     assert state.phase is Phase.SOAK  # 9 of 10 s
-    state = after(state, measured(T0 + 12))
+    state = after(state, measured(T0 + 12), checked("a"))
     assert (state.phase, state.stage, state.current) == (Phase.FLEET, 1, ("b", "c"))
     assert wanted(state, LATER) == (Apply("b", change_of("b")), Apply("c", change_of("c")))
     state = after(state, *setting("c", T0 + 13))
     assert state.phase is Phase.FLEET
-    state = after(state, *setting("b", T0 + 14))
+    state = after(state, *setting("b", T0 + 14), checked("a", "b", "c"))
     assert (state.phase, state.touched, state.why) == (Phase.DONE, ("a", "c", "b"), None)
     assert wanted(state, LATER) == ()
     assert [phase for _, phase in state.phases] == [
@@ -119,8 +125,8 @@ def test_a_soak_does_not_end_before_telemetry_has_seen_all_of_it() -> None:
     for missing in ("queue_mean_bytes", "drops_per_s", "pause_share"):
         state = after(soaking(), measured(T0 + 50, **{missing: None}))
         assert state.phase is Phase.SOAK
-        assert after(state, measured(T0 + 51)).phase is Phase.FLEET
-    assert after(soaking(), measured(T0 + 50, pfc_frames_per_s=None)).phase is Phase.FLEET
+        assert after(state, measured(T0 + 51), checked("a")).phase is Phase.FLEET
+    assert after(soaking(), measured(T0 + 50, pfc_frames_per_s=None), checked("a")).phase is Phase.FLEET
 
 
 def test_a_soak_that_telemetry_never_shows_all_of_is_taken_back() -> None:
@@ -134,7 +140,7 @@ def test_a_soak_that_telemetry_never_shows_all_of_is_taken_back() -> None:
 
 
 def test_without_a_soak_nothing_is_watched() -> None:
-    state = after(staged(plan(soak_s=0.0)), *setting("a"))
+    state = after(staged(plan(soak_s=0.0)), *setting("a"), checked("a"))
     assert (state.phase, state.soak_from_s) == (Phase.FLEET, None)
     assert not any(isinstance(action, Watch) for action in wanted(state, LATER))
     assert advance(state, measured(T0 + 20, pause_share=1.0)) == state
@@ -149,9 +155,9 @@ def test_batches_soak_too_where_that_is_wanted_and_are_watched_while_they_are_se
     assert wanted(state, LATER) == (Watch(("a", "b"), T0 + 20),)
     state = after(state, measured(T0 + 24))
     assert state.phase is Phase.SOAK
-    state = after(state, measured(T0 + 25))
+    state = after(state, measured(T0 + 25), checked("a", "b"))
     assert (state.phase, state.current) == (Phase.FLEET, ("c",))
-    state = after(state, *setting("c", T0 + 30), measured(T0 + 35))
+    state = after(state, *setting("c", T0 + 30), measured(T0 + 35), checked("a", "b", "c"))
     assert state.phase is Phase.DONE
 
 
@@ -268,6 +274,7 @@ PHASES: list[tuple[str, Callable[[], RolloutState], tuple[str, ...]]] = [
     ("soak", soaking, ("a",)),
     ("fleet", in_the_fleet, ("a",)),
     ("fleet, half", lambda: after(in_the_fleet(), *setting("c", T0 + 13)), ("c", "a")),
+    ("fleet, all", all_set, ("c", "b", "a")),
     ("done", done, ("c", "b", "a")),
 ]
 each_phase = pytest.mark.parametrize(
@@ -291,11 +298,13 @@ def test_a_service_that_starts_anew_goes_on_from_any_phase(
     state: RolloutState, touched: tuple[str, ...]
 ) -> None:
     at_s = T0 + 30
-    again = advance(state, Resumed(at_s=at_s))
+    again = advance(state, Resumed(at_s=at_s, checks=True))
     assert (again.phase, again.stage, again.touched) == (state.phase, state.stage, state.touched)
+    actions = wanted(again, LATER)
     for action in wanted(state, LATER):
         expected = action if not isinstance(action, Watch) else Watch(action.switches, at_s)
-        assert expected in wanted(again, LATER)
+        held_back = isinstance(action, Apply) and any(isinstance(one, Check) for one in actions)
+        assert (expected in actions) != held_back
 
 
 def test_after_a_crash_an_unconfirmed_change_is_made_again() -> None:
@@ -307,9 +316,11 @@ def test_after_a_crash_an_unconfirmed_change_is_made_again() -> None:
 
 
 def test_after_a_crash_a_soak_begins_anew() -> None:
-    state = after(soaking(), measured(T0 + 11), Resumed(at_s=T0 + 60))
-    assert after(state, measured(T0 + 69)).phase is Phase.SOAK
-    assert after(state, measured(T0 + 70)).phase is Phase.FLEET
+    for left in (soaking(), after(soaking(), measured(T0 + 12))):  # which was to be read once more
+        state = after(left, RESUMED, checked("a"))
+        state = after(state, measured(T0 + 69), checked("a"))
+        assert state.phase is Phase.SOAK
+        assert after(state, measured(T0 + 70), checked("a")).phase is Phase.FLEET
 
 
 def test_a_rollback_goes_on_after_a_crash() -> None:
@@ -324,9 +335,125 @@ def test_frozen_switches_are_not_set_and_what_is_set_is_still_seen_through() -> 
     state = after(frozen, *setting("a")[:2])  # it was under way
     assert wanted(state, LATER) == (Verify("a", change_of("a")),)
     state = after(state, *setting("a")[2:], measured(T0 + 12))
+    assert CHECK_A in wanted(state, LATER)  # to read sets nothing
+    state = after(state, checked("a"))
     assert (state.phase, wanted(state, LATER)) == (Phase.FLEET, ())
-    state = advance(state, Thawed(at_s=T0 + 100, by="ada"))
-    assert len(wanted(state, LATER)) == 2
+    state = advance(state, Thawed(at_s=T0 + 100_000, by="ada"))
+    assert wanted(state, LATER) == (CHECK_A,)  # what was read is from long ago
+    assert len(wanted(advance(state, checked("a")), LATER)) == 2
+
+
+def test_what_is_set_is_read_once_more_before_the_next_stage() -> None:
+    state = after(soaking(), measured(T0 + 12))
+    assert (state.phase, state.stage) == (Phase.SOAK, 0)
+    assert wanted(state, LATER) == (CHECK_A, Watch(("a",), T0 + 2))
+    assert after(state, measured(T0 + 13)) == state  # which it has shown already
+    assert after(state, measured(T0 + 13, pause_share=0.5)).phase is Phase.ROLLING_BACK
+    state = after(state, checked("a"))
+    assert (state.phase, state.stage) == (Phase.FLEET, 1)
+    assert wanted(state, LATER) == (Apply("b", change_of("b")), Apply("c", change_of("c")))
+
+
+def test_all_that_is_set_is_read_once_more_before_it_is_done() -> None:
+    state = all_set()
+    assert (state.phase, wanted(state, LATER)) == (Phase.FLEET, (Check(tuple(map(change_of, "abc"))),))
+    assert after(state, checked("a", "c"), checked("b")) == state  # of two moments
+    state = advance(state, failed("b", "check", T0 + 14))
+    assert wanted(state, T0 + 14) == ()  # all of them again, in a while
+    assert after(state, checked("a", "b", "c", at_s=T0 + 15)).phase is Phase.DONE
+
+
+@pytest.mark.parametrize("state", [after(soaking(), measured(T0 + 12)), soaking(), in_the_fleet(), all_set()])
+def test_a_switch_that_no_longer_runs_what_was_set_takes_all_back_at_once(state: RolloutState) -> None:
+    """Where it was to be read, or where somebody read it who was not asked to."""
+    touched = state.touched
+    state = advance(state, failed("a", "check", T0 + 12, passing=False))
+    assert (state.phase, state.why, state.unread) == (
+        Phase.ROLLING_BACK,
+        "check failed: a is away",
+        False,
+    )
+    assert {action.switch for action in wanted(state, LATER) if isinstance(action, Undo)} == set(touched)
+    assert not any(isinstance(action, Check) for action in wanted(state, LATER))
+    for of_no_more_use in (failed("a", "check", T0 + 13, passing=False), checked("a")):
+        assert after(state, of_no_more_use) == state
+
+
+def test_a_switch_that_cannot_be_read_once_more_is_tried_again_until_patience_ends() -> None:
+    state, at_s = after(soaking(), measured(T0 + 12)), T0 + 12
+    while (state := advance(state, failed("a", "check", at_s))).phase is Phase.SOAK:
+        due_s = next_due_s(state, at_s)
+        assert due_s is not None
+        assert not any(isinstance(action, Check) for action in wanted(state, due_s - 0.01))
+        assert CHECK_A in wanted(state, due_s)
+        back = after(state, checked("a", at_s=due_s))
+        assert (back.phase, back.switches["a"].failing_since_s, back.switches["a"].detail) == (
+            Phase.FLEET,
+            None,
+            "",
+        )
+        at_s = due_s
+    assert 30.0 <= at_s - (T0 + 12) <= 30.0 + LONGEST_RETRY_S
+    assert (state.phase, state.why) == (Phase.ROLLING_BACK, "check failed: a is away")
+
+
+def test_what_was_read_before_a_crash_is_read_again() -> None:
+    state = after(in_the_fleet(), *setting("b", T0 + 13), Applying(at_s=T0 + 13, switch="c"), RESUMED)
+    assert wanted(state, LATER) == (Check((change_of("a"), change_of("b"))),)
+    state = after(state, checked("a", "b"))
+    assert wanted(state, LATER) == (Apply("c", change_of("c")),)
+    state = after(all_set(), RESUMED)
+    assert wanted(state, LATER) == (Check(tuple(map(change_of, "abc"))),)
+    assert after(state, checked("a", "b", "c")).phase is Phase.DONE
+
+
+def test_what_is_not_written_is_not_read_once_more() -> None:
+    state = after(all_set(plan(written=("b", "c"))), checked("b", "c"))
+    assert state.phase is Phase.DONE
+
+
+def test_a_dry_run_goes_straight_through() -> None:
+    state = after(staged(plan(written=())), *setting("a"), *setting("b"), *setting("c"))
+    assert state.phase is Phase.DONE
+
+
+def as_before_the_rule(events: list[Event]) -> list[bytes]:
+    """What a version without ``checks`` has written of these."""
+    documents = [json.loads(encode(event)) for event in events if not isinstance(event, Checked)]
+    return [json.dumps({key: one[key] for key in one if key != "checks"}).encode() for one in documents]
+
+
+SET_ALL: list[Event] = [
+    Proposed(at_s=T0, plan=plan()),
+    Approved(at_s=T0, by="ada", checks=True),
+    *(Staged(at_s=T0 + 1, switch=name, change=change_of(name)) for name in "abc"),
+    *setting("a"),
+    measured(T0 + 12),
+    checked("a"),
+    *setting("b", T0 + 13),
+    *setting("c", T0 + 13),
+    checked("a", "b", "c"),
+]
+
+
+def test_a_journal_of_before_that_rule_tells_what_it_told() -> None:
+    left = as_before_the_rule(SET_ALL)
+    state = replay(map(decode, left))
+    assert state is not None
+    assert (state.phase, wanted(state, LATER)) == (Phase.DONE, ())
+    # Started anew by such a version, in its soak, and ended by it.
+    again = as_before_the_rule([*SET_ALL[:9], Resumed(at_s=T0 + 20), measured(T0 + 32), *SET_ALL[11:]])
+    state = replay(map(decode, again))
+    assert state is not None
+    assert state.phase is Phase.DONE
+    # Taken up by this one after any of its events: from then on the rule holds.
+    for length in range(2, len(left)):
+        state = replay(map(decode, [*left[:length], encode(RESUMED)]))
+        assert state is not None
+        is_set = [name for name, one in state.switches.items() if one.progress is Progress.SET]
+        checks = [action for action in wanted(state, LATER) if isinstance(action, Check)]
+        assert checks == ([Check(tuple(map(change_of, is_set)))] if is_set else [])
+        assert not (is_set and any(isinstance(action, Apply) for action in wanted(state, LATER)))
 
 
 def test_frozen_or_not_an_undo_goes_on() -> None:
@@ -353,13 +480,8 @@ def test_events_of_strangers_change_nothing() -> None:
         assert advance(state, event) == state
 
 
-def test_a_dry_run_goes_straight_through() -> None:
-    state = after(staged(plan(written=())), *setting("a"), *setting("b"), *setting("c"))
-    assert state.phase is Phase.DONE
-
-
 def test_replaying_needs_a_beginning() -> None:
     assert replay([]) is None
     assert replay([Approved(at_s=T0, by="ada")]) is None
-    told = [Approved(at_s=T0, by="early"), Proposed(at_s=T0, plan=plan()), Approved(at_s=T0, by="ada")]
+    told = [Approved(at_s=T0, by="early"), *SET_ALL[:2]]
     assert replay(decode(encode(event)) for event in told) == approved()
