@@ -100,6 +100,15 @@ class Sensing:
         """Seconds since a report was last accepted; None before the first."""
         return None if self._last_accepted_s is None else self._clock_s() - self._last_accepted_s
 
+    def silent_s(self, since_s: float) -> float:
+        """Seconds since a report was last accepted; before the first, seconds since then."""
+        age_s = self.age_s()
+        return self.now_s() - since_s if age_s is None else age_s
+
+    def now_s(self) -> float:
+        """The clock's seconds."""
+        return self._clock_s()
+
     @property
     def counters(self) -> WindowCounters:
         """What became of all reports so far; may be asked while others come in."""

@@ -279,7 +279,7 @@ class Driver:
             await asyncio.sleep(self._measure_every_s)
             if not still():
                 return
-            silent = self._watcher.silent()
+            silent = self._watcher.silent(rollout.mark[1])
             figures = await self._watcher.since(rollout.mark[1], action.switches)
         except Exception as error:
             _log.exception("telemetry of rollout %s cannot be looked at", rollout.id)

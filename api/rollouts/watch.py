@@ -21,8 +21,11 @@ LATELY_NS = 60_000_000_000  # counters come every few seconds at best, whatever 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Where watching began, in the devices' times: None before any report, no switch without counters."""
+    """When watching began, in the service's seconds, and in the devices' times: None before any report, no
+    switch without counters.
+    """
 
+    at_s: float
     reports_ns: int | None = None
     counters_ns: Mapping[str, int] = field(default_factory=dict)
 
@@ -37,8 +40,8 @@ class Watcher:
 
     async def mark(self, switches: Sequence[str]) -> Mark:
         """Now, as the devices tell it."""
-        state = await self._state()
-        return Mark(None if state is None else state.window_end_ns, await self._newest_ns(switches))
+        at_s, state = self._sensing.now_s(), await self._state()
+        return Mark(at_s, None if state is None else state.window_end_ns, await self._newest_ns(switches))
 
     async def lately(self, switches: Sequence[str]) -> Figures:
         """The window as it is, and the counters over the same length of time or the last minute."""
@@ -56,13 +59,13 @@ class Watcher:
         after = state if state is not None and state.window_start_ns >= (mark.reports_ns or 0) else None
         return await self._figures(switches, after, mark.counters_ns)
 
-    def silent(self) -> str | None:
-        """A sentence where telemetry has stopped."""
-        age_s = self._sensing.age_s()
-        if age_s is None:
-            return "no INT report has ever come"
-        if age_s > self._silence_s:
-            return f"no INT report for {age_s:.0f} s; at most {self._silence_s:g} s are waited"
+    def silent(self, mark: Mark) -> str | None:
+        """A sentence where telemetry has stopped. Before the first report that counts from the mark on: a
+        service that has just started has heard of no sender yet.
+        """
+        silent_s = self._sensing.silent_s(mark.at_s)
+        if silent_s > self._silence_s:
+            return f"no INT report for {silent_s:.0f} s; at most {self._silence_s:g} s are waited"
         return None
 
     async def _state(self) -> NetworkState | None:

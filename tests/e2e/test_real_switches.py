@@ -208,6 +208,27 @@ def test_a_killed_service_ends_its_rollout_when_it_is_started_again(
         assert runs(fabric, wanted)
 
 
+def test_a_service_killed_in_a_soak_waits_for_its_first_report_and_goes_on(
+    fabric: SonicFabric, config: Path
+) -> None:
+    with serving("--config", str(config)) as served, reporting(served) as operator:
+        found = operator.recommendation()
+        approved = operator.post(f"/v1/recommendations/{found['id']}/approve")
+        at = f"/v1/rollouts/{approved['rollout']}"
+        until(lambda: rollout if (rollout := operator.get(at))["phase"] == "soak" else None)
+        served.kill()
+    with serving("--config", str(config)) as served:
+        silent = Operator(served.url)
+        # A look at nothing: no report has come since it began.
+        first = until(lambda: rollout if (rollout := silent.get(at))["seen"] or rollout["why"] else None)
+        assert (first["phase"], first["why"]) == ("soak", None)
+        silent.close()
+        with reporting(served) as operator:
+            ended = operator.ended(first["id"])
+        assert (ended["phase"], ended["why"]) == ("done", None)
+        assert runs(fabric, _mark(ended["switches"][0]["after"]))
+
+
 def edited(switch: SonicSwitch, theirs: Watermark) -> None:
     """By somebody, in the row that its queues are bound to."""
     bound = switch.config_db()["QUEUE|Ethernet0|3"]["wred_profile"]

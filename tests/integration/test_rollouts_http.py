@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from api.rollouts.driver import Rollout
 from switches.registry import AdapterRegistry
+from switches.rollout.state import Phase
 from tests.integration.service import TOPOLOGY, Running, Wanted, manual, running, traffic
 from tests.unit.api.rollouts.world import OLD, PATIENCE_S, Switch
 from twin.watermark import Watermark
@@ -331,6 +333,41 @@ async def test_the_next_service_goes_on_where_one_ended(
         assert fleet.switches["leaf1"].running.kmin_bytes == wanted
         shown = await second.get("/v1/switches/leaf1")
         assert (shown["set_to"]["kmin_bytes"], shown["drifted"]) == (wanted, False)
+
+
+async def looked(rollout: Rollout) -> None:
+    """Until telemetry was looked at from now on: a look under way may have begun before."""
+    for _ in range(2):
+        before = rollout.state
+        await until(lambda before=before: rollout.state.phase.ended or rollout.state is not before)
+
+
+@pytest.mark.usefixtures("answered_soon")
+@pytest.mark.parametrize("come", [True, False])
+async def test_a_soak_that_a_restart_interrupts_waits_for_the_first_report(
+    tmp_path: Path, come: bool
+) -> None:
+    storage, fleet = {"url": f"sqlite:///{tmp_path}/journal.db"}, Fleet()
+    rollout = {"soak_s": 20, "silence_s": 15, "measure_every_s": 0.001, "queue_limit": 1e6}
+    async with started(fleet, rollout=rollout, storage=storage) as first:
+        await first.service.client.put("/v1/topology", json=TOPOLOGY)
+        await first.service.post_reports(traffic())
+        await first.approved()
+        begun = first.service.service.rollouts.newest(1)[0]
+        await until(lambda: begun.state.phase is Phase.SOAK)
+    async with started(fleet, rollout=rollout, storage=storage) as second:
+        (again,) = second.service.service.rollouts.newest(1)
+        await looked(again)
+        second.service.hand.now_s += 14
+        await looked(again)
+        assert again.state.phase is Phase.SOAK, again.state.why
+        if come:
+            await second.service.client.put("/v1/topology", json=TOPOLOGY)
+            await second.service.post_reports(traffic())
+        second.service.hand.now_s += 7
+        ended = await second.ended(again.id)
+        assert ended["phase"] == ("done" if come else "rolled_back")
+        assert ended["why"] == (None if come else "no INT report for 21 s; at most 15 s are waited")
 
 
 async def test_policy_approves_what_nothing_holds_back() -> None:

@@ -47,12 +47,25 @@ async def counters(here: Running, at_s: float, *, switch: str = "leaf1", **count
     assert answer.json()["accepted"] == 2, answer.text
 
 
-def test_without_telemetry_nothing_is_said_and_that_is_silence() -> None:
+def test_without_telemetry_nothing_is_said() -> None:
     async def acts(here: Running, watcher: Watcher) -> None:
-        assert await watcher.mark(["leaf1"]) == Mark()
+        assert await watcher.mark(["leaf1"]) == Mark(at_s=here.hand.now_s)
         assert await watcher.lately(["leaf1"]) == Figures()
-        assert await watcher.since(Mark(), ["leaf1"]) == Figures()
-        assert watcher.silent() == "no INT report has ever come"
+        assert await watcher.since(Mark(at_s=0.0), ["leaf1"]) == Figures()
+
+    scene(acts)
+
+
+def test_before_the_first_report_silence_counts_from_when_the_watching_began() -> None:
+    async def acts(here: Running, watcher: Watcher) -> None:
+        here.hand.now_s += 3_600  # the service is up, and its journal could not be read until now
+        mark = await watcher.mark(["leaf1"])
+        here.hand.now_s += 15
+        assert watcher.silent(mark) is None
+        here.hand.now_s += 1
+        assert watcher.silent(mark) == "no INT report for 16 s; at most 15 s are waited"
+        await here.post_reports(reports(0.0, 0.001, 1_000))
+        assert watcher.silent(mark) is None
 
     scene(acts)
 
@@ -60,11 +73,11 @@ def test_without_telemetry_nothing_is_said_and_that_is_silence() -> None:
 def test_silence_is_told_by_its_length() -> None:
     async def acts(here: Running, watcher: Watcher) -> None:
         await here.post_reports(reports(0.0, 0.001, 1_000))
-        assert watcher.silent() is None
         here.hand.now_s += 15
-        assert watcher.silent() is None
+        mark = await watcher.mark(["leaf1"])
+        assert watcher.silent(mark) is None
         here.hand.now_s += 2
-        assert watcher.silent() == "no INT report for 17 s; at most 15 s are waited"
+        assert watcher.silent(mark) == "no INT report for 17 s; at most 15 s are waited"
 
     scene(acts)
 

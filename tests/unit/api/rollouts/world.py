@@ -125,12 +125,12 @@ class Eyes:
         self.silence: str | None = None
 
     async def mark(self, switches: Iterable[str]) -> Mark:
-        return Mark()
+        return Mark(at_s=0.0)
 
     async def since(self, mark: Mark, switches: Iterable[str]) -> Figures:
         return self.figures.pop(0) if len(self.figures) > 1 else self.figures[0]
 
-    def silent(self) -> str | None:
+    def silent(self, mark: Mark) -> str | None:
         return self.silence
 
 
