@@ -201,11 +201,12 @@ class AlarmsAnswer(msgspec.Struct, frozen=True):
 
 
 class FreezeAnswer(msgspec.Struct, frozen=True):
-    """Whether switches may be set."""
+    """Whether switches may be set; ``unknown``: why that is not known."""
 
     frozen: bool
     by: str | None
     at: str | None
+    unknown: str | None = None
 
 
 class SwitchAnswer(msgspec.Struct, frozen=True):

@@ -23,7 +23,9 @@ def put(url: str, *, frozen: bool, as_json: bool) -> None:
 
 
 def freeze_text(found: FreezeAnswer) -> Text:
-    """``Frozen by alice since 14:03:11``."""
+    """``Frozen by alice since 14:03:11``, or why that is not known."""
+    if found.unknown is not None:
+        return Text(f"Frozen or not is unknown: {found.unknown}", "bold yellow")
     if not found.frozen:
         return Text("Not frozen")
     since = "" if found.at is None else f" since {clock_text(found.at)}"

@@ -178,7 +178,7 @@ class Metrics:
         self.rollouts_active = Gauge("ecntwin_rollouts_active", "Rollouts under way.", registry=registry)
         self.frozen = Gauge(
             "ecntwin_switches_frozen",
-            "1 while operators let no switch be set.",
+            "1 while operators let no switch be set, or that is not known.",
             registry=registry,
         )
         self.tasks = Gauge(

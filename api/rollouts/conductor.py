@@ -11,6 +11,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import msgspec
 
@@ -37,6 +38,10 @@ from switches.rollout.plan import RolloutPlan
 from switches.rollout.state import Phase, RolloutState
 from twin.watermark import Watermark
 
+UNREAD = (
+    "the journal of rollouts could not be read since the service started: no switch is set, as while frozen; "
+    "bring the database back, or look at what the service's log says of it"
+)
 TOO_LATE_S = 3_600.0  # a service away for longer goes on with no change: it was for the network of then
 
 _log = logging.getLogger("ecntwin.rollouts")
@@ -88,7 +93,12 @@ class Rollouts:
         self._deciding = asyncio.Lock()
         self._forgotten: list[str] = []
         self._left: dict[str, float] | None = None  # by id, for how long nobody drove it; None: not read yet
-        self.freeze = Freeze()
+        self._freeze = Freeze()
+
+    @property
+    def freeze(self) -> Freeze:
+        """Whether switches may be set: not before the journal could be read, which may forbid it."""
+        return self._freeze if self._journal.known else replace(self._freeze, frozen=True, unknown=UNREAD)
 
     def newest(self, limit: int) -> list[Rollout]:
         """The newest rollouts, newest first."""
@@ -212,7 +222,7 @@ class Rollouts:
     async def _set_freeze(self, frozen: bool, by: str) -> Freeze:
         at_s = self.now_s()
         if frozen:
-            self.freeze = Freeze(frozen, by, at_s)  # at once: whatever has not begun does not begin
+            self._freeze = Freeze(frozen, by, at_s)  # at once: whatever has not begun does not begin
         document = json.dumps({"frozen": frozen, "by": by}).encode()
         try:
             await self._journal.append(FREEZE, at_s, document)
@@ -225,7 +235,7 @@ class Rollouts:
                 "the freeze holds all the same, but is not written down and ends with the service",
                 "freeze once more when the database is back",
             ) from error
-        self.freeze = Freeze(frozen, by, at_s)
+        self._freeze = Freeze(frozen, by, at_s)
         _log.warning("switches are %s by %s", "frozen" if frozen else "thawed", by)
         for rollout in list(self._rollouts.values()):
             rollout.changed.set()
@@ -273,6 +283,7 @@ class Rollouts:
 
     def _replayed(self, entries: Iterable[JournalEntry]) -> dict[str, float]:
         """Takes up what they say, once; which rollouts are under way, and for how long nobody drove them."""
+        decided = self._freeze  # while the journal could not be read: later than anything it says
         for entry in entries:
             try:
                 self._take_up(entry)
@@ -283,6 +294,8 @@ class Rollouts:
                     "a journal is read by the version that wrote it, or a later one",
                     "run that version until its rollouts have ended, or move the journal away to begin anew",
                 ) from error
+        if decided.at_s is not None:
+            self._freeze = decided
         self._journal.known = True
         for rollout in [one for one in self._rollouts.values() if one.state.phase is Phase.PROPOSED]:
             del self._rollouts[rollout.id]  # nobody had approved it yet, and nothing was touched
@@ -340,7 +353,7 @@ class Rollouts:
 
     def _take_up(self, entry: JournalEntry) -> None:
         if entry.subject == FREEZE:
-            self.freeze = Freeze.of(entry.document, entry.at_s)
+            self._freeze = Freeze.of(entry.document, entry.at_s)
         elif entry.subject == KNOWN:
             self._known.take_up(entry.document)
         elif entry.subject == ADOPTED:

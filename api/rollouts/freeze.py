@@ -9,11 +9,14 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """``by`` whom and when (seconds since 1970) it was last changed; None for never."""
+    """``by`` whom and when (seconds since 1970) it was last changed; None for never. ``unknown`` says why it is
+    not known what was decided before the service started; until it is, all is as while frozen.
+    """
 
     frozen: bool = False
     by: str | None = None
     at_s: float | None = None
+    unknown: str | None = None
 
     @classmethod
     def of(cls, document: str, at_s: float) -> Self:

@@ -167,16 +167,20 @@ class RolloutsDocument(Document):
 
 
 class FreezeDocument(Document):
-    """Whether switches may be set; ``by`` whom and when that was last changed."""
+    """Whether switches may be set; ``by`` whom and when that was last changed. ``unknown``: why that is not
+    known, while the journal of rollouts cannot be read; until then ``frozen`` is true, and none is set.
+    """
 
     frozen: bool
     by: str | None
     at: str | None
+    unknown: str | None
 
     @classmethod
     def of(cls, freeze: Freeze) -> Self:
         """The document of the switch."""
-        return cls(frozen=freeze.frozen, by=freeze.by, at=None if freeze.at_s is None else _at(freeze.at_s))
+        at = None if freeze.at_s is None else _at(freeze.at_s)
+        return cls(frozen=freeze.frozen, by=freeze.by, at=at, unknown=freeze.unknown)
 
 
 class FreezeInput(BaseModel):

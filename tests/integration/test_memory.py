@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -209,6 +210,32 @@ async def test_a_service_that_starts_without_its_database_takes_it_up_later(
     finally:
         await asyncio.to_thread(postgres.stop)
         await asyncio.to_thread(postgres.start)
+
+
+async def test_a_journal_that_cannot_be_read_is_not_taken_for_a_thaw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("api.taking_up.EVERY_S", 0.05)
+    file = tmp_path / "ecntwin.db"
+    async with over(f"sqlite:///{file}") as first:
+        assert await got(first, "/v1/freeze") == {"frozen": False, "by": None, "at": None, "unknown": None}
+        frozen = (await first.client.put("/v1/freeze", json={"frozen": True})).json()
+    whole = file.read_bytes()
+    with sqlite3.connect(file) as database:
+        (page,) = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'journal'").fetchone()
+        (size,) = database.execute("PRAGMA page_size").fetchone()
+    file.write_bytes(whole[: size * (page - 1)] + bytes(size) + whole[size * page :])
+    async with over(f"sqlite:///{file}") as here:
+        told = await got(here, "/v1/freeze")
+        assert (told["frozen"], told["by"], told["at"]) == (True, None, None)
+        assert "could not be read" in told["unknown"]
+        assert here.metric("ecntwin_switches_frozen") == 1
+        file.write_bytes(whole)
+
+        async def knows() -> bool:
+            return bool(await got(here, "/v1/freeze") == frozen)
+
+        await eventually(knows)
 
 
 def _says_it_is_away(answer: httpx.Response) -> None:

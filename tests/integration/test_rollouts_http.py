@@ -205,7 +205,7 @@ async def test_an_approval_that_takes_long_is_answered_and_goes_on(here: Here) -
 
 
 async def test_while_frozen_nothing_is_approved_and_undoing_goes_on(here: Here) -> None:
-    assert await here.get("/v1/freeze") == {"frozen": False, "by": None, "at": None}
+    assert await here.get("/v1/freeze") == {"frozen": False, "by": None, "at": None, "unknown": None}
     decided = await here.approved()
     frozen = await here.freeze(True)
     assert (frozen["frozen"], frozen["by"]) == (True, "local")

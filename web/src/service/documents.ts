@@ -229,6 +229,7 @@ export interface Freeze {
   frozen: boolean;
   by: string | null;
   at: string | null;
+  unknown: string | null;
 }
 
 export interface FiguresSeen {

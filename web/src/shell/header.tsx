@@ -7,8 +7,9 @@ import { asksForToken, away } from "../service/client.ts";
 import type { Alarms, Freeze, Readiness } from "../service/documents.ts";
 import { useLive } from "../service/live.ts";
 import * as looks from "../service/looks.ts";
-import { count, several, when } from "../format.ts";
+import { count, several } from "../format.ts";
 import { type View, views } from "../views.ts";
+import { frozenBy } from "../views/act/rollout-words.ts";
 import { round } from "./round.ts";
 
 export function Header({ current }: { current: View }) {
@@ -33,7 +34,7 @@ export function Header({ current }: { current: View }) {
         <Live readiness={readiness} />
         {freeze && (
           <Status id="frozen" tone={freeze.frozen ? "strong" : "plain"}>
-            {freeze.frozen ? `Frozen by ${freeze.by}${freeze.at ? `, ${when(freeze.at)}` : ""}` : "Not frozen"}
+            {freeze.unknown ? "Frozen or not is unknown" : freeze.frozen ? frozenBy(freeze) : "Not frozen"}
           </Status>
         )}
         <Tune measured={readiness?.measured ?? false} />

@@ -12,6 +12,7 @@ import pytest
 
 from api.errors import UnavailableError
 from api.rollouts import conductor, driver
+from api.rollouts.freeze import Freeze
 from switches.rollout import machine
 from switches.rollout.events import (
     Applying,
@@ -121,6 +122,37 @@ def test_a_freeze_that_cannot_be_written_down_holds_all_the_same(monkeypatch: py
         assert {here.runs["b"], here.runs["c"]} == {OLD}
         await here.rollouts.set_freeze(False, "eve")
         assert (await here.ended(rollout)).phase is Phase.DONE
+        await here.stop()
+
+    run(scene(world()))
+
+
+def test_a_freeze_asked_for_before_the_journal_could_be_read_outlasts_what_it_says() -> None:
+    async def scene(here: World) -> None:
+        await here.journal.append("freeze", T0, b'{"frozen":false,"by":"ada"}')
+        here.journal.known, here.journal.broken = False, True
+        with pytest.raises(UnavailableError, match="the freeze holds all the same"):
+            await here.rollouts.set_freeze(True, "eve")
+        here.journal.broken = False
+        await here.rollouts.resume()
+        assert (here.rollouts.freeze.frozen, here.rollouts.freeze.by) == (True, "eve")
+        assert here.rollouts.freeze.unknown is None
+        await here.stop()
+
+    run(scene(world()))
+
+
+def test_before_the_journal_is_read_it_is_unknown_whether_switches_are_frozen() -> None:
+    async def scene(here: World) -> None:
+        here.journal.known = False
+        freeze = here.rollouts.freeze
+        assert (freeze.frozen, freeze.by, freeze.at_s) == (True, None, None)
+        assert "could not be read" in (freeze.unknown or "")
+        with pytest.raises(UnavailableError, match="before the journal could be read"):
+            await here.rollouts.start(QUICK, "ada")
+        await here.rollouts.resume()  # of an empty one: the first start
+        assert here.rollouts.freeze == Freeze()
+        assert (await here.rolled_out(QUICK)).phase is Phase.DONE
         await here.stop()
 
     run(scene(world()))

@@ -6,7 +6,7 @@ import { act } from "../../service/acts.ts";
 import type { Freeze } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
-import { when } from "../../format.ts";
+import { frozenBy } from "./rollout-words.ts";
 
 const FREEZING = {
   title: "Freeze switches?",
@@ -14,6 +14,9 @@ const FREEZING = {
   yes: "Freeze",
 };
 const THAWING = { title: "Thaw switches?", text: "Switches may be set again, and a rollout under way goes on.", yes: "Thaw" };
+
+const title = ({ frozen, unknown }: Freeze): string =>
+  unknown ? "Whether switches are frozen is unknown" : frozen ? "Switches are frozen" : "Switches may be set";
 
 export function FreezePanel() {
   const freeze = useLive<Freeze>(looks.freeze).value;
@@ -26,14 +29,16 @@ export function FreezePanel() {
     work(false);
   };
   return (
-    <Panel id="freezing" title={freeze.frozen ? "Switches are frozen" : "Switches may be set"} class={freeze.frozen ? "frozen" : ""}>
+    <Panel id="freezing" title={title(freeze)} class={freeze.frozen ? "frozen" : ""}>
       <p>
-        {freeze.frozen
-          ? `Frozen by ${freeze.by}${freeze.at ? `, ${when(freeze.at)}` : ""}. No switch is set and no rollout begins; undoing goes on.`
+        {freeze.unknown
+          ? `${freeze.unknown.charAt(0).toUpperCase()}${freeze.unknown.slice(1)}.`
+          : freeze.frozen
+          ? `${frozenBy(freeze)}. No switch is set and no rollout begins; undoing goes on.`
           : "A freeze stops every rollout where it stands and lets none begin, until somebody thaws them."}
       </p>
       <div class="row">
-        <button id="freeze" type="button" disabled={busy} onClick={change}>{freeze.frozen ? "Thaw switches" : "Freeze switches"}</button>
+        <button id="freeze" type="button" disabled={busy || freeze.unknown !== null} onClick={change}>{freeze.frozen ? "Thaw switches" : "Freeze switches"}</button>
       </div>
     </Panel>
   );

@@ -1,11 +1,12 @@
 // A rollout in words: where it stands, which steps it took, and what is to come.
-import type { Phase, Rollout } from "../../service/documents.ts";
-import { count, named, several } from "../../format.ts";
+import type { Freeze, Phase, Rollout } from "../../service/documents.ts";
+import { count, named, several, when } from "../../format.ts";
 
 export const turnedBack = ({ phase }: Rollout): boolean => phase === "rolling_back" || phase === "rolled_back";
 export const dry = (rollout: Rollout): boolean => rollout.switches.every((one) => !one.writes);
 export const touched = (rollout: Rollout) =>
   rollout.switches.filter(({ progress }) => ["applying", "applied", "verified", "set"].includes(progress));
+export const frozenBy = ({ by, at }: Freeze): string => `Frozen by ${by}${at ? `, ${when(at)}` : ""}`;
 export const switches = (number: number): string => several(number, "switch", "switches");
 export const plain = (name: string): string => name.replaceAll("_", " ");
 export const sentence = (what: string): string => what.replace(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase();

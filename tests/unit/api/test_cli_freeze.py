@@ -1,0 +1,23 @@
+"""How commands say whether switches are frozen."""
+
+from __future__ import annotations
+
+import pytest
+
+from api.cli_answers import FreezeAnswer
+from api.cli_freeze import freeze_text
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (FreezeAnswer(frozen=False, by=None, at=None), "Not frozen"),
+        (FreezeAnswer(frozen=True, by="ada", at=None), "Frozen by ada"),
+        (
+            FreezeAnswer(frozen=True, by=None, at=None, unknown="the journal could not be read"),
+            "Frozen or not is unknown: the journal could not be read",
+        ),
+    ],
+)
+def test_a_freeze_is_said_in_words(found: FreezeAnswer, said: str) -> None:
+    assert str(freeze_text(found)) == said
