@@ -154,7 +154,7 @@ class Approvals:
 
     async def _plan(self, entry: Entry) -> RolloutPlan:
         switches = entry.kept.switches
-        await self._fleet.refresh(switches)
+        await self._fleet.refresh(switches, from_now=True)
         rollout_id, number = entry.id, 1
         while self._rollouts.knows(rollout_id):
             number += 1

@@ -121,10 +121,9 @@ class Fleet:
         ``UnavailableError`` where it does not answer.
         """
         self._adapter(switch)
-        before = self._readings.known(switch).reading
-        await self.refresh([switch])
+        ended = await self.refresh([switch], from_now=True)
         known = self._readings.known(switch)
-        if known.failure is not None or known.reading is None or known.reading is before:
+        if known.failure is not None or known.reading is None or not ended:
             raise UnavailableError(
                 f"switch {switch!r}",
                 str(known.failure or f"no answer within {self._patience_s:g} s"),
@@ -143,11 +142,13 @@ class Fleet:
         """What every known switch runs, for metrics."""
         return {name: self.runs(name) for name in self.names}
 
-    async def refresh(self, switches: Iterable[str] | None = None) -> None:
-        """Reads these switches (None: all) anew; one that does not answer keeps its last reading."""
+    async def refresh(self, switches: Iterable[str] | None = None, *, from_now: bool = False) -> bool:
+        """Reads these switches (None: all) anew, and whether that came to its end within ``patience_s``; one
+        that does not answer keeps its last reading. A reading that is under way will do, unless ``from_now``.
+        """
         names = self.names if switches is None else sorted(set(switches))
         adapters = [self._adapters[name] for name in names if name in self._adapters]
-        await self._readings.refresh(adapters, patience_s=self._patience_s)
+        return await self._readings.refresh(adapters, patience_s=self._patience_s, from_now=from_now)
 
     async def refresh_devices(self) -> None:
         """Reads those anew that are devices: what the settings stand for never changes by itself."""

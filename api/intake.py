@@ -71,8 +71,9 @@ class Room:
 
     def free(self, size: int) -> None:
         """Gives back what was held."""
-        self.held_bytes -= size
-        self._drain.left(size, self._clock_s())
+        if size:  # where nothing was, no time was spent on it either
+            self.held_bytes -= size
+            self._drain.left(size, self._clock_s())
 
     def _busy(self, size: int) -> BusyError:
         self._metrics.refused.inc()

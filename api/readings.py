@@ -49,17 +49,21 @@ class Readings:
         self._known: dict[str, Known] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._begun: set[str] = set()
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="ecntwin-switch")
 
     def known(self, switch: str) -> Known:
         """What is known of it; may be asked from any thread."""
         return self._known.get(switch, NOTHING)
 
-    async def refresh(self, adapters: Iterable[SwitchAdapter], *, patience_s: float) -> None:
-        """Reads these switches anew, several at once; returns when all have answered or patience ends."""
-        tasks = {self._reading(adapter) for adapter in adapters}
-        if tasks:
-            await asyncio.wait(tasks, timeout=patience_s)
+    async def refresh(
+        self, adapters: Iterable[SwitchAdapter], *, patience_s: float, from_now: bool = False
+    ) -> bool:
+        """Reads these switches anew, several at once; whether all had answered, or failed to, when patience
+        ended. A reading under way will do, unless ``from_now``: what it tells may be from before the call.
+        """
+        tasks = {self._reading(adapter, from_now=from_now) for adapter in adapters}
+        return not tasks or not (await asyncio.wait(tasks, timeout=patience_s))[1]
 
     @asynccontextmanager
     async def undisturbed(self, switches: Collection[str]) -> AsyncIterator[None]:
@@ -81,15 +85,17 @@ class Readings:
         """Lets go of the threads; calls that have begun end by themselves."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _reading(self, adapter: SwitchAdapter) -> asyncio.Task[None]:
+    def _reading(self, adapter: SwitchAdapter, *, from_now: bool) -> asyncio.Task[None]:
         task = self._under_way.get(adapter.switch)
-        if task is None or task.done():
+        if task is None or task.done() or (from_now and adapter.switch in self._begun):
+            self._begun.discard(adapter.switch)
             task = asyncio.create_task(self._read(adapter), name=f"read-{adapter.switch}")
             self._under_way[adapter.switch] = task
         return task
 
     async def _read(self, adapter: SwitchAdapter) -> None:
         async with self._lock(adapter.switch):
+            self._begun.add(adapter.switch)
             before = self.known(adapter.switch)
             try:
                 after = Known(await self.call(adapter.read))

@@ -9,8 +9,8 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """``by`` whom and when (seconds since 1970) it was last changed; None for never. ``unknown`` says why it is
-    not known what was decided before the service started; until it is, all is as while frozen.
+    """``by`` whom and when (seconds since 1970) it was last changed; None for never. ``unknown`` says why it
+    is not known what was decided before the service started; until it is, all is as while frozen.
     """
 
     frozen: bool = False

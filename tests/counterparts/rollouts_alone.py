@@ -75,7 +75,13 @@ async def rollouts_alone(
     )
     counting = Counting(CounterSettings(), limits, decoding=decoding, metrics=metrics, clock_s=time.monotonic)
     adapters = Adapters(PushSettings(enabled=True), AdapterRegistry(), devices=devices, clock_ns=time.time_ns)
-    fleet = Fleet(IncumbentSettings(), adapters.make, names=adapters.names, at_once=at_once)
+    fleet = Fleet(
+        IncumbentSettings(),
+        adapters.make,
+        names=adapters.names,
+        told=lambda switch, before, after: after.reading and rollouts.was_read(after.reading),
+        at_once=at_once,
+    )
     database = Database(journal_url)
     await asyncio.to_thread(database.open)
     rollouts = Rollouts(

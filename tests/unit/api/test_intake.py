@@ -134,6 +134,18 @@ async def test_how_long_to_wait_is_told_by_how_fast_bytes_left() -> None:
         assert refused.value.retry_after_s == LONGEST_WAIT_S
 
 
+async def test_a_body_that_takes_no_room_says_nothing_of_how_fast_bytes_leave() -> None:
+    rig = Rig()
+    rig.clock.now_s += 3_600  # nothing to do for an hour
+    async with rig.intake.body(post(b"x", told=1001)):
+        pass
+    async with rig.intake.body(post(b"x" * 100, told=100)):
+        rig.clock.now_s += 1
+    async with rig.intake.body(post(b"x" * 100, told=100)):
+        with pytest.raises(BusyError, match="send it again in 1 s"):
+            await rig.intake.body(post(b"x" * 50, told=50)).__aenter__()
+
+
 def test_the_rate_counts_busy_time_alone_and_forgets() -> None:
     drain = Drain()
     assert drain.rate(0.0) is None

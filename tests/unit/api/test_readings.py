@@ -229,3 +229,31 @@ def test_an_adapter_that_breaks_is_a_sentence_too() -> None:
     document = asyncio.run(fleet.document("leaf1"))
     assert document.detail is not None
     assert "ZeroDivisionError" in document.detail
+
+
+def test_what_is_read_from_now_on_was_not_read_before() -> None:
+    """A reading that began before somebody set the switch tells what ran then."""
+
+    async def scene() -> None:
+        lab = lab_of_two()
+        adapter = lab.adapter("leaf1")
+        begun, gate, read = threading.Event(), threading.Event(), adapter.read
+
+        def slow() -> Reading:
+            found = read()
+            begun.set()
+            assert gate.wait(PATIENCE_S)
+            return found
+
+        adapter.read = slow  # type: ignore[method-assign]
+        fleet = Fleet(IncumbentSettings(), lambda switch, _: adapter, names=["leaf1"], patience_s=PATIENCE_S)
+        earlier = asyncio.create_task(fleet.refresh())
+        await asyncio.to_thread(begun.wait, PATIENCE_S)
+        lab.ports["leaf1"] = dict.fromkeys("ab", NEW)
+        asked = [asyncio.create_task(fleet.read_now("leaf1")) for _ in range(3)]
+        gate.set()
+        assert await asyncio.gather(*asked) == [NEW] * 3
+        await earlier
+        fleet.close()
+
+    asyncio.run(scene())
