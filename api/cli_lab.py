@@ -30,8 +30,10 @@ from api.lab.poster import Poster
 from api.lab.reports import EPOCH_NS, ReportWriter
 from api.lab.runner import Binary, Runner
 from api.lab.setup import LabOptions, lab_parts
+from api.listening import options
 from api.logs import configure_logging
 from api.schemas.lab import LabDocument
+from api.settings import ServerSettings
 from api.variables import TOKEN_VARIABLE
 from twin.packet.fabric import Fabric
 from twin.units import bytes_text, duration_text
@@ -178,17 +180,8 @@ class _Server(uvicorn.Server):
     """Stops with the fabric, and the fabric with it."""
 
     def __init__(self, app: FastAPI, made: Lab, host: str, port: int) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                host=host,
-                port=port,
-                access_log=False,
-                log_config=None,
-                server_header=False,
-                timeout_graceful_shutdown=GRACE_S,
-            )
-        )
+        settings = ServerSettings(host=host, port=port, shutdown_grace_s=GRACE_S)
+        super().__init__(uvicorn.Config(app, **options(settings, None)))
         self._lab = made
 
     def end(self) -> None:

@@ -6,6 +6,7 @@ ApiError
 ├── RefusedError            a service refuses what a command asks of it
 ├── AwayError               a service that a command asks does not answer, or cannot now
 └── RequestError            a request that cannot be served; each carries its HTTP status
+    ├── MalformedRequestError   400
     ├── BadBodyError            400
     ├── UnauthorizedError       401
     ├── ForbiddenError          403
@@ -13,9 +14,11 @@ ApiError
     ├── StalledError            408
     ├── ConflictError           409
     ├── TooLargeError           413
+    ├── LineTooLongError        414
     ├── UnsupportedMediaError   415
     ├── UnprocessableError      422
     ├── BusyError               429
+    ├── HeadTooLargeError       431
     └── UnavailableError        503
 """
 
@@ -55,6 +58,12 @@ class RequestError(ApiError):
     """A request that cannot be served; ``status`` is its HTTP status."""
 
     status: ClassVar[int]
+
+
+class MalformedRequestError(RequestError):
+    """What came is no HTTP request."""
+
+    status = 400
 
 
 class BadBodyError(RequestError):
@@ -99,6 +108,12 @@ class TooLargeError(RequestError):
     status = 413
 
 
+class LineTooLongError(RequestError):
+    """The path with its query is over the limit."""
+
+    status = 414
+
+
 class UnsupportedMediaError(RequestError):
     """The body's type or encoding is not one the call reads."""
 
@@ -119,6 +134,12 @@ class BusyError(RequestError):
     def __init__(self, where: str, received: str, rule: str, remedy: str, *, retry_after_s: int) -> None:
         self.retry_after_s = retry_after_s
         super().__init__(where, received, rule, remedy)
+
+
+class HeadTooLargeError(RequestError):
+    """The request line and header fields are over the limit, or there are too many fields."""
+
+    status = 431
 
 
 class UnavailableError(RequestError):

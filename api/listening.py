@@ -39,7 +39,13 @@ class ListeningServer(uvicorn.Server):
 def options(server: ServerSettings, tls: ServerTls | None) -> dict[str, Any]:
     """uvicorn's arguments."""
     return {
-        "http": partial(PatientProtocol, client_timeout_s=server.client_timeout_s),
+        "http": partial(
+            PatientProtocol,
+            client_timeout_s=server.client_timeout_s,
+            max_head_bytes=server.max_head_bytes,
+            max_header_fields=server.max_header_fields,
+        ),
+        "ws": "none",
         "host": server.host,
         "port": server.port,
         "access_log": server.access_log,

@@ -47,7 +47,8 @@ class ServerSettings(TlsSettings):
     Bodies of together ``max_pending_bytes`` may be on their way to the window; a body beyond is answered 429,
     to be sent again. A client may keep the service waiting for ``client_timeout_s`` seconds: with the head of
     a request, with a pause in a body (that comes with 16 KiB a second or more on the whole), and with reading
-    an answer.
+    an answer. A request line and header fields of more than ``max_head_bytes`` together, or more than
+    ``max_header_fields`` fields, are answered 431.
 
     With ``tls_certificate`` and ``tls_key`` (PEM; a password of the key in ``tls_key_password_file``) it
     speaks TLS, and with ``tls_client_ca`` only to callers with a certificate of those authorities. Browsers
@@ -60,6 +61,8 @@ class ServerSettings(TlsSettings):
     max_body_bytes: int = Field(default=64 * MEBIBYTE, gt=0)
     max_decoded_bytes: int = Field(default=512 * MEBIBYTE, gt=0)
     max_pending_bytes: int = Field(default=256 * MEBIBYTE, gt=0)
+    max_head_bytes: int = Field(default=65_536, ge=8_192)
+    max_header_fields: int = Field(default=100, ge=1)
     max_errors_listed: int = Field(default=100, ge=0)
     client_timeout_s: float = Field(default=30.0, gt=0)
     access_log: bool = False
