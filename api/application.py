@@ -13,6 +13,7 @@ from api import openapi, problems
 from api.access.admission import Admission
 from api.access.headers import SecurityHeaders
 from api.operations import refuse_unknown_parameters
+from api.security import refuse_uninvited
 from api.settings import Settings
 from api.version import ecntwin_version
 
@@ -35,13 +36,14 @@ class Application(FastAPI):
             lifespan=lifespan,
             docs_url=None,  # FastAPI's own loads its viewer from elsewhere
             redoc_url=None,
-            dependencies=[Depends(refuse_unknown_parameters)],
+            redirect_slashes=False,  # its redirects lead to whatever host a client names
+            dependencies=[Depends(refuse_uninvited), Depends(refuse_unknown_parameters)],
         )
         self._hsts_s = settings.server.hsts_s
         self.state.settings = settings
         problems.install(self)
         openapi.install(self)
-        self.add_middleware(Admission, stalled_s=settings.server.client_timeout_s)
+        self.add_middleware(Admission, allowed=refuse_uninvited, stalled_s=settings.server.client_timeout_s)
 
     def build_middleware_stack(self) -> ASGIApp:
         """Around all of it: what answers where all else failed is in there too."""

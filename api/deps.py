@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from api.access.callers import Caller
-from api.security import requires
+from api.security import Requires
 from api.service import Service
 
 
@@ -17,7 +17,7 @@ def _service(request: Request) -> Service:
 
 
 ServiceDep = Annotated[Service, Depends(_service)]
-PostsTelemetry = Annotated[Caller, Depends(requires("telemetry"))]
-Reads = Annotated[Caller, Depends(requires("read"))]
-Operates = Annotated[Caller, Depends(requires("operate"))]
-Administers = Annotated[Caller, Depends(requires("admin"))]
+PostsTelemetry = Annotated[Caller, Depends(Requires("telemetry"))]
+Reads = Annotated[Caller, Depends(Requires("read"))]
+Operates = Annotated[Caller, Depends(Requires("operate"))]
+Administers = Annotated[Caller, Depends(Requires("admin"))]

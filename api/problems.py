@@ -141,8 +141,14 @@ async def _http(request: Request, error: Exception) -> Response:
     if status == 405 and (methods := methods_of(request.app, path)):
         headers = {"Allow": ", ".join(methods)}  # not only those of the route that was met first
     allowed = headers.get("Allow") or headers.get("allow")
+    slash = path.endswith("/") and methods_of(request.app, path.rstrip("/"))
     parts = {
-        404: (f"{method} {path}", "a path nobody serves", "paths are listed at /docs", "correct the path"),
+        404: (
+            f"{method} {path}",
+            "a path nobody serves",
+            "paths are listed at /docs",
+            "leave out the slash at its end" if slash else "correct the path",
+        ),
         405: (
             path,
             f"method {method}",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import re
+from dataclasses import dataclass
 
 from fastapi import Request
 
@@ -14,32 +15,50 @@ from api.addresses import is_loopback
 from api.errors import ForbiddenError, SettingsError
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+# RFC 9110: a host and maybe a port, with no user name before it; loopback names have no other signs.
+_HOST = re.compile(r"([a-z0-9.-]+|\[[0-9a-f.]*:[0-9a-f:.]*\])(?::[0-9]{1,5})?")
 _WITHOUT_TOKENS = "call it as 127.0.0.1 or localhost, or configure a token"
 
 
-def requires(scope: Scope) -> Callable[[Request], Awaitable[Caller]]:
+@dataclass(frozen=True, slots=True)
+class Requires:
     """A dependency that admits callers holding ``scope`` and returns them."""
 
-    async def admitted(request: Request) -> Caller:
+    scope: Scope
+
+    async def __call__(self, request: Request) -> Caller:
+        """Who calls; raises the ``RequestError`` of who may not."""
         refuse_cross_site(request)
         caller = caller_of(request)
         if caller.kind == "local":
             refuse_foreign_names(request)
             refuse_foreign_origins(request)
-        if scope not in caller.scopes:
+        if self.scope not in caller.scopes:
             error = ForbiddenError(
                 f"{request.method} {request.url.path}",
                 f"token {caller.name!r} with scopes {', '.join(sorted(caller.scopes)) or 'none'}",
-                f"this call needs the scope {scope}",
+                f"this call needs the scope {self.scope}",
                 "use a token that holds it",
             )
             audit: Audit | None = request.app.state.access.audit
-            if audit is not None and request.method not in _SAFE_METHODS and scope in ("operate", "admin"):
+            if (
+                audit is not None
+                and request.method not in _SAFE_METHODS
+                and self.scope in ("operate", "admin")
+            ):
                 audit.refused(caller, f"{request.method} call", request.url.path, error)
             raise error
         return caller
 
-    return admitted
+
+async def refuse_uninvited(request: Request) -> None:
+    """Asks of the caller what the request's route asks, before anything in the request is looked at: what is
+    wrong with that is for those to know who may call. Raises ``RequestError``.
+    """
+    dependant = getattr(request.scope.get("route"), "dependant", None)
+    for needed in [] if dependant is None else dependant.dependencies:
+        if isinstance(needed.call, Requires):
+            await needed.call(request)
 
 
 def refuse_cross_site(request: Request) -> None:
@@ -71,12 +90,17 @@ def refuse_foreign_origins(request: Request) -> None:
 
 
 def refuse_foreign_names(request: Request, *, remedy: str = _WITHOUT_TOKENS) -> None:
-    """Stops a page whose own name a DNS server points at this machine (rebinding)."""
-    name = request.url.hostname or ""
-    if not is_loopback(name):
+    """Stops a page whose own name a DNS server points at this machine (rebinding).
+
+    A request without a Host is refused too, although no browser sends one: probes of HTTP/1.0 that leave it
+    out (HAProxy's ``httpchk``) ask for /healthz and /readyz, where nothing is asked of a caller.
+    """
+    given = request.headers.getlist("host")
+    found = _HOST.fullmatch(given[0].lower()) if len(given) == 1 else None
+    if found is None or not is_loopback(found[1]):
         raise ForbiddenError(
             "Host header",
-            repr(name),
+            " and ".join(repr(one[:80]) for one in given[:2]) or "nothing",
             "what only this machine may call answers to loopback names only",
             remedy,
         )

@@ -1,10 +1,12 @@
-"""Finds out who calls before a body is read, and holds bodies to their limits; must not know what is called.
+"""Finds out who calls before a body is read, and holds bodies to their limits.
 
 Whether a path needs a caller is for its route to say: what is wrong is kept for it, and told at once only to
 who sends a body along.
 """
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -15,14 +17,22 @@ from api.access.callers import Caller
 from api.bodies import Patience, below, too_large
 from api.errors import ApiError
 
+MOST_DOCUMENT_BYTES = 1 << 20
+"""Of a JSON body that is parsed on the event loop, in one go: some 20 ms in which nobody else is served."""
+
 _KEY = "ecntwin_caller"
 
 
 class Admission:
-    """ASGI middleware; ``app.state.access`` says who may call. A sender may pause for ``stalled_s``."""
+    """ASGI middleware; ``app.state.access`` says who may call, and ``allowed`` raises the ``RequestError`` of
+    who may not call the request's route. A sender may pause for ``stalled_s``.
+    """
 
-    def __init__(self, app: ASGIApp, *, stalled_s: float) -> None:
+    def __init__(
+        self, app: ASGIApp, *, allowed: Callable[[Request], Awaitable[None]], stalled_s: float
+    ) -> None:
         self._app = app
+        self._allowed = allowed
         self._stalled_s = stalled_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -39,18 +49,28 @@ class Admission:
             found = error
         scope.setdefault("state", {})[_KEY] = found
         patience = Patience(receive, stalled_s=self._stalled_s)
-        await self._app(scope, _Body(access, found, headers, patience.next).next, send)
+        body = _Body(access, found, Request(scope), patience.next, self._allowed)
+        await self._app(scope, body.next, send)
 
 
 class _Body:
     """The body of one request as the application reads it."""
 
-    def __init__(self, access: Access, found: Caller | ApiError, headers: Headers, receive: Receive) -> None:
-        declared = headers.get("content-length", "0")
+    def __init__(
+        self,
+        access: Access,
+        found: Caller | ApiError,
+        request: Request,
+        receive: Receive,
+        allowed: Callable[[Request], Awaitable[None]],
+    ) -> None:
+        declared = request.headers.get("content-length", "0")
         self._claimed = int(declared) if declared.isdecimal() else 0
         self._access = access
         self._found = found
+        self._request = request
         self._receive = receive
+        self._allowed = allowed
         self._count = 0
 
     async def next(self) -> Message:
@@ -59,7 +79,15 @@ class _Body:
             if message is not None and not message.get("body") and not message.get("more_body"):
                 return message
             raise below(self._found)
+        if self._count == 0:
+            try:
+                await self._allowed(self._request)
+            except ApiError as error:
+                raise below(error) from error
         limit_bytes = self._access.body_limit(self._found)
+        # FastAPI itself reads and parses what a route takes as a document.
+        if getattr(self._request.scope.get("route"), "body_field", None) is not None:
+            limit_bytes = min(limit_bytes, MOST_DOCUMENT_BYTES)
         if self._claimed > limit_bytes:
             raise too_large(f"{self._claimed} bytes", limit_bytes)
         message = await self._receive()

@@ -17,7 +17,7 @@ from api.ingest.process import IngestProcess
 from api.report_formats import Ports, encoding_of, media_type_of
 from api.schemas.health import HealthDocument, ReadinessDocument
 from api.schemas.telemetry import IngestDocument
-from api.security import requires
+from api.security import Requires
 from api.settings import Settings
 from api.version import ecntwin_version
 
@@ -56,8 +56,8 @@ def _process(request: Request) -> IngestProcess:
 
 _router = APIRouter()
 _ProcessDep = Annotated[IngestProcess, Depends(_process)]
-_PostsTelemetry = Annotated[Caller, Depends(requires("telemetry"))]
-_Reads = Annotated[Caller, Depends(requires("read"))]
+_PostsTelemetry = Annotated[Caller, Depends(Requires("telemetry"))]
+_Reads = Annotated[Caller, Depends(Requires("read"))]
 
 
 @_router.post("/v1/telemetry/int", status_code=202)

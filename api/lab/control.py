@@ -185,6 +185,7 @@ def control_app(lab: Lab, *, loopback: bool = True) -> FastAPI:
         version=ecntwin_version(),
         lifespan=lifespan,
         redoc_url=None,
+        redirect_slashes=False,
         dependencies=[Depends(admitted)],
     )
     problems.install(app)

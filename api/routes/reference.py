@@ -27,6 +27,7 @@ def assets() -> StaticFiles:
 
 
 @router.get("/docs")
+@router.get("/docs/")
 async def docs() -> FileResponse:
     """The reference."""
     return FileResponse(reference() / "index.html")

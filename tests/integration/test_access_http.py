@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from hashlib import sha256
 
+import httpx
 import pytest
 
 from tests.integration.service import TOPOLOGY, Running, Wanted, manual, report, running
@@ -176,6 +177,80 @@ async def test_nor_may_it_where_the_browser_tells_its_origin_alone(origin: str) 
         assert (await here.client.post("/v1/tune", headers={"Origin": origin})).status_code == 403
         own = {"Origin": "http://127.0.0.1"}
         assert (await here.client.post("/v1/tune", headers=own)).status_code == 409
+
+
+@pytest.mark.parametrize(("call", "needed"), CALLS.items())
+async def test_who_may_not_call_is_told_nothing_of_the_calls_parameters(
+    guarded: Running, call: tuple[str, str], needed: str
+) -> None:
+    method, path = call
+    other = "operate" if needed == "read" else "read"
+    for authorization, status in (("", 401), ("Bearer nobody", 401), (f"Bearer {other}", 403)):
+        headers = {"Authorization": authorization, "Content-Type": "application/json"}
+        for query in ("?nothing=1", "?limit=x&most=x&span_s=x&since=x&port=x"):
+            told = await guarded.client.request(method, path + query, headers=headers)
+            assert told.status_code == status, told.text
+        for body in (b"{", b"[1]", b'{"frozen": 1, "x": 2}'):
+            told = await guarded.client.request(method, path, headers=headers, content=body)
+            assert told.status_code == status, told.text
+
+
+async def test_no_answer_leads_to_the_host_that_a_client_names(guarded: Running) -> None:
+    guarded.client.headers["Authorization"] = "Bearer read"
+    for path in ("/v1/freeze/", "/v1/switches/", "/healthz/", "/docs/", "/assets", "/docs/assets"):
+        answer = await guarded.client.get(path, headers={"Host": "evil.example"})
+        assert answer.status_code == (200 if path == "/docs/" else 404)
+        assert "location" not in answer.headers
+        assert "evil" not in answer.text
+    assert (await guarded.client.get("/v1/freeze/")).json()["remedy"] == "leave out the slash at its end"
+
+
+HOSTS = {
+    "127.0.0.1": 200,
+    "127.0.0.1:8080": 200,
+    "localhost": 200,
+    "LOCALHOST:1": 200,
+    "[::1]": 200,
+    "[::1]:8080": 200,
+    "127.9.9.9": 200,
+    "": 403,
+    "rebound.example": 403,
+    "127.0.0.1@evil.example": 403,
+    "evil.example@127.0.0.1": 403,
+    "127.0.0.1.evil.example": 403,
+    "127.0.0.1/evil.example": 403,
+    "127.0.0.1#evil.example": 403,
+    "127.0.0.1,evil.example": 403,
+    "127.0.0.1:": 403,
+    "127.0.0.1:8080:1": 403,
+    "127.0.0.1:x": 403,
+    "[127.0.0.1]": 403,
+    "[::1": 403,
+    "::1": 403,
+    "localhost.": 403,
+    "[::1%25lo]": 403,
+    "2130706433": 403,
+    "0x7f.1": 403,
+}
+
+
+@pytest.mark.parametrize(("host", "status"), HOSTS.items())
+async def test_without_tokens_only_loopback_names_are_answered(host: str, status: int) -> None:
+    async with running() as here:
+        answer = await here.client.get("/v1/topology", headers={"Host": host})
+        assert answer.status_code == status
+        assert status == 200 or repr(host) in answer.json()["detail"]
+
+
+async def test_without_tokens_one_host_is_named_and_probes_need_name_none() -> None:
+    async with running() as here:
+        twice = [("Host", "127.0.0.1"), ("Host", "evil.example")]
+        request = httpx.Request("GET", "http://127.0.0.1/v1/topology", headers=twice)
+        assert (await here.client.send(request)).status_code == 403
+        for path, status in (("/v1/topology", 403), ("/healthz", 200)):
+            probe = httpx.Request("GET", f"http://127.0.0.1{path}")
+            del probe.headers["Host"]
+            assert (await here.client.send(probe)).status_code == status
 
 
 async def test_without_tokens_a_foreign_host_name_is_refused() -> None:
