@@ -15,6 +15,7 @@ from api.alarms.looks import Looks
 from api.alarms.memory import Memory
 from api.alarms.service import Alarms
 from api.alarms.sources import Sources
+from api.answers import Answers
 from api.approvals import Approvals
 from api.asked_whatif import AskedWhatIf
 from api.clearance import Clearance
@@ -72,6 +73,7 @@ class Service:
             clocks=clocks,
         )
         self.events = Broadcaster()
+        self.answers = Answers()
         self.remembering = Remembering(settings, self.access, clocks)
         self.database, self.recorder = self.remembering.database, self.remembering.recorder
         self.store, self.recall = self.remembering.store, self.remembering.recall
@@ -262,6 +264,7 @@ class Service:
             ending.push_async_callback(self.rollouts.stop, grace_s)
             ending.push_async_callback(self.tuning.stop, grace_s)
             ending.push_async_callback(asyncio.to_thread, self.what_if.close)
+            ending.push_async_callback(asyncio.to_thread, self.answers.close)
             ending.callback(self.events.close)
 
     async def _end_tasks(self) -> None:

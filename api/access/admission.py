@@ -15,10 +15,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.access.access import Access
 from api.access.callers import Caller
 from api.bodies import Patience, below, too_large
-from api.errors import ApiError
+from api.errors import ApiError, TooLargeError
 
 MOST_DOCUMENT_BYTES = 1 << 20
-"""Of a JSON body that is parsed on the event loop, in one go: some 20 ms in which nobody else is served."""
+"""Of a JSON body that is parsed on the event loop, in one go."""
+
+MOST_CONTAINERS = 50_000
+"""Objects and arrays in it: each is memory of its own, and takes far longer than its two bytes suggest."""
 
 _KEY = "ecntwin_caller"
 
@@ -72,6 +75,7 @@ class _Body:
         self._receive = receive
         self._allowed = allowed
         self._count = 0
+        self._containers = 0
 
     async def next(self) -> Message:
         if isinstance(self._found, ApiError):
@@ -86,7 +90,8 @@ class _Body:
                 raise below(error) from error
         limit_bytes = self._access.body_limit(self._found)
         # FastAPI itself reads and parses what a route takes as a document.
-        if getattr(self._request.scope.get("route"), "body_field", None) is not None:
+        is_document = getattr(self._request.scope.get("route"), "body_field", None) is not None
+        if is_document:
             limit_bytes = min(limit_bytes, MOST_DOCUMENT_BYTES)
         if self._claimed > limit_bytes:
             raise too_large(f"{self._claimed} bytes", limit_bytes)
@@ -97,6 +102,17 @@ class _Body:
             self._access.received(self._found, size)
         if self._count > limit_bytes:
             raise too_large(f"more than {limit_bytes} bytes", limit_bytes)
+        if is_document:
+            self._containers += message.get("body", b"").count(b"[") + message.get("body", b"").count(b"{")
+            if self._containers > MOST_CONTAINERS:
+                raise below(
+                    TooLargeError(
+                        "request body",
+                        f"more than {MOST_CONTAINERS} objects and arrays",
+                        f"a document holds at most {MOST_CONTAINERS}",
+                        "send less at once",
+                    )
+                )
         return message
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 
 from api.deps import Administers, ServiceDep
 from api.schemas.audit import AuditDocument, AuditEntryDocument
@@ -12,13 +12,15 @@ from api.schemas.audit import AuditDocument, AuditEntryDocument
 router = APIRouter(prefix="/v1", tags=["access"])
 
 
-@router.get("/audit")
+@router.get("/audit", response_model=AuditDocument)
 async def get_audit(
     service: ServiceDep,
     caller: Administers,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
     before: Annotated[int | None, Query(ge=1, lt=1 << 63)] = None,
-) -> AuditDocument:
+) -> Response:
     """The newest first; ``before`` leaves out those from that number on."""
     found = await service.audit.listed(limit=limit, before=before)
-    return AuditDocument(entries=[AuditEntryDocument.of(row) for row in found])
+    return await service.answers.json(
+        lambda: AuditDocument(entries=[AuditEntryDocument.of(row) for row in found])
+    )

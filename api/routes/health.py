@@ -53,7 +53,8 @@ async def readiness(service: ServiceDep, caller: Reads) -> StandingDocument:
 @router.get("/metrics", response_class=Response)
 async def metrics(request: Request, service: ServiceDep, caller: Reads) -> Response:
     """Prometheus metrics."""
-    text, media_type = service.metrics.exposition(request.headers.get("accept", ""))
+    accepted = request.headers.get("accept", "")
+    text, media_type = await service.answers.run(lambda: service.metrics.exposition(accepted))
     return Response(text, media_type=media_type)
 
 

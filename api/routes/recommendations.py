@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -46,7 +45,7 @@ async def get_recommendations(
         )
         return f'{{"total":{total},"recommendations":[{",".join(each)}]}}'.encode()
 
-    return Response(await asyncio.to_thread(written), media_type="application/json")
+    return Response(await service.answers.run(written), media_type="application/json")
 
 
 @router.get("/recommendations/current")

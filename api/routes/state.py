@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 
 from api.deps import Reads, ServiceDep
 from api.schemas.telemetry import FlowsDocument, StateDocument
@@ -15,26 +15,30 @@ router = APIRouter(prefix="/v1", tags=["state"])
 ClassName = Literal["mouse", "potential_elephant", "elephant"]
 
 
-@router.get("/state")
+@router.get("/state", response_model=StateDocument)
 async def get_state(
     service: ServiceDep, caller: Reads, queues: Annotated[int, Query(ge=0, le=10_000)] = 64
-) -> StateDocument:
+) -> Response:
     """Flows by class, the deepest ``queues``, and as many receivers and ports, the worst first; a problem
     while the window is empty.
     """
     sensing = service.sensing
     state = await sensing.state()
     lately = await service.measuring.ports.lately()
-    return StateDocument.of(state, lately.ports, age_s=sensing.age_s(), stale=sensing.stale, limit=queues)
+    age_s, stale = sensing.age_s(), sensing.stale
+    return await service.answers.json(
+        lambda: StateDocument.of(state, lately.ports, age_s=age_s, stale=stale, limit=queues)
+    )
 
 
-@router.get("/flows")
+@router.get("/flows", response_model=FlowsDocument)
 async def get_flows(
     service: ServiceDep,
     caller: Reads,
     flow_class: Annotated[ClassName | None, Query(alias="class")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
-) -> FlowsDocument:
+) -> Response:
     """The window's flows, most bytes first, of one class or of all."""
     chosen = None if flow_class is None else FlowClass[flow_class.upper()]
-    return FlowsDocument.of(await service.sensing.state(), flow_class=chosen, limit=limit)
+    state = await service.sensing.state()
+    return await service.answers.json(lambda: FlowsDocument.of(state, flow_class=chosen, limit=limit))

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Response
 
 from api.deps import Administers, Reads, ServiceDep
 from api.schemas.topology import TopologyDocument
+from api.service import Service
 from telemetry.topology import topology_from_json
 
 router = APIRouter(prefix="/v1/topology", tags=["topology"])
 
 
-@router.get("")
-async def get_topology(service: ServiceDep, caller: Reads) -> TopologyDocument:
+@router.get("", response_model=TopologyDocument)
+async def get_topology(service: ServiceDep, caller: Reads) -> Response:
     """``declared`` (null where none is) and ``discovered`` (null while no report was seen)."""
-    return TopologyDocument.of(service.sensing.declared, await service.sensing.discovered())
+    return await _both(service)
 
 
-@router.put("")
+@router.put("", response_model=TopologyDocument)
 async def put_topology(
     service: ServiceDep, caller: Administers, document: Annotated[dict[str, Any], Body()]
-) -> TopologyDocument:
+) -> Response:
     """Declares the fabric: hosts, switches, links. It is checked whole before it replaces the one before."""
     was = service.sensing.declared
     before = None if was is None else was.to_json()
     async with service.audit.change(caller, "topology", "the fabric", before=before) as change:
-        declared = topology_from_json(document)
+        declared = await service.answers.run(lambda: topology_from_json(document))
         await service.declare(declared, caller.name)
         change.after = declared.to_json()
-    return TopologyDocument.of(service.sensing.declared, await service.sensing.discovered())
+    return await _both(service)
+
+
+async def _both(service: Service) -> Response:
+    declared, discovered = service.sensing.declared, await service.sensing.discovered()
+    return await service.answers.json(lambda: TopologyDocument.of(declared, discovered))

@@ -6,13 +6,26 @@ import math
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+
+MOST_KEYS = 100
 
 
 class Document(BaseModel):
     """One JSON object of the interface."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Asked(BaseModel):
+    """An object of a request. All that is wrong with it is listed, so it has few keys."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_keys(cls, given: object) -> object:
+        if isinstance(given, dict) and len(given) > MOST_KEYS:
+            raise ValueError(f"it is an object of at most {MOST_KEYS} keys")
+        return given
 
 
 def _finite(value: object) -> object:

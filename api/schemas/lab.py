@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from api.lab.figures import Figures
-from api.schemas.base import Document
+from api.schemas.base import Asked, Document
 from api.schemas.predictions import SlowdownDocument, WatermarkDocument, WatermarkInput
 from api.schemas.switches import QueueWatermarkDocument
 from twin.dcqcn import GBPS
 from twin.result import SIZE_CLASSES
+
+MOST_PORTS = 4_096  # of a switch
 
 
 class LabSwitchDocument(Document):
@@ -126,7 +128,7 @@ class LinkDocument(Document):
     up: bool
 
 
-class _Asked(BaseModel):
+class _Asked(Asked):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
@@ -143,9 +145,9 @@ class LinkInput(_Asked):
     port: str
 
 
-class LabWatermarkInput(WatermarkInput):
+class LabWatermarkInput(Asked, WatermarkInput):
     """A watermark for a switch, or for these ports of it only."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    ports: list[str] | None = Field(default=None, min_length=1)
+    ports: list[str] | None = Field(default=None, min_length=1, max_length=MOST_PORTS)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Self
 
 import msgspec
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
 from api.rollouts.driver import Rollout
 from api.rollouts.freeze import Freeze
-from api.schemas.base import Document, Figure, timestamp
+from api.schemas.base import Asked, Document, Figure, timestamp
 from api.schemas.predictions import WatermarkDocument
 from api.schemas.switches import watermark_document
 from switches.rollout.events import Checked, Event, Failed, Measured, Proposed, Staged, ToSwitch
@@ -183,7 +183,7 @@ class FreezeDocument(Document):
         return cls(frozen=freeze.frozen, by=freeze.by, at=at, unknown=freeze.unknown)
 
 
-class FreezeInput(BaseModel):
+class FreezeInput(Asked):
     """What an operator wants."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

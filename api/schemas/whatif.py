@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from api.schemas.base import Document
+from api.schemas.base import Asked, Document
 from api.schemas.predictions import PredictionDocument, WatermarkInput
 from api.schemas.trajectories import AskedTrajectoriesDocument
 
@@ -16,7 +16,7 @@ MOST_PACKET_HOPS = 2_000_000_000
 MOST_CURVES = 8  # watermarks of a request with trajectories
 
 
-class WhatIfRequest(Document):
+class WhatIfRequest(Asked, Document):
     """Watermarks to predict on ``scenario`` (its flows inline under ``flows``), or else on the state now.
 
     Beside them ``incumbent`` is predicted, by default what the switches run where it is on the state now.

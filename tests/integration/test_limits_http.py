@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -10,7 +12,7 @@ import httpx
 import pytest
 
 from api.access.known_tokens import digest_of
-from tests.integration.service import Running, Wanted, manual, report, running
+from tests.integration.service import PATIENCE_S, Running, Wanted, manual, report, running
 
 pytestmark = pytest.mark.anyio
 
@@ -119,3 +121,50 @@ async def test_where_no_token_is_asked_for_nothing_is_limited() -> None:
         Wanted(settings=manual(security={"limits": {"burst": 1, "requests_per_s": 0.01}}))
     ) as here:
         assert [(await here.client.get("/v1/topology")).status_code for _ in range(5)] == [200] * 5
+
+
+DOCUMENTS = (("PUT", "/v1/topology"), ("PUT", "/v1/freeze"), ("POST", "/v1/whatif"))
+
+
+@pytest.mark.parametrize(("method", "path"), DOCUMENTS)
+@pytest.mark.parametrize("told", [True, False])
+async def test_a_document_is_of_a_size_that_holds_nobody_up(method: str, path: str, told: bool) -> None:
+    async def sent(body: bytes) -> AsyncIterator[bytes]:
+        yield body
+
+    async with running() as here:
+        for body, limit in ((b" " * (1 << 20) + b"{}", "1048576 bytes"), (b"[]," * 50_001, "50000")):
+            answer = await here.client.request(
+                method,
+                path,
+                content=body if told else sent(body),
+                headers={"Content-Type": "application/json"},
+            )
+            assert answer.status_code == 413
+            assert f"at most {limit}" in answer.json()["rule"]
+
+
+@pytest.mark.parametrize(("method", "path"), DOCUMENTS[1:])
+async def test_of_an_object_with_far_too_many_keys_one_mistake_is_told(method: str, path: str) -> None:
+    async with running() as here:
+        answer = await here.client.request(method, path, json={f"k{number}": 0 for number in range(101)})
+        assert answer.status_code == 422
+        assert answer.json()["error_count"] == 1
+        assert "at most 100 keys" in answer.json()["rule"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/state", "/v1/flows", "/v1/topology", "/v1/recommendations", "/v1/audit", "/metrics"]
+)
+async def test_large_answers_are_made_while_others_are_served(path: str) -> None:
+    async with running() as here:
+        await here.post_reports([report(number) for number in range(20)])
+        full = threading.Event()
+        busy = asyncio.ensure_future(here.service.answers.run(lambda: full.wait(PATIENCE_S)))
+        asked = asyncio.ensure_future(here.client.get(path))
+        for _ in range(100):
+            assert (await here.client.get("/healthz")).status_code == 200
+        assert not asked.done()
+        full.set()
+        assert await busy
+        assert (await asked).status_code == 200
