@@ -43,7 +43,7 @@ class SignedTokens:
             if key is None:
                 raise jwt.InvalidKeyError("no key of the issuer's has its id")
             return caller_of(self._verified(text, key), self._settings)
-        except (jwt.PyJWTError, ValueError, TypeError, RecursionError) as error:
+        except (jwt.PyJWTError, ValueError, TypeError) as error:
             raise refused(error, self._settings) from error
 
     def _verified(self, text: str, key: PyJWK) -> dict[str, object]:

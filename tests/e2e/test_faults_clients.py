@@ -9,17 +9,23 @@ import json
 import resource
 import select
 import socket
+import ssl
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
 import psutil
 import pytest
 
-from tests.e2e.process import PATIENCE_S, Served, serving
+from tests.counterparts.certificates import Authority
+from tests.counterparts.ports import free_port
+from tests.e2e.process import PATIENCE_S, Served, ingesting, lab_at, serving
+from tests.e2e.test_lab import FABRIC
 from tests.integration.service import report
 
 pytestmark = pytest.mark.e2e
@@ -111,6 +117,53 @@ def test_who_sends_a_byte_now_and_then_is_cut_off_and_others_are_served(
     for answer in asyncio.run(main()):
         assert told in answer.partition(b"\r\n")[0] + b" ", answer
     assert connections_beyond(served, 5) == []
+
+
+@contextmanager
+def speaking_tls() -> Iterator[Served]:
+    signed = Authority("a test's authority").signed("127.0.0.1")
+    with TemporaryDirectory() as folder:
+        certificate, key = Path(folder, "server.pem"), Path(folder, "server.key")
+        certificate.write_bytes(signed.certificate)
+        key.write_bytes(signed.key)
+        files = {
+            "ECNTWIN_SERVER__TLS_CERTIFICATE": str(certificate),
+            "ECNTWIN_SERVER__TLS_KEY": str(key),
+        }
+        with serving(**SETTINGS | files) as started:
+            yield started
+
+
+@pytest.mark.parametrize(
+    "started",
+    [
+        lambda: serving(**SETTINGS),
+        lambda: ingesting("http://127.0.0.1:1", **SETTINGS),
+        lambda: lab_at(free_port(), *FABRIC, "--step"),
+        speaking_tls,
+    ],
+    ids=["serve", "ingest", "lab", "tls"],
+)
+def test_a_head_without_an_end_is_refused_and_not_read_on(
+    started: Callable[[], AbstractContextManager[Served]],
+) -> None:
+    with started() as here:
+        trusting = ssl.create_default_context()
+        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+        plain = socket.create_connection(address(here), timeout=PATIENCE_S)
+        with plain, trusting.wrap_socket(plain) if "https" in here.url else plain as peer:
+            peer.sendall(b"GET / HTTP/1.1\r\nX: ")
+            sent = 0
+            with suppress(ConnectionError, ssl.SSLError):
+                while not select.select([peer], [], [], 0)[0]:  # until it is answered, or closed
+                    sent += peer.send(b"a" * 65_536)
+            assert peer.recv(12) == b"HTTP/1.1 431"
+            peer.setblocking(True)
+            with suppress(ConnectionError, ssl.SSLError):
+                while True:
+                    peer.sendall(b"a" * 65_536)  # ends: it is closed, not read on
+        verify = trusting if "https" in here.url else True
+        assert httpx.get(f"{here.url}/healthz", verify=verify, timeout=PATIENCE_S).status_code in (200, 404)
 
 
 def connections_beyond(served: Served, allowed: int) -> list[Any]:
