@@ -34,6 +34,7 @@ class Application(FastAPI):
             description=description,
             version=ecntwin_version(),
             lifespan=lifespan,
+            openapi_url=None,  # ``openapi.install`` has one
             docs_url=None,  # FastAPI's own loads its viewer from elsewhere
             redoc_url=None,
             redirect_slashes=False,  # its redirects lead to whatever host a client names

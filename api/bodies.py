@@ -88,7 +88,7 @@ def too_large(received: str, limit_bytes: int) -> HTTPException:
     """The 413 of an oversized body."""
     return below(
         TooLargeError(
-            "request body", received, f"a body holds at most {limit_bytes} bytes", "send less at once"
+            "request body", received, f"a body holds at most {limit_bytes} bytes", "post smaller batches"
         )
     )
 

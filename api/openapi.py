@@ -7,11 +7,13 @@ the list of calls that have more.
 from __future__ import annotations
 
 import http
+import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 from fastapi.openapi.utils import get_openapi
 
 from api.errors import RequestError
@@ -83,7 +85,16 @@ def install(app: FastAPI) -> None:
             app.openapi_schema = _completed(made)
         return app.openapi_schema
 
+    @cache
+    def written() -> bytes:
+        return json.dumps(document()).encode()
+
+    async def answer() -> Response:
+        return Response(written(), media_type="application/json")
+
     app.openapi = document  # type: ignore[method-assign]  # FastAPI's own way to change it
+    # FastAPI's own route would write it anew for each call, milliseconds of the event loop for anybody.
+    app.add_api_route("/openapi.json", answer, include_in_schema=False)
 
 
 def _completed(document: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from fastapi.routing import APIRoute
 from api.app import create_app
 from api.errors import RequestError
 from api.problems import MEDIA_TYPE
+from api.security import Requires
 from api.settings import Settings
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "http-reference.md"
@@ -116,10 +116,8 @@ def _routes(routes: Iterable[object]) -> Iterator[APIRoute]:
 
 def _asked(dependant: Dependant) -> Iterator[str]:
     for inner in dependant.dependencies:
-        if inspect.isfunction(inner.call):
-            scope = inspect.getclosurevars(inner.call).nonlocals.get("scope")
-            if isinstance(scope, str):
-                yield scope
+        if isinstance(inner.call, Requires):
+            yield inner.call.scope
         yield from _asked(inner)
 
 
