@@ -17,6 +17,7 @@ from telemetry.errors import DecodeError, OversizeError
 
 MOST_BATCHES = 1024
 _ROWS_TOGETHER = 4096  # smaller batches are joined: each costs as much to decode as a thousand rows
+_BYTES_TOGETHER = 1 << 20
 _MOST_APART = 64
 _FREE_REPEATS = 32 << 20
 _UNREADABLE = (pa.ArrowException, ValueError, LookupError, TypeError, OSError, MemoryError, OverflowError)
@@ -47,15 +48,18 @@ def record_batches(body: bytes, columns: list[int], *, max_bytes: int) -> Iterat
     options = pa.ipc.IpcReadOptions(
         included_fields=columns, use_threads=False, ensure_alignment=pa.ipc.Alignment.DataTypeSpecific
     )
+    source = pa.BufferReader(body)
     try:
-        with pa.ipc.open_stream(pa.BufferReader(body), options=options) as reader:
+        with pa.ipc.open_stream(source, options=options) as reader:
             small: list[pa.RecordBatch] = []
+            rows, begin = 0, source.tell()
             for batch in reader:
                 batch.validate(full=True)
                 small.append(batch)
-                if sum(some.num_rows for some in small) >= _ROWS_TOGETHER:
+                rows += batch.num_rows
+                if rows >= _ROWS_TOGETHER or source.tell() - begin >= _BYTES_TOGETHER:
                     yield from _joined(small)
-                    small = []
+                    small, rows, begin = [], 0, source.tell()
             yield from _joined(small)
     except _UNREADABLE as error:
         if isinstance(error, DecodeError):  # of who takes the batches

@@ -324,10 +324,10 @@ def test_small_batches_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> 
         "__init__",
         lambda rows, records, first: made.append(records.num_rows) or begin(rows, records, first),
     )
-    reports = [report(ts_ns=number, flow=GOOD["flow"] | {"src": f"h{number}"}) for number in range(1000)]
+    reports = [report(ts_ns=number, flow=GOOD["flow"] | {"src": f"h{number}"}) for number in range(500)]
     given = table(reports, columns={"src": pa.dictionary(pa.int32(), pa.string())})
     same(decode(stream(given, rows_a_batch=1)).batch, by_json(reports))
-    assert made == [1000]
+    assert made == [500]
 
 
 def of_own_dictionaries(count: int, texts: int) -> bytes:
