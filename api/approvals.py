@@ -35,7 +35,7 @@ class Approvals:
     """Decisions, by operators and by policy. Use from one event loop only.
 
     ``written(entry)`` has a decision on disk when it returns. ``alarmed(switches)`` is a phrase where policy
-    must leave them alone for an alarm.
+    must leave them alone for an alarm, ``settling_s()`` the seconds until that can be told.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class Approvals:
         audit: Audit,
         written: Callable[[Entry], Awaitable[None]],
         alarmed: Callable[[Collection[str]], str | None] = lambda switches: None,
+        settling_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._settings = settings
         self._fleet = fleet
@@ -58,6 +59,7 @@ class Approvals:
         self._watcher = watcher
         self._clearance = clearance
         self._alarmed = alarmed
+        self._settling_s = settling_s
         self._audit = audit
         self._written = written
         self._deciding: set[str] = set()
@@ -106,8 +108,9 @@ class Approvals:
     async def by_policy(self, entry: Entry) -> Entry | None:
         """Approves what a round has just found, where the settings want that and nothing holds it back.
 
-        None where it does not. A critical alarm on one of its switches holds it back, and so does for a while
-        a rollout that was taken back: see ``policy.hold_left_s``.
+        None where it does not. A critical alarm on one of its switches holds it back, and so do for a while
+        the start of the service, which knows of no alarm yet, and a rollout that was taken back: see
+        ``policy.hold_left_s``.
         """
         if not self._settings.rollout.auto or entry.status != "pending" or entry.holds:
             return None
@@ -124,6 +127,12 @@ class Approvals:
         alarm = self._alarmed(entry.kept.switches)
         if alarm is not None:
             self._leave(entry, alarm, "the first round after it is cleared")
+            return None
+        settling_s = self._settling_s()
+        if settling_s > 0:
+            self._leave(
+                entry, "alarms of before the service started may come again", duration_text(settling_s)
+            )
             return None
         try:
             async with self._audit.change(POLICY_CALLER, "approve", entry.id) as change:

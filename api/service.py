@@ -179,6 +179,7 @@ class Service:
             watcher=watcher,
             clearance=self._clearance,
             alarmed=self.alarms.holding,
+            settling_s=self.alarms.settling_s,
             audit=self.audit,
             written=self.remembering.kept.decided,
         )

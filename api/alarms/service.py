@@ -50,6 +50,8 @@ class Alarms:
         self._clock_s = clock_s
         self._wall_ns = wall_ns
         self._looking = asyncio.Lock()
+        # A storm of before the service started needs its time to be told again, and to be taken for over.
+        self._settled_s = clock_s() + settings.hold_s + settings.clear_s
         self._looked_s: float | None = None
         self._left_off = 0
         self.active: tuple[Alarm, ...] = ()
@@ -100,6 +102,12 @@ class Alarms:
         first = "; ".join(f"{alarm.subject.kind} on {alarm.subject.of}" for alarm in found[:3])
         more = f" and {len(found) - 3} more" if len(found) > 3 else ""
         return f"a critical alarm is on its switches ({first}{more})"
+
+    def settling_s(self) -> float:
+        """Seconds until no alarm means that nothing is wrong: before, one of before the service started may
+        not have been raised again. 0 or less: it does now.
+        """
+        return self._settled_s - self._clock_s()
 
     def document(self, *, limit: int, ended: bool) -> AlarmsDocument:
         """The first ``limit`` alarms, and as many of those that ended if they are wanted."""

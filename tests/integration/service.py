@@ -31,6 +31,8 @@ SMALL = SearchSettings(
 )
 EPOCH_NS = 1_767_225_600_000_000_000
 PATIENCE_S = 120.0
+SETTLED = {"hold_s": 0, "clear_s": 0}
+"""Of alarms: policy approves from the start on."""
 TOPOLOGY: dict[str, Any] = {
     "hosts": [{"name": f"h{n}", "ip": f"10.0.0.{n}"} for n in range(4)],
     "switches": [{"name": "leaf1"}],

@@ -255,6 +255,17 @@ async def test_policy_leaves_switches_alone_that_lose_and_a_person_may_set_them(
         assert approved.json()["caution"].startswith("Approved by local although a critical alarm is on")
 
 
+async def test_policy_waits_until_alarms_of_before_the_start_have_had_time_to_come_again() -> None:
+    async with running(wanted(rollout={"auto": True}, tuning=TRUSTING)) as here:
+        for passed_s, status in ((0, "pending"), (29, "pending"), (2, "approved")):
+            here.hand.now_s += passed_s
+            await here.post_reports(traffic())
+            found = (await here.client.post("/v1/tune")).json()
+            now = (await here.client.get("/v1/recommendations/current")).json()
+            assert (found["status"], now["status"]) == (status, status)
+            assert ("alarms of before the service started" in (now["caution"] or "")) == (status == "pending")
+
+
 async def test_policy_does_not_mind_a_warning_nor_another_switch() -> None:
     async with running(wanted(rollout={"auto": True}, tuning=TRUSTING)) as here:
         warned, elsewhere = Port(here), Port(here, "leaf9")
@@ -263,6 +274,7 @@ async def test_policy_does_not_mind_a_warning_nor_another_switch() -> None:
             await elsewhere.passes(1, dropped_packets=5_000)
         found = await alarms(here)
         assert [one["switch"] for one in found["alarms"]] == ["leaf9", "leaf1"]
+        here.hand.now_s += here.service.alarms.settling_s()
         await here.post_reports(traffic())
         decided = (await here.client.post("/v1/tune")).json()
         assert decided["status"] == "approved"

@@ -15,7 +15,7 @@ from api.approvals import POLICY
 from api.errors import UnavailableError
 from api.rollouts.news import GUARD
 from switches.errors import ReadBackError
-from tests.integration.service import PATIENCE_S, TOPOLOGY, Running, Wanted, manual, running, traffic
+from tests.integration.service import PATIENCE_S, SETTLED, TOPOLOGY, Running, Wanted, manual, running, traffic
 from tests.integration.test_rollouts_http import started
 
 pytestmark = pytest.mark.anyio
@@ -173,6 +173,7 @@ async def test_a_freeze_waits_for_no_database_that_hangs(here: Running) -> None:
 async def test_what_policy_does_by_itself_is_written_down(tmp_path: Path) -> None:
     settings = manual(
         rollout={"auto": True},
+        alarms=SETTLED,
         storage={"url": f"sqlite:///{tmp_path}/ecntwin.db"},
         tuning={"enabled": False, "residual_limit": 1e9, "cool_down_s": 0},
     )

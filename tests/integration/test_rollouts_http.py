@@ -16,7 +16,7 @@ import pytest
 from api.rollouts.driver import Rollout
 from switches.registry import AdapterRegistry
 from switches.rollout.state import Phase
-from tests.integration.service import TOPOLOGY, Running, Wanted, manual, running, traffic
+from tests.integration.service import SETTLED, TOPOLOGY, Running, Wanted, manual, running, traffic
 from tests.unit.api.rollouts.world import OLD, PATIENCE_S, Switch
 from twin.watermark import Watermark
 
@@ -112,7 +112,7 @@ async def started(
     settings = manual(
         push={"adapter": "memory", "read_every_s": 3_600},
         tuning=TUNING | (tuning or {}),
-        alarms={"every_s": 3_600},  # clocks jump here: silence would be one, and hold policy back
+        alarms={"every_s": 3_600} | SETTLED,  # clocks jump here: silence would be one, and hold policy back
         rollout={"soak_s": 0, "batch_soak_s": 0} | (rollout or {}),
         **sections,
     )
