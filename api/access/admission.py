@@ -18,10 +18,15 @@ from api.bodies import Patience, below, too_large
 from api.errors import ApiError, TooLargeError
 
 MOST_DOCUMENT_BYTES = 1 << 20
-"""Of a JSON body that is parsed on the event loop, in one go."""
+"""Of a JSON body that is parsed on the event loop, in one go, unless its route says more (``MOST_BYTES``)."""
 
-MOST_CONTAINERS = 50_000
-"""Objects and arrays in it: each is memory of its own, and takes far longer than its two bytes suggest."""
+MOST_BYTES = "x-max-body-bytes"
+"""The extension of a route's OpenAPI operation that says so."""
+
+CONTAINER_BYTES = 20
+"""Of a document for each object and array in it: they are memory of their own, and take far longer than their
+two bytes suggest.
+"""
 
 _KEY = "ecntwin_caller"
 
@@ -90,9 +95,11 @@ class _Body:
                 raise below(error) from error
         limit_bytes = self._access.body_limit(self._found)
         # FastAPI itself reads and parses what a route takes as a document.
-        is_document = getattr(self._request.scope.get("route"), "body_field", None) is not None
+        route = self._request.scope.get("route")
+        is_document = getattr(route, "body_field", None) is not None
         if is_document:
-            limit_bytes = min(limit_bytes, MOST_DOCUMENT_BYTES)
+            extra = getattr(route, "openapi_extra", None) or {}
+            limit_bytes = min(limit_bytes, extra.get(MOST_BYTES, MOST_DOCUMENT_BYTES))
         if self._claimed > limit_bytes:
             raise too_large(f"{self._claimed} bytes", limit_bytes)
         message = await self._receive()
@@ -104,12 +111,13 @@ class _Body:
             raise too_large(f"more than {limit_bytes} bytes", limit_bytes)
         if is_document:
             self._containers += message.get("body", b"").count(b"[") + message.get("body", b"").count(b"{")
-            if self._containers > MOST_CONTAINERS:
+            most = limit_bytes // CONTAINER_BYTES
+            if self._containers > most:
                 raise below(
                     TooLargeError(
                         "request body",
-                        f"more than {MOST_CONTAINERS} objects and arrays",
-                        f"a document holds at most {MOST_CONTAINERS}",
+                        f"more than {most} objects and arrays",
+                        f"a document holds at most {most}",
                         "send less at once",
                     )
                 )

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Response
 
+from api.access.admission import MOST_BYTES
 from api.deps import Administers, Reads, ServiceDep
 from api.schemas.topology import TopologyDocument
 from api.service import Service
@@ -20,7 +21,8 @@ async def get_topology(service: ServiceDep, caller: Reads) -> Response:
     return await _both(service)
 
 
-@router.put("", response_model=TopologyDocument)
+# Of a fabric of ninety thousand cables.
+@router.put("", response_model=TopologyDocument, openapi_extra={MOST_BYTES: 8 << 20})
 async def put_topology(
     service: ServiceDep, caller: Administers, document: Annotated[dict[str, Any], Body()]
 ) -> Response:
