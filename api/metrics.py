@@ -152,7 +152,7 @@ class Metrics:
         )
         self.step_seconds = Histogram(
             "ecntwin_switch_step_duration_seconds",
-            "Time a step on a switch took, by adapter and step (stage, apply, verify, confirm, undo).",
+            "Time a step on a switch took, by adapter and step (stage, apply, verify, confirm, check, undo).",
             ["adapter", "step"],
             buckets=_STEP_BUCKETS_S,
             registry=registry,
