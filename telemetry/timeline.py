@@ -152,6 +152,9 @@ class Timeline:
         rival, reach = self._rival, self._settings.n_periods
         if rival is not None and low <= rival.high + reach and high >= rival.low - reach:
             rival = _Rival(min(low, rival.low), max(high, rival.high), rival.votes + votes)
+        elif rival is not None and self.end is not None and low > rival.high > self.end:
+            # It goes on, with longer gaps than a window: few reports a minute are a timeline too.
+            rival = _Rival(low, high, rival.votes + votes)
         elif rival is None or votes > rival.votes:
             rival = _Rival(low, high, votes)
         self._rival = rival

@@ -169,6 +169,15 @@ def test_a_wrong_clock_among_right_ones_never_wins(report: Make, batch: Batch) -
     assert window.state().n_reports == 600
 
 
+@pytest.mark.parametrize("a_run", [1, 3, 7])
+def test_the_window_follows_few_reports_with_long_gaps(a_run: int, report: Make, batch: Batch) -> None:
+    window = Window()
+    for run in range(30):
+        window.add(batch(steady(report, a_run, first_ns=START_NS + run * 60 * S)))
+    assert window.last_report_ns is not None
+    assert window.last_report_ns >= START_NS + 20 * 60 * S
+
+
 @pytest.mark.parametrize("step_s", [1, 10, -1, -10])
 def test_a_period_for_every_report_is_not_a_period_held(
     step_s: int, report: Make, batch: Batch, monkeypatch: pytest.MonkeyPatch
