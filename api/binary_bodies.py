@@ -22,7 +22,7 @@ from telemetry.report import ReportProblem
 
 MOST_DATAGRAMS = 1_000_000
 MOST_PAYLOAD_BYTES = 64 << 20
-DATAGRAMS_AT_ONCE = 8_192
+DATAGRAMS_AT_ONCE = 1_024
 
 
 def decode_body(

@@ -84,24 +84,29 @@ def decode_counters(
     not count), the others are kept. Raises ``DecodeError`` only where the body holds no samples at all.
     """
     text = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
-    problems: list[ReportProblem] = []
     samples: list[CounterSample] = []
     positions: list[int] = []
-    for found in read_records(text, _SAMPLES, WORDING):
-        problems += found.problems
-        for given, position in zip(found.sound, found.positions, strict=True):
+    wrong = 0
+
+    def take(some: list[_Sample], their_positions: list[int]) -> list[ReportProblem]:
+        nonlocal wrong
+        problems: list[ReportProblem] = []
+        for given, position in zip(some, their_positions, strict=True):
             try:
                 samples.append(_sample(given))
+                positions.append(position)
             except ReportError as error:
                 at = f"sample {position} {error.where}"
-                if len(problems) < MOST_EXPLAINED:
+                wrong += 1
+                if wrong <= MOST_EXPLAINED:
                     said = str(ReportError(at, error.received, error.rule, error.remedy))
                 else:
                     said = not_explained(at)
                 problems.append(ReportProblem(position, said))
-                continue
-            positions.append(position)
-    return DecodedCounters(tuple(samples), tuple(positions), tuple(sorted(problems)))
+        return problems
+
+    problems = read_records(text, _SAMPLES, WORDING, take)
+    return DecodedCounters(tuple(samples), tuple(positions), tuple(problems))
 
 
 def _sample(given: _Sample) -> CounterSample:

@@ -105,20 +105,23 @@ def decode(
     Raises ``DecodeError`` only where the body holds no records at all.
     """
     text = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
-    problems: list[ReportProblem] = []
     records: list[_Record] = []
     kept: list[int] = []
-    for found in read_records(text, _RECORDS, WORDING):
-        problems += found.problems
-        passed = HpccHops.read(_headers(found.sound)).passed.tolist()
-        for record, position, hops in zip(found.sound, found.positions, passed, strict=True):
+
+    def take(some: list[_Record], positions: list[int]) -> list[ReportProblem]:
+        problems: list[ReportProblem] = []
+        passed = HpccHops.read(_headers(some)).passed.tolist()
+        for record, position, hops in zip(some, positions, passed, strict=True):
             wrong = _wrong(record, position, hops)
             if wrong is None:
                 records.append(record)
                 kept.append(position)
             else:
                 problems.append(ReportProblem(position, str(wrong)))
-    return _columns(records, kept, tuple(sorted(problems)))
+        return problems
+
+    problems = read_records(text, _RECORDS, WORDING, take)
+    return _columns(records, kept, tuple(problems))
 
 
 def _headers(records: Sequence[_Record]) -> bytes:

@@ -109,13 +109,14 @@ def decode(
     """
     text = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
     batches: list[ReportBatch] = []
-    problems: list[ReportProblem] = []
-    for found in read_records(text, _REPORTS, WORDING):
-        batch, flow_problems = _columns(found.sound, found.positions)
+
+    def take(reports: list[_Report], positions: list[int]) -> list[ReportProblem]:
+        batch, problems = _columns(reports, positions)
         batches.append(batch)
-        problems += found.problems
-        problems += flow_problems
-    return Decoded(joined(batches), tuple(sorted(problems)))
+        return problems
+
+    problems = read_records(text, _REPORTS, WORDING, take)
+    return Decoded(joined(batches), tuple(problems))
 
 
 def _flows(

@@ -73,6 +73,14 @@ def lines(text: bytes, start: int = 0, line: int = 1) -> Iterator[Pieces]:
         start, line = end + 1, line + len(begins)
 
 
+def first_byte(text: bytes, start: int = 0) -> int:
+    """Where the first byte from ``start`` on stands that is no white space; the text's length without one."""
+    for at in range(start, len(text), BLOCK_BYTES):
+        if rest := text[at : at + BLOCK_BYTES].lstrip():
+            return min(at + BLOCK_BYTES, len(text)) - len(rest)
+    return len(text)
+
+
 class ArrayCut:
     """The elements of the JSON array that begins with the body's first bracket.
 
@@ -125,9 +133,9 @@ class ArrayCut:
             return
         if some or text[start:end].strip():
             yield Pieces(np.array([start]), np.array([end]))
-        after = text[end + 1 :].lstrip()
-        if after:
-            received = f"{_shown(after)} after the array's end"
+        after = first_byte(text, end + 1)
+        if after < len(text):
+            received = f"{_shown(text[after : after + 100])} after the array's end"
             self.broken = Break(end + 1, received, end + 1)
 
 

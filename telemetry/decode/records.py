@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Raw
 
-from telemetry.decode.pieces import ArrayCut, Break, Pieces, lines
+from telemetry.decode.pieces import ArrayCut, Break, Pieces, first_byte, lines
 from telemetry.decode.problem import Wording, broken_json, explained
 from telemetry.errors import DecodeError, ReportError
 from telemetry.report import ReportProblem
@@ -28,8 +28,8 @@ MOST_RECORD_BYTES = 1 << 20
 AT_ONCE_BYTES = 4 << 20
 """Decoded in one call, during which no other thread runs: some 30 ms."""
 
-LEAST_PROBLEMS, PROBLEM_BYTES = 1_000, 64
-"""How many problems of a body are named: so many, and one more for every so many bytes of it."""
+LEAST_PROBLEMS, PROBLEM_BYTES, MOST_PROBLEMS = 1_000, 64, 100_000
+"""How many problems of a body are named: so many, and one more for every so many bytes of it, to a limit."""
 
 MOST_EXPLAINED = 1_000
 """Of a body's problems; of the others only the place is told, which takes next to no time."""
@@ -60,10 +60,32 @@ class Records(Generic[T]):
     problems: list[ReportProblem] = field(default_factory=list)
 
 
-def read_records(text: bytes, kind: Kind[T], wording: Wording) -> Iterator[Records[T]]:
-    """The records of a body, some at a time. Raises ``DecodeError`` at the end where it held none at all."""
+def read_records(
+    text: bytes,
+    kind: Kind[T],
+    wording: Wording,
+    take: Callable[[list[T], list[int]], list[ReportProblem]],
+) -> list[ReportProblem]:
+    """Hands the sound records of a body to ``take``, some at a time and with their positions; gives the
+    problems of the others in order, and those that ``take`` found.
+
+    Raises ``DecodeError`` at the end where the body held no record at all.
+    """
+    problems: list[ReportProblem] = []
+    for some in _read(text, kind, wording):
+        problems += sorted([*some.problems, *take(some.sound, some.positions)])
+        if len(problems) > MOST_PROBLEMS:
+            last = problems[-1].index
+            said = _too_many(f"{wording.noun} {last + 1}", len(problems), wording)
+            problems.append(ReportProblem(last + 1, said))
+            break
+    return problems
+
+
+def _read(text: bytes, kind: Kind[T], wording: Wording) -> Iterator[Records[T]]:
     reading = _Reading(text, kind, wording)
-    first = text[:4096].lstrip()[:1] or text.lstrip()[:1]
+    begin = first_byte(text)
+    first = text[begin : begin + 1]
     if first == b"[":
         yield from reading.array()
     elif first == b"{" and reading.is_one_value():
@@ -71,7 +93,7 @@ def read_records(text: bytes, kind: Kind[T], wording: Wording) -> Iterator[Recor
     else:
         yield from reading.lines()
         if not reading.found and not reading.objects:
-            received = repr(text.lstrip()[:40].decode("utf-8", "replace")) if first else "nothing"
+            received = repr(text[begin : begin + 40].decode("utf-8", "replace")) if first else "nothing"
             raise DecodeError(
                 "body",
                 received,
@@ -85,6 +107,17 @@ def not_explained(at: str) -> str:
     return f"{at}: cannot be used either; why is told of the first {MOST_EXPLAINED}"
 
 
+def _too_many(at: str, named: int, wording: Wording) -> str:
+    """What is said of the record after so many problems."""
+    error = ReportError(
+        at,
+        f"another after {named} that cannot be used",
+        f"a body holds {wording.plural}",
+        f"correct the exporter; this {wording.noun} and what follows were not looked at",
+    )
+    return str(error)
+
+
 class _Reading(Generic[T]):
     """One way through a body. ``found`` counts the sound records, ``objects`` what else begins as one."""
 
@@ -94,7 +127,7 @@ class _Reading(Generic[T]):
         self._wording = wording
         self._number = number  # of the next record
         self._named = 0
-        self._most_problems = LEAST_PROBLEMS + len(text) // PROBLEM_BYTES
+        self._most_problems = min(LEAST_PROBLEMS + len(text) // PROBLEM_BYTES, MOST_PROBLEMS)
         self.found = self.objects = 0
 
     def is_one_value(self) -> bool:
@@ -114,8 +147,11 @@ class _Reading(Generic[T]):
         return records
 
     def lines(self, start: int = 0) -> Iterator[Records[T]]:
-        """A record a line, from byte ``start`` on."""
-        for pieces in lines(self._text, start):
+        """A record a line, from byte ``start`` on; a small body may have them in other lines too."""
+        if start == 0 and (whole := self._whole(self._kind.one.decode_lines)) is not None:
+            yield whole
+            return
+        for pieces in lines(self._text, start, 1 + self._text.count(b"\n", 0, start)):
             if len(pieces):
                 yield self._together(pieces, self._kind.one.decode_lines) or self._each(pieces)
             if self._ended:
@@ -127,7 +163,7 @@ class _Reading(Generic[T]):
         Where it breaks, or ends before the body does, what is left is read as lines; where it held no record,
         all of it is, for a line of newline-delimited JSON may begin with a bracket too.
         """
-        if len(self._text) <= AT_ONCE_BYTES and (whole := self._whole_array()) is not None:
+        if (whole := self._whole(self._kind.all.decode)) is not None:
             yield whole
             return
         cut = ArrayCut(self._text)
@@ -164,9 +200,12 @@ class _Reading(Generic[T]):
         """Whether there are so many problems that nothing more is looked at."""
         return self._named > self._most_problems
 
-    def _whole_array(self) -> Records[T] | None:
+    def _whole(self, decode: Callable[[bytes], list[T]]) -> Records[T] | None:
+        """All of a body that is small enough to be decoded in one call, if it is sound."""
+        if len(self._text) > AT_ONCE_BYTES:
+            return None
         try:
-            return self._sound(self._kind.all.decode(self._text))
+            return self._sound(decode(self._text))
         except UNREADABLE:
             return None
 
@@ -233,14 +272,7 @@ class _Reading(Generic[T]):
     def _said(self, at: str, text: bytes, wrong: Exception | None) -> str:
         wording = self._wording
         if self._named == self._most_problems:
-            return str(
-                ReportError(
-                    at,
-                    f"it after {self._named} that cannot be used",
-                    f"a body holds {wording.plural}",
-                    f"correct the exporter; this {wording.noun} and what follows were not looked at",
-                )
-            )
+            return _too_many(at, self._named, wording)
         if self._named >= MOST_EXPLAINED:
             return not_explained(at)
         if isinstance(wrong, msgspec.ValidationError):

@@ -12,6 +12,7 @@ import pytest
 
 from telemetry.decode import records
 from telemetry.decode.json import decode
+from telemetry.decode.pieces import BLOCK_BYTES
 from telemetry.errors import DecodeError
 from telemetry.report import MARK_UNKNOWN, MISSING_NS
 
@@ -248,7 +249,7 @@ def test_a_body_of_faults_takes_no_room_without_end(body: bytes) -> None:
     assert len(found.batch) == 0
     named = records.LEAST_PROBLEMS + len(body) // records.PROBLEM_BYTES
     assert [error.index for error in found.errors] == [*range(named + 1)]
-    assert f"it after {named} that cannot be used" in found.errors[-1].detail
+    assert f"another after {named} that cannot be used" in found.errors[-1].detail
 
 
 def test_lines_without_an_object_end_soon() -> None:
@@ -279,6 +280,27 @@ def test_lines_after_an_array_are_read() -> None:
     assert [error.index for error in found.errors] == [1, 3]
     assert "after the array's end" in found.errors[0].detail
     assert "report 3 (line 3): received 17" in found.errors[1].detail
+    found = decode(b"[" + TEXT + b",\n" + SECOND + b"\n]\n" + TEXT + b"\nbad\n" + TEXT)
+    assert found.batch.index.tolist() == [0, 1, 3, 5]
+    assert "report 4 (line 5)" in found.errors[1].detail
+
+
+def test_objects_may_be_spread_over_lines() -> None:
+    spread = json.dumps(GOOD, indent=1).encode()
+    found = decode(b"\n".join([spread] * 3_000))
+    assert len(spread) * 3_000 > BLOCK_BYTES
+    assert (len(found.batch), found.errors) == (3_000, ())
+
+
+def test_no_more_problems_are_told_than_may_be_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "MOST_PROBLEMS", 50)
+    for bad in (b"{}", TEXT.replace(b'"protocol": 17', b'"protocol": -1')):
+        body = b"\n".join([bad] * 40_000 + [TEXT])
+        found = decode(body)
+        assert 50 < len(found.errors) < 20_000
+        assert len(found.batch) == 0
+        assert "another after" in found.errors[-1].detail
+        assert found.errors[-1].index == len(found.errors) - 1
 
 
 def test_what_begins_before_a_break_and_is_whole_is_kept() -> None:
