@@ -28,11 +28,11 @@ async def put_topology(
 ) -> Response:
     """Declares the fabric: hosts, switches, links. It is checked whole before it replaces the one before."""
     was = service.sensing.declared
-    before = None if was is None else was.to_json()
+    before = None if was is None else await service.answers.run(was.to_json)
     async with service.audit.change(caller, "topology", "the fabric", before=before) as change:
         declared = await service.answers.run(lambda: topology_from_json(document))
         await service.declare(declared, caller.name)
-        change.after = declared.to_json()
+        change.after = await service.answers.run(declared.to_json)
     return await _both(service)
 
 
