@@ -82,8 +82,8 @@ class PatientProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        rest = self._received[self._parsed :]
-        self._received, self._parsed = rest + data if rest else data, 0
+        self._forget_parsed()
+        self._received += data
         if self._turn is None:
             self._parse()
         if len(data) >= _LARGE_READ_BYTES and self._turn is None and not self.transport.is_closing():
@@ -111,6 +111,7 @@ class PatientProtocol(HttpToolsProtocol):
         if self._turn is not None or self.transport.is_closing() or self.flow.read_paused:
             return
         if self._parsed == len(self._received):
+            self._forget_parsed()
             self.transport.resume_reading()
         elif self._may_parse():
             self._turn = self.loop.call_soon(self._parse)
@@ -119,6 +120,11 @@ class PatientProtocol(HttpToolsProtocol):
         cycle: RequestResponseCycle | None = self.cycle
         unanswered = cycle is not None and not (cycle.response_complete or cycle.more_body)
         return not (unanswered or self.flow.read_paused or self.transport.is_closing())
+
+    def _forget_parsed(self) -> None:
+        """All but the last bytes, in which the end of a head may have begun."""
+        kept = min(self._parsed, len(_END_OF_HEAD) - 1)
+        self._received, self._parsed = self._received[self._parsed - kept :], kept
 
     def _next_piece(self) -> bytes:
         """All that there is of a body whose length was told; else no more than the end of one head."""
@@ -142,7 +148,7 @@ class PatientProtocol(HttpToolsProtocol):
             pass  # no other protocol is spoken here, and a client goes on with this one
         except httptools.HttpParserError as error:
             cause = error.__context__
-            return cause if isinstance(cause, RequestError) else _malformed(cause or error)
+            return cause if isinstance(cause, RequestError) else _malformed(None if cause else error)
         return None
 
     def on_message_begin(self) -> None:
@@ -175,8 +181,17 @@ class PatientProtocol(HttpToolsProtocol):
         self._asked()
         self._in_head, self._extra_bytes = False, 0
         named = dict(self.headers)
-        if b"transfer-encoding" not in named:
+        chunked = b"transfer-encoding" in named
+        if not chunked:
             self._body_left = int(named.get(b"content-length", b"0"))
+        if self.parser.should_upgrade() and (chunked or self._body_left):
+            # The parser would take the body for the next request.
+            raise MalformedRequestError(
+                "request head",
+                "Upgrade with a body",
+                "HTTP/1.1 alone is spoken here",
+                "leave Upgrade out",
+            )
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -196,8 +211,17 @@ class PatientProtocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self._until_read_on(self.transport.get_write_buffer_size())
+
+    def _until_read_on(self, waiting_bytes: int) -> None:
+        """Ends the connection where so many bytes wait still when the time is over."""
+
+        def over() -> None:
+            left = self.transport.get_write_buffer_size()
+            self._until_read_on(left) if left < waiting_bytes else self._end()
+
         self._read()
-        self._until_read = self._later()
+        self._until_read = self.loop.call_later(self._client_timeout_s, over)
 
     def resume_writing(self) -> None:
         self._read()
@@ -281,10 +305,12 @@ class _Flow(FlowControl):
             self._go_on()
 
 
-def _malformed(error: BaseException) -> MalformedRequestError:
+def _malformed(error: httptools.HttpParserError | None) -> MalformedRequestError:
+    """``error`` is the parser's; what else went wrong is no client's business."""
+    why = f" ({str(error)[:80].rstrip('.')})" if error is not None else ""
     return MalformedRequestError(
         "request",
-        f"what is no HTTP/1.1 ({str(error)[:80].rstrip('.')})",
+        f"what is no HTTP/1.1{why}",
         "a request is as RFC 9112 says",
         "correct the client",
     )

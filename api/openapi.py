@@ -94,7 +94,7 @@ def install(app: FastAPI) -> None:
 
     app.openapi = document  # type: ignore[method-assign]  # FastAPI's own way to change it
     # FastAPI's own route would write it anew for each call, milliseconds of the event loop for anybody.
-    app.add_api_route("/openapi.json", answer, include_in_schema=False)
+    app.add_api_route("/openapi.json", answer, methods=["GET", "HEAD"], include_in_schema=False)
 
 
 def _completed(document: dict[str, Any]) -> dict[str, Any]:

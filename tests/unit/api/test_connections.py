@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 import uvicorn
 from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.server import ServerState
 
+from api.connections import PatientProtocol
 from api.listening import options
 from api.settings import ServerSettings
 
@@ -237,3 +240,78 @@ async def test_what_is_no_request_is_told_so_as_a_problem() -> None:
         problem = await peer.problem()
         assert (problem["status"], problem["type"]) == (400, "urn:ecntwin:problem:malformed-request")
         assert await peer.is_closed()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"Content-Length: 27\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n1b\r\n"],
+    ids=["told", "chunked"],
+)
+async def test_a_body_is_no_request_where_another_protocol_is_asked_for(body: bytes) -> None:
+    app = Echo()
+    async with connected(app) as peer:
+        head = b"POST /a HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n"
+        await peer.send(head + body + b"GET /evil HTTP/1.1\r\nX: y\r\n\r\n")
+        problem = await peer.problem()
+        assert (problem["status"], problem["received"]) == (400, "Upgrade with a body")
+        assert await peer.is_closed()
+    assert app.asked == []
+
+
+async def test_a_head_may_end_in_another_segment_than_it_began() -> None:
+    app = Echo()
+    async with connected(app) as peer:
+        line = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\nX: "
+        head = line + b"x" * (HEAD_BYTES - 2_048 - len(line)) + b"\r\n\r\n"
+        for cut in (1, 2, 3):
+            await peer.send(head[:-cut])
+            # What came before this was answered has been read.
+            reader, writer = await asyncio.open_connection(*peer.writer.get_extra_info("peername"))
+            other = Peer(reader, writer)
+            await other.send(get())
+            assert await other.answer() == (200, b"0")
+            other.writer.transport.abort()
+            await peer.send(head[-cut:] + bytes(5_000))
+            assert await peer.answer() == (200, b"5000")
+
+
+async def test_what_the_parser_stumbles_over_is_not_quoted() -> None:
+    async with connected(Echo()) as peer:
+        await peer.send(b"GET http://x HTTP/1.1\r\nHost: a\r\n\r\n")
+        problem = await peer.problem()
+        assert (problem["status"], problem["received"]) == (400, "what is no HTTP/1.1")
+
+
+class Slow(asyncio.Transport):
+    """Of what was written to it so much waits each time it is asked; then no less."""
+
+    def __init__(self, waiting: list[int]) -> None:
+        super().__init__()
+        self.waiting = waiting
+        self.aborted = asyncio.Event()
+
+    def get_write_buffer_size(self) -> int:
+        return self.waiting.pop(0) if len(self.waiting) > 1 else self.waiting[0]
+
+    def abort(self) -> None:
+        self.aborted.set()
+
+
+async def test_who_reads_on_is_waited_for_however_slowly() -> None:
+    config = uvicorn.Config(Echo(), lifespan="off")
+    config.load()
+    protocol = PatientProtocol(
+        config=config,
+        server_state=ServerState(),
+        app_state={},
+        client_timeout_s=0.0,
+        max_head_bytes=HEAD_BYTES,
+        max_header_fields=FIELDS,
+    )
+    slow = Slow([30, 20, 10, 5])
+    protocol.transport = slow
+    protocol.flow = FlowControl(slow)
+    protocol.pause_writing()
+    async with asyncio.timeout(PATIENCE_S):
+        await slow.aborted.wait()
+    assert slow.waiting == [5]
