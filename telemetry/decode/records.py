@@ -74,7 +74,7 @@ def read_records(
     problems: list[ReportProblem] = []
     for some in _read(text, kind, wording):
         problems += sorted([*some.problems, *take(some.sound, some.positions)])
-        if len(problems) > MOST_PROBLEMS:
+        if len(problems) > MOST_PROBLEMS + 1:  # one more may say that it has ended
             last = problems[-1].index
             said = _too_many(f"{wording.noun} {last + 1}", len(problems), wording)
             problems.append(ReportProblem(last + 1, said))
