@@ -712,6 +712,7 @@ def test_payloads_that_are_each_laid_out_in_a_way_of_their_own_are_limited(
 
 def test_what_is_wrong_is_told_of_a_limited_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decoder_module, "_FREE_PARTS", 100)
+    monkeypatch.setattr(decoder_module, "_BYTES_A_PART", 1_000_000)
     bad = PAYLOADS["A"][:8] + b"\x20\x00\x00\x00"
     reports = decoded(*[bad] * 1000, *[PAYLOADS["A"]] * 20)
     assert len(reports) == 20

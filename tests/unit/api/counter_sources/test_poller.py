@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from api.counter_sources.poller import CounterPolling
 from api.counting import Counting
+from api.decoding import DecodingThreads
 from api.metrics import Metrics
 from api.sensing import SensingLimits
 from switches.errors import AccessError, SwitchError, UnreachableError
@@ -65,8 +66,13 @@ class Here:
         self.now_s = 100.0
         self.registry = CollectorRegistry()
         self.metrics = Metrics(self.registry, version="0")
+        self.decoding = DecodingThreads()
         self.counting = Counting(
-            CounterSettings(), SensingLimits(1 << 20, 10, 60.0), metrics=self.metrics, clock_s=self.clock_s
+            CounterSettings(),
+            SensingLimits(1 << 20, 10, 60.0),
+            decoding=self.decoding,
+            metrics=self.metrics,
+            clock_s=self.clock_s,
         )
 
     def clock_s(self) -> float:
@@ -90,6 +96,7 @@ def here() -> Iterator[Here]:
     made = Here()
     yield made
     made.counting.close()
+    made.decoding.close()
 
 
 async def followed(polling: CounterPolling, *sources: Script) -> None:
@@ -187,7 +194,7 @@ async def test_counters_that_find_no_room_are_told_once(here: Here, caplog: pyte
 
     limits = SensingLimits(1 << 20, 10, 60.0)
     settings = CounterSettings(max_series=1)
-    counting = Counting(settings, limits, metrics=here.metrics, clock_s=here.clock_s)
+    counting = Counting(settings, limits, decoding=here.decoding, metrics=here.metrics, clock_s=here.clock_s)
     here.counting, before = counting, here.counting
     before.close()
     source = Script("leaf1", two(1), two(2))
