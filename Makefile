@@ -2,19 +2,22 @@
 # The stamps under .venv depend on what decides the installation: a second run installs nothing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz soak check bench serve page format clean
+.PHONY: help demo test test-all fuzz soak check bench serve page format clean
 .SUFFIXES:
 
 installs := pyproject.toml $(wildcard requirements/*.txt) scripts/setup
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/.stamp-run ## close the loop on a packet-level fabric: a table and a picture against settings that stay
 	@scripts/demo
 
-test: .venv/.stamp-dev ## every test, with branch coverage (a few minutes on two cores)
+test: .venv/.stamp-dev ## the tests that every change is held to
 	@scripts/test
+
+test-all: .venv/.stamp-dev ## those marked slow too (soak, kills, documentation, PostgreSQL, Dask), with branch coverage
+	@scripts/test-all
 
 fuzz: .venv/.stamp-dev ## random input for the decoders and every route, ten minutes
 	@scripts/fuzz

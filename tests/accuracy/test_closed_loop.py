@@ -6,7 +6,7 @@ import pytest
 
 from bench import closed_loop
 
-pytestmark = pytest.mark.accuracy
+pytestmark = [pytest.mark.accuracy, pytest.mark.slow]
 
 
 def test_the_closed_loop_beats_the_better_static_setting() -> None:

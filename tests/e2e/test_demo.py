@@ -17,7 +17,7 @@ import pytest
 
 from tests.e2e.process import PATIENCE_S, REPOSITORY
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 MARKER = "DEMO_UNDER_TEST"
 COMMAND = (sys.executable, "-m", "api", "demo", "--quick", "--json")

@@ -13,7 +13,7 @@ from tests.e2e.blocks import PAGES, ROOT, Block, blocks_of
 from tests.e2e.page_session import PageSession, fed_service, make_ready
 from tests.e2e.process import Served
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 RUN = {page: [block for block in blocks_of(page) if block.is_run] for page in PAGES}
 FOLLOWED = [page for page, blocks in RUN.items() if blocks]

@@ -25,7 +25,7 @@ from twin.watermark import Watermark
 OLD, NEW = Watermark(1_048_576, 2_097_152, 0.05), Watermark(200_000, 900_000, 0.1)
 SWITCHES = 5
 KILLS = 50
-PARTS = 5
+PARTS = 10
 PATIENCE_S = 120.0
 SOAK_S = 0.15
 BEGUN, WRITTEN = "begun", "written"
@@ -114,7 +114,9 @@ class Runner:
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))]
+)
 def test_a_killed_rollout_is_ended_by_whoever_restarts(
     fabric: SonicFabric, tmp_path: Path, part: int
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.soak.conduct import soak
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 MINUTES = 5.0
 

@@ -13,7 +13,7 @@ from tests.counterparts.dask_cluster import DaskCluster
 from tests.integration.service import SMALL, Running, Wanted, manual, running, traffic
 from tests.unit.twin.analytic_engine import HERE
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 SEARCH = replace(SMALL, engine=f"{HERE}:AnalyticEngine", batch=8)
 

@@ -17,7 +17,7 @@ from twin.scenario import Scenario
 from twin.scenario_json import scenario_from_json
 from twin.watermark import Watermark
 
-pytestmark = pytest.mark.kernels
+pytestmark = [pytest.mark.kernels, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[3]
 WATERMARKS = (Watermark(5_000, 60_000, 0.3), Watermark(50_000, 200_000, 0.05), Watermark(2_000, 4_000, 1.0))

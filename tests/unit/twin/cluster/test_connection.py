@@ -20,6 +20,7 @@ from twin.cluster.workers import DaskWorkers
 from twin.errors import SearchError
 from twin.workers import Task, shipped
 
+pytestmark = pytest.mark.slow
 SCENARIO = star([(0, 1)])
 PATIENCE_S = 60.0
 EXPECTED = AnalyticEngine().predict(SCENARIO, WATERMARKS, seed=1)
