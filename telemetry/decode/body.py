@@ -53,13 +53,13 @@ def unpacked(body: bytes, *, content_encoding: str | None, max_body_bytes: int) 
 
 
 def holds_at_most(body: bytes, size: int) -> bool:
-    """Whether the body is no larger than that unpacked; a damaged one is as large as it came."""
+    """Whether the body is no larger than that, as it came and unpacked as far as it can be."""
     try:
         unpacked(body, content_encoding=None, max_body_bytes=size)
     except OversizeError:
         return False
-    except DecodeError:
-        return len(body) <= size
+    except DecodeError:  # damaged
+        pass
     return True
 
 
