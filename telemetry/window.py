@@ -340,7 +340,9 @@ class Window:
             passed = thinned(samples.take(np.flatnonzero(past)), self._level)
             self._flows.pass_by(passed.flow, passed.ts_ns)
         for period in np.unique(periods[~past]).tolist():
-            part = thinned(samples.take(np.flatnonzero(periods == period)), self._level)
+            here = periods == period
+            own = samples if here.all() else samples.take(np.flatnonzero(here))
+            part = thinned(own, self._level)
             self._store.append(period, part)
             self._flows.hold(part.flow)
         self._hold_to_limits()
