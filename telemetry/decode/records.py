@@ -7,7 +7,7 @@ threads waiting for long.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -88,8 +88,6 @@ def _read(text: bytes, kind: Kind[T], wording: Wording) -> Iterator[Records[T]]:
     first = text[begin : begin + 1]
     if first == b"[":
         yield from reading.array()
-    elif first == b"{" and reading.is_one_value():
-        yield reading.one_value()
     else:
         yield from reading.lines()
         if not reading.found and not reading.objects:
@@ -130,32 +128,17 @@ class _Reading(Generic[T]):
         self._most_problems = min(LEAST_PROBLEMS + len(text) // PROBLEM_BYTES, MOST_PROBLEMS)
         self.found = self.objects = 0
 
-    def is_one_value(self) -> bool:
-        """Whether the body is one JSON value, which may be spread over lines."""
-        if len(self._text) > MOST_RECORD_BYTES:
-            return False
-        try:
-            msgspec.json.decode(self._text, type=Raw)
-        except UNREADABLE:
-            return False
-        return True
-
-    def one_value(self) -> Records[T]:
-        """The body as one record."""
-        records: Records[T] = Records()
-        self._take(self._text, records)
-        return records
-
     def lines(self, start: int = 0) -> Iterator[Records[T]]:
         """A record a line, from byte ``start`` on; a small body may have them in other lines too."""
-        if start == 0 and (whole := self._whole(self._kind.one.decode_lines)) is not None:
-            yield whole
-            return
-        for pieces in lines(self._text, start, 1 + self._text.count(b"\n", 0, start)):
-            if len(pieces):
-                yield self._together(pieces, self._kind.one.decode_lines) or self._each(pieces)
-            if self._ended:
+        if start == 0:
+            if (whole := self._whole(self._kind.one.decode_lines)) is not None:
+                yield whole
                 return
+            if self._is_one_value():
+                yield self._one_value()
+                return
+        line = 1 + self._text.count(b"\n", 0, start)
+        yield from self._pieces(lines(self._text, start, line), self._kind.one.decode_lines)
 
     def array(self) -> Iterator[Records[T]]:
         """The elements of an array.
@@ -167,15 +150,8 @@ class _Reading(Generic[T]):
             yield whole
             return
         cut = ArrayCut(self._text)
-        without: list[Records[T]] = []
-        for pieces in cut:
-            without.append(self._together(pieces, self._elements) or self._each(pieces))
-            if self.found or self._ended:
-                yield from without
-                without.clear()
-            if self._ended:
-                return
-        if cut.broken is None:
+        without = yield from self._once_found(self._pieces(cut, self._elements))
+        if self._ended or cut.broken is None:
             yield from without
         elif self.found:
             yield self._note(cut.broken)
@@ -187,13 +163,25 @@ class _Reading(Generic[T]):
     def _lines_if_any(self, start: int, number: int) -> Generator[Records[T], None, bool]:
         """What follows byte ``start`` as lines, if there is a record among them; whether there is."""
         reading = _Reading(self._text, self._kind, self._wording, number=number)
+        yield from reading._once_found(reading.lines(start))
+        return reading.found > 0
+
+    def _once_found(self, parts: Iterator[Records[T]]) -> Generator[Records[T], None, list[Records[T]]]:
+        """The parts, held back until there is a sound record; what was held back to the end."""
         without: list[Records[T]] = []
-        for records in reading.lines(start):
+        for records in parts:
             without.append(records)
-            if reading.found:
+            if self.found:
                 yield from without
                 without.clear()
-        return reading.found > 0
+        return without
+
+    def _pieces(self, cut: Iterable[Pieces], decode: Callable[[bytes], list[T]]) -> Iterator[Records[T]]:
+        for pieces in cut:
+            if len(pieces):
+                yield self._together(pieces, decode) or self._each(pieces)
+            if self._ended:
+                return
 
     @property
     def _ended(self) -> bool:
@@ -208,6 +196,21 @@ class _Reading(Generic[T]):
             return self._sound(decode(self._text))
         except UNREADABLE:
             return None
+
+    def _is_one_value(self) -> bool:
+        """Whether the body is one JSON value, which may be spread over lines."""
+        if len(self._text) > MOST_RECORD_BYTES:
+            return False
+        try:
+            msgspec.json.decode(self._text, type=Raw)
+        except UNREADABLE:
+            return False
+        return True
+
+    def _one_value(self) -> Records[T]:
+        records: Records[T] = Records()
+        self._take(self._text, records)
+        return records
 
     def _elements(self, text: bytes) -> list[T]:
         return self._kind.all.decode(b"[%b]" % text)
