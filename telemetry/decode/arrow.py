@@ -22,6 +22,7 @@ from telemetry.decode.body import unpacked
 from telemetry.decode.decoded import Decoded
 from telemetry.decode.json import DEFAULT_MAX_BODY_BYTES, MAX_HOPS, MAX_NAME_LENGTH, WORDING
 from telemetry.decode.problem import shown
+from telemetry.decode.records import too_many
 from telemetry.errors import DecodeError, OversizeError, ReportError
 from telemetry.flow_keys import FlowKeys
 from telemetry.join import joined
@@ -275,13 +276,8 @@ class _Rows:
             )
             problems.append(ReportProblem(position, str(error)))
         if end < len(self._lists):
-            error = ReportError(
-                f"report {self._first + end}",
-                f"it after {MOST_PROBLEMS} that cannot be used",
-                "a body holds INT reports",
-                "correct the exporter; this report and what follows were not looked at",
-            )
-            problems.append(ReportProblem(self._first + end, str(error)))
+            rest = self._first + end
+            problems.append(ReportProblem(rest, too_many(f"report {rest}", MOST_PROBLEMS, WORDING)))
         return np.flatnonzero(~wrong[:end])
 
     def _rows_of(self, hops: NDArray[np.int64]) -> NDArray[np.int64]:

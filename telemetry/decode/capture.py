@@ -1,7 +1,7 @@
 """Packet captures (pcap, pcapng): the UDP payloads in them, each with its time; knows no report.
 
-The layouts are those of draft-ietf-opsawg-pcap
-and draft-ietf-opsawg-pcapng. Payloads in IP fragments are named and left out.
+The layouts are those of draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. Payloads in IP fragments are
+named and left out.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def read_records(
         problems += sorted([*some.problems, *take(some.sound, some.positions)])
         if len(problems) > MOST_PROBLEMS + 1:  # one more may say that it has ended
             last = problems[-1].index
-            said = _too_many(f"{wording.noun} {last + 1}", len(problems), wording)
+            said = too_many(f"{wording.noun} {last + 1}", len(problems), wording)
             problems.append(ReportProblem(last + 1, said))
             break
     return problems
@@ -105,7 +105,7 @@ def not_explained(at: str) -> str:
     return f"{at}: cannot be used either; why is told of the first {MOST_EXPLAINED}"
 
 
-def _too_many(at: str, named: int, wording: Wording) -> str:
+def too_many(at: str, named: int, wording: Wording) -> str:
     """What is said of the record after so many problems."""
     error = ReportError(
         at,
@@ -275,7 +275,7 @@ class _Reading(Generic[T]):
     def _said(self, at: str, text: bytes, wrong: Exception | None) -> str:
         wording = self._wording
         if self._named == self._most_problems:
-            return _too_many(at, self._named, wording)
+            return too_many(at, self._named, wording)
         if self._named >= MOST_EXPLAINED:
             return not_explained(at)
         if isinstance(wrong, msgspec.ValidationError):
