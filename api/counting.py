@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 from api.decoding import DecodingThreads
 from api.metrics import Metrics
 from api.schemas.telemetry import IngestDocument
-from api.sensing import SensingLimits, first_errors
+from api.sensing import SensingLimits
 from telemetry.counter_rates import PortRates, port_rates
 from telemetry.counter_window import CounterWindow
 from telemetry.counters import CounterIncrease, CounterSample, CounterSettings
@@ -73,11 +73,12 @@ class Counting:
             refused += (*added.late, *added.no_room)
             reasons.update(late=len(added.late), no_room=len(added.no_room))
         self._note(accepted, reasons)
-        return IngestDocument(
-            accepted=accepted,
-            rejected=reasons.total(),
-            errors=first_errors(decoded.errors, refused, self._limits.max_errors_listed),
-            error_count=reasons.total(),
+        return IngestDocument.of(
+            accepted,
+            reasons.total(),
+            malformed=decoded.errors,
+            refused=refused,
+            listed=self._limits.max_errors_listed,
         )
 
     async def add(self, samples: Sequence[CounterSample]) -> int:

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from heapq import merge
-from itertools import islice
-from operator import attrgetter
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from api.decoding import DecodingThreads
 from api.events import Broadcaster
 from api.metrics import Metrics
-from api.schemas.telemetry import IngestDocument, ReportErrorDocument
+from api.schemas.telemetry import IngestDocument
 from telemetry.decode.decoded import Decoded
 from telemetry.errors import DecodeError, WindowError
 from telemetry.join import parted
@@ -36,15 +33,6 @@ EVENT_EVERY_S = 0.5
 _Version = tuple[int, Topology | None]
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-def first_errors(
-    malformed: Sequence[ReportProblem], refused: Sequence[ReportProblem], most: int
-) -> list[ReportErrorDocument]:
-    """The first of all problems, by position; the malformed ones are in order."""
-    position = attrgetter("index")
-    every = merge(malformed, sorted(refused, key=position), key=position)
-    return [ReportErrorDocument(index=item.index, detail=item.detail) for item in islice(every, most)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +135,12 @@ class Sensing:
             refused += taken.errors
             reasons += why
         self._count(accepted, reasons)
-        return IngestDocument(
-            accepted=accepted + decoded.aside,
-            rejected=reasons.total(),
-            errors=first_errors(decoded.errors, refused, self._limits.max_errors_listed),
-            error_count=len(decoded.errors) + len(refused),
+        return IngestDocument.of(
+            accepted + decoded.aside,
+            reasons.total(),
+            malformed=decoded.errors,
+            refused=refused,
+            listed=self._limits.max_errors_listed,
         )
 
     async def state(self) -> NetworkState:

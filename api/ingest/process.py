@@ -17,7 +17,7 @@ from api.ingest.metrics import ForwardMetrics
 from api.intake import Intake, Room
 from api.postcard_release import PostcardRelease
 from api.report_formats import ReportFormats
-from api.schemas.telemetry import IngestDocument, ReportErrorDocument
+from api.schemas.telemetry import IngestDocument
 from api.settings import Settings
 from api.udp.listening import UdpListening
 from api.version import ecntwin_version
@@ -95,12 +95,11 @@ class IngestProcess:
         if len(decoded.batch):
             await self.forwarder.offer(decoded.batch)
         self._count(decoded)
-        listed = decoded.errors[: self._settings.server.max_errors_listed]
-        return IngestDocument(
-            accepted=len(decoded.batch) + decoded.aside,
-            rejected=len(decoded.errors),
-            errors=[ReportErrorDocument(index=item.index, detail=item.detail) for item in listed],
-            error_count=len(decoded.errors),
+        return IngestDocument.of(
+            len(decoded.batch) + decoded.aside,
+            len(decoded.errors),
+            malformed=decoded.errors,
+            listed=self._settings.server.max_errors_listed,
         )
 
     async def ingest_patiently(self, decode: Callable[[], Decoded]) -> None:

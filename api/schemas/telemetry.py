@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +13,7 @@ import numpy as np
 from api.schemas.base import Document, Figure, timestamp
 from api.schemas.state import IncastDocument, PortDocument, worst_first
 from telemetry.counter_rates import PortRates
+from telemetry.report import ReportProblem
 from telemetry.state import FlowClass, FlowTable, NetworkState, QueueRef, QueueState
 
 
@@ -27,6 +31,26 @@ class IngestDocument(Document):
     rejected: int
     errors: list[ReportErrorDocument]
     error_count: int
+
+    @classmethod
+    def of(
+        cls,
+        accepted: int,
+        rejected: int,
+        *,
+        malformed: Sequence[ReportProblem],
+        refused: Sequence[ReportProblem] = (),
+        listed: int,
+    ) -> Self:
+        """The document that lists the first of all problems by position; ``malformed`` are in that order."""
+        position = attrgetter("index")
+        first = islice(merge(malformed, sorted(refused, key=position), key=position), listed)
+        return cls(
+            accepted=accepted,
+            rejected=rejected,
+            errors=[ReportErrorDocument(index=item.index, detail=item.detail) for item in first],
+            error_count=len(malformed) + len(refused),
+        )
 
 
 class QueueDocument(Document):
