@@ -40,10 +40,15 @@ RUN --mount=type=cache,target=/var/cache/pip \
     lock=${EXTRAS:-[run]} && lock=${lock#\[} && PIP_CACHE_DIR=/var/cache/pip pip install --disable-pip-version-check \
     --require-hashes --no-deps --only-binary :all: --requirement "requirements/${lock%\]}.txt"
 COPY pyproject.toml README.md LICENSE ./
-COPY twin twin
 COPY telemetry telemetry
+COPY twin twin
 COPY switches switches
+COPY settings settings
+COPY store store
+COPY service service
 COPY api api
+COPY lab lab
+COPY cli cli
 COPY examples examples
 RUN pip install --no-index --no-deps --no-build-isolation ".${EXTRAS}"
 # The cache is made for its owner alone; with another --user it is read and copied.

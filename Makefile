@@ -42,7 +42,7 @@ format: .venv/.stamp-dev ## let ruff format the code and mend what it can
 
 clean: ## remove the environment, caches and outputs
 	rm -rf .venv .tools web/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage .coverage.* build dist bench/out
-	find api bench switches telemetry tests twin -type d -name __pycache__ -prune -exec rm -rf {} +
+	find api bench cli lab service settings store switches telemetry tests twin -type d -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/.stamp-%: $(installs)
 	@scripts/setup $*

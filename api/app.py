@@ -9,8 +9,6 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from api.application import Application
-from api.clocks import Clocks
-from api.errors import ApiError
 from api.routes import (
     alarms,
     audit,
@@ -29,11 +27,13 @@ from api.routes import (
     topology,
     whatif,
 )
-from api.service import Service
-from api.settings import Settings
+from service.clocks import Clocks
+from service.service import Service
+from settings.errors import ApiError
+from settings.model import Settings
 from switches.registry import AdapterRegistry
-from twin.search_problem import SearchSettings
-from twin.workers import Workers
+from twin.search.problem import SearchSettings
+from twin.workers.pool import Workers
 
 _DESCRIPTION = """
 INT reports in, ECN watermarks out. Errors are RFC 9457 problem documents that say where, what was received,

@@ -10,12 +10,12 @@ from fastapi import Depends, FastAPI
 from starlette.types import ASGIApp
 
 from api import openapi, problems
-from api.access.admission import Admission
-from api.access.headers import SecurityHeaders
+from api.admission import Admission
+from api.deps import refuse_uninvited
+from api.headers import SecurityHeaders
 from api.operations import refuse_unknown_parameters
-from api.security import refuse_uninvited
-from api.settings import Settings
-from api.version import ecntwin_version
+from settings.model import Settings
+from settings.version import ecntwin_version
 
 
 class Application(FastAPI):

@@ -11,7 +11,7 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.errors import ApiError, StalledError, TooLargeError
+from settings.errors import ApiError, StalledError, TooLargeError
 
 LEAST_BYTES_PER_S = 16_384
 """What a sender keeps up, its pause aside: a byte now and then would hold room and a connection for ever."""

@@ -1,23 +1,120 @@
-"""What routes ask for: the service, and a caller holding a scope; must not hold state of its own."""
+"""What a route needs of its caller: a scope, and a way in that a browser does not open to other sites."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from dataclasses import dataclass
 
-from fastapi import Depends, Request
+from fastapi import Request
 
-from api.access.callers import Caller
-from api.security import Requires
-from api.service import Service
+from api.admission import caller_of
+from service.auth.audit import Audit
+from settings.addresses import is_loopback
+from settings.callers import Caller, Scope
+from settings.errors import ForbiddenError, SettingsError
+from settings.security import SecuritySettings
+
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+# RFC 9110: a host and maybe a port, with no user name before it; loopback names have no other signs.
+_HOST = re.compile(r"([a-z0-9.-]+|\[[0-9a-f.]*:[0-9a-f:.]*\])(?::[0-9]{1,5})?")
+_WITHOUT_TOKENS = "call it as 127.0.0.1 or localhost, or configure a token"
 
 
-def _service(request: Request) -> Service:
-    service: Service = request.app.state.service
-    return service
+@dataclass(frozen=True, slots=True)
+class Requires:
+    """A dependency that admits callers holding ``scope`` and returns them."""
+
+    scope: Scope
+
+    async def __call__(self, request: Request) -> Caller:
+        """Who calls; raises the ``RequestError`` of who may not."""
+        refuse_cross_site(request)
+        caller = caller_of(request)
+        if caller.kind == "local":
+            refuse_foreign_names(request)
+            refuse_foreign_origins(request)
+        if self.scope not in caller.scopes:
+            error = ForbiddenError(
+                f"{request.method} {request.url.path}",
+                f"token {caller.name!r} with scopes {', '.join(sorted(caller.scopes)) or 'none'}",
+                f"this call needs the scope {self.scope}",
+                "use a token that holds it",
+            )
+            audit: Audit | None = request.app.state.access.audit
+            if (
+                audit is not None
+                and request.method not in _SAFE_METHODS
+                and self.scope in ("operate", "admin")
+            ):
+                audit.refused(caller, f"{request.method} call", request.url.path, error)
+            raise error
+        return caller
 
 
-ServiceDep = Annotated[Service, Depends(_service)]
-PostsTelemetry = Annotated[Caller, Depends(Requires("telemetry"))]
-Reads = Annotated[Caller, Depends(Requires("read"))]
-Operates = Annotated[Caller, Depends(Requires("operate"))]
-Administers = Annotated[Caller, Depends(Requires("admin"))]
+async def refuse_uninvited(request: Request) -> None:
+    """Asks of the caller what the request's route asks, before anything in the request is looked at: what is
+    wrong with that is for those to know who may call. Raises ``RequestError``.
+    """
+    dependant = getattr(request.scope.get("route"), "dependant", None)
+    for needed in [] if dependant is None else dependant.dependencies:
+        if isinstance(needed.call, Requires):
+            await needed.call(request)
+
+
+def refuse_cross_site(request: Request) -> None:
+    """Stops another site's page from acting through an operator's browser (it can send, though not read)."""
+    site = request.headers.get("sec-fetch-site", "none")
+    if request.method not in _SAFE_METHODS and site not in ("same-origin", "none"):
+        raise ForbiddenError(
+            f"{request.method} {request.url.path}",
+            f"a request from another site ({site})",
+            "pages of other sites may not act here",
+            "call it from this service's own page, or from a program",
+        )
+
+
+def refuse_foreign_origins(request: Request) -> None:
+    """The same where a browser does not tell the site: some do not over http. For calls without a token: no
+    browser sends one by itself, and a proxy may rewrite the name that is compared here.
+    """
+    origin = request.headers.get("origin")
+    if request.method in _SAFE_METHODS or origin is None or "sec-fetch-site" in request.headers:
+        return
+    if origin.partition("://")[2] != request.headers.get("host"):
+        raise ForbiddenError(
+            f"{request.method} {request.url.path}",
+            f"a request from {origin[:80]!r}",
+            "pages of other sites may not act here",
+            "call it from this service's own page, or from a program",
+        )
+
+
+def refuse_foreign_names(request: Request, *, remedy: str = _WITHOUT_TOKENS) -> None:
+    """Stops a page whose own name a DNS server points at this machine (rebinding).
+
+    A request without a Host is refused too, although no browser sends one: probes of HTTP/1.0 that leave it
+    out (HAProxy's ``httpchk``) ask for /healthz and /readyz, where nothing is asked of a caller.
+    """
+    given = request.headers.getlist("host")
+    found = _HOST.fullmatch(given[0].lower()) if len(given) == 1 else None
+    if found is None or not is_loopback(found[1]):
+        raise ForbiddenError(
+            "Host header",
+            " and ".join(repr(one[:80]) for one in given[:2]) or "nothing",
+            "what only this machine may call answers to loopback names only",
+            remedy,
+        )
+
+
+def check_host(host: str, security: SecuritySettings, *, stored: bool = False) -> None:
+    """Raises ``SettingsError`` where the service would be open to others without a token; ``stored``: its
+    database has some.
+    """
+    if security.tokens or security.oidc is not None or stored or is_loopback(host):
+        return
+    raise SettingsError(
+        "server host",
+        repr(host),
+        "without a token the service listens on loopback only",
+        "make one with ecntwin token create, or configure a token in security.tokens, or use 127.0.0.1",
+    )

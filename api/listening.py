@@ -11,9 +11,9 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from api.access.certificates import ServerTls
-from api.connections import PatientProtocol
-from api.settings import ServerSettings
+from api.certificates import ServerTls
+from api.server import PatientProtocol
+from settings.model import ServerSettings
 
 KEEP_ALIVE_S = 75
 """How long an idle connection may be used again. Longer than clients and proxies keep theirs (httpx: 5 s,

@@ -16,8 +16,8 @@ from typing import Any
 from fastapi import FastAPI, Response
 from fastapi.openapi.utils import get_openapi
 
-from api.errors import RequestError
 from api.problems import MEDIA_TYPE
+from settings.errors import RequestError
 
 _OPEN = frozenset({"/healthz", "/readyz"})
 _BEARER = "bearer"

@@ -11,7 +11,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 
-from api.errors import UnprocessableError
+from settings.errors import UnprocessableError
 
 
 def methods_of(app: FastAPI, path: str) -> list[str]:

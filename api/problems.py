@@ -13,9 +13,9 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from api.errors import ApiError, BusyError, RequestError
 from api.operations import methods_of
-from api.validation import Mistake, mistake
+from settings.errors import ApiError, BusyError, RequestError
+from settings.validation import Mistake, mistake
 from switches.errors import SwitchError, UnknownSwitchError
 from telemetry.errors import DecodeError, OversizeError, TelemetryError, WindowError
 from twin.errors import SearchError, TwinError

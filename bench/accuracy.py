@@ -26,17 +26,17 @@ from scipy.stats import spearmanr
 
 from bench.figure import Figure
 from bench.search import INCUMBENT, scenario_from_reports
-from twin.combine import averaged
 from twin.dcqcn import GBPS
 from twin.engine import Engine, engine
-from twin.prediction_rows import as_predictions
+from twin.prediction import averaged
 from twin.result import Prediction
 from twin.scenario import Scenario
-from twin.scenario_json import load_scenario
-from twin.score import WEIGHT_PRESETS, Scores, Weights, best_among, rank, score, tie_width
-from twin.search import engine_seeds
-from twin.search_problem import SearchSettings, persistent_share
-from twin.second_opinion import ahead, few, on_one_scale
+from twin.scenario_file import load_scenario
+from twin.search.disagreement import ahead, few, on_one_scale
+from twin.search.prediction_rows import as_predictions
+from twin.search.problem import SearchSettings, persistent_share
+from twin.search.round import engine_seeds
+from twin.search.score import WEIGHT_PRESETS, Scores, Weights, best_among, rank, score, tie_width
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "tests" / "data" / "reference"

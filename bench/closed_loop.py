@@ -11,10 +11,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from api.demo.conduct import conduct
-from api.demo.loop import Interval, Round
-from api.demo.plan import FULL, DemoPlan
 from bench.figure import Figure
+from lab.demo.conduct import conduct
+from lab.demo.loop import Interval, Round
+from lab.demo.plan import FULL, DemoPlan
 
 SEEDS = (1, 2, 3, 4, 5)
 WINS_GOAL = 4

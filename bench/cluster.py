@@ -14,8 +14,8 @@ from typing import Any
 
 from bench.figure import Figure
 from bench.search import run, scenario_from_reports
-from twin.search_problem import SearchSettings
-from twin.workers import make_workers
+from twin.search.problem import SearchSettings
+from twin.workers.pool import make_workers
 
 N_WORKERS = 2
 CANDIDATES = 256
@@ -26,7 +26,7 @@ def measured(candidates: int = CANDIDATES, repeats: int = 3) -> dict[str, dict[s
     """What ``bench.search.run`` says of each place; raises ``ImportError`` without ``ecntwin[dask]``."""
     from distributed import LocalCluster
 
-    from twin.cluster.workers import DaskWorkers
+    from twin.workers.dask import DaskWorkers
 
     scenario, dominant_class = scenario_from_reports()
     settings = SearchSettings(second_engine=None, candidates=candidates, narrowed=candidates // 4)

@@ -12,7 +12,7 @@ from typing import Any
 from bench.figure import Figure
 from telemetry.decode.json import decode
 from telemetry.topology import Topology, topology_from_json
-from telemetry.window import Window, WindowSettings
+from telemetry.window.window import Window, WindowSettings
 
 HERE = Path(__file__).resolve().parent
 REFERENCE = HERE.parent / "tests" / "data" / "reference"

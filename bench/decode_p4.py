@@ -10,7 +10,7 @@ import numpy as np
 from bench.figure import Figure
 from telemetry.decode.p4.decoder import P4Decoder, decode_one_by_one
 from telemetry.decode.p4.devices import Devices, UnitProfile
-from telemetry.encode_p4 import (
+from telemetry.encode.p4 import (
     InnerType,
     Metadata,
     base_transport,

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from bench.figure import Figure
 from twin.fluid.model import FluidEngine
 from twin.scenario import Scenario
-from twin.scenario_json import load_scenario
+from twin.scenario_file import load_scenario
 from twin.watermark import Watermark
 
 Floats = NDArray[np.float64]

@@ -27,7 +27,7 @@ import httpx
 
 from bench.figure import Figure
 from telemetry.decode.json import decode
-from telemetry.encode_arrow import MEDIA_TYPE, encode
+from telemetry.encode.arrow import MEDIA_TYPE, encode
 from telemetry.report import ReportBatch
 
 GOAL_JSON_PER_S = 150_000
@@ -50,7 +50,7 @@ def served(**settings: str) -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     environment = os.environ | {"ECNTWIN_LOG__LEVEL": "error"} | settings
-    command = [sys.executable, "-m", "api", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "cli", "serve", "--port", str(port)]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=EXAMPLE.parents[1])
         try:

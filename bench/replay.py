@@ -17,7 +17,7 @@ from typing import Any
 from bench.figure import Figure
 from twin.replay.model import STEP_S, ReplayEngine
 from twin.scenario import Scenario
-from twin.scenario_json import load_scenario
+from twin.scenario_file import load_scenario
 from twin.watermark import Watermark
 
 ROOT = Path(__file__).resolve().parents[1]

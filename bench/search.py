@@ -17,15 +17,15 @@ from bench.figure import Figure
 from telemetry.decode.json import decode
 from telemetry.settings import WindowSettings
 from telemetry.topology import topology_from_json
-from telemetry.window import Window
+from telemetry.window.window import Window
 from twin.dcqcn import preset
+from twin.from_telemetry import scenario_from_state
 from twin.scenario import Scenario
-from twin.scenario_json import dcqcn_from_json, load_scenario
-from twin.scenario_state import scenario_from_state
-from twin.search import Progress, tune
-from twin.search_problem import SearchSettings, TuningProblem
+from twin.scenario_file import dcqcn_from_json, load_scenario
+from twin.search.problem import SearchSettings, TuningProblem
+from twin.search.round import Progress, tune
 from twin.watermark import Watermark
-from twin.workers import Workers, make_workers
+from twin.workers.pool import Workers, make_workers
 
 REFERENCE = Path(__file__).resolve().parents[1] / "tests" / "data" / "reference"
 INCUMBENT = Watermark(400_000, 1_600_000, 0.2)  # what the recording was made under

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from bench.figure import Figure
 from telemetry.flow_keys import FlowKeys
 from telemetry.report import HopSite, ReportBatch
-from telemetry.window import Window, WindowSettings
+from telemetry.window.window import Window, WindowSettings
 
 N_FLOWS = 1_000_000
 FEW_FLOWS = 10_000

@@ -12,10 +12,10 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
 from api.app import create_app
-from api.errors import RequestError
+from api.deps import Requires
 from api.problems import MEDIA_TYPE
-from api.security import Requires
-from api.settings import Settings
+from settings.errors import RequestError
+from settings.model import Settings
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "http-reference.md"
 

@@ -24,7 +24,7 @@ def excerpt(printed: str) -> str:
 
 def main() -> None:
     """Runs the demo at eighty columns and rewrites the block between the markers."""
-    command = [sys.executable, "-m", "api", "demo", "--picture", str(PICTURE)]
+    command = [sys.executable, "-m", "cli", "demo", "--picture", str(PICTURE)]
     done = subprocess.run(
         command,
         cwd=README.parent,

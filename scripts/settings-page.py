@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from api.settings import ENV_DELIMITER, Settings
-from api.variables import ENV_PREFIX
+from settings.model import ENV_DELIMITER, Settings
+from settings.variables import ENV_PREFIX
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange, SwitchAdapter
+from switches.changes import watermark_diff
 from switches.device import Device
-from switches.diff import watermark_diff
 from twin.watermark import Watermark
 
 WHOLE = "all ports"

@@ -16,12 +16,12 @@ import msgspec
 
 from switches import junos_cos
 from switches.base import Capabilities, QueueWatermark
-from switches.candidate import CandidateAdapter, Found
+from switches.candidate_config import CandidateAdapter, Found
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, RefusedError
 from switches.junos_cos import ANY, ClassOfService, Profile, Scheduler
-from switches.netconf_session import BASE, NetconfOptions, NetconfSession
 from switches.read_back import Waiting
+from switches.transport.netconf import BASE, NetconfOptions, NetconfSession
 from switches.units import DeviceWatermark, Rounded, WatermarkUnits, from_device, percent_units
 from twin.watermark import Watermark
 

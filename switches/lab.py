@@ -14,11 +14,11 @@ import httpx
 import msgspec
 
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
+from switches.changes import watermark_diff
 from switches.concurrent_edit import check_nobody_else, left_alone
 from switches.device import Device
-from switches.diff import watermark_diff
 from switches.errors import InventoryError, ReadBackError, RefusedError
-from switches.http_session import HttpSession
+from switches.transport.http import HttpSession
 from twin.errors import WatermarkError
 from twin.watermark import Watermark
 

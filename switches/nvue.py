@@ -18,10 +18,10 @@ from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.concurrent_edit import check_nobody_else, left_alone
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, InventoryError
-from switches.http_session import needs_password
 from switches.nvue_session import NvueSession
 from switches.read_back import Waiting
 from switches.staging import recorded, staged
+from switches.transport.http import needs_password
 from switches.units import (
     DeviceWatermark,
     WatermarkUnits,

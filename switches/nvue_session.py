@@ -14,8 +14,8 @@ import httpx
 
 from switches.device import Device
 from switches.errors import ConcurrentEditError, RefusedError, UnreachableError
-from switches.http_session import Answer, DeviceAuth, HttpSession, NotFoundError, base_url_of
 from switches.read_back import Waiting
+from switches.transport.http import Answer, DeviceAuth, HttpSession, NotFoundError, base_url_of
 
 _PORT = 8765
 _YES = {"ays": "ays_yes"}  # "are you sure", asked where files were edited by hand

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from switches.base import SwitchAdapter
 from switches.device import Device
 from switches.errors import UnknownAdapterError
-from switches.first_use import read_all_fields
+from switches.transport.first_use import read_all_fields
 
 ENTRY_POINT_GROUP = "ecntwin.switches"
 DRY_RUN = "dry-run"
@@ -24,13 +24,13 @@ LAB = "lab"
 _BUILT_IN = {
     DRY_RUN: "switches.dryrun:DryRunAdapter",
     LAB: "switches.lab:LabAdapter",
-    "sonic": "switches.sonic.adapter:SonicAdapter",
-    "sonic-gnmi": "switches.sonic_gnmi:SonicGnmiAdapter",
-    "openconfig": "switches.openconfig:OpenConfigAdapter",
+    "sonic": "switches.sonic.redis_adapter:SonicAdapter",
+    "sonic-gnmi": "switches.sonic.gnmi_adapter:SonicGnmiAdapter",
+    "openconfig": "switches.openconfig.gnmi:OpenConfigAdapter",
     "nvue": "switches.nvue:NvueAdapter",
-    "eos": "switches.eos:EosAdapter",
-    "nxos": "switches.nxos:NxosAdapter",
-    "netconf": "switches.netconf:NetconfAdapter",
+    "eos": "switches.cli.eos:EosAdapter",
+    "nxos": "switches.cli.nxos:NxosAdapter",
+    "netconf": "switches.openconfig.netconf:NetconfAdapter",
     "junos": "switches.junos:JunosAdapter",
     "webhook": "switches.webhook:WebhookAdapter",
 }

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from switches.base import Reading, StagedChange
-from switches.diff import watermark_diff
+from switches.changes import watermark_diff
 from switches.errors import InventoryError
 from switches.units import Rounded
 from twin.watermark import Watermark

@@ -18,9 +18,9 @@ from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.concurrent_edit import check_nobody_else, left_alone
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, InventoryError, RefusedError
-from switches.http_session import DeviceAuth, HttpSession, base_url_of
 from switches.read_back import Waiting
 from switches.staging import staged
+from switches.transport.http import DeviceAuth, HttpSession, base_url_of
 from switches.units import WatermarkUnits, bytes_units, cell_units, percent_units, to_device
 from twin.errors import WatermarkError
 from twin.watermark import Watermark

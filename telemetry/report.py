@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from telemetry.columns import take_rows
 from telemetry.flow_keys import FlowKeys
-from telemetry.ragged import take_rows
 
 MISSING_NS = -1
 """``ingress_ns`` or ``egress_ns`` of a hop whose device gave none (real ones are 0 or more)."""

@@ -14,7 +14,7 @@ from twin.errors import SearchError
 from twin.result import SolveStatus, Trajectory
 from twin.scenario import Scenario
 from twin.watermark import Watermark
-from twin.workers import Workers, answering, shipped_scenario
+from twin.workers.pool import Workers, answering, shipped_scenario
 
 MOST_QUEUES = 8
 MOST_STEPS = 240

@@ -12,7 +12,7 @@ from twin.engine import ENGINE_NAMES, engine
 from twin.packet.fabric import Fabric
 from twin.packet.plan import FabricPlan
 from twin.scenario import Scenario
-from twin.scenario_json import scenario_from_json
+from twin.scenario_file import scenario_from_json
 from twin.watermark import Watermark
 
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from api.deps import Administers, ServiceDep
-from api.schemas.audit import AuditDocument, AuditEntryDocument
+from api.api_deps import Administers, ServiceDep
+from service.documents.audit import AuditDocument, AuditEntryDocument
 
 router = APIRouter(prefix="/v1", tags=["access"])
 

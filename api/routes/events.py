@@ -9,11 +9,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from fastapi import APIRouter, Request
 from starlette.responses import StreamingResponse
 
-from api.access.access import Access
-from api.access.callers import Caller
-from api.deps import Reads, ServiceDep
-from api.errors import ApiError, UnavailableError
-from api.events import Broadcaster, Event
+from api.api_deps import Reads, ServiceDep
+from service.auth.access import Access
+from service.events import Broadcaster, Event
+from settings.callers import Caller
+from settings.errors import ApiError, UnavailableError
 
 router = APIRouter(prefix="/v1", tags=["events"])
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from api.deps import Reads, ServiceDep
-from api.schemas.health import (
+from api.api_deps import Reads, ServiceDep
+from service.documents.admin import (
     HealthDocument,
     ServiceReadinessDocument,
     StandingDocument,
     StorageDocument,
     WindowDocument,
 )
-from api.service import Service
-from api.version import ecntwin_version
+from service.service import Service
+from settings.version import ecntwin_version
 
 router = APIRouter(tags=["health"])
 

@@ -6,9 +6,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from api.deps import Administers, ServiceDep
-from api.revisions import Kind
-from api.schemas.revisions import RevisionDocument, RevisionsDocument
+from api.api_deps import Administers, ServiceDep
+from service.documents.revisions import RevisionDocument, RevisionsDocument
+from service.revisions import Kind
 
 router = APIRouter(prefix="/v1/revisions", tags=["topology"])
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
-from api.deps import Reads, ServiceDep
-from api.schemas.telemetry import FlowsDocument, StateDocument
+from api.api_deps import Reads, ServiceDep
+from service.documents.telemetry import FlowsDocument, StateDocument
 from telemetry.state import FlowClass
 
 router = APIRouter(prefix="/v1", tags=["state"])

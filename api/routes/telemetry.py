@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from api.deps import PostsTelemetry, ServiceDep
-from api.report_formats import ARROW_TYPE, BINARY_TYPE, Ports, check_media_type, encoding_of, media_type_of
-from api.schemas.telemetry import IngestDocument
+from api.api_deps import PostsTelemetry, ServiceDep
+from service.documents.telemetry import IngestDocument
+from service.ingest.report_formats import (
+    ARROW_TYPE,
+    BINARY_TYPE,
+    Ports,
+    check_media_type,
+    encoding_of,
+    media_type_of,
+)
 
 router = APIRouter(prefix="/v1/telemetry", tags=["telemetry"])
 

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Response
 
-from api.access.admission import MOST_BYTES
-from api.deps import Administers, Reads, ServiceDep
-from api.schemas.topology import TopologyDocument
-from api.service import Service
+from api.admission import MOST_BYTES
+from api.api_deps import Administers, Reads, ServiceDep
+from service.documents.topology import TopologyDocument
+from service.service import Service
 from telemetry.topology import topology_from_json
 
 router = APIRouter(prefix="/v1/topology", tags=["topology"])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from api.deps import Reads, ServiceDep
+from api.api_deps import Reads, ServiceDep
 from api.leaving import unless_gone
-from api.schemas.whatif import WhatIfDocument, WhatIfRequest
+from service.documents.whatif import WhatIfDocument, WhatIfRequest
 
 CLIENT_GONE = 499  # as proxies log it; nobody is there to read it
 

@@ -10,10 +10,10 @@ import msgspec
 
 from switches.base import QueueWatermark
 from switches.device import Device
-from switches.sonic import bindings
-from switches.sonic.bindings import Binding, bindings_of, profile_named
-from switches.sonic.databases import keys_of, rows_of
-from switches.sonic.rows import OWN, watermark_in
+from switches.sonic import config_db
+from switches.sonic.config_db import Binding, bindings_of, profile_named
+from switches.sonic.redis import keys_of, rows_of
+from switches.sonic.wred_profile import OWN, watermark_in
 
 PROFILE = "WRED_PROFILE|"
 
@@ -50,11 +50,11 @@ class Config:
 
     def referring(self, profile: str) -> list[str]:
         """The keys of all rows bound to that profile."""
-        return bindings.referring(self.queues, profile)
+        return config_db.referring(self.queues, profile)
 
     def spare(self, prefix: str, *, keeping: Iterable[str] = ()) -> list[str]:
         """Our own profiles of that prefix that no queue is bound to."""
-        kept = {*keeping, *(profile_named(row.get(bindings.FIELD)) for row in self.queues.values())}
+        kept = {*keeping, *(profile_named(row.get(config_db.FIELD)) for row in self.queues.values())}
         return [
             name
             for name in sorted(self.profiles)
@@ -64,9 +64,9 @@ class Config:
 
 def read_config(client: Any, device: Device) -> Config:
     """What CONFIG_DB holds now. Raises ``InventoryError`` and ``CapabilityError`` as ``bindings_of`` does."""
-    keys = [*keys_of(client, f"{bindings.PREFIX}*"), *keys_of(client, f"{PROFILE}*")]
+    keys = [*keys_of(client, f"{config_db.PREFIX}*"), *keys_of(client, f"{PROFILE}*")]
     rows = rows_of(client, keys)
-    queues = {key: row for key, row in rows.items() if key.startswith(bindings.PREFIX)}
+    queues = {key: row for key, row in rows.items() if key.startswith(config_db.PREFIX)}
     profiles = {key.removeprefix(PROFILE): row for key, row in rows.items() if key.startswith(PROFILE)}
     return Config(queues, profiles, bindings_of(device, queues))
 
@@ -88,8 +88,8 @@ def queue_setting(transaction: Any, config: Config, wanted: Setting) -> None:
         if changed:
             transaction.hset(PROFILE + name, mapping=changed)
     for key, bound in wanted.bound.items():
-        has_bound = config.queues.get(key, {}).get(bindings.FIELD)
+        has_bound = config.queues.get(key, {}).get(config_db.FIELD)
         if bound is None and has_bound is not None:
-            transaction.hdel(key, bindings.FIELD)
+            transaction.hdel(key, config_db.FIELD)
         elif bound is not None and bound != has_bound:
-            transaction.hset(key, mapping={bindings.FIELD: bound})
+            transaction.hset(key, mapping={config_db.FIELD: bound})

@@ -11,7 +11,7 @@ from typing import Any
 import redis
 
 from switches.device import Device
-from switches.sonic.databases import arguments, telling
+from switches.sonic.redis import arguments, telling
 
 Command = tuple[str | int, ...]
 

@@ -14,9 +14,9 @@ import msgspec
 
 from switches.device import Device
 from switches.errors import CapabilityError, ConcurrentEditError
-from switches.sonic.bindings import FIELD, check_alone, profile_named, written_as
 from switches.sonic.config import PROFILE, Config, Setting
-from switches.sonic.rows import check_known, own_name, own_prefix, watermark_in, with_watermark
+from switches.sonic.config_db import FIELD, check_alone, profile_named, written_as
+from switches.sonic.wred_profile import check_known, own_name, own_prefix, watermark_in, with_watermark
 from switches.units import Rounded
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from telemetry.columns import take_rows
 from telemetry.decode.arrow_columns import Mask, Names, Numbers, names, numbered, numbers
 from telemetry.decode.arrow_stream import opened, record_batches
 from telemetry.decode.body import unpacked
@@ -26,7 +27,6 @@ from telemetry.decode.records import too_many
 from telemetry.errors import DecodeError, OversizeError, ReportError
 from telemetry.flow_keys import FlowKeys
 from telemetry.join import joined
-from telemetry.ragged import take_rows
 from telemetry.report import (
     LEAST_SAMPLING_RATE,
     MARK_UNKNOWN,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from telemetry.counters import MOST, Counters, CounterSample, SeriesKey
+from telemetry.counters.counters import MOST, Counters, CounterSample, SeriesKey
 from telemetry.decode.polled import Polled, count_of
 
 QUEUES = ("qos", "interfaces", "interface", "output", "queues", "queue", "state")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from telemetry.counters import MOST, CounterSample
+from telemetry.counters.counters import MOST, CounterSample
 
 _LONGEST = 40
 _FITS = len(str(MOST))

@@ -11,7 +11,7 @@ import pytest
 from bench import accuracy
 from twin.replay.model import ReplayEngine
 from twin.result import Prediction
-from twin.score import WEIGHT_PRESETS
+from twin.search.score import WEIGHT_PRESETS
 
 Predicted = Callable[[str], list[Prediction]]
 

@@ -15,7 +15,7 @@ from bench import accuracy
 from bench.accuracy import FIGURES, PAUSING, PROBLEMS, Cell
 from tests.accuracy.conftest import Predicted, picks
 from twin.replay.model import ReplayEngine
-from twin.score import WEIGHT_PRESETS
+from twin.search.score import WEIGHT_PRESETS
 
 pytestmark = pytest.mark.accuracy
 

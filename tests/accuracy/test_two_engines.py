@@ -13,7 +13,7 @@ from bench.accuracy import PROBLEMS, TWO_ENGINE_PICK_GOAL
 from tests.accuracy.conftest import Predicted, picks
 from twin.engine import engine
 from twin.replay.model import ReplayEngine
-from twin.score import WEIGHT_PRESETS
+from twin.search.score import WEIGHT_PRESETS
 
 pytestmark = pytest.mark.accuracy
 

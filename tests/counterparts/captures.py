@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import Literal
 
-from telemetry.encode_p4 import packet
+from telemetry.encode.p4 import packet
 from telemetry.state import FlowKey
 
 Order = Literal["<", ">"]

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import oopt_gnpy_libyang as libyang
 
-from switches.netconf import NAMESPACE
+from switches.openconfig.netconf import NAMESPACE
 from tests.counterparts.netconf_server import Datastore, Element, NetconfServer, RpcError
 from tests.counterparts.ssh_server import Account
 

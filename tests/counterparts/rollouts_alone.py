@@ -12,24 +12,24 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from api.adapters import Adapters
-from api.counting import Counting
-from api.decoding import DecodingThreads
-from api.events import Broadcaster
-from api.fleet import Fleet
-from api.metrics import Metrics
-from api.rollouts.conductor import Rollouts
-from api.rollouts.driver import Rollout
-from api.rollouts.journal import Journal
-from api.rollouts.watch import Watcher
-from api.sensing import Sensing, SensingLimits
-from api.settings import IncumbentSettings, PushSettings
-from api.storage.database import Database
+from service.adapters import Adapters
+from service.events import Broadcaster
+from service.fleet import Fleet
+from service.ingest.counter_owner import Counting
+from service.ingest.decoding import DecodingThreads
+from service.ingest.window_owner import Sensing, SensingLimits
+from service.metrics import Metrics
+from service.rollouts.manager import Rollouts
+from service.rollouts.runner import Rollout
+from service.rollouts.watch import Watcher
+from settings.model import IncumbentSettings, PushSettings
+from store.database import Database
+from store.journal import Journal
 from switches.device import Device
 from switches.registry import AdapterRegistry
 from switches.rollout.events import Event
 from switches.rollout.state import RolloutState
-from telemetry.counters import CounterSettings
+from telemetry.counters.counters import CounterSettings
 from telemetry.decode.json import decode
 from telemetry.settings import WindowSettings
 

@@ -58,7 +58,7 @@ elif [ "$1" = tune ]; then
     case " $* " in *" --candidates "*) ;; *) set -- --candidates "$ECNTWIN_SEARCH__CANDIDATES" "$@" ;; esac
     set -- tune "$@"
 fi
-exec "$PAGE_PYTHON" -m api "$@"
+exec "$PAGE_PYTHON" -m cli "$@"
 """,
     # Quiet, and failing where the service refuses: a reader sees the sentence, a script its exit code.
     "curl": """case " $* " in *" --fail "* | *" -f"* | *" -sf"*) exec "$PAGE_CURL" "$@" ;; esac

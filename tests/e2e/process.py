@@ -110,7 +110,7 @@ def _started(command: Sequence[str], settings: Mapping[str, str]) -> Iterator[Se
     # No service remembers what that of another test did; a file of settings says itself where it remembers.
     storage = {} if "--config" in command else {"ECNTWIN_STORAGE__URL": "memory"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "api", *command],
+        [sys.executable, "-m", "cli", *command],
         cwd=REPOSITORY,
         env=environment | UNHURRIED | storage | dict(settings),
         stderr=subprocess.PIPE,

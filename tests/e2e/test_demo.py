@@ -20,7 +20,7 @@ from tests.e2e.process import PATIENCE_S, REPOSITORY
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 MARKER = "DEMO_UNDER_TEST"
-COMMAND = (sys.executable, "-m", "api", "demo", "--quick", "--json")
+COMMAND = (sys.executable, "-m", "cli", "demo", "--quick", "--json")
 
 
 @pytest.fixture

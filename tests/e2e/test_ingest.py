@@ -87,7 +87,7 @@ def test_several_share_a_port_and_one_alone_does_not() -> None:
         assert httpx.get(f"{one.url}/healthz", timeout=PATIENCE_S).status_code == 200
         assert one.stop() == 0
         assert httpx.get(f"{other.url}/healthz", timeout=PATIENCE_S).status_code == 200
-        alone = [sys.executable, "-m", "api", "ingest", "--to", nowhere, "--port", port]
+        alone = [sys.executable, "-m", "cli", "ingest", "--to", nowhere, "--port", port]
         ended = subprocess.run(alone, cwd=REPOSITORY, capture_output=True, text=True, timeout=PATIENCE_S)
         assert ended.returncode == 2
         assert f"port {port} (address already in use)" in " ".join(ended.stderr.split())

@@ -184,7 +184,7 @@ def test_a_lab_by_itself_keeps_a_service_fed_and_waits_for_one_that_is_away() ->
 def run_lab(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ECNTWIN_")}
     return subprocess.run(
-        [sys.executable, "-m", "api", "lab", "--listen", f"127.0.0.1:{free_port()}", *FABRIC, *arguments],
+        [sys.executable, "-m", "cli", "lab", "--listen", f"127.0.0.1:{free_port()}", *FABRIC, *arguments],
         cwd=REPOSITORY,
         env=environment | settings,
         capture_output=True,

@@ -13,9 +13,9 @@ from switches.base import SwitchAdapter
 from switches.credentials import Secret
 from switches.device import Device
 from switches.errors import ConcurrentEditError, RefusedError
-from switches.netconf import NAMESPACE, NetconfAdapter
-from switches.netconf_session import NetconfOptions, NetconfSession
+from switches.openconfig.netconf import NAMESPACE, NetconfAdapter
 from switches.read_back import Waiting
+from switches.transport.netconf import NetconfOptions, NetconfSession
 from tests.counterparts.netconfd import Netconfd, find
 from tests.counterparts.openconfig_documents import factory
 from tests.counterparts.openconfig_netconf import running_of

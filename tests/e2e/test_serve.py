@@ -20,8 +20,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from api.rollouts.journal import Journal
-from api.storage.database import Database
+from store.database import Database
+from store.journal import Journal
 from tests.e2e.process import PATIENCE_S, REPOSITORY, Served, serving
 
 pytestmark = pytest.mark.e2e
@@ -239,7 +239,7 @@ def test_with_tokens_it_asks_for_one(tmp_path: Path) -> None:
 )
 def test_it_does_not_start_on_a_mistake(arguments: tuple[str, ...], says: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "api", "serve", *arguments],
+        [sys.executable, "-m", "cli", "serve", *arguments],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
@@ -252,7 +252,7 @@ def test_it_does_not_start_on_a_mistake(arguments: tuple[str, ...], says: str) -
 
 def test_the_recording_ends_in_a_recommendation() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "api.cli", "demo", "--recording", "--candidates", "16"],
+        [sys.executable, "-m", "cli", "demo", "--recording", "--candidates", "16"],
         cwd=REPOSITORY,
         env=os.environ | {"COLUMNS": "110"},
         capture_output=True,
@@ -277,7 +277,7 @@ def test_a_journal_that_cannot_be_taken_up_is_said_in_a_sentence(tmp_path: Path)
     asyncio.run(Journal(database).append("r", 1.0, b"not JSON"))
     database.close()
     ended = subprocess.run(
-        [sys.executable, "-m", "api", "serve", "--port", "0"],
+        [sys.executable, "-m", "cli", "serve", "--port", "0"],
         env=os.environ | {"ECNTWIN_STORAGE__URL": url},
         cwd=REPOSITORY,
         capture_output=True,

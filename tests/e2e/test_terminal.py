@@ -20,8 +20,8 @@ import httpx
 import pytest
 from rich.cells import cell_len
 
-from api.cli import app
-from api.cli_errors import run_to_exit_code
+from cli.errors import run_to_exit_code
+from cli.main import app
 from tests.counterparts.ports import free_port
 from tests.e2e.process import PATIENCE_S, REPOSITORY, Served, lab_at, serving
 from tests.e2e.test_lab import DEFAULT, FABRIC
@@ -332,7 +332,7 @@ class Command:
     def __init__(self, url: str, *arguments: str) -> None:
         self.process = subprocess.Popen(
             # A shell's background job, such as these tests may be, hands its children an ignored SIGINT.
-            ["env", "--default-signal=INT", sys.executable, "-m", "api", *arguments],
+            ["env", "--default-signal=INT", sys.executable, "-m", "cli", *arguments],
             cwd=REPOSITORY,
             env=command_environment(url),
             stdout=subprocess.PIPE,
@@ -449,7 +449,7 @@ class Person:
     def __init__(self, url: str, *arguments: str) -> None:
         self._ours, theirs = pty.openpty()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "api", *arguments],
+            [sys.executable, "-m", "cli", *arguments],
             cwd=REPOSITORY,
             env=command_environment(url, TERM="xterm", COLUMNS="80"),
             stdin=theirs,
@@ -503,7 +503,7 @@ def test_the_shell_completes_commands_and_ids(loop: Loop) -> None:
 
     def completed(url: str, line: str) -> list[str]:
         done = subprocess.run(
-            [sys.executable, "-m", "api"],
+            [sys.executable, "-m", "cli"],
             cwd=REPOSITORY,
             env=command_environment(
                 url,

@@ -26,7 +26,7 @@ class Commands:
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "api", "token", *arguments, "--config", str(self._config)],
+            [sys.executable, "-m", "cli", "token", *arguments, "--config", str(self._config)],
             cwd=REPOSITORY,
             capture_output=True,
             text=True,

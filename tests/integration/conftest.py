@@ -18,4 +18,4 @@ def anyio_backend() -> str:
 @pytest.fixture
 def answered_once_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """An approval is answered once its rollout has ended, however long that takes here."""
-    monkeypatch.setattr("api.approvals.ANSWER_WITHIN_S", PATIENCE_S)
+    monkeypatch.setattr("service.tuning.approvals.ANSWER_WITHIN_S", PATIENCE_S)

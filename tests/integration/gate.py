@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tests.integration.service import PATIENCE_S
-from twin.workers import InProcessWorkers, Job
+from twin.workers.pool import InProcessWorkers, Job
 
 T = TypeVar("T")
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import httpx
 
-from api.lab.control import Lab, control_app
-from api.lab.counters import CounterWriter
-from api.lab.int_reports import IntReportWriter
-from api.lab.int_sender import IntSender, Taker
-from api.lab.poster import Poster
-from api.lab.reports import ReportWriter
-from api.lab.runner import Binary, Runner
+from lab.control import Lab, control_app
+from lab.counters import CounterWriter
+from lab.p4_reports import IntReportWriter
+from lab.p4_sender import IntSender, Taker
+from lab.poster import Poster
+from lab.reports import ReportWriter
+from lab.runner import Binary, Runner
 from tests.unit.api.lab.labs import RATE, fabric_of, parts_of
 
 PATIENCE_S = 120.0

@@ -12,13 +12,13 @@ import httpx
 from prometheus_client import CollectorRegistry
 
 from api.app import create_app
-from api.clocks import Clocks
-from api.service import Service
-from api.settings import Settings
+from service.clocks import Clocks
+from service.service import Service
+from settings.model import Settings
 from switches.registry import AdapterRegistry
 from tests.unit.twin.analytic_engine import HERE
-from twin.search_problem import SearchSettings
-from twin.workers import InProcessWorkers, Workers
+from twin.search.problem import SearchSettings
+from twin.workers.pool import InProcessWorkers, Workers
 
 SMALL = SearchSettings(
     candidates=24,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from api.events import Event
+from service.events import Event
 from tests.integration.service import EPOCH_NS, Hand, Running, Wanted, manual, report, running, traffic
 from tests.integration.test_binary_http import datagram, post, sampled
 

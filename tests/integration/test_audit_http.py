@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from api.approvals import POLICY
-from api.errors import UnavailableError
-from api.rollouts.news import GUARD
+from service.rollouts.notify import GUARD
+from service.tuning.approvals import POLICY
+from settings.errors import UnavailableError
 from switches.errors import ReadBackError
 from tests.integration.service import PATIENCE_S, SETTLED, TOPOLOGY, Running, Wanted, manual, running, traffic
 from tests.integration.test_rollouts_http import started

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from telemetry.encode_p4 import InnerType, Metadata, base_transport, packet, report_v2
+from telemetry.encode.p4 import InnerType, Metadata, base_transport, packet, report_v2
 from telemetry.state import FlowKey
 from tests.counterparts.captures import pcap, pcapng, udp
 from tests.counterparts.p4_reports import PAYLOADS

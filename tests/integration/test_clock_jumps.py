@@ -9,9 +9,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from api.app import create_app
-from api.clocks import Clocks
+from service.clocks import Clocks
 from tests.integration.service import EPOCH_NS, PATIENCE_S, SMALL, TOPOLOGY, manual, traffic
-from twin.workers import InProcessWorkers
+from twin.workers.pool import InProcessWorkers
 
 pytestmark = pytest.mark.anyio
 

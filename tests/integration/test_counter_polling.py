@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from api.rollouts.watch import Watcher
+from service.rollouts.watch import Watcher
 from tests.counterparts.gnmi_switch import GnmiSwitch
 from tests.counterparts.openconfig_counters import OpenConfigCounting
 from tests.counterparts.redis_server import RedisServer

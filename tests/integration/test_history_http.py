@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api.history.recording import QueueHistory
+from service.history.recording import QueueHistory
 from tests.integration.service import PATIENCE_S, TOPOLOGY, Running, Wanted, manual, report, running
 from tests.integration.test_alarms_http import LOOKS, Port
 from tests.integration.test_rollouts_http import TUNING, Fleet, started
@@ -394,7 +394,7 @@ async def test_what_can_wait_no_longer_is_an_alarm(tmp_path: Path, monkeypatch: 
     async with running(of_file(path)) as here:
         await here.client.put("/v1/topology", json=TOPOLOGY)
         await broken(here, path)
-        monkeypatch.setattr("api.history.recording.MOST_WAITING_ROWS", 0)
+        monkeypatch.setattr("service.history.recording.MOST_WAITING_ROWS", 0)
         for _ in range(3):
             here.hand.now_s += 10
             await here.post_reports([report(round(here.hand.now_s * 1_000) + n) for n in range(50)])

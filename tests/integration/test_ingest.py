@@ -13,10 +13,10 @@ import httpx
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api.ingest import forwarder
-from api.ingest.app import create_ingest_app
-from api.ingest.process import IngestProcess
-from api.settings import Settings
+from api.ingest_app import create_ingest_app
+from service.ingest import forwarder
+from service.ingest.process import IngestProcess
+from settings.model import Settings
 from telemetry.decode.arrow import decode
 from tests.counterparts.arrow_bodies import stream, table
 from tests.integration.service import PATIENCE_S, manual, report, running, traffic

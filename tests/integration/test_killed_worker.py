@@ -13,7 +13,7 @@ import pytest
 
 from tests.integration.service import PATIENCE_S, SMALL, Running, Wanted, running, traffic
 from tests.unit.twin.analytic_engine import HERE
-from twin.workers import ProcessWorkers
+from twin.workers.pool import ProcessWorkers
 
 pytestmark = pytest.mark.anyio
 

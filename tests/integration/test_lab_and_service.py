@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from api.lab.reports import EPOCH_NS
+from lab.reports import EPOCH_NS
 from switches.lab import LabAdapter
 from switches.registry import AdapterRegistry
 from switches.rollout.state import Phase
 from tests.integration.lab import PATIENCE_S, URL, Bridge, RunningLab, running_lab
 from tests.integration.service import SMALL, Running, Wanted, manual, running
-from twin.workers import InProcessWorkers
+from twin.workers.pool import InProcessWorkers
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("answered_once_ended")]
 
@@ -230,7 +230,7 @@ async def test_what_others_set_is_shown_as_drift_and_left_alone_until_it_is_adop
 async def test_a_lab_that_stops_between_two_switches_is_undone_once_it_is_back(
     loop: Loop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.approvals.ANSWER_WITHIN_S", 0.01)
+    monkeypatch.setattr("service.tuning.approvals.ANSWER_WITHIN_S", 0.01)
     found = await loop.tuned()
     bridge, sets = loop.lab.bridge, []
     whole = bridge.handle_request

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from api.cli import app
-from api.cli_errors import run_to_exit_code
-from api.inventory import load_inventory, load_reporting
+from cli.errors import run_to_exit_code
+from cli.main import app
+from settings.inventory import load_inventory, load_reporting
 from telemetry.decode.p4.decoder import P4Decoder
 
 SMALL = [

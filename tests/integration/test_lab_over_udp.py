@@ -16,9 +16,9 @@ import httpx
 import numpy as np
 import pytest
 
-from api.lab.int_numbers import inventory
-from api.lab.int_sender import SILENT_FOR_S
-from api.lab.reports import Body, ReportWriter
+from lab.int_numbers import inventory
+from lab.p4_sender import SILENT_FOR_S
+from lab.reports import Body, ReportWriter
 from switches.lab import LabAdapter
 from switches.registry import AdapterRegistry
 from telemetry.state import NetworkState, QueueRef
@@ -26,7 +26,7 @@ from tests.integration.lab import PATIENCE_S, URL, Bridge, RunningLab, running_l
 from tests.integration.service import SMALL, Running, Wanted, manual, running
 from tests.unit.api.lab.labs import RATE, parts_of
 from twin.packet.happenings import Samples
-from twin.workers import InProcessWorkers
+from twin.workers.pool import InProcessWorkers
 
 pytestmark = pytest.mark.anyio
 
@@ -180,7 +180,7 @@ def check_same(told: NetworkState, binary: NetworkState) -> None:
 async def test_the_loop_is_the_same_over_udp_as_over_json(
     writer: type[ReportWriter], engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.lab.int_sender.SILENT_FOR_S", PATIENCE_S)  # nothing is lost, only late
+    monkeypatch.setattr("lab.p4_sender.SILENT_FOR_S", PATIENCE_S)  # nothing is lost, only late
     async with looped(None, engine=engine, writer=writer) as told, looped(tmp_path, engine=engine) as binary:
         pushed = 0
         for end_s in ENDS_S:

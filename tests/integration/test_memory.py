@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from api.storage.tables import revisions
+from store.tables import revisions
 from tests.counterparts.postgres_server import PostgresServer
 from tests.integration.service import PATIENCE_S, TOPOLOGY, Running, Wanted, manual, running, traffic
 
@@ -32,7 +32,7 @@ TOKEN = {"name": "ada", "sha256": sha256(b"secret").hexdigest(), "scopes": SCOPE
 @pytest.fixture(autouse=True)
 def _waits_for_the_last_holder(monkeypatch: pytest.MonkeyPatch) -> None:
     """PostgreSQL may notice late that the service before has ended, and hold its lock until then."""
-    monkeypatch.setattr("api.storage.opening._TRIES", round(10 * PATIENCE_S))
+    monkeypatch.setattr("store.connection._TRIES", round(10 * PATIENCE_S))
 
 
 def over(url: str, **sections: Any) -> Any:
@@ -180,7 +180,7 @@ async def test_without_its_database_it_advises_and_sets_nothing_and_goes_on_when
 async def test_a_service_that_starts_without_its_database_takes_it_up_later(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.taking_up.EVERY_S", 0.05)
+    monkeypatch.setattr("service.persistence.EVERY_S", 0.05)
     url = postgres.url()
     async with over(url) as first:
         await first.client.put("/v1/topology", json=TOPOLOGY)
@@ -215,7 +215,7 @@ async def test_a_service_that_starts_without_its_database_takes_it_up_later(
 async def test_a_journal_that_cannot_be_read_is_not_taken_for_a_thaw(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.taking_up.EVERY_S", 0.05)
+    monkeypatch.setattr("service.persistence.EVERY_S", 0.05)
     file = tmp_path / "ecntwin.db"
     async with over(f"sqlite:///{file}") as first:
         assert await got(first, "/v1/freeze") == {"frozen": False, "by": None, "at": None, "unknown": None}

@@ -18,7 +18,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from api.access.issuer_keys import AGAIN_S, FRESH_S, KEPT_S
+from service.auth.oidc import AGAIN_S, FRESH_S, KEPT_S
 from tests.counterparts.certificates import Authority
 from tests.counterparts.oidc_issuer import Issuer, issuing
 from tests.integration.service import Running, Wanted, manual, running
@@ -32,7 +32,7 @@ OWN = {"name": "own", "sha256": sha256(b"own").hexdigest(), "scopes": ["read"]}
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """An issuer that is there is waited for; the one that is away says so at once."""
-    monkeypatch.setattr("api.access.issuer_keys.PATIENCE_S", 60.0)
+    monkeypatch.setattr("service.auth.oidc.PATIENCE_S", 60.0)
 
 
 @pytest.fixture

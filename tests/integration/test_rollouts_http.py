@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from api.rollouts.driver import Rollout
+from service.rollouts.runner import Rollout
 from switches.registry import AdapterRegistry
 from switches.rollout.state import Phase
 from tests.integration.service import SETTLED, TOPOLOGY, Running, Wanted, manual, running, traffic
@@ -29,7 +29,7 @@ TUNING = {"enabled": False, "residual_limit": 1e9, "cool_down_s": 0}
 @pytest.fixture
 def answered_soon(answered_once_ended: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """For a rollout that is held up: its approval is answered before it has ended."""
-    monkeypatch.setattr("api.approvals.ANSWER_WITHIN_S", 0.01)
+    monkeypatch.setattr("service.tuning.approvals.ANSWER_WITHIN_S", 0.01)
 
 
 async def until(holds: Callable[[], bool]) -> None:

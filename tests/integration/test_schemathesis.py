@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.checks import negative_data_rejection, positive_
 from api.app import create_app
 from tests.counterparts.background import Background
 from tests.integration.service import SMALL, TOPOLOGY, manual, traffic
-from twin.workers import InProcessWorkers
+from twin.workers.pool import InProcessWorkers
 
 FUZZ = os.environ.get("ECNTWIN_FUZZ_EXAMPLES")  # set by scripts/fuzz
 TRIED = settings(max_examples=15, derandomize=True) if FUZZ is None else settings(max_examples=int(FUZZ) // 4)

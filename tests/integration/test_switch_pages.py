@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from api.inventory import parse
+from settings.inventory import parse
 from switches.registry import AdapterRegistry
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "switches"

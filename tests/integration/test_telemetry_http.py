@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from telemetry.encode_hpcc import HpccHop, hpcc_header
 from tests.counterparts.arrow_bodies import stream, table
+from tests.hpcc_headers import HpccHop, hpcc_header
 from tests.integration.service import TOPOLOGY, Running, Wanted, manual, report, running, traffic
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from api.settings import Settings
+from settings.model import Settings
 from tests.integration.gate import Gate
 from tests.integration.service import PATIENCE_S, SMALL, Running, Wanted, running, traffic
 from tests.unit.twin.analytic_engine import HERE

@@ -11,9 +11,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from api.app import create_app
-from api.cli import app
-from api.cli_errors import run_to_exit_code
-from api.errors import SettingsError
+from cli.errors import run_to_exit_code
+from cli.main import app
+from settings.errors import SettingsError
 from tests.integration.service import Running, Wanted, manual, running
 from tests.unit.api.udp.sending import datagram, send
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from telemetry.decode.arrow import decode
 from telemetry.decode.json import decode as decode_json
-from telemetry.encode_arrow import encode
+from telemetry.encode.arrow import encode
 from telemetry.errors import DecodeError
 from telemetry.join import joined
 from telemetry.report import ReportBatch

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from api import binary_bodies
-from api.binary_bodies import decode_body
-from api.binary_metrics import BinaryMetrics
-from api.binary_reports import BinaryReports
-from api.int_settings import IntSettings
+from service.binary_metrics import BinaryMetrics
+from service.ingest import formats
+from service.ingest.formats import decode_body
+from service.ingest.p4_reports import BinaryReports
+from settings.int_keys import IntSettings
 from telemetry.decode.capture import is_capture
 from telemetry.decode.decoded import Decoded
 from telemetry.decode.p4.devices import Devices
@@ -102,7 +102,7 @@ def test_a_payload_is_never_taken_for_a_capture(payload: bytes) -> None:
 def test_a_capture_of_more_than_can_be_held_decoded_is_refused(
     name: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(binary_bodies, name, most)
+    monkeypatch.setattr(formats, name, most)
     sent = [udp(PAYLOADS["B"])] * 4
     assert len(decoded(pcap(sent[:3])).batch) == 3
     with pytest.raises(OversizeError, match=f"at most .*{most} .*editcap"):

@@ -12,9 +12,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.counter_window import CounterWindow
-from telemetry.counters import Counters, CounterSample, CounterSettings, SeriesKey
-from telemetry.decode.counters_json import decode_counters
+from telemetry.counters.counters import Counters, CounterSample, CounterSettings, SeriesKey
+from telemetry.counters.window import CounterWindow
+from telemetry.decode.counters import decode_counters
 from telemetry.errors import DecodeError
 
 COUNT = st.integers(0, 2**40)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from telemetry.decode.hpcc import decode
 from telemetry.decode.hpcc_header import HpccHops
-from telemetry.encode_hpcc import LINE_RATES_GBPS, HpccHop, hpcc_header
 from telemetry.errors import DecodeError
+from tests.hpcc_headers import LINE_RATES_GBPS, HpccHop, hpcc_header
 
 HOPS = st.lists(
     st.builds(

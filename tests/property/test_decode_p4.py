@@ -16,7 +16,7 @@ from telemetry.decode.p4.known import Known
 from telemetry.decode.p4.numbering import Numbering, numbered
 from telemetry.decode.p4.packet import IntMarks
 from telemetry.decode.p4.result import P4Reports
-from telemetry.encode_p4 import (
+from telemetry.encode.p4 import (
     InnerType,
     Metadata,
     base_transport,

@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from telemetry.discovery import Journey, discover
+from telemetry.columns import Ragged
 from telemetry.flow_keys import FlowKeys
-from telemetry.journeys import journeys
-from telemetry.places import Path
-from telemetry.ragged import Ragged
+from telemetry.network.discovery import Journey, discover
+from telemetry.network.journeys import journeys
 from telemetry.report import HopSite
-from telemetry.samples import Samples
 from telemetry.state import FlowKey
+from telemetry.window.places import Path
+from telemetry.window.samples import Samples
 
 SWITCHES = st.sampled_from(["leaf1", "leaf2", "spine1", None])
 PORTS = st.sampled_from(["1", "2", "3", None])

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from telemetry.decode.p4.decoder import P4Decoder, decode_one_by_one
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.packet import IntMarks
+from telemetry.decode.p4.postcards import PostcardMerger
 from telemetry.decode.p4.result import P4Reports
 from telemetry.join import joined
-from telemetry.postcards import PostcardMerger
-from telemetry.window import Window
+from telemetry.window.window import Window
 from tests.counterparts.p4_reports import PAYLOADS
 from tests.property.test_decode_p4 import assert_the_same
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
-from telemetry.encode_p4 import InnerType, Metadata, base_transport, datagram_v2, packet, report_v2
+from telemetry.decode.p4.postcards import PostcardMerger
+from telemetry.encode.p4 import InnerType, Metadata, base_transport, datagram_v2, packet, report_v2
 from telemetry.join import joined
-from telemetry.postcards import PostcardMerger
 from telemetry.report import ReportBatch
 from telemetry.state import FlowKey
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twin.result import Prediction, Slowdown, SolveStatus
-from twin.score import WEIGHT_PRESETS, rank, score
+from twin.search.score import WEIGHT_PRESETS, rank, score
 from twin.watermark import Watermark
 
 FIGURE = st.floats(0, 1e9)

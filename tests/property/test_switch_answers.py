@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from switches.base import Reading
+from switches.cli.eos import EosAdapter
+from switches.cli.nxos import NxosAdapter
 from switches.credentials import Secret
 from switches.device import Device
-from switches.eos import EosAdapter
 from switches.errors import SwitchError
 from switches.lab import LabAdapter
 from switches.nvue import NvueAdapter
-from switches.nxos import NxosAdapter
 from switches.read_back import Waiting
 from switches.webhook import WebhookAdapter
 from twin.watermark import Watermark

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from telemetry.columns import Ragged
 from telemetry.flow_keys import FlowKeys
-from telemetry.ragged import Ragged
 from telemetry.report import HopSite, ReportBatch
 from telemetry.state import FlowKey, NetworkState
-from telemetry.window import Window, WindowSettings
+from telemetry.window.window import Window, WindowSettings
 
 START_NS = 1_767_225_600_000_000_000
 # A lone report may be ahead by the whole window: when the end waits for more is the timeline's own test.

@@ -18,8 +18,8 @@ from tests.unit.twin.traffic.making import (
     waits_of,
 )
 from twin.traffic.base import Traffic
-from twin.traffic.catalogue import PATTERNS, pattern
 from twin.traffic.collectives import AllToAll, RingAllReduce
+from twin.traffic.notation import PATTERNS, pattern
 from twin.traffic.pattern import Hosts
 from twin.traffic.sizes import SizeDistribution
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from api.app import create_app
-from api.settings import Settings
+from settings.model import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from api.inventory import load_inventory
-from api.settings import Settings
+from settings.inventory import load_inventory
+from settings.model import Settings
 from tests.e2e.blocks import PAGES, ROOT, Block, BlockError, blocks_of, commands_outside_of_fences, parsed
 from tests.e2e.page_session import alike, transcript
 

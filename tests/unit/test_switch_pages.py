@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from api.inventory import load_inventory
-from api.inventory_adapters import check_inventory, make_adapters
+from service.adapter_check import check_inventory, make_adapters
+from settings.inventory import load_inventory
 from switches.device import Device
 from switches.registry import AdapterRegistry
 

@@ -10,9 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.fluid._arrays import Floats
-from twin.fluid._kernels import marking
-from twin.fluid._layout import (
+from twin.fluid._arrays import (
     ARRIVED,
     CARRIED,
     CURRENT,
@@ -51,8 +49,10 @@ from twin.fluid._layout import (
     W2,
     WAITING,
 )
+from twin.fluid._kernels import marking
 from twin.fluid._math import kernel, log_one_minus
 from twin.fluid._words import word_of
+from twin.fluid.twin_fluid__arrays import Floats
 
 
 @kernel

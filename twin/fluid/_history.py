@@ -9,8 +9,7 @@ now − 1 are there, so no delay is shorter than a step.
 
 from __future__ import annotations
 
-from twin.fluid._arrays import Floats
-from twin.fluid._layout import (
+from twin.fluid._arrays import (
     DELAY,
     ENTERED,
     GONE,
@@ -29,6 +28,7 @@ from twin.fluid._layout import (
     R,
 )
 from twin.fluid._math import kernel
+from twin.fluid.twin_fluid__arrays import Floats
 
 
 @kernel

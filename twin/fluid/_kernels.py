@@ -23,8 +23,7 @@ Not in the paper: rates are kept in [R_min, line rate]; (4) is in ``_fabric``.
 
 from __future__ import annotations
 
-from twin.fluid._arrays import Floats, Sender
-from twin.fluid._layout import (
+from twin.fluid._arrays import (
     ADDITIVE,
     AIM,
     ALPHA,
@@ -51,6 +50,7 @@ from twin.fluid._layout import (
     R,
 )
 from twin.fluid._math import expm1_positive, kernel, log_one_minus, to_power
+from twin.fluid.twin_fluid__arrays import Floats, Sender
 
 
 @kernel

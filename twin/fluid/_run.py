@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from twin.fluid import _fabric as wires
 from twin.fluid import _history as history
-from twin.fluid._arrays import Buffers, Clock, Fabric, Floats, Groups, Ints, Sender
-from twin.fluid._kernels import exponentials, first_factors, heun, mark_port
-from twin.fluid._layout import (
+from twin.fluid._arrays import (
     ALPHA,
     ARRIVED,
     CARRIED,
@@ -39,7 +37,9 @@ from twin.fluid._layout import (
     P,
     R,
 )
+from twin.fluid._kernels import exponentials, first_factors, heun, mark_port
 from twin.fluid._math import entry, kernel
+from twin.fluid.twin_fluid__arrays import Buffers, Clock, Fabric, Floats, Groups, Ints, Sender
 
 SWEEP_STEPS = 64  # how often finished groups give their slots back
 DRAINED_PACKETS = 1e-3

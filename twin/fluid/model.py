@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.errors import ParameterError, ScenarioError
-from twin.fluid._arrays import Buffers
-from twin.fluid._layout import (
+from twin.fluid._arrays import (
     CANDIDATE_ROWS,
     CONTENT_ROWS,
     DELIVERED,
@@ -41,8 +40,9 @@ from twin.fluid._layout import (
     TALLY_ROWS,
     VECTOR,
 )
-from twin.fluid._problem import Problem, build
 from twin.fluid._run import run
+from twin.fluid.problem import Problem, build
+from twin.fluid.twin_fluid__arrays import Buffers
 from twin.result import ELEPHANT_FROM_BYTES, MOUSE_BELOW_BYTES, Prediction, Slowdown, SolveStatus, Trajectory
 from twin.scenario import Scenario
 from twin.watermark import Watermark

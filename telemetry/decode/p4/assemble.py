@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from telemetry.columns import take_rows
 from telemetry.decode.p4.columns import HOP_COLUMNS, Part
 from telemetry.decode.p4.names import NO_UNIT, TIME_UNITS, Names, Places
 from telemetry.decode.p4.raw import NOTHING_8, NOTHING_32, NOTHING_64
 from telemetry.decode.p4.result import NO_REASON, NOT_TOLD, P4Reports, Senders
 from telemetry.decode.p4.source_nodes import NodesOf, tell_nodes
 from telemetry.errors import ReportError
-from telemetry.ragged import take_rows
 from telemetry.report import MARK_UNKNOWN, MISSING_NS, ReportBatch, ReportProblem
 
 _CE = 3

@@ -10,7 +10,7 @@ from enum import IntFlag
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.ragged import take_rows
+from telemetry.columns import take_rows
 from telemetry.report import ReportBatch, ReportProblem
 
 NO_REASON = -1

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from switches.base import SwitchAdapter
-from switches.eos import EosAdapter
+from switches.cli.eos import EosAdapter
 from tests.contract.rig import Hardware
 from tests.contract.rigs.http import HttpRig
 from tests.counterparts.eos_switch import PROFILE, QUEUES, EosSwitch, line_of, mark_of

@@ -14,7 +14,7 @@ import pytest
 from switches.base import SwitchAdapter
 from switches.credentials import Secret
 from switches.device import Device
-from switches.netconf import NAMESPACE, NetconfAdapter
+from switches.openconfig.netconf import NAMESPACE, NetconfAdapter
 from tests.contract.rig import PATIENT, Hardware, Rig
 from tests.counterparts.netconf_server import Element
 from tests.counterparts.openconfig_documents import PORTS, factory, leaves_of, profile_document

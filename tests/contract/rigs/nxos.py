@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from switches.base import SwitchAdapter
-from switches.nxos import NxosAdapter
+from switches.cli.nxos import NxosAdapter
 from tests.contract.rig import Hardware
 from tests.contract.rigs.http import HttpRig
 from tests.counterparts.nxos_switch import CLASSES, POLICY, NxosSwitch, line_of, mark_of

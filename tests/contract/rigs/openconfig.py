@@ -12,7 +12,7 @@ import pytest
 from switches.base import SwitchAdapter
 from switches.credentials import Secret
 from switches.device import Device, Tls
-from switches.openconfig import OpenConfigAdapter
+from switches.openconfig.gnmi import OpenConfigAdapter
 from tests.contract.rig import PATIENT, Hardware, Rig
 from tests.counterparts.gnmi_switch import GnmiSwitch
 from tests.counterparts.openconfig_documents import PORTS, factory, leaves_of

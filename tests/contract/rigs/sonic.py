@@ -12,7 +12,7 @@ import pytest
 from switches.base import SwitchAdapter
 from switches.credentials import Secret
 from switches.device import Device
-from switches.sonic.adapter import SonicAdapter
+from switches.sonic.redis_adapter import SonicAdapter
 from tests.contract.rig import PATIENT, Hardware, Rig
 from tests.counterparts.relay import Relay
 from tests.counterparts.sonic_switch import SonicSwitch, wred_row

@@ -12,7 +12,7 @@ import pytest
 from switches.base import SwitchAdapter
 from switches.credentials import Secret
 from switches.device import Device, Tls
-from switches.sonic_gnmi import SonicGnmiAdapter
+from switches.sonic.gnmi_adapter import SonicGnmiAdapter
 from tests.contract.rig import PATIENT, Hardware, Rig
 from tests.counterparts.gnmi_switch import GnmiSwitch
 from tests.counterparts.sonic_gnmi import SonicGnmi

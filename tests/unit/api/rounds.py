@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 
-from api.rounds import Ask, Fabric
+from service.tuning.round import Ask, Fabric
 from telemetry.decode.json import decode
 from telemetry.settings import WindowSettings
 from telemetry.state import NetworkState
 from telemetry.topology import topology_from_json
-from telemetry.window import Window
+from telemetry.window.window import Window
 from tests.integration.service import TOPOLOGY, traffic
 from tests.unit.twin.analytic_engine import HERE
 from twin.dcqcn import PAPER
-from twin.search_problem import SearchSettings
+from twin.search.problem import SearchSettings
 from twin.watermark import Watermark
 
 INCUMBENT = Watermark(400_000, 1_600_000, 0.2)

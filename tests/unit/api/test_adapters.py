@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from api.adapters import Adapters
-from api.settings import PushSettings
+from service.adapters import Adapters
+from settings.model import PushSettings
 from switches.base import SwitchAdapter
 from switches.device import Device
 from switches.dryrun import DryRunAdapter

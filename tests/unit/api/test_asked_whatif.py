@@ -10,15 +10,15 @@ from typing import Any, TypeVar
 
 import pytest
 
-from api import asked_whatif
-from api.asked_whatif import AskedWhatIf
-from api.events import Broadcaster
-from api.rounds import Fabric, scenario_of
-from api.schemas.whatif import WhatIfDocument, WhatIfRequest
+from service.documents.whatif import WhatIfDocument, WhatIfRequest
+from service.events import Broadcaster
+from service.tuning import whatif_requests
+from service.tuning.round import Fabric, scenario_of
+from service.tuning.whatif_requests import AskedWhatIf
 from telemetry.state import NetworkState
 from tests.unit.api.rounds import INCUMBENT, ask, state
 from twin.dcqcn import PAPER
-from twin.workers import InProcessWorkers, Job
+from twin.workers.pool import InProcessWorkers, Job
 
 T = TypeVar("T")
 STATE = state()
@@ -130,7 +130,7 @@ def test_a_state_becomes_a_scenario_once(monkeypatch: pytest.MonkeyPatch) -> Non
         made.append(replay_s)
         return scenario_of(state, fabric, replay_s=replay_s)
 
-    monkeypatch.setattr(asked_whatif, "scenario_of", counted)
+    monkeypatch.setattr(whatif_requests, "scenario_of", counted)
 
     async def main() -> None:
         rig = Rig()

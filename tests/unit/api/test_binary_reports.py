@@ -10,21 +10,14 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api.binary_metrics import MOST_STRANGERS, OTHERS, BinaryMetrics
-from api.binary_reports import MOST_DROP_PLACES, BinaryReports, DropPlace
-from api.binary_senders import MOST_SENDERS
-from api.binary_untuned import FORGOTTEN_AFTER_S, MOST_UNTUNED, UntunedDevices
-from api.int_settings import IntSettings
+from service.binary_metrics import MOST_STRANGERS, OTHERS, BinaryMetrics
+from service.ingest.binary_untuned import FORGOTTEN_AFTER_S, MOST_UNTUNED, UntunedDevices
+from service.ingest.p4_reports import MOST_DROP_PLACES, BinaryReports, DropPlace
+from service.ingest.p4_senders import MOST_SENDERS
+from settings.int_keys import IntSettings
 from telemetry.decode.p4.devices import Devices, UnitProfile
-from telemetry.encode_p4 import (
-    InnerType,
-    Metadata,
-    base_transport,
-    datagram_v2,
-    packet,
-    report_v2,
-)
-from telemetry.sequence import Sender, SequenceCounts
+from telemetry.decode.p4.sequence import Sender, SequenceCounts
+from telemetry.encode.p4 import InnerType, Metadata, base_transport, datagram_v2, packet, report_v2
 from telemetry.state import FlowKey
 from tests.counterparts.p4_reports import PAYLOADS
 

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
 from api.bodies import BodyLimit, Patience
-from api.errors import StalledError, TooLargeError
+from settings.errors import StalledError, TooLargeError
 
 
 async def reading(scope: Scope, receive: Receive, send: Send) -> None:

@@ -6,56 +6,56 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from api import cli_answers
-from api.schemas.alarms import AlarmDocument, AlarmsDocument
-from api.schemas.health import HealthDocument, ReadinessDocument
-from api.schemas.predictions import PredictionDocument, SlowdownDocument, WatermarkDocument
-from api.schemas.recommendation import (
+from cli import answers
+from service.documents.admin import HealthDocument, ReadinessDocument
+from service.documents.alarms import AlarmDocument, AlarmsDocument
+from service.documents.predictions import PredictionDocument, SlowdownDocument, WatermarkDocument
+from service.documents.recommendation import (
     CandidateDocument,
     ImprovementDocument,
     RecommendationDocument,
     RecommendationsDocument,
     SecondOpinionDocument,
 )
-from api.schemas.rollouts import (
+from service.documents.rollouts import (
     FreezeDocument,
     RolloutDocument,
     RolloutEventDocument,
     RolloutsDocument,
     RolloutSwitchDocument,
 )
-from api.schemas.switches import SwitchDocument
-from api.schemas.telemetry import FlowDocument, FlowsDocument, QueueDocument, StateDocument
+from service.documents.switches import SwitchDocument
+from service.documents.telemetry import FlowDocument, FlowsDocument, QueueDocument, StateDocument
 
 PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
-    cli_answers.MarkAnswer: WatermarkDocument,
-    cli_answers.SlowdownAnswer: SlowdownDocument,
-    cli_answers.PredictionAnswer: PredictionDocument,
-    cli_answers.CandidateAnswer: CandidateDocument,
-    cli_answers.ImprovementAnswer: ImprovementDocument,
-    cli_answers.OpinionAnswer: SecondOpinionDocument,
-    cli_answers.RecommendationAnswer: RecommendationDocument,
-    cli_answers.RecommendationsAnswer: RecommendationsDocument,
-    cli_answers.RolloutSwitchAnswer: RolloutSwitchDocument,
-    cli_answers.RolloutEventAnswer: RolloutEventDocument,
-    cli_answers.RolloutAnswer: RolloutDocument,
-    cli_answers.RolloutsAnswer: RolloutsDocument,
-    cli_answers.FlowAnswer: FlowDocument,
-    cli_answers.FlowsAnswer: FlowsDocument,
-    cli_answers.AlarmAnswer: AlarmDocument,
-    cli_answers.AlarmsAnswer: AlarmsDocument,
-    cli_answers.FreezeAnswer: FreezeDocument,
-    cli_answers.SwitchAnswer: SwitchDocument,
-    cli_answers.QueueAnswer: QueueDocument,
-    cli_answers.StateAnswer: StateDocument,
-    cli_answers.HealthAnswer: HealthDocument,
-    cli_answers.ReadinessAnswer: ReadinessDocument,
+    answers.MarkAnswer: WatermarkDocument,
+    answers.SlowdownAnswer: SlowdownDocument,
+    answers.PredictionAnswer: PredictionDocument,
+    answers.CandidateAnswer: CandidateDocument,
+    answers.ImprovementAnswer: ImprovementDocument,
+    answers.OpinionAnswer: SecondOpinionDocument,
+    answers.RecommendationAnswer: RecommendationDocument,
+    answers.RecommendationsAnswer: RecommendationsDocument,
+    answers.RolloutSwitchAnswer: RolloutSwitchDocument,
+    answers.RolloutEventAnswer: RolloutEventDocument,
+    answers.RolloutAnswer: RolloutDocument,
+    answers.RolloutsAnswer: RolloutsDocument,
+    answers.FlowAnswer: FlowDocument,
+    answers.FlowsAnswer: FlowsDocument,
+    answers.AlarmAnswer: AlarmDocument,
+    answers.AlarmsAnswer: AlarmsDocument,
+    answers.FreezeAnswer: FreezeDocument,
+    answers.SwitchAnswer: SwitchDocument,
+    answers.QueueAnswer: QueueDocument,
+    answers.StateAnswer: StateDocument,
+    answers.HealthAnswer: HealthDocument,
+    answers.ReadinessAnswer: ReadinessDocument,
 }
 
 
 def test_every_answer_is_held_to_a_document() -> None:
-    answers = {one for one in vars(cli_answers).values() if isinstance(one, type(msgspec.Struct))}
-    assert answers == set(PAIRS)
+    found = {one for one in vars(answers).values() if isinstance(one, type(msgspec.Struct))}
+    assert found == set(PAIRS)
 
 
 @pytest.mark.parametrize("answer", PAIRS, ids=lambda one: one.__name__)

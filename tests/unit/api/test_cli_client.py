@@ -10,10 +10,10 @@ import httpx
 import msgspec
 import pytest
 
-from api.cli_client import ServiceClient, ServiceEvent
-from api.cli_errors import exit_code
-from api.errors import AwayError, InputError, RefusedError
-from api.variables import TOKEN_VARIABLE
+from cli.client import ServiceClient, ServiceEvent
+from cli.errors import exit_code
+from settings.errors import AwayError, InputError, RefusedError
+from settings.variables import TOKEN_VARIABLE
 
 URL = "http://127.0.0.1:8080"
 PARTS = {"where": "here", "received": "this", "rule": "the rule", "remedy": "the remedy"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import typer
 
-from api.cli_errors import exit_code, run_to_exit_code
-from api.errors import InputError, NotFoundError, SettingsError
+from cli.errors import exit_code, run_to_exit_code
+from settings.errors import InputError, NotFoundError, SettingsError
 from switches.errors import ReadBackError
 from telemetry.errors import DecodeError
 from twin.errors import SearchError, WatermarkError

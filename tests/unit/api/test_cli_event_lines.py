@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from api.cli_client import ServiceEvent
-from api.cli_event_lines import REPORTS_EVERY_S, EventLines
+from cli.client import ServiceEvent
+from cli.event_lines import REPORTS_EVERY_S, EventLines
 
 RUNNING = {"kmin_bytes": 7_000, "kmax_bytes": 750_000, "pmax": 0.1}
 

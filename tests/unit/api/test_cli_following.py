@@ -11,10 +11,10 @@ import httpx
 import pytest
 from rich.console import Console
 
-from api.cli_answers import RolloutAnswer
-from api.cli_client import ServiceClient
-from api.cli_following import AWAY_S, follow, said
-from api.errors import AwayError, RefusedError
+from cli.answers import RolloutAnswer
+from cli.client import ServiceClient
+from cli.follow import AWAY_S, follow, said
+from settings.errors import AwayError, RefusedError
 
 MARK = {"kmin_bytes": 1_000, "kmax_bytes": 2_000, "pmax": 0.1}
 AT = "2026-01-01T00:00:00.000Z"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from api.cli_answers import FreezeAnswer
-from api.cli_freeze import freeze_text
+from cli.answers import FreezeAnswer
+from cli.freeze import freeze_text
 
 
 @pytest.mark.parametrize(

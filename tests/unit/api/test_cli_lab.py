@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from api.cli import app
-from api.cli_errors import run_to_exit_code
-from api.cli_lab import checked_token, checked_url, listen_address
-from api.errors import InputError
+from cli.errors import run_to_exit_code
+from cli.lab import checked_token, checked_url, listen_address
+from cli.main import app
+from settings.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from api.cli_alarms import alarm_lines, alarms_text
-from api.cli_answers import (
+from cli.alarms import alarm_lines, alarms_text
+from cli.answers import (
     AlarmsAnswer,
     FlowsAnswer,
     RecommendationAnswer,
@@ -22,11 +22,11 @@ from api.cli_answers import (
     RolloutsAnswer,
     SwitchAnswer,
 )
-from api.cli_approve import change_table
-from api.cli_flows import flows_table
-from api.cli_look import WIDE, clock_text, count_text, list_text, of_all_text
-from api.cli_recommendations import recommendation_lines, recommendations_table
-from api.cli_rollouts import rollout_lines, rollouts_table
+from cli.api_cli_recommendations import recommendation_lines, recommendations_table
+from cli.output import WIDE, clock_text, count_text, list_text, of_all_text
+from cli.recommendations import change_table
+from cli.rollouts import rollout_lines, rollouts_table
+from cli.tables import flows_table
 
 AT = "2026-01-01T00:00:00.000Z"
 NOW = {"kmin_bytes": 400_000, "kmax_bytes": 1_600_000, "pmax": 0.2}

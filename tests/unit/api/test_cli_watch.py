@@ -11,9 +11,9 @@ import httpx
 import pytest
 from rich.console import Console
 
-from api.cli_client import ServiceClient, ServiceEvent
-from api.cli_watch import LONGEST_PAUSE_S, Watched, stream
-from api.errors import AwayError, RefusedError
+from cli.client import ServiceClient, ServiceEvent
+from cli.watch import LONGEST_PAUSE_S, Watched, stream
+from settings.errors import AwayError, RefusedError
 
 PROBLEM = {"where": "here", "received": "this", "rule": "the rule", "remedy": "the remedy"}
 AT = "2026-01-01T00:00:00.000Z"

@@ -15,9 +15,9 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.server import ServerState
 
-from api.connections import PatientProtocol
 from api.listening import options
-from api.settings import ServerSettings
+from api.server import PatientProtocol
+from settings.model import ServerSettings
 
 pytestmark = pytest.mark.anyio
 

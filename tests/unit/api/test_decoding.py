@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from api.decoding import SMALL_BYTES, DecodingThreads
+from service.ingest.decoding import SMALL_BYTES, DecodingThreads
 
 pytestmark = pytest.mark.anyio
 

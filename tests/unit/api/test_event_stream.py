@@ -8,15 +8,15 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 
-from api.access.access import Access
-from api.access.callers import Caller
-from api.access.known_tokens import Stored, digest_of
-from api.access.settings import SecuritySettings
-from api.clocks import Clocks
-from api.events import Broadcaster
-from api.metrics_access import AccessMetrics
 from api.routes import events
 from api.routes.events import StillGood, stream
+from service.auth.access import Access
+from service.auth.known_tokens import Stored, digest_of
+from service.clocks import Clocks
+from service.events import Broadcaster
+from service.metrics_access import AccessMetrics
+from settings.callers import Caller
+from settings.security import SecuritySettings
 
 READER = Caller("eyes", frozenset({"read"}))
 ASKED = Request({"type": "http", "headers": [(b"authorization", b"Bearer s3cret")]})

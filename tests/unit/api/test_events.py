@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from api.events import QUEUE_LENGTH, Broadcaster
+from service.events import QUEUE_LENGTH, Broadcaster
 
 
 def test_every_listener_hears_every_event_from_when_it_listens() -> None:

@@ -8,8 +8,8 @@ import threading
 import httpx
 import pytest
 
-from api.fleet import MOST_SWITCHES, Fleet
-from api.settings import IncumbentSettings, WatermarkSettings
+from service.fleet import MOST_SWITCHES, Fleet
+from settings.model import IncumbentSettings, WatermarkSettings
 from switches.base import Reading, SwitchAdapter
 from switches.device import Device
 from switches.dryrun import DryRunAdapter

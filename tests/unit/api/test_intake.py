@@ -10,9 +10,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 
-from api.errors import BusyError, StalledError
-from api.intake import LONGEST_WAIT_S, Drain, Intake, Room
-from api.metrics_ingest import IngestMetrics
+from service.ingest.intake import LONGEST_WAIT_S, Drain, Intake, Room
+from service.metrics_ingest import IngestMetrics
+from settings.errors import BusyError, StalledError
 
 pytestmark = pytest.mark.anyio
 

@@ -12,8 +12,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.errors import SettingsError
-from api.inventory import SECRETS, SwitchKeys, TlsKeys, UnitKeys, load_inventory, merged, parse, said_in
+from settings.errors import SettingsError
+from settings.inventory import SECRETS, SwitchKeys, TlsKeys, UnitKeys, load_inventory, merged, parse, said_in
 from switches.credentials import Secret
 from switches.device import Device, Tls, UnitProfile
 

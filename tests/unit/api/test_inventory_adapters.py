@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from api.inventory_adapters import check_inventory, make_adapters, read_all
+from service.adapter_check import check_inventory, make_adapters, read_all
 from switches.base import Reading, SwitchAdapter
 from switches.credentials import Secret
 from switches.device import Device, Tls

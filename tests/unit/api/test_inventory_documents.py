@@ -8,15 +8,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from api.cli_inventory_tables import (
-    answered_text,
-    platforms_table,
-    problem_lines,
-    reason_lines,
-    switches_table,
-)
-from api.inventory_adapters import Answer
-from api.schemas.inventory import InventoryReadDocument, ReadSwitchDocument, drifted, units_text
+from cli.check import answered_text, platforms_table, problem_lines, reason_lines, switches_table
+from service.adapter_check import Answer
+from service.documents.inventory import InventoryReadDocument, ReadSwitchDocument, drifted, units_text
 from switches.base import Capabilities, QueueWatermark, Reading
 from switches.device import Device
 from switches.errors import UnreachableError

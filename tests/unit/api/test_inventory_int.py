@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from api.errors import SettingsError
-from api.inventory import load_inventory, load_reporting
-from api.inventory_int import untuned_in
+from settings.errors import SettingsError
+from settings.inventory import load_inventory, load_reporting
+from settings.inventory_int import untuned_in
 from telemetry.decode.p4.devices import Devices, UnitProfile
 
 WHOLE = """

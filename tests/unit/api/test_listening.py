@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from api.listening import options
-from api.settings import ServerSettings
+from settings.model import ServerSettings
 
 FORWARDED = {"X-Forwarded-For": "198.51.100.9", "X-Forwarded-Proto": "https"}
 

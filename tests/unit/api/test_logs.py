@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from api.cli_errors import DEBUG_VARIABLE, run_to_exit_code
-from api.logs import configure_logging
+from cli.errors import DEBUG_VARIABLE, run_to_exit_code
+from settings.logging import configure_logging
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def levels() -> Iterator[None]:
 
 
 def a_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    from api.cli import app
+    from cli.main import app
 
     monkeypatch.setenv(DEBUG_VARIABLE, "debug")
     run_to_exit_code(app, ["--help"])

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from api.metrics import Metrics
+from service.metrics import Metrics
 from twin.watermark import Watermark
 
 UNITLESS = {

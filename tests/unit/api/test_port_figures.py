@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from api.port_figures import PortFigures
-from telemetry.counter_rates import PortRates, Rates
+from service.ingest.port_figures import PortFigures
+from telemetry.counters.counter_rates import PortRates, Rates
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ from typing import cast
 
 import pytest
 
-from api.binary_reports import BinaryReports
-from api.postcard_release import PostcardRelease
+from service.ingest.p4_reports import BinaryReports
+from service.ingest.postcard_release import PostcardRelease
 from telemetry.decode.decoded import Decoded
 from telemetry.report import ReportBatch
 

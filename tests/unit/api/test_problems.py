@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from api.errors import ConflictError, NotFoundError, TooLargeError, UnsupportedMediaError
 from api.problems import problem, status_of
+from settings.errors import ConflictError, NotFoundError, TooLargeError, UnsupportedMediaError
 from switches.errors import ReadBackError, UnknownSwitchError
 from telemetry.errors import DecodeError, OversizeError, ReportError, TopologyError, WindowError
 from twin.errors import ParameterError, ScenarioError, SearchError, WatermarkError

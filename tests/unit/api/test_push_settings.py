@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from api.cli_check import check_config
-from api.errors import SettingsError
-from api.settings_source import load_settings
+from cli.api_cli_check import check_config
+from settings.errors import SettingsError
+from settings.load import load_settings
 from switches.errors import UnknownAdapterError
 
 

@@ -8,9 +8,9 @@ import threading
 import httpx
 import pytest
 
-from api.fleet import Fleet
-from api.readings import Known
-from api.settings import IncumbentSettings
+from service.fleet import Fleet
+from service.readings import Known
+from settings.model import IncumbentSettings
 from switches.base import Reading
 from switches.device import Device
 from switches.dryrun import DryRunAdapter

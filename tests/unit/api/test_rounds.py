@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from api.rounds import Fabric, measured_queue_bytes, scenario_of, switches_of
-from api.schemas.recommendation import residual_ratio
+from service.documents.recommendation import residual_ratio
+from service.tuning.round import Fabric, measured_queue_bytes, scenario_of, switches_of
 from tests.unit.api.rounds import state
 from twin.dcqcn import PAPER
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from api.errors import SettingsError
-from api.search_workers import check_backend, search_workers
-from api.settings import SearchSection
-from api.settings_source import load_settings
+from service.tuning.workers import check_backend, search_workers
+from settings.errors import SettingsError
+from settings.load import load_settings
+from settings.model import SearchSection
 from tests.counterparts.certificates import Authority
-from twin.cluster.workers import DaskWorkers
-from twin.workers import ProcessWorkers
+from twin.workers.dask import DaskWorkers
+from twin.workers.pool import ProcessWorkers
 
 SCHEDULER = "tcp://127.0.0.1:8786"
 
@@ -62,7 +62,7 @@ def test_addresses_of_schedulers(host: str) -> None:
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.search_workers.find_spec", lambda name: None)
+    monkeypatch.setattr("service.tuning.workers.find_spec", lambda name: None)
     check_backend(search())
     with pytest.raises(SettingsError, match=r"it needs what comes with ecntwin\[dask\]"):
         check_backend(search(backend="dask", dask_scheduler=SCHEDULER))
@@ -101,5 +101,5 @@ def test_dask_logs_as_the_service_does(caplog: pytest.LogCaptureFixture) -> None
 
 
 def test_nothing_imports_dask_unless_it_is_asked_for() -> None:
-    code = "import sys, api.service, api.search_workers; sys.exit('distributed' in sys.modules)"
+    code = "import sys, service.service, service.tuning.workers; sys.exit('distributed' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -6,10 +6,10 @@ from hashlib import sha256
 
 import pytest
 
-from api.access.settings import OidcSettings, SecuritySettings, TokenSettings
-from api.addresses import is_loopback
-from api.errors import SettingsError
-from api.security import check_host
+from api.deps import check_host
+from settings.addresses import is_loopback
+from settings.errors import SettingsError
+from settings.security import OidcSettings, SecuritySettings, TokenSettings
 
 OPEN = SecuritySettings()
 CLOSED = SecuritySettings(

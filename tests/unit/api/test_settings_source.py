@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from api.errors import SettingsError
-from api.from_settings import ask_of
-from api.settings import Settings
-from api.settings_source import load_settings, override
+from service.domain import ask_of
+from settings.errors import SettingsError
+from settings.load import load_settings, override
+from settings.model import Settings
 from twin.dcqcn import PAPER
 from twin.watermark import Watermark, WatermarkBounds
 

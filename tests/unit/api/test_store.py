@@ -6,14 +6,14 @@ from itertools import count
 
 import pytest
 
-from api.errors import ConflictError, NotFoundError
-from api.rounds import RoundResult, run_round
-from api.store import RecommendationStore
+from service.tuning.recommendations import RecommendationStore
+from service.tuning.round import RoundResult, run_round
+from settings.errors import ConflictError, NotFoundError
 from switches.base import QueueWatermark, StagedChange
 from switches.rollout.plan import Limits, RolloutPlan
 from switches.rollout.state import Phase, Progress, RolloutState, SwitchProgress
 from tests.unit.api.rounds import INCUMBENT, ask, state
-from twin.workers import InProcessWorkers
+from twin.workers.pool import InProcessWorkers
 
 
 def a_round(*, margin: float = 0.0) -> RoundResult:

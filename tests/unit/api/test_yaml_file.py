@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from api.errors import SettingsError
-from api.yaml_file import read_yaml
+from settings.errors import SettingsError
+from settings.yaml_file import read_yaml
 
 
 def read(tmp_path: Path, text: str) -> dict[str, object]:

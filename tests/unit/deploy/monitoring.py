@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from api.ingest.metrics import ForwardMetrics
-from api.metrics import Metrics
+from service.ingest.metrics import ForwardMetrics
+from service.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parents[3]
 PROMETHEUS = ROOT / "deploy/prometheus"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from api.settings import Settings
-from api.settings_source import load_settings
+from settings.load import load_settings
+from settings.model import Settings
 from tests.unit.deploy.monitoring import ROOT, RULES
 
 FOLDER = ROOT / "deploy/kubernetes"

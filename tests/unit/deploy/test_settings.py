@@ -11,10 +11,10 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from api.access.known_tokens import KnownTokens, digest_of
-from api.security import check_host
-from api.settings import Settings
-from api.settings_source import load_settings
+from api.deps import check_host
+from service.auth.known_tokens import KnownTokens, digest_of
+from settings.load import load_settings
+from settings.model import Settings
 from tests.unit.deploy.monitoring import ROOT
 
 DEPLOY = ROOT / "deploy"

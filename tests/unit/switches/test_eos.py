@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
+from switches.cli.eos import EosAdapter
 from switches.credentials import Secret
 from switches.device import Device, UnitProfile
-from switches.eos import EosAdapter
 from switches.errors import (
     AccessError,
     CapabilityError,

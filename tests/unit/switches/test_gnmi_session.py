@@ -23,10 +23,10 @@ from switches.errors import (
     RefusedError,
     UnreachableError,
 )
-from switches.gnmi_dial import GnmiOptions
-from switches.gnmi_path import Elem, GnmiPath, listed
-from switches.gnmi_session import GnmiSession
-from switches.gnmi_wire import PathValue
+from switches.transport.gnmi import GnmiOptions
+from switches.transport.gnmi_messages import PathValue
+from switches.transport.gnmi_path import Elem, GnmiPath, listed
+from switches.transport.gnmi_session import GnmiSession
 from tests.counterparts.certificates import Authority
 from tests.counterparts.gnmi_switch import GnmiSwitch, RefusalError, ServerTls, Steps
 

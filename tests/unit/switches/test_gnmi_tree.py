@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switches.gnmi_path import Elem, GnmiPath
-from switches.gnmi_tree import tree_of
-from switches.gnmi_wire import PathValue
+from switches.transport.gnmi_messages import PathValue
+from switches.transport.gnmi_path import Elem, GnmiPath
+from switches.transport.gnmi_tree import tree_of
 
 KEYS = {"interface": "interface-id", "queue": "name"}
 NAMES = st.sampled_from(["config", "state", "weight", "drop"])

@@ -20,7 +20,7 @@ from switches.errors import (
     SwitchError,
     UnreachableError,
 )
-from switches.http_session import DeviceAuth, HttpSession, NotFoundError, base_url_of, needs_password
+from switches.transport.http import DeviceAuth, HttpSession, NotFoundError, base_url_of, needs_password
 from tests.counterparts.certificates import Authority
 from tests.counterparts.dripping import dripping
 from tests.counterparts.http_switch import Asked, HttpSwitch, Reply, named_credentials

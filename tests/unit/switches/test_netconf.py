@@ -13,7 +13,7 @@ import pytest
 from switches.credentials import Secret
 from switches.device import Device, UnitProfile
 from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, ReadBackError
-from switches.netconf import NetconfAdapter
+from switches.openconfig.netconf import NetconfAdapter
 from switches.read_back import Waiting
 from tests.counterparts.netconf_server import Element
 from tests.counterparts.openconfig_documents import PORTS, factory

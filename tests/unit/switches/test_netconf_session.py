@@ -15,7 +15,7 @@ import pytest
 from switches.credentials import Secret
 from switches.device import Device, Tls
 from switches.errors import AccessError, ConcurrentEditError, RefusedError, SwitchError, UnreachableError
-from switches.netconf_session import NetconfOptions, NetconfSession
+from switches.transport.netconf import NetconfOptions, NetconfSession
 from tests.counterparts.netconf_server import RpcError
 from tests.counterparts.openconfig_documents import factory
 from tests.counterparts.openconfig_netconf import OpenConfigNetconf

@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
+from switches.cli.nxos import NxosAdapter
 from switches.credentials import Secret
 from switches.device import Device
 from switches.errors import AccessError, CapabilityError, ConcurrentEditError, InventoryError, RefusedError
-from switches.nxos import NxosAdapter
 from tests.counterparts.http_switch import named_credentials
 from tests.counterparts.nxos_switch import POLICY, NxosSwitch, line_of
 from twin.watermark import Watermark

@@ -16,7 +16,7 @@ from switches.errors import (
     ReadBackError,
     RefusedError,
 )
-from switches.openconfig import OpenConfigAdapter
+from switches.openconfig.gnmi import OpenConfigAdapter
 from switches.read_back import Waiting
 from switches.registry import AdapterRegistry
 from tests.counterparts.gnmi_switch import Asked, GnmiSwitch

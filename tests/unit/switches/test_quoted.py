@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from switches.credentials import Secret
 from switches.device import Device
 from switches.errors import CredentialsError
-from switches.quoted import header_text, quoted
+from switches.transport.quoted import header_text, quoted
 
 SECRET = 'tab\there  "and" a \\ é'
 

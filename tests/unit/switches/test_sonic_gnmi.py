@@ -19,7 +19,7 @@ from switches.errors import (
 )
 from switches.read_back import Waiting
 from switches.registry import AdapterRegistry
-from switches.sonic_gnmi import SonicGnmiAdapter
+from switches.sonic.gnmi_adapter import SonicGnmiAdapter
 from tests.counterparts.gnmi_switch import Asked, GnmiSwitch
 from tests.counterparts.sonic_gnmi import SonicGnmi
 from tests.counterparts.sonic_switch import SonicSwitch, qos_config

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switches import eos, nxos
 from switches.change_name import name_of
-from switches.cli_config import below, sections
+from switches.cli import eos, nxos
+from switches.cli.config import below, sections
+from switches.cli.wred_line import Grammar, Spot, spot, units_of
 from switches.device import Device, UnitProfile
 from switches.errors import CapabilityError, InventoryError
 from switches.policies import policies_of
 from switches.units import to_device
-from switches.wred_line import Grammar, Spot, spot, units_of
 from twin.watermark import Watermark
 
 EOS, NXOS = eos._GRAMMAR, nxos._GRAMMAR

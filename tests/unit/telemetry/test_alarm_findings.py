@@ -6,16 +6,10 @@ import math
 
 import pytest
 
-from telemetry.alarm_findings import (
-    LEAST_SAMPLES,
-    ecn_findings,
-    gap_findings,
-    loss_findings,
-    pause_findings,
-)
-from telemetry.alarms import Level, Subject
-from telemetry.counter_rates import PortRates, Rates
-from telemetry.sequence import Sender, SequenceCounts
+from telemetry.alarms.board import Level, Subject
+from telemetry.alarms.findings import LEAST_SAMPLES, ecn_findings, gap_findings, loss_findings, pause_findings
+from telemetry.counters.counter_rates import PortRates, Rates
+from telemetry.decode.p4.sequence import Sender, SequenceCounts
 from telemetry.state import QueueRef, QueueState
 
 REF = QueueRef("leaf1", "Ethernet0", 3)

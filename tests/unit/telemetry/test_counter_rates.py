@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from telemetry.counter_rates import LEAST_SPAN_NS, PortRates, Rates, port_rates
-from telemetry.counter_window import CounterWindow
-from telemetry.counters import Counters, CounterSample, CounterSettings, SeriesKey
+from telemetry.counters.counter_rates import LEAST_SPAN_NS, PortRates, Rates, port_rates
+from telemetry.counters.counters import Counters, CounterSample, CounterSettings, SeriesKey
+from telemetry.counters.window import CounterWindow
 
 S = 1_000_000_000
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from telemetry.counter_series import CounterSeries
-from telemetry.counters import MOST, Counters
+from telemetry.counters.counters import MOST, Counters
+from telemetry.counters.model import CounterSeries
 
 FIELDS = Counters._fields
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from telemetry.counter_window import CounterWindow
-from telemetry.counters import Counters, CounterSample, CounterSettings, SeriesKey
+from telemetry.counters.counters import Counters, CounterSample, CounterSettings, SeriesKey
+from telemetry.counters.window import CounterWindow
 
 S = 1_000_000_000
 

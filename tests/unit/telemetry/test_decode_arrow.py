@@ -17,7 +17,7 @@ from telemetry.decode import arrow as arrow_module
 from telemetry.decode.arrow import decode
 from telemetry.decode.arrow_stream import MOST_BATCHES
 from telemetry.decode.json import decode as decode_json
-from telemetry.encode_arrow import encode
+from telemetry.encode.arrow import encode
 from telemetry.errors import DecodeError, OversizeError
 from telemetry.join import joined
 from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite, ReportBatch

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from telemetry.counters import MOST, Counters, SeriesKey
-from telemetry.decode.counters_json import decode_counters
+from telemetry.counters.counters import MOST, Counters, SeriesKey
+from telemetry.decode.counters import decode_counters
 from telemetry.errors import DecodeError
 
 GOOD: dict[str, Any] = {"switch": "leaf1", "port": "Ethernet0", "queue": 3, "ts_ns": 7, "tx_bytes": 5}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from telemetry.counter_window import CounterWindow
-from telemetry.counters import Counters, SeriesKey
+from telemetry.counters.counters import Counters, SeriesKey
+from telemetry.counters.window import CounterWindow
 from telemetry.decode.openconfig_counters import OpenConfigCounters
 
 PORT: list[tuple[str, dict[str, str]]] = [

@@ -13,7 +13,7 @@ from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.packet import IntMarks
 from telemetry.decode.p4.reports import plan_of
 from telemetry.decode.p4.result import P4Reports, ReportFlags
-from telemetry.encode_p4 import (
+from telemetry.encode.p4 import (
     InnerType,
     Metadata,
     base_transport,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from telemetry.depth import HopRows, queue_states, service_rates
+from telemetry.network.queues import HopRows, queue_states, service_rates
 from telemetry.state import QueueRef
 
 QUEUES = [QueueRef("s", "a", 0), QueueRef("s", "b", 0)]

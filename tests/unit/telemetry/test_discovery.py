@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from telemetry.discovery import Journey, discover
+from telemetry.network.discovery import Journey, discover
 from telemetry.report import HopSite
 from telemetry.topology import Topology
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
-from telemetry.encode_p4 import InnerType, Metadata, datagram_v2, int_headers, packet, report_v2
-from telemetry.encode_p4_columns import MOST_OCCUPANCY, ReportColumns, reports_v2
+from telemetry.encode.p4 import InnerType, Metadata, datagram_v2, int_headers, packet, report_v2
+from telemetry.encode.p4_columns import MOST_OCCUPANCY, ReportColumns, reports_v2
 from telemetry.state import FlowKey
 
 NUMBERS: dict[str, tuple[int, int]] = {

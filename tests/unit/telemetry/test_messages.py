@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from telemetry.messages import Messages, messages
-from telemetry.samples import Samples
+from telemetry.network.messages import Messages, messages
 from telemetry.settings import WindowSettings
+from telemetry.window.samples import Samples
 
 MS = 1_000_000
 RATE = 12.5e9

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.number_table import NumberTable
-from telemetry.slots import ABSENT
+from telemetry.window.hash_table import ABSENT
+from telemetry.window.number_table import NumberTable
 
 FINGERPRINTS = st.lists(st.integers(0, 2**64 - 1), max_size=3000, unique=True)
 

@@ -7,11 +7,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from telemetry import postcards
+from telemetry.decode.p4 import postcards
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
+from telemetry.decode.p4.postcards import PostcardCounts, PostcardMerger
 from telemetry.decode.p4.result import P4Reports
-from telemetry.encode_p4 import (
+from telemetry.encode.p4 import (
     InnerType,
     Metadata,
     base_transport,
@@ -21,11 +22,10 @@ from telemetry.encode_p4 import (
     report_v2,
 )
 from telemetry.errors import TelemetryError
-from telemetry.postcards import PostcardCounts, PostcardMerger
 from telemetry.report import ReportBatch
 from telemetry.state import FlowKey
 from telemetry.topology import Link, Topology
-from telemetry.window import Window
+from telemetry.window.window import Window
 
 ROCE = FlowKey("10.0.0.1", "10.0.0.2", 49152, 4791, 17)
 TCP = FlowKey("10.0.0.1", "10.0.0.2", 1234, 80, 6)

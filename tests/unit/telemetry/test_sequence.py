@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.sequence import Sender, SequenceCounts, SequenceGaps
+from telemetry.decode.p4.sequence import Sender, SequenceCounts, SequenceGaps
 
 ONE = Sender(node=1, hardware=0, version=2)
 BITS = 22

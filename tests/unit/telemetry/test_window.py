@@ -12,10 +12,10 @@ import pytest
 from telemetry.errors import WindowError
 from telemetry.flow_keys import FlowKeys
 from telemetry.report import HopSite, ReportBatch
-from telemetry.samples import Samples, SampleStore
 from telemetry.state import FlowClass, FlowKey, NetworkState
 from telemetry.topology import Topology
-from telemetry.window import Window, WindowSettings
+from telemetry.window.samples import Samples, SampleStore
+from telemetry.window.window import Window, WindowSettings
 
 START_NS = 1_767_225_600_000_000_000
 MS = 1_000_000

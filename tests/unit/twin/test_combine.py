@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.twin.analytic_engine import AnalyticEngine
 from tests.unit.twin.fabrics import star
-from twin.combine import averaged, pooled, stretched
+from twin.prediction import averaged, pooled, stretched
 from twin.result import Prediction, Slowdown, SolveStatus
 from twin.watermark import Watermark
 

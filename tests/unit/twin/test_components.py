@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.twin.fabrics import star
-from twin.components import split
+from twin.search.parts import split
 
 PAIRS = st.lists(
     st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda pair: pair[0] != pair[1]),

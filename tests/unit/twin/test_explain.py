@@ -6,9 +6,9 @@ import pytest
 
 from tests.unit.twin.analytic_engine import AnalyticEngine
 from tests.unit.twin.fabrics import star
-from twin.explain import relative_changes, why
-from twin.recommendation import Verdict, VerdictKind
 from twin.result import Prediction, Slowdown, SolveStatus
+from twin.search.explain import relative_changes, why
+from twin.search.recommendation import Verdict, VerdictKind
 from twin.units import bytes_text, change_text, duration_text, percent_text
 from twin.watermark import Watermark
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twin.errors import ParameterError
-from twin.guard import (
+from twin.search.push_gate import (
     Event,
     GuardSettings,
     GuardState,

@@ -13,11 +13,11 @@ import pytest
 from tests.unit.twin.analytic_engine import HERE, AnalyticEngine
 from tests.unit.twin.fabrics import star
 from twin.errors import SearchError
-from twin.reserved import ReservedWorker
 from twin.result import Prediction
 from twin.scenario import Scenario
 from twin.watermark import Watermark
-from twin.workers import Task, shipped
+from twin.workers.pool import Task, shipped
+from twin.workers.reserved import ReservedWorker
 
 WATERMARKS = [Watermark(1_000 * number, 150_000, 0.1) for number in range(1, 5)]
 NVIDIA = Watermark(150_000, 1_500_000, 1.0)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from twin.dcqcn import PAPER
 from twin.errors import ScenarioError, TwinError
-from twin.scenario_json import SCHEMA, dcqcn_from_json, load_scenario, scenario_from_json
+from twin.scenario_file import SCHEMA, dcqcn_from_json, load_scenario, scenario_from_json
 
 GBPS = 125e6
 DOCUMENT: dict[str, Any] = {

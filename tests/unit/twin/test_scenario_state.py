@@ -22,9 +22,9 @@ from telemetry.state import (
 from telemetry.topology import Host, Link, Topology
 from twin.dcqcn import PAPER
 from twin.errors import ScenarioError
+from twin.from_telemetry import REPLAY_S, WARM_UP, scenario_from_state
 from twin.scenario import Scenario
-from twin.scenario_json import load_scenario
-from twin.scenario_state import REPLAY_S, WARM_UP, scenario_from_state
+from twin.scenario_file import load_scenario
 
 GBPS = 125e6
 

@@ -16,16 +16,16 @@ import pytest
 
 from tests.unit.twin.analytic_engine import HERE
 from tests.unit.twin.fabrics import star
-from twin.candidates.base import Origin
 from twin.errors import ParameterError, SearchError
-from twin.recommendation import Recommendation, VerdictKind
 from twin.result import SolveStatus
 from twin.scenario import Scenario
-from twin.score import WEIGHT_PRESETS
-from twin.search import Progress, engine_seeds, propose, tune
-from twin.search_problem import SearchSettings, TuningProblem, persistent_share
+from twin.search.base import Origin
+from twin.search.problem import SearchSettings, TuningProblem, persistent_share
+from twin.search.recommendation import Recommendation, VerdictKind
+from twin.search.round import Progress, engine_seeds, propose, tune
+from twin.search.score import WEIGHT_PRESETS
 from twin.watermark import Watermark, WatermarkBounds
-from twin.workers import InProcessWorkers, ProcessWorkers
+from twin.workers.pool import InProcessWorkers, ProcessWorkers
 
 INCUMBENT = Watermark(400_000, 1_600_000, 0.2)
 COUPLED, APART = [(0, 1), (2, 1), (3, 1)], [(0, 1), (2, 1), (4, 5), (6, 7)]

@@ -12,11 +12,11 @@ from tests.unit.twin.analytic_engine import HERE, AnalyticEngine
 from tests.unit.twin.fabrics import star
 from tests.unit.twin.test_search import APART, COUPLED, INCUMBENT, problem, settings
 from twin.errors import ParameterError
-from twin.recommendation import Recommendation, SecondOpinion, VerdictKind
-from twin.search import Progress, engine_seeds, tune
-from twin.search_problem import TuningProblem
+from twin.search.problem import TuningProblem
+from twin.search.recommendation import Recommendation, SecondOpinion, VerdictKind
+from twin.search.round import Progress, engine_seeds, tune
 from twin.watermark import Watermark
-from twin.workers import InProcessWorkers, ProcessWorkers
+from twin.workers.pool import InProcessWorkers, ProcessWorkers
 
 SAME = f"{HERE}:AnalyticEngine"
 

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from api.schemas.trajectories import TrajectoriesDocument
+from service.documents.trajectories import TrajectoriesDocument
 from tests.unit.twin.analytic_engine import HERE
 from tests.unit.twin.fabrics import star
 from tests.unit.twin.test_search import APART, COUPLED, INCUMBENT, one_round, problem, settings
 from twin.errors import SearchError
-from twin.recommendation import VerdictKind
 from twin.replay.model import ReplayEngine
 from twin.result import SolveStatus, Trajectory
 from twin.scenario import Scenario
+from twin.search.recommendation import VerdictKind
 from twin.trajectories import (
     MOST_QUEUES,
     MOST_STEPS,
@@ -30,7 +30,7 @@ from twin.trajectories import (
     side_by_side,
 )
 from twin.watermark import Watermark
-from twin.workers import InProcessWorkers, ProcessWorkers, Workers, shipped
+from twin.workers.pool import InProcessWorkers, ProcessWorkers, Workers, shipped
 
 LOW = Watermark(5_000, 20_000, 0.5)
 

@@ -14,7 +14,7 @@ import pytest
 from twin.engine import ENGINE_NAMES, engine
 from twin.result import Prediction
 from twin.scenario import Scenario
-from twin.scenario_json import scenario_from_json
+from twin.scenario_file import scenario_from_json
 from twin.watermark import Watermark
 
 pytestmark = [pytest.mark.kernels, pytest.mark.slow]

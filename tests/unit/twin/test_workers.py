@@ -18,7 +18,7 @@ from twin.errors import ParameterError, SearchError
 from twin.result import Prediction
 from twin.scenario import Scenario
 from twin.watermark import Watermark
-from twin.workers import (
+from twin.workers.pool import (
     InProcessWorkers,
     ProcessWorkers,
     Task,

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api.access.access import MOST_ADDRESSES, Access
-from api.access.callers import Caller, scopes_of
-from api.access.known_tokens import Stored, digest_of
-from api.access.settings import RateSettings, SecuritySettings, TokenSettings
-from api.clocks import Clocks
-from api.errors import BusyError, UnauthorizedError, UnavailableError
-from api.metrics_access import AccessMetrics
+from service.auth.access import MOST_ADDRESSES, Access
+from service.auth.known_tokens import Stored, digest_of
+from service.clocks import Clocks
+from service.metrics_access import AccessMetrics
+from settings.callers import Caller, scopes_of
+from settings.errors import BusyError, UnauthorizedError, UnavailableError
+from settings.security import RateSettings, SecuritySettings, TokenSettings
 
 TOKEN = TokenSettings(name="eyes", sha256=digest_of("s3cret").upper(), scopes=frozenset({"read"}))
 ADDRESS = "192.0.2.7"

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.access.allowance import Allowance, Allowances
+from service.auth.rate_limit import Allowance, Allowances
 
 
 class Clock:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from api.access.certificates import ServerTls
-from api.access.settings import TlsSettings
-from api.access.trust import trusting
-from api.errors import SettingsError
+from api.certificates import ServerTls
+from settings.errors import SettingsError
+from settings.security import TlsSettings
+from settings.trust import trusting
 from tests.counterparts.certificates import Authority
 
 DAY_S = 86_400.0

@@ -9,16 +9,16 @@ from typing import Any, cast
 
 import pytest
 
-from api.alarms.kinds import KINDS
-from api.alarms.looks import GIVEN_UP_S, MOST_REPORTED, STATE_SHARE, Looks
-from api.port_figures import Lately
+from service.alarms.measure import GIVEN_UP_S, MOST_REPORTED, STATE_SHARE, Looks
+from service.ingest.port_figures import Lately
+from settings.kinds import KINDS
 from switches.errors import SwitchError, UnreachableError
-from telemetry.alarms import Finding
-from telemetry.counter_rates import PortRates, Rates
+from telemetry.alarms.board import Finding
+from telemetry.counters.counter_rates import PortRates, Rates
+from telemetry.decode.p4.sequence import Sender, SequenceCounts
 from telemetry.errors import WindowError
-from telemetry.sequence import Sender, SequenceCounts
 from telemetry.state import NetworkState, QueueRef, QueueState
-from telemetry.tally import WindowCounters
+from telemetry.window.tally import WindowCounters
 from twin.watermark import Watermark
 
 pytestmark = pytest.mark.anyio

@@ -9,13 +9,13 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api.alarms.looks import Looked
-from api.alarms.service import MOST_TOLD, Alarms
-from api.alarms.settings import AlarmSettings
-from api.events import Broadcaster, Event
-from api.metrics_network import NetworkMetrics
-from telemetry.alarms import Finding, Subject
-from telemetry.counter_rates import PortRates, Rates
+from service.alarms.measure import Looked
+from service.alarms.service import MOST_TOLD, Alarms
+from service.events import Broadcaster, Event
+from service.metrics_network import NetworkMetrics
+from settings.sections import AlarmSettings
+from telemetry.alarms.board import Finding, Subject
+from telemetry.counters.counter_rates import PortRates, Rates
 
 pytestmark = pytest.mark.anyio
 

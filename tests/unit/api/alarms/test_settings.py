@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from api.alarms.kinds import KINDS
-from api.alarms.settings import AlarmSettings
+from settings.kinds import KINDS
+from settings.sections import AlarmSettings
 
 ROOT = Path(__file__).resolve().parents[4]
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from api.counter_sources.base import CounterSource, NoCountersError
-from api.counter_sources.openconfig import openconfig_source
-from api.counter_sources.polling import Turns
-from api.counter_sources.sonic_gnmi import sonic_gnmi_source
+from service.polling.api_counter_sources_base import CounterSource, NoCountersError
+from service.polling.base import Turns
+from service.polling.openconfig import openconfig_source
+from service.polling.sonic_gnmi import sonic_gnmi_source
 from switches.credentials import Secret
 from switches.device import Device, Tls
 from switches.errors import AccessError, UnreachableError
-from telemetry.counters import Counters, SeriesKey
+from telemetry.counters.counters import Counters, SeriesKey
 from telemetry.decode.polled import Polled
 from tests.counterparts.certificates import Authority
 from tests.counterparts.gnmi_switch import GnmiSwitch, ServerTls
@@ -184,7 +184,7 @@ async def test_what_sonic_does_not_count_is_unknown_over_gnmi_too(sonic: Sonic, 
 async def test_sonic_with_other_names_is_subscribed_anew(
     sonic: Sonic, follow: Follow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.counter_sources.gnmi.LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("service.polling.gnmi.LOOK_EVERY_S", 0.0)
     source = follow("sonic-gnmi", sonic.server.port, timeout_s=2.0)
     await until(source, whole, despite=UnreachableError)
     sonic.db.begin(["Ethernet0", "Ethernet2"])

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api.counter_sources.poller import CounterPolling
-from api.counting import Counting
-from api.decoding import DecodingThreads
-from api.metrics import Metrics
-from api.sensing import SensingLimits
+from service.ingest.counter_owner import Counting
+from service.ingest.decoding import DecodingThreads
+from service.ingest.window_owner import SensingLimits
+from service.metrics import Metrics
+from service.polling.poller import CounterPolling
 from switches.errors import AccessError, SwitchError, UnreachableError
-from telemetry.counters import Counters, CounterSample, CounterSettings, SeriesKey
+from telemetry.counters.counters import Counters, CounterSample, CounterSettings, SeriesKey
 from telemetry.decode.polled import Polled
 
 pytestmark = pytest.mark.anyio
@@ -245,7 +245,7 @@ async def test_the_wait_after_failures_doubles_up_to_a_limit(
         waits.append(delay_s)
         await sleep(0)
 
-    monkeypatch.setattr("api.counter_sources.poller.asyncio.sleep", noted)
+    monkeypatch.setattr("service.polling.poller.asyncio.sleep", noted)
     source = Script("leaf1", *(away("leaf1") for _ in range(6)), polled("leaf1", 1), away("leaf1"))
     await followed(here.polling(source, every_s=10.0, longest_wait_s=60.0), source)
     assert waits == [10.0, 20.0, 40.0, 60.0, 60.0, 60.0, 10.0]

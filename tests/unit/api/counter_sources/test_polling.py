@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from api.counter_sources.polling import Polling, Turns
-from api.counter_sources.sonic import SonicReader
+from service.polling.base import Polling, Turns
+from service.polling.sonic import SonicReader
 from switches.device import Device
 from switches.errors import UnreachableError
 from telemetry.decode.polled import Polled

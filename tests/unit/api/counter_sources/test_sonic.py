@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import redis
 
-from api.counter_sources.base import NoCountersError
-from api.counter_sources.sonic import SonicReader
+from service.polling.api_counter_sources_base import NoCountersError
+from service.polling.sonic import SonicReader
 from switches.credentials import Secret
 from switches.device import Device, Tls
 from switches.errors import AccessError, InventoryError, RefusedError, UnreachableError
-from telemetry.counters import Counters, SeriesKey
+from telemetry.counters.counters import Counters, SeriesKey
 from telemetry.decode.polled import Polled
 from tests.counterparts.certificates import Authority
 from tests.counterparts.redis_server import RedisServer

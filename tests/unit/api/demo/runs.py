@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from api.demo.parties import Answer
-from api.schemas.lab import FiguresDocument
-from api.schemas.predictions import SlowdownDocument
+from lab.demo.closed_loop import Answer
+from lab.documents import FiguresDocument
+from service.documents.predictions import SlowdownDocument
 from twin.watermark import Watermark
 
 NOBODY = SlowdownDocument(n=0, mean=None, p99=None)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from api.demo.loop import Interval, Round, close_the_loop, keep
-from api.demo.parties import Answer
-from api.demo.plan import FULL, PAPER, QUICK, VENDOR_DEFAULT
+from lab.demo.closed_loop import Answer
+from lab.demo.loop import Interval, Round, close_the_loop, keep
+from lab.demo.plan import FULL, PAPER, QUICK, VENDOR_DEFAULT
 from tests.unit.api.demo.runs import ScriptedLab, ScriptedService, recommends
 from twin.watermark import Watermark
 

@@ -8,12 +8,12 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from api.demo.loop import Interval, Round, Run
-from api.demo.outcome import CLOSED_LOOP, PAPER_SETTING, VENDOR, Outcome, outcome_of
-from api.demo.picture import picture
-from api.demo.plan import PAPER, QUICK, VENDOR_DEFAULT
-from api.demo.screen import opening, queue_lines, result_table, verdict
-from api.schemas.demo import DemoDocument
+from lab.demo.documents import DemoDocument
+from lab.demo.loop import Interval, Round, Run
+from lab.demo.outcome import CLOSED_LOOP, PAPER_SETTING, VENDOR, Outcome, outcome_of
+from lab.demo.picture import picture
+from lab.demo.plan import PAPER, QUICK, VENDOR_DEFAULT
+from lab.demo.screen import opening, queue_lines, result_table, verdict
 from tests.unit.api.demo.runs import figures
 from twin.watermark import Watermark
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from api.demo.parties import Answer, ServiceAt
-from api.demo.processes import Child
+from lab.demo.closed_loop import Answer, ServiceAt
+from lab.demo.processes import Child
 
 
 def rollout(phase: str, *, why: str | None = None, stalled: str | None = None) -> httpx.Response:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from api.demo.plan import FULL, PAPER, QUICK, VENDOR_DEFAULT, DemoPlan
-from api.lab.setup import LabOptions, lab_parts
-from api.settings import Settings
-from twin.candidates.vendor import vendor_table
+from lab.demo.plan import FULL, PAPER, QUICK, VENDOR_DEFAULT, DemoPlan
+from lab.setup import LabOptions, lab_parts
+from settings.model import Settings
+from twin.search.vendor_table import vendor_table
 
 
 @pytest.mark.parametrize("plan", [FULL, QUICK], ids=lambda plan: plan.name)

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from api.history.alarms import AWAY, AlarmHistory
-from api.storage.alarm_rows import AlarmRow, listed
-from api.storage.database import Database
-from api.storage.recorder import Recorder
-from telemetry.alarms import Alarm, Change, Level, Subject
+from service.history.service import AWAY, AlarmHistory
+from store.database import Database
+from store.recorder import Recorder
+from store.rows import AlarmRow, listed
+from telemetry.alarms.board import Alarm, Change, Level, Subject
 
 S = 1_000_000_000
 T = 1_767_225_600 * S

@@ -9,16 +9,16 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import func, select
 
-from api.history import recording
-from api.history.recording import PRUNED_AT_ONCE, QueueHistory, port_steps
-from api.history.steps import Steps
-from api.port_figures import Lately
-from api.sensing import Latest
-from api.storage.database import Database
-from api.storage.queue_rows import NS_PER_S, PortStep
-from api.storage.recorder import Recorder
-from api.storage.tables import queue_history
-from telemetry.counter_rates import PortRates, Rates
+from service.history import recording
+from service.history.recording import PRUNED_AT_ONCE, QueueHistory, port_steps
+from service.ingest.port_figures import Lately
+from service.ingest.window_owner import Latest
+from settings.steps import Steps
+from store.database import Database
+from store.queues import NS_PER_S, PortStep
+from store.recorder import Recorder
+from store.tables import queue_history
+from telemetry.counters.counter_rates import PortRates, Rates
 from telemetry.state import QueueRef, QueueState
 
 EPOCH_NS = 1_767_225_600 * NS_PER_S

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from api.lab.poster import Poster
-from api.lab.reports import Body, ReportWriter
-from api.lab.runner import Runner
-from api.lab.setup import LabOptions, LabParts, LeafSpine, lab_parts
+from lab.poster import Poster
+from lab.reports import Body, ReportWriter
+from lab.runner import Runner
+from lab.setup import LabOptions, LabParts, LeafSpine, lab_parts
 from twin.packet.fabric import Fabric
 from twin.packet.happenings import Samples
 from twin.watermark import Watermark

@@ -9,13 +9,13 @@ import httpx
 import numpy as np
 import pytest
 
-from api.lab import runner as runner_module
-from api.lab.counters import COUNTERS_PATH, CounterWriter
-from api.lab.poster import Poster
-from api.lab.reports import EPOCH_NS, REPORTS_PATH, Body
-from telemetry.counter_window import CounterWindow
-from telemetry.counters import CounterSample
-from telemetry.decode.counters_json import decode_counters
+from lab import runner as runner_module
+from lab.counters import COUNTERS_PATH, CounterWriter
+from lab.poster import Poster
+from lab.reports import EPOCH_NS, REPORTS_PATH, Body
+from telemetry.counters.counters import CounterSample
+from telemetry.counters.window import CounterWindow
+from telemetry.decode.counters import decode_counters
 from tests.unit.api.lab.labs import NEW, fabric_of, parts_of, running
 from twin.packet.fabric import Fabric
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from api.lab.feed import Feed
+from lab.feed import Feed
 from twin.traffic.base import Traffic
 
 

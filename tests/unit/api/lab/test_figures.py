@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from api.lab.figures import Stretch
-from api.schemas.lab import FiguresDocument
+from lab.documents import FiguresDocument
+from lab.figures import Stretch
 from tests.unit.api.lab.labs import NEW, fabric_of, parts_of
 from twin.watermark import Watermark
 

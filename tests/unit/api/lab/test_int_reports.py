@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 import yaml
 
-from api.errors import InputError
-from api.inventory import load_inventory, load_reporting
-from api.lab.int_numbers import IntNumbers, inventory
-from api.lab.int_reports import PAYLOAD_BYTES, IntReportWriter
-from api.lab.reports import ReportWriter
-from api.lab.setup import LabParts
+from lab.int_numbers import IntNumbers, inventory
+from lab.p4_reports import PAYLOAD_BYTES, IntReportWriter
+from lab.reports import ReportWriter
+from lab.setup import LabParts
+from settings.errors import InputError
+from settings.inventory import load_inventory, load_reporting
 from telemetry.decode.json import decode
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices
-from telemetry.encode_p4_columns import MOST_OCCUPANCY
+from telemetry.decode.p4.sequence import Sender, SequenceGaps
+from telemetry.encode.p4_columns import MOST_OCCUPANCY
 from telemetry.report import ReportBatch
-from telemetry.sequence import Sender, SequenceGaps
 from tests.unit.api.lab.labs import RATE, fabric_of, parts_of
 from twin.packet.happenings import Samples
 

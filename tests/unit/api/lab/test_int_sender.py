@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from api.errors import InputError
-from api.lab.int_sender import BURST_DATAGRAMS, ROOM_DATAGRAMS, IntSender, Portion, Taker
-from api.lab.poster import PostError
+from lab.p4_sender import BURST_DATAGRAMS, ROOM_DATAGRAMS, IntSender, Portion, Taker
+from lab.poster import PostError
+from settings.errors import InputError
 
 PATIENCE_S = 60.0
 

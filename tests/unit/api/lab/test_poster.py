@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from api.lab.counters import COUNTERS_PATH
-from api.lab.poster import Poster, PostError
-from api.lab.reports import Body
+from lab.counters import COUNTERS_PATH
+from lab.poster import Poster, PostError
+from lab.reports import Body
 
 PATIENCE_S = 60.0
 TAKEN = httpx.Response(202, json={"accepted": 2, "rejected": 1, "errors": [], "error_count": 1})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from api.lab.reports import EPOCH_NS, ReportWriter
+from lab.reports import EPOCH_NS, ReportWriter
 from telemetry.decode.json import decode
 from telemetry.settings import WindowSettings
-from telemetry.window import Window
+from telemetry.window.window import Window
 from tests.unit.api.lab.labs import RATE, fabric_of, parts_of
 from twin.packet.happenings import Samples
 

@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from api.errors import ConflictError, UnavailableError, UnprocessableError
-from api.lab import runner as runner_module
-from api.lab.poster import Poster
-from api.lab.reports import Body
-from api.lab.runner import Runner
+from lab import runner as runner_module
+from lab.poster import Poster
+from lab.reports import Body
+from lab.runner import Runner
+from settings.errors import ConflictError, UnavailableError, UnprocessableError
 from tests.unit.api.lab.labs import NEW, OLD, Kept, parts_of, running
 from twin.errors import ScenarioError
 from twin.packet.fabric import Fabric

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from api.errors import InputError
-from api.lab.setup import LabOptions, LeafSpine, duration_of, lab_parts
+from lab.setup import LabOptions, LeafSpine, duration_of, lab_parts
+from settings.errors import InputError
 from telemetry.errors import TopologyError
 from telemetry.leaf_spine import leaf_spine
 from tests.unit.api.lab.labs import SMALL, parts_of
 from twin.dcqcn import PAPER, preset
 from twin.errors import ParameterError, ScenarioError
 from twin.packet.plan import FabricPlan
-from twin.scenario_json import load_scenario
+from twin.scenario_file import load_scenario
 
 
 def test_numbers_make_a_leaf_spine_fabric_with_its_defaults() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from api.rollouts import driver
+from service.rollouts import runner
 from switches.errors import ReadBackError
 from switches.rollout.events import Checked, Event, Failed, encode
 from switches.rollout.state import Phase, Progress, RolloutState
@@ -75,7 +75,7 @@ def test_a_reading_for_another_reason_ends_a_soak_at_once(by_others: Watermark) 
 
 
 def test_such_a_reading_is_not_lost_where_the_journal_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "STALLED_S", 0.01)
+    monkeypatch.setattr(runner, "STALLED_S", 0.01)
 
     async def scene(here: World) -> None:
         rollout = await here.rollouts.start(ENDLESS, "ada")
@@ -134,7 +134,7 @@ def test_a_freeze_that_one_rollout_has_not_heard_of_is_told_to_it(
     frozen: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The database went away between the freeze and what is written of it for each rollout."""
-    monkeypatch.setattr(driver, "STALLED_S", 0.01)
+    monkeypatch.setattr(runner, "STALLED_S", 0.01)
 
     async def scene(here: World) -> None:
         if not frozen:

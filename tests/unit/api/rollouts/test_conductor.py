@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from api.errors import ConflictError, NotFoundError, SettingsError, UnavailableError
-from api.rollouts import driver
+from service.rollouts import runner
+from settings.errors import ConflictError, NotFoundError, SettingsError, UnavailableError
 from switches.base import Capabilities, StagedChange
 from switches.errors import ReadBackError
 from switches.rollout.events import (
@@ -97,7 +97,7 @@ def test_a_switch_is_written_down_as_about_to_be_set_before_it_is() -> None:
 def test_a_journal_that_fails_stops_all_and_goes_on_when_it_is_back(
     refused: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "STALLED_S", 0.01)
+    monkeypatch.setattr(runner, "STALLED_S", 0.01)
 
     async def scene(here: World) -> None:
         here.journal.refuse_from = refused

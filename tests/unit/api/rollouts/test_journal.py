@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from api.errors import UnavailableError
-from api.rollouts.journal import Journal, JournalEntry
-from api.storage.database import Database
+from settings.errors import UnavailableError
+from store.database import Database
+from store.journal import Journal, JournalEntry
 
 
 def write(journal: Journal, *documents: bytes, subject: str = "r") -> None:
@@ -71,8 +71,8 @@ def test_what_was_appended_outlives_a_process_that_is_killed(tmp_path: Path) -> 
     path = tmp_path / "j.db"
     script = (
         "import asyncio, os, sys\n"
-        "from api.rollouts.journal import Journal\n"
-        "from api.storage.database import Database\n"
+        "from store.journal import Journal\n"
+        "from store.database import Database\n"
         "database = Database(sys.argv[1])\n"
         "database.open()\n"
         "asyncio.run(Journal(database).append('r', 1.0, b'written'))\n"

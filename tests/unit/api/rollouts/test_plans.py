@@ -10,16 +10,16 @@ from typing import Any, cast
 
 import pytest
 
-from api.entry import KeptRound
-from api.rollouts.plans import limits_of, plan_of
-from api.rollouts.watch import Watcher
-from api.rounds import RoundResult, leaves_of, run_round
-from api.settings import RolloutSettings
+from service.rollouts.plan import limits_of, plan_of
+from service.rollouts.watch import Watcher
+from service.tuning.entry import KeptRound
+from service.tuning.round import RoundResult, leaves_of, run_round
+from settings.model import RolloutSettings
 from switches.rollout.plan import Figures, Limits, RolloutPlan
 from telemetry.topology import topology_from_json
 from tests.unit.api.rounds import INCUMBENT, ask, state
 from twin.watermark import Watermark
-from twin.workers import InProcessWorkers
+from twin.workers.pool import InProcessWorkers
 
 NEW = Watermark(50_000, 200_000, 0.05)
 

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from api.errors import UnavailableError
-from api.rollouts import conductor, driver
-from api.rollouts.freeze import Freeze
+from service.rollouts import manager, runner
+from service.rollouts.freeze import Freeze
+from settings.errors import UnavailableError
 from switches.rollout import machine
 from switches.rollout.events import (
     Applying,
@@ -105,7 +105,7 @@ def test_a_service_killed_while_it_froze_sets_nothing_when_it_is_back() -> None:
 
 
 def test_a_freeze_that_cannot_be_written_down_holds_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "STALLED_S", 0.01)
+    monkeypatch.setattr(runner, "STALLED_S", 0.01)
 
     async def scene(here: World) -> None:
         here.switches["a"].gate.clear()
@@ -249,13 +249,13 @@ def test_a_clock_that_is_set_meanwhile_moves_no_wait(set_by_s: float) -> None:
 
 def test_a_frozen_rollout_waits_and_does_not_spin(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[float] = []
-    wanted = driver.wanted
+    wanted = runner.wanted
 
     def counted(state: Any, now_s: float) -> Any:
         asked.append(now_s)
         return wanted(state, now_s)
 
-    monkeypatch.setattr(driver, "wanted", counted)
+    monkeypatch.setattr(runner, "wanted", counted)
 
     async def scene(here: World) -> None:
         here.switches["a"].meets["apply"] = [away("a")]
@@ -429,9 +429,9 @@ def test_a_soak_whose_telemetry_stays_incomplete_ends() -> None:
 @pytest.mark.parametrize("waits", ["frozen", "soaks"])
 def test_a_rollout_that_waited_for_long_goes_on_where_its_service_was_not_away(waits: str) -> None:
     async def scene(here: World) -> None:
-        soak_s = 3 * conductor.TOO_LATE_S
+        soak_s = 3 * manager.TOO_LATE_S
         of = plan(("a",), soak_s=soak_s if waits == "soaks" else 0.0)
-        long_ago_s = T0 - 2 * conductor.TOO_LATE_S
+        long_ago_s = T0 - 2 * manager.TOO_LATE_S
         events: list[Event] = [Proposed(at_s=long_ago_s, plan=of), Approved(at_s=long_ago_s, by="ada")]
         if waits == "frozen":
             events += [Frozen(at_s=long_ago_s, by="eve")]
@@ -449,7 +449,7 @@ def test_a_rollout_that_waited_for_long_goes_on_where_its_service_was_not_away(w
 def test_what_a_database_that_goes_again_keeps_from_going_on_goes_on_once_it_is_back(refused: str) -> None:
     async def scene(here: World) -> None:
         limits = QUICK.limits
-        long_ago_s = T0 - 2 * conductor.TOO_LATE_S - limits.patience_s - limits.unseen_s
+        long_ago_s = T0 - 2 * manager.TOO_LATE_S - limits.patience_s - limits.unseen_s
         here.switches["a"].running = NEW
         events: list[Event] = [Proposed(at_s=long_ago_s, plan=QUICK), Approved(at_s=long_ago_s, by="ada")]
         events += [Staged(at_s=long_ago_s, switch=name, change=change_of(name)) for name in "abc"]
@@ -477,7 +477,7 @@ def test_what_a_database_that_goes_again_keeps_from_going_on_goes_on_once_it_is_
 def test_a_service_that_was_away_for_long_takes_back_what_it_had_begun(touched: bool) -> None:
     async def scene(here: World) -> None:
         limits = QUICK.limits
-        long_ago_s = T0 - 2 * conductor.TOO_LATE_S - limits.patience_s - limits.unseen_s
+        long_ago_s = T0 - 2 * manager.TOO_LATE_S - limits.patience_s - limits.unseen_s
         events: list[Event] = [Proposed(at_s=long_ago_s, plan=QUICK), Approved(at_s=long_ago_s, by="ada")]
         if touched:
             here.switches["a"].running = NEW

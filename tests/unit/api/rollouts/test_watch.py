@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from api.rollouts.watch import Mark, Watcher
+from service.rollouts.watch import Mark, Watcher
 from switches.rollout.plan import Figures
 from tests.integration.service import EPOCH_NS, TOPOLOGY, Running, manual, report, running
 from tests.integration.service import Wanted as Service

@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import cast
 
-from api.errors import UnavailableError
-from api.fleet import Fleet
-from api.rollouts.conductor import Rollouts
-from api.rollouts.driver import Rollout
-from api.rollouts.journal import Journal
-from api.rollouts.watch import Mark, Watcher
-from api.settings import IncumbentSettings
-from api.storage.database import Database
+from service.fleet import Fleet
+from service.rollouts.manager import Rollouts
+from service.rollouts.runner import Rollout
+from service.rollouts.watch import Mark, Watcher
+from settings.errors import UnavailableError
+from settings.model import IncumbentSettings
+from store.database import Database
+from store.journal import Journal
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.errors import ConcurrentEditError, ReadBackError, SwitchError, UnreachableError
 from switches.rollout.events import Event, decode

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from api.storage.database import Database
+from store.database import Database
 from tests.counterparts.databases import database_url, postgres
 
 __all__ = ["database", "database_url", "postgres"]

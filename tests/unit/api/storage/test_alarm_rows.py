@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from api.storage import alarm_rows, queue_rows, residual_rows
-from api.storage.alarm_rows import AlarmRow, last_alive_ns, listed, open_rows
-from api.storage.database import Database
-from api.storage.queue_rows import PortStep
-from api.storage.residual_rows import ResidualRow
-from api.storage.tables import pulse
+from store import queues, residual_rows, rows
+from store.database import Database
+from store.queues import PortStep
+from store.residual_rows import ResidualRow
+from store.rows import AlarmRow, last_alive_ns, listed, open_rows
+from store.tables import pulse
 
 S = 1_000_000_000
 T = 1_767_225_600 * S
@@ -22,7 +22,7 @@ def alarm(key: str, raised_s: int = 0, ended_s: int | None = None, **more: str) 
 
 def put(database: Database, *rows: AlarmRow) -> None:
     for row in rows:
-        database.write_now(lambda one, row=row: alarm_rows.put(one, row))  # type: ignore[misc]
+        database.write_now(lambda one, row=row: rows.put(one, row))  # type: ignore[misc]
 
 
 def keys(database: Database, since_s: int, until_s: int, limit: int = 99) -> list[str]:
@@ -56,9 +56,7 @@ def test_old_alarms_are_removed_and_open_ones_are_not(database: Database) -> Non
     put(database, alarm("a", 0), alarm("b", 0, 10), alarm("c", 0, 11), alarm("d", 0, 90))
 
     def prune(ended_s: int, keep: int = 99, most: int = 99) -> None:
-        database.write_now(
-            lambda one: alarm_rows.prune(one, ended_before_ns=T + ended_s * S, keep=keep, most=most)
-        )
+        database.write_now(lambda one: rows.prune(one, ended_before_ns=T + ended_s * S, keep=keep, most=most))
 
     prune(50, most=1)
     assert keys(database, 0, 100) == ["d", "c", "a"]
@@ -78,7 +76,7 @@ def test_when_a_service_was_last_heard_of(database: Database) -> None:
     assert (last(1_000), last(20)) == (20, 10)
     step = PortStep("leaf1", "e0", 1.0, 1.0, 1.0, None, None)
     for step_s, at_s in ((10, 50), (10, 70), (60, 60)):
-        database.write_now(lambda one, n=step_s, at=at_s: queue_rows.write_step(one, n, T + at * S, [step]))  # type: ignore[misc]
+        database.write_now(lambda one, n=step_s, at=at_s: queues.write_step(one, n, T + at * S, [step]))  # type: ignore[misc]
     assert (last(1_000), last(60)) == (70, 50)
     database.write_now(lambda one: one.execute(pulse.insert().values(id=1, at_ns=T + 80 * S)))
     assert (last(1_000), last(80)) == (80, 70)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from api.storage import audit_rows
-from api.storage.audit_rows import UNDER_WAY, AuditEntry
-from api.storage.database import Database
+from store import audit_rows
+from store.audit_rows import UNDER_WAY, AuditEntry
+from store.database import Database
 
 
 def entry(at_ns: int, **changes: str) -> AuditEntry:

@@ -15,9 +15,9 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, func, inspect, select, text
 
-from api.errors import SettingsError, UnavailableError
-from api.storage.database import Database
-from api.storage.tables import journal, metadata, pulse
+from settings.errors import SettingsError, UnavailableError
+from store.database import Database
+from store.tables import journal, metadata, pulse
 from tests.counterparts.postgres_server import PostgresServer
 
 ENTRY = {"at_s": 1.0, "subject": "r", "document": "{}"}
@@ -140,7 +140,7 @@ def test_a_question_that_takes_too_long_is_given_up_and_keeps_nobody_else_waitin
 ) -> None:
     with opened(database_url):
         pass  # its tables take the time they take
-    monkeypatch.setattr("api.storage.opening.ANSWER_WITHIN_S", 3)
+    monkeypatch.setattr("store.connection.ANSWER_WITHIN_S", 3)
     endless = text(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000000) "
         "SELECT count(*) FROM n"

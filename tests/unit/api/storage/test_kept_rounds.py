@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from api.entry import Entry, Pushed
-from api.errors import NotFoundError
-from api.kept_rounds import MOST_WAITING, KeptRounds, entry_of, row_of
-from api.recall import Recall
-from api.rounds import run_round
-from api.schemas.recommendation import PushedDocument
-from api.storage.database import Database
-from api.storage.recorder import Recorder
-from api.storage.tables import recommendations
-from api.store import PENDING_FOR_NS, RecommendationStore
+from service.documents.recommendation import PushedDocument
+from service.tuning.entry import Entry, Pushed
+from service.tuning.persistence import MOST_WAITING, KeptRounds, entry_of, row_of
+from service.tuning.recall import Recall
+from service.tuning.recommendations import PENDING_FOR_NS, RecommendationStore
+from service.tuning.round import run_round
+from settings.errors import NotFoundError
+from store.database import Database
+from store.recorder import Recorder
+from store.tables import recommendations
 from tests.unit.api.rounds import INCUMBENT, ask, state
 from twin.watermark import Watermark
-from twin.workers import InProcessWorkers
+from twin.workers.pool import InProcessWorkers
 
 SECOND_NS = 1_000_000_000
 T0_NS = 1_767_225_600 * SECOND_NS

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from api.errors import SettingsError
-from api.settings import Settings
-from api.state_folder import with_storage
-from api.storage.database import Database
-from api.storage.tables import pulse
+from settings.errors import SettingsError
+from settings.model import Settings
+from settings.state_folder import with_storage
+from store.database import Database
+from store.tables import pulse
 
 pytestmark = pytest.mark.usefixtures("no_umask")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import Connection, func, select
 
-from api.storage.database import Database
-from api.storage.queue_rows import (
+from store.database import Database
+from store.queues import (
     NS_PER_S,
     PortStep,
     begin_ns,
@@ -19,7 +19,7 @@ from api.storage.queue_rows import (
     series,
     write_step,
 )
-from api.storage.tables import queue_history
+from store.tables import queue_history
 
 S = NS_PER_S
 EPOCH_NS = 1_767_225_600 * S

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, select
 
-from api.errors import UnavailableError
-from api.storage.database import Database
-from api.storage.recorder import AT_ONCE, Recorder
-from api.storage.tables import journal
+from settings.errors import UnavailableError
+from store.database import Database
+from store.recorder import AT_ONCE, Recorder
+from store.tables import journal
 from tests.counterparts.postgres_server import PostgresServer
 
 PATIENCE_S = 120.0

@@ -7,9 +7,9 @@ from itertools import count
 
 import pytest
 
-from api.errors import NotFoundError
-from api.revisions import FROM_SETTINGS, Revisions
-from api.storage.database import Database
+from service.revisions import FROM_SETTINGS, Revisions
+from settings.errors import NotFoundError
+from store.database import Database
 
 FILE, OTHER_FILE, PUT = {"a": 1}, {"a": 2}, {"a": 3}
 

@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from api.access.callers import Caller
-from api.access.known_tokens import KnownTokens, digest_of
-from api.access.making import Maker, checked_scopes, create, lifetime_ns, new_text, revoke
-from api.access.stored_tokens import StoredTokens
-from api.errors import InputError, UnavailableError
-from api.storage import audit_rows, token_rows
-from api.storage.database import Database
-from api.storage.recorder import Recorder
+from service.auth.known_tokens import KnownTokens, digest_of
+from service.auth.stored_tokens import StoredTokens
+from service.auth.tokens import Maker, checked_scopes, create, lifetime_ns, new_text, revoke
+from settings.callers import Caller
+from settings.errors import InputError, UnavailableError
+from store import audit_rows, token_rows
+from store.database import Database
+from store.recorder import Recorder
 
 BY = Maker("command:ada", 1_000)
 READ = checked_scopes(["read"])

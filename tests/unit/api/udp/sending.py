@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from telemetry.decode.decoded import Decoded
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
-from telemetry.encode_p4 import InnerType, Metadata, datagram_v2, packet, report_v2
+from telemetry.encode.p4 import InnerType, Metadata, datagram_v2, packet, report_v2
 from telemetry.state import FlowKey
 
 FLOW = FlowKey("10.0.0.1", "10.0.0.2", 10_000, 4791, 17)

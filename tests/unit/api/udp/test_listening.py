@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from api.decoding import DecodingThreads
-from api.errors import SettingsError
-from api.events import Broadcaster
-from api.metrics import Metrics
-from api.sensing import Sensing, SensingLimits
-from api.udp import datagrams, listening
-from api.udp.datagrams import MOST_DATAGRAM_BYTES, OneByOne
-from api.udp.listening import UdpListening
-from api.udp.settings import UdpSettings
+from service.events import Broadcaster
+from service.ingest.decoding import DecodingThreads
+from service.ingest.window_owner import Sensing, SensingLimits
+from service.metrics import Metrics
+from service.udp import listener, recvmmsg
+from service.udp.listener import UdpListening
+from service.udp.recvmmsg import MOST_DATAGRAM_BYTES, OneByOne
+from settings.api_udp_settings import UdpSettings
+from settings.errors import SettingsError
 from telemetry.settings import WindowSettings
 from tests.unit.api.udp.sending import Decoding, Held, datagram, send
 
@@ -88,7 +88,7 @@ async def listened(
 @pytest.fixture(params=["recvmmsg", "recvmsg"])
 def each_reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "recvmsg":
-        monkeypatch.setattr(listening, "reader", OneByOne)
+        monkeypatch.setattr(listener, "reader", OneByOne)
 
 
 @pytest.mark.usefixtures("each_reader")
@@ -171,13 +171,13 @@ async def test_a_queue_that_is_full_drops_the_newest_and_counts_them() -> None:
 @pytest.mark.skipif(not hasattr(socket, "SO_INCOMING_CPU"), reason="only Linux tells what its kernel dropped")
 async def test_what_the_kernel_drops_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     reading = threading.Event()
-    whole = datagrams.ManyAtOnce.read
+    whole = recvmmsg.ManyAtOnce.read
 
     def late(self: Any, *given: Any) -> Any:
         assert reading.wait(PATIENCE_S)
         return whole(self, *given)
 
-    monkeypatch.setattr(datagrams.ManyAtOnce, "read", late)
+    monkeypatch.setattr(recvmmsg.ManyAtOnce, "read", late)
     async with listened(receive_buffer_bytes=4_096, sockets=1) as one:
         send([datagram(number) for number in range(2_000)], one.udp.addresses[0])
         reading.set()
@@ -268,7 +268,7 @@ async def test_several_ports_are_listened_on() -> None:
 async def test_what_the_kernel_granted_is_logged(
     granted: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.udp.sockets.granted_bytes", lambda made, wanted: granted)
+    monkeypatch.setattr("service.udp.sockets.granted_bytes", lambda made, wanted: granted)
     with caplog.at_level("INFO", logger="ecntwin.udp"):
         async with listened():
             pass

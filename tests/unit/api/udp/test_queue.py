@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.udp.datagrams import Chunk
-from api.udp.queue import USUAL_DATAGRAM_BYTES, DatagramQueue
+from service.udp.queue import USUAL_DATAGRAM_BYTES, DatagramQueue
+from service.udp.recvmmsg import Chunk
 
 
 def chunk(*numbers: int, size: int = 1) -> Chunk:

@@ -8,9 +8,9 @@ import threading
 import numpy as np
 import pytest
 
-from api.udp.datagrams import Chunk, Taken
-from api.udp.queue import DatagramQueue
-from api.udp.receiver import Receiver
+from service.udp.queue import DatagramQueue
+from service.udp.receiver import Receiver
+from service.udp.recvmmsg import Chunk, Taken
 
 
 class FailsOnce:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from api.settings import Settings
-from api.udp.settings import UdpSettings
+from settings.api_udp_settings import UdpSettings
+from settings.model import Settings
 
 
 def test_nothing_is_listened_to_unless_said() -> None:

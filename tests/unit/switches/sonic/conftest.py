@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from switches.device import Device
-from switches.sonic.adapter import SonicAdapter
+from switches.sonic.redis_adapter import SonicAdapter
 from tests.counterparts.sonic_switch import SonicSwitch
 from twin.watermark import Watermark
 

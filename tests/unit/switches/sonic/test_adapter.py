@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import switches.sonic.adapter as under_test
+import switches.sonic.redis_adapter as under_test
 from switches.credentials import Secret
 from switches.device import Device, Tls
 from switches.errors import (
@@ -20,8 +20,8 @@ from switches.errors import (
     RefusedError,
     UnreachableError,
 )
-from switches.sonic.adapter import SonicAdapter
-from switches.sonic.asic import Hardware
+from switches.sonic.asic_db import Hardware
+from switches.sonic.redis_adapter import SonicAdapter
 from tests.counterparts.dripping import dripping
 from tests.counterparts.sonic_switch import SonicSwitch, qos_config, wred_row
 from twin.watermark import Watermark

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from switches.sonic.adapter import SonicAdapter
+from switches.sonic.redis_adapter import SonicAdapter
 from tests.counterparts.sonic_switch import SonicSwitch, wred_row
 from twin.watermark import Watermark
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from switches.errors import CapabilityError
-from switches.sonic.rows import UNITS, check_known, own_name, own_prefix, watermark_in, with_watermark
+from switches.sonic.wred_profile import UNITS, check_known, own_name, own_prefix, watermark_in, with_watermark
 from switches.units import to_device
 from tests.counterparts.sonic_switch import wred_row
 from twin.watermark import Watermark

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("oopt_gnpy_libyang")
 
-from switches.sonic.rows import UNITS, own_name, own_prefix, with_watermark
+from switches.sonic.wred_profile import UNITS, own_name, own_prefix, with_watermark
 from switches.units import DeviceWatermark, to_device
 from tests.counterparts.sonic_switch import qos_config, wred_row
 from tests.counterparts.sonic_yang import SonicModels

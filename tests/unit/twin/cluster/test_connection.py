@@ -15,10 +15,10 @@ from tests.counterparts.dask_cluster import REPOSITORY, DaskCluster
 from tests.unit.twin.analytic_engine import HERE, AnalyticEngine
 from tests.unit.twin.cluster.test_workers import WATERMARKS, run
 from tests.unit.twin.fabrics import star
-from twin.cluster.connection import Connection, LostError, TlsFiles
-from twin.cluster.workers import DaskWorkers
 from twin.errors import SearchError
-from twin.workers import Task, shipped
+from twin.workers.dask import DaskWorkers
+from twin.workers.dask_connection import Connection, LostError, TlsFiles
+from twin.workers.pool import Task, shipped
 
 pytestmark = pytest.mark.slow
 SCENARIO = star([(0, 1)])

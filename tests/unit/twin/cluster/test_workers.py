@@ -14,13 +14,13 @@ from tests.unit.twin.analytic_engine import HERE, AnalyticEngine
 from tests.unit.twin.fabrics import star
 from tests.unit.twin.test_search import APART, COUPLED, problem
 from tests.unit.twin.test_search import settings as search_settings
-from twin.cluster.workers import DaskWorkers
 from twin.errors import SearchError
 from twin.result import Prediction
 from twin.scenario import Scenario
-from twin.search import tune
+from twin.search.round import tune
 from twin.watermark import Watermark
-from twin.workers import InProcessWorkers, ProcessWorkers, Task, Workers, shipped
+from twin.workers.dask import DaskWorkers
+from twin.workers.pool import InProcessWorkers, ProcessWorkers, Task, Workers, shipped
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from typing import Any
 from telemetry.topology import Host, Link, Topology
 from twin.dcqcn import GBPS, PAPER, DcqcnParams
 from twin.scenario import Scenario
-from twin.scenario_json import flows_from_rows
+from twin.scenario_file import flows_from_rows
 
 STEADY = replace(PAPER, feedback_delay_s=85e-6)
 CHURNING = replace(PAPER, byte_counter_bytes=None, min_rate_bytes_per_s=0.1 * GBPS)

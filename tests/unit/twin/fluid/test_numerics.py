@@ -16,7 +16,7 @@ from tests.unit.twin.fluid.problems import STEADY, flow, same, star
 from twin.fluid.model import FluidEngine
 from twin.result import Prediction
 from twin.scenario import Scenario
-from twin.scenario_json import load_scenario
+from twin.scenario_file import load_scenario
 from twin.watermark import Watermark
 
 FLOWS = [flow("h0", "h3", rate_gbps=14), flow("h1", "h3", rate_gbps=14), flow("h2", "h3", rate_gbps=13)]

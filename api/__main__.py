@@ -1,7 +1,0 @@
-"""``python -m api`` is the ``ecntwin`` command."""
-
-from __future__ import annotations
-
-from api.cli import main
-
-main()

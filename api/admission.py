@@ -1,0 +1,137 @@
+"""Finds out who calls before a body is read, and holds bodies to their limits.
+
+Whether a path needs a caller is for its route to say: what is wrong is kept for it, and told at once only to
+who sends a body along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.bodies import Patience, below, too_large
+from service.auth.access import Access
+from settings.callers import Caller
+from settings.errors import ApiError, TooLargeError
+
+MOST_DOCUMENT_BYTES = 1 << 20
+"""Of a JSON body that is parsed on the event loop, in one go, unless its route says more (``MOST_BYTES``)."""
+
+MOST_BYTES = "x-max-body-bytes"
+"""The extension of a route's OpenAPI operation that says so."""
+
+CONTAINER_BYTES = 20
+"""Of a document for each object and array in it: they are memory of their own, and take far longer than their
+two bytes suggest.
+"""
+
+_KEY = "ecntwin_caller"
+
+
+class Admission:
+    """ASGI middleware; ``app.state.access`` says who may call, and ``allowed`` raises the ``RequestError`` of
+    who may not call the request's route. A sender may pause for ``stalled_s``.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, allowed: Callable[[Request], Awaitable[None]], stalled_s: float
+    ) -> None:
+        self._app = app
+        self._allowed = allowed
+        self._stalled_s = stalled_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        access: Access = scope["app"].state.access
+        headers = Headers(scope=scope)
+        found: Caller | ApiError
+        try:
+            found = await access.caller(headers.get("authorization"), _address(scope))
+            access.admit(found)
+        except ApiError as error:
+            found = error
+        scope.setdefault("state", {})[_KEY] = found
+        patience = Patience(receive, stalled_s=self._stalled_s)
+        body = _Body(access, found, Request(scope), patience.next, self._allowed)
+        await self._app(scope, body.next, send)
+
+
+class _Body:
+    """The body of one request as the application reads it."""
+
+    def __init__(
+        self,
+        access: Access,
+        found: Caller | ApiError,
+        request: Request,
+        receive: Receive,
+        allowed: Callable[[Request], Awaitable[None]],
+    ) -> None:
+        declared = request.headers.get("content-length", "0")
+        self._claimed = int(declared) if declared.isdecimal() else 0
+        self._access = access
+        self._found = found
+        self._request = request
+        self._receive = receive
+        self._allowed = allowed
+        self._count = 0
+        self._containers = 0
+
+    async def next(self) -> Message:
+        if isinstance(self._found, ApiError):
+            message = await self._receive() if self._claimed == 0 else None
+            if message is not None and not message.get("body") and not message.get("more_body"):
+                return message
+            raise below(self._found)
+        if self._count == 0:
+            try:
+                await self._allowed(self._request)
+            except ApiError as error:
+                raise below(error) from error
+        limit_bytes = self._access.body_limit(self._found)
+        # FastAPI itself reads and parses what a route takes as a document.
+        route = self._request.scope.get("route")
+        is_document = getattr(route, "body_field", None) is not None
+        if is_document:
+            extra = getattr(route, "openapi_extra", None) or {}
+            limit_bytes = min(limit_bytes, extra.get(MOST_BYTES, MOST_DOCUMENT_BYTES))
+        if self._claimed > limit_bytes:
+            raise too_large(f"{self._claimed} bytes", limit_bytes)
+        message = await self._receive()
+        size = len(message.get("body", b""))
+        self._count += size
+        if size:
+            self._access.received(self._found, size)
+        if self._count > limit_bytes:
+            raise too_large(f"more than {limit_bytes} bytes", limit_bytes)
+        if is_document:
+            self._containers += message.get("body", b"").count(b"[") + message.get("body", b"").count(b"{")
+            most = limit_bytes // CONTAINER_BYTES
+            if self._containers > most:
+                raise below(
+                    TooLargeError(
+                        "request body",
+                        f"more than {most} objects and arrays",
+                        f"a document holds at most {most}",
+                        "send less at once",
+                    )
+                )
+        return message
+
+
+def caller_of(request: Request) -> Caller:
+    """Who calls; raises the ``ApiError`` of who may not."""
+    found: Caller | ApiError = request.scope["state"][_KEY]
+    if isinstance(found, ApiError):
+        raise found
+    return found
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return "" if client is None else str(client[0])

@@ -1,0 +1,208 @@
+"""A server's certificate and key: whether they load, when they end, and the next ones as they come."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from settings.errors import SettingsError
+from settings.security import TlsSettings
+from settings.trust import read_file, ssl_said, trust
+
+# For TLS 1.2; 1.3 has its own, all of which are good. uvicorn's default, "TLSv1", would leave 1.2 with SHA-1.
+_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
+SOON_S = 14 * 86_400.0
+
+_log = logging.getLogger("ecntwin.tls")
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFacts:
+    """What a person asks of a certificate."""
+
+    subject: str
+    names: tuple[str, ...]
+    not_before: datetime
+    not_after: datetime
+
+    @classmethod
+    def of(cls, certificate: x509.Certificate) -> Self:
+        """Of the first of a chain: the server's own."""
+        try:
+            found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            names = tuple(str(one.value) for one in found)
+        except x509.ExtensionNotFound:
+            names = ()
+        common = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        return cls(
+            str(common[0].value) if common else certificate.subject.rfc4514_string(),
+            names,
+            certificate.not_valid_before_utc,
+            certificate.not_valid_after_utc,
+        )
+
+    def left_s(self, now_s: float) -> float:
+        """Seconds until it ends; negative where it has."""
+        return self.not_after.timestamp() - now_s
+
+    def sentence(self, now_s: float) -> str:
+        """When it ends, for people."""
+        days = self.left_s(now_s) / 86_400
+        ends = f"{self.not_after:%Y-%m-%d %H:%M} UTC"
+        said = f"ended {-days:.0f} days ago, on {ends}" if days < 0 else f"ends in {days:.0f} days, on {ends}"
+        return f"certificate of {', '.join(self.names) or self.subject} {said}"
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "subject": self.subject,
+            "names": list(self.names),
+            "not_before": self.not_before.astimezone(UTC).isoformat(),
+            "not_after": self.not_after.astimezone(UTC).isoformat(),
+        }
+
+
+class ServerTls:
+    """The context a server listens with; ``renew`` takes up files that were replaced."""
+
+    def __init__(self, settings: TlsSettings) -> None:
+        assert settings.tls_certificate is not None
+        assert settings.tls_key is not None
+        self._settings = settings
+        self._certificate, self._key = settings.tls_certificate, settings.tls_key
+        self._password = _password(settings.tls_key_password_file)
+        self._seen = self._stamps()
+        self._quiet_until_s = 0.0
+        self.facts = _facts(self._certificate)
+        self.context = self._context()
+
+    @classmethod
+    def of(cls, settings: TlsSettings) -> Self | None:
+        """Where the settings ask for TLS; raises ``SettingsError`` for files that are no good."""
+        return None if settings.tls_certificate is None else cls(settings)
+
+    def check_now(self, now_s: float) -> None:
+        """Raises ``SettingsError`` where the certificate is not good at that time (seconds since 1970)."""
+        begun = self.facts.not_before.timestamp() <= now_s
+        if not begun or self.facts.left_s(now_s) < 0:
+            raise SettingsError(
+                "settings server.tls_certificate",
+                self.facts.sentence(now_s)
+                if begun
+                else f"one that begins on {self.facts.not_before:%Y-%m-%d}",
+                "a certificate is good now",
+                "have a new one signed",
+            )
+
+    def warn(self, now_s: float) -> None:
+        """Logs that it ends soon, or has; once a day at most."""
+        if self.facts.left_s(now_s) < SOON_S and now_s >= self._quiet_until_s:
+            self._quiet_until_s = now_s + 86_400.0
+            _log.warning("the %s; callers refuse one that has ended", self.facts.sentence(now_s))
+
+    def renew(self) -> bool:
+        """Whether the files had changed and the new ones are used; bad ones are not."""
+        stamps = self._stamps()
+        if stamps == self._seen or None in stamps:
+            return False
+        self._seen = stamps
+        try:
+            facts = _facts(self._certificate)
+            self._context()  # elsewhere first: a half-written pair must not be the one that is used
+            self._load_chain(self.context)
+        except SettingsError as error:
+            _log.error("the certificate of before stays: %s", error)
+            return False
+        self.facts = facts
+        _log.info("took up a new certificate: the %s", facts.sentence(datetime.now(UTC).timestamp()))
+        return True
+
+    def _stamps(self) -> tuple[int | None, ...]:
+        return tuple(_stamp(path) for path in (self._certificate, self._key))
+
+    def _context(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_ciphers(_CIPHERS)
+        self._load_chain(context)
+        if (authority := self._settings.tls_client_ca) is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
+            trust(context, authority, "settings server.tls_client_ca")
+        return context
+
+    def _load_chain(self, context: ssl.SSLContext) -> None:
+        read_file(self._key, "settings server.tls_key")
+        try:
+            # Without a password OpenSSL would ask at the terminal, and a service would wait there for ever.
+            context.load_cert_chain(self._certificate, self._key, self._password or _no_password)
+        except (ssl.SSLError, ValueError, _PasswordNeededError) as error:
+            raise _pair_error(error, self._key, with_password=self._password is not None) from error
+
+
+class _PasswordNeededError(Exception):
+    """The key is encrypted and no password was told."""
+
+
+def _no_password() -> str:
+    raise _PasswordNeededError
+
+
+def _pair_error(error: Exception, key: Path, *, with_password: bool) -> SettingsError:
+    said = ssl_said(error)
+    if isinstance(error, _PasswordNeededError):
+        return SettingsError(
+            "settings server.tls_key",
+            f"{key}, which is encrypted",
+            "the password of a key is in a file",
+            "name it as tls_key_password_file",
+        )
+    if "mismatch" in said:
+        return SettingsError(
+            "settings server.tls_key",
+            f"{key}, which is another certificate's",
+            "certificate and key belong together",
+            "correct either path",
+        )
+    also = ", under the password of tls_key_password_file" if with_password else ""
+    return SettingsError(
+        "settings server.tls_key", f"{key} ({said})", f"it holds one key in PEM{also}", "correct the file"
+    )
+
+
+def _facts(path: Path) -> CertificateFacts:
+    where = "settings server.tls_certificate"
+    try:
+        return CertificateFacts.of(x509.load_pem_x509_certificates(read_file(path, where))[0])
+    except ValueError as error:
+        raise SettingsError(
+            where,
+            f"{path}, in which there is none",
+            "it holds certificates in PEM, the server's first",
+            "correct the path",
+        ) from error
+
+
+def _password(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    where = "settings server.tls_key_password_file"
+    try:
+        return read_file(path, where).decode().rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise SettingsError(
+            where, f"{path}: bytes", "it holds one line of UTF-8 text", "save it so"
+        ) from None
+
+
+def _stamp(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return None

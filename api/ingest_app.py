@@ -1,0 +1,91 @@
+"""The HTTP application of an ingest process: the service's call for reports, health and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
+
+from api.application import Application
+from api.deps import Requires
+from service.auth.access import Access
+from service.clocks import Clocks
+from service.documents.admin import HealthDocument, ReadinessDocument
+from service.documents.telemetry import IngestDocument
+from service.ingest.process import IngestProcess
+from service.ingest.report_formats import Ports, encoding_of, media_type_of
+from settings.callers import Caller
+from settings.errors import ApiError
+from settings.model import Settings
+from settings.version import ecntwin_version
+
+
+def create_ingest_app(settings: Settings, process: IngestProcess) -> FastAPI:
+    """The application over a process, which lives from start-up to shut-down."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        try:
+            await process.start()
+            yield
+        except ApiError as error:  # of the start: a request's own never come this far
+            app.state.failed = error
+            raise
+        finally:
+            await process.stop()
+
+    app = Application(settings, title="ecntwin ingest", lifespan=lifespan)
+    app.state.process = process
+    app.state.access = Access(
+        settings.security,
+        host=settings.server.host,
+        max_body_bytes=settings.server.max_body_bytes,
+        metrics=process.metrics.access,
+        clocks=Clocks(),
+    )
+    app.include_router(_router)
+    return app
+
+
+def _process(request: Request) -> IngestProcess:
+    process: IngestProcess = request.app.state.process
+    return process
+
+
+_router = APIRouter()
+_ProcessDep = Annotated[IngestProcess, Depends(_process)]
+_PostsTelemetry = Annotated[Caller, Depends(Requires("telemetry"))]
+_Reads = Annotated[Caller, Depends(Requires("read"))]
+
+
+@_router.post("/v1/telemetry/int", status_code=202)
+async def post_int_reports(
+    request: Request, process: _ProcessDep, caller: _PostsTelemetry, port: Ports = ()
+) -> IngestDocument:
+    """INT reports in every shape that the service takes; decoded here, and passed on to it."""
+    async with process.intake.body(request) as body:
+        decode = process.formats.decoder(media_type_of(request), encoding_of(request), body, ports=port)
+        return await process.ingest(decode, body=body)
+
+
+@_router.get("/healthz")
+async def healthz() -> HealthDocument:
+    """Whether the process answers; never depends on anything else."""
+    return HealthDocument(status="ok", version=ecntwin_version())
+
+
+@_router.get("/readyz", responses={503: {"model": ReadinessDocument}})
+async def readyz(process: _ProcessDep, response: Response) -> ReadinessDocument:
+    """Whether the service takes what it is given, and why not."""
+    reasons = process.unready()
+    response.status_code = 503 if reasons else 200
+    return ReadinessDocument(ready=not reasons, reasons=reasons)
+
+
+@_router.get("/metrics", response_class=Response)
+async def metrics(request: Request, process: _ProcessDep, caller: _Reads) -> Response:
+    """Prometheus metrics."""
+    text, media_type = process.metrics.exposition(request.headers.get("accept", ""))
+    return Response(text, media_type=media_type)

@@ -1,0 +1,316 @@
+"""HTTP connections within limits of time and size, whoever is at the other end.
+
+All clients share one event loop. What is read from one of them is therefore parsed in small pieces, between
+which the others have their turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from api.headers import ALWAYS
+from api.problems import MEDIA_TYPE, problem
+from settings.errors import HeadTooLargeError, LineTooLongError, MalformedRequestError, RequestError
+
+LONGEST_TARGET = 8_192
+"""Bytes of a path with its query. RFC 9112 asks for request lines of 8000 bytes at least."""
+
+_PIECE_BYTES = 4_096  # of what costs Python code for every few bytes: heads, and chunks of a body
+_LARGE_READ_BYTES = 65_536  # after which uvloop would read on from the same client
+_END_OF_HEAD = b"\r\n\r\n"
+_REFUSED_S = 1.0
+_AT_ONCE = struct.pack("ii", 1, 0)  # struct linger: on, for no time
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """uvicorn's, which knows one time limit alone (between an answer and the first byte of the next request),
+    and no limit of size.
+
+    A connection is ended where the head of a request, or what is left of one that was answered before it had
+    come whole, takes longer than ``client_timeout_s``, and where nothing of an answer is read for so long.
+    Of bodies the application knows what is too slow (``api.bodies``).
+
+    A request head over ``max_head_bytes`` (request line included), or of more than ``max_header_fields``, is
+    answered 431 before the rest of it is read, a target over ``LONGEST_TARGET`` 414. Sizes, extensions and
+    trailers of a chunked body together exceed its data by ``max_head_bytes`` at most (400). The connection is
+    closed then. The next of several pipelined requests is parsed once the one before it is answered.
+    """
+
+    def __init__(
+        self,
+        *given: Any,
+        client_timeout_s: float,
+        max_head_bytes: int,
+        max_header_fields: int,
+        **named: Any,
+    ) -> None:
+        super().__init__(*given, **named)
+        self._client_timeout_s = client_timeout_s
+        self._max_head_bytes = max_head_bytes
+        self._max_header_fields = max_header_fields
+        self._until_asked: asyncio.TimerHandle | None = None
+        self._until_read: asyncio.TimerHandle | None = None
+        self._until_closed: asyncio.TimerHandle | None = None
+        self._turn: asyncio.Handle | None = None
+        self._received = b""
+        self._parsed = 0  # bytes of these
+        self._in_head = True
+        self._fields = 0
+        self._extra_bytes = 0  # of the head; of a chunked body, beyond its data
+        self._body_left = 0  # where its length was told
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's
+        super().connection_made(transport)
+        self.flow = _Flow(transport, self._go_on)
+        self._await_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._asked()
+        self._read()
+        for handle in (self._turn, self._until_closed):
+            if handle is not None:
+                handle.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._forget_parsed()
+        self._received += data
+        if self._turn is None:
+            self._parse()
+        if len(data) >= _LARGE_READ_BYTES and self._turn is None and not self.transport.is_closing():
+            self.transport.pause_reading()
+            self._turn = self.loop.call_soon(self._parse)
+
+    def _parse(self) -> None:
+        """One piece of what was received; the rest in later turns of the event loop."""
+        self._turn = None
+        if self._may_parse() and self._parsed < len(self._received):
+            self._unset_keepalive_if_required()
+            error = self._feed(self._next_piece())
+            if error is not None:
+                self._refuse(error)
+                return
+            # The first bytes of a request end the limit on idle connections.
+            cycle: RequestResponseCycle | None = self.cycle
+            if cycle is None or cycle.response_complete:
+                self._await_request()
+        if self._parsed < len(self._received) and not self.transport.is_closing():
+            self.transport.pause_reading()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._turn is not None or self.transport.is_closing() or self.flow.read_paused:
+            return
+        if self._parsed == len(self._received):
+            self._forget_parsed()
+            self.transport.resume_reading()
+        elif self._may_parse():
+            self._turn = self.loop.call_soon(self._parse)
+
+    def _may_parse(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        unanswered = cycle is not None and not (cycle.response_complete or cycle.more_body)
+        return not (unanswered or self.flow.read_paused or self.transport.is_closing())
+
+    def _forget_parsed(self) -> None:
+        """All but the last bytes, in which the end of a head may have begun."""
+        kept = min(self._parsed, len(_END_OF_HEAD) - 1)
+        self._received, self._parsed = self._received[self._parsed - kept :], kept
+
+    def _next_piece(self) -> bytes:
+        """All that there is of a body whose length was told; else no more than the end of one head."""
+        begin, size = self._parsed, self._body_left
+        if not size:
+            end = self._received.find(_END_OF_HEAD, max(begin - 3, 0), begin + _PIECE_BYTES)
+            size = _PIECE_BYTES if end < 0 else end + len(_END_OF_HEAD) - begin
+        piece = self._received[begin : begin + size]
+        self._parsed += len(piece)
+        return piece
+
+    def _feed(self, piece: bytes) -> RequestError | None:
+        """Has a piece parsed; what is wrong with it."""
+        if not self._body_left:
+            self._extra_bytes += len(piece)
+            if self._extra_bytes > self._max_head_bytes:
+                return self._too_much()
+        try:
+            self.parser.feed_data(piece)
+        except httptools.HttpParserUpgrade:
+            pass  # no other protocol is spoken here, and a client goes on with this one
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            return cause if isinstance(cause, RequestError) else _malformed(None if cause else error)
+        return None
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head, self._fields = True, 0
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > LONGEST_TARGET:
+            raise LineTooLongError(
+                "request line",
+                f"a target of more than {LONGEST_TARGET} bytes",
+                f"a path with its query has at most {LONGEST_TARGET}",
+                "ask for less at once",
+            )
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._fields += 1
+        if self._fields > self._max_header_fields:
+            raise HeadTooLargeError(
+                "request head",
+                f"more than {self._max_header_fields} header fields",
+                f"there are at most {self._max_header_fields} (server.max_header_fields)",
+                "send fewer",
+            )
+        if self._in_head:  # a trailer is no header: it came after the request was looked at
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._asked()
+        self._in_head, self._extra_bytes = False, 0
+        named = dict(self.headers)
+        chunked = b"transfer-encoding" in named
+        if not chunked:
+            self._body_left = int(named.get(b"content-length", b"0"))
+        if self.parser.should_upgrade() and (chunked or self._body_left):
+            # The parser would take the body for the next request.
+            raise MalformedRequestError(
+                "request head",
+                "Upgrade with a body",
+                "HTTP/1.1 alone is spoken here",
+                "leave Upgrade out",
+            )
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if self._body_left:
+            self._body_left -= len(body)
+        else:
+            self._extra_bytes = max(self._extra_bytes - 2 * len(body), 0)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._in_head, self._extra_bytes, self._body_left = True, 0, 0
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._go_on()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._until_read_on(self.transport.get_write_buffer_size())
+
+    def _until_read_on(self, waiting_bytes: int) -> None:
+        """Ends the connection where so many bytes wait still when the time is over."""
+
+        def over() -> None:
+            left = self.transport.get_write_buffer_size()
+            self._until_read_on(left) if left < waiting_bytes else self._end()
+
+        self._read()
+        self._until_read = self.loop.call_later(self._client_timeout_s, over)
+
+    def resume_writing(self) -> None:
+        self._read()
+        super().resume_writing()
+
+    def _too_much(self) -> RequestError:
+        limit = f"{self._max_head_bytes} bytes"
+        if self._in_head:
+            return HeadTooLargeError(
+                "request head",
+                f"more than {limit}",
+                f"request line and header fields together have at most {limit} (server.max_head_bytes)",
+                "send less",
+            )
+        return MalformedRequestError(
+            "request body",
+            f"chunk sizes, extensions and trailers of {limit} more than the data in it",
+            "a chunked body is mostly data",
+            "send larger chunks",
+        )
+
+    def _refuse(self, error: RequestError) -> None:
+        """Answers with the problem and closes. What is still to come is not read."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if (
+            cycle is not None
+            and not cycle.response_complete
+            and (cycle.response_started or not cycle.more_body)
+        ):
+            self._end()  # an answer here would be taken for that of the request before
+            return
+        content = json.dumps(problem(error)).encode()
+        headers = {
+            **ALWAYS,
+            "Cache-Control": "no-store",
+            "Content-Type": MEDIA_TYPE,
+            "Content-Length": str(len(content)),
+            "Connection": "close",
+        }
+        lines = "".join(f"{name.lower()}: {value}\r\n" for name, value in headers.items())
+        self.transport.write(STATUS_LINE[error.status] + lines.encode() + b"\r\n" + content)
+        self.transport.close()
+        # Over TLS a peer that goes on sending would be listened to for longer.
+        self._until_closed = self.loop.call_later(_REFUSED_S, self._end)
+
+    def _await_request(self) -> None:
+        if self._until_asked is None:
+            self._until_asked = self._later()
+
+    def _later(self) -> asyncio.TimerHandle:
+        return self.loop.call_later(self._client_timeout_s, self._end)
+
+    def _end(self) -> None:
+        """At once: what is not read cannot be flushed, and the kernel would hold it for minutes."""
+        made = self.transport.get_extra_info("socket")
+        if made is not None:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        self.transport.abort()
+
+    def _asked(self) -> None:
+        if self._until_asked is not None:
+            self._until_asked.cancel()
+            self._until_asked = None
+
+    def _read(self) -> None:
+        if self._until_read is not None:
+            self._until_read.cancel()
+            self._until_read = None
+
+
+class _Flow(FlowControl):
+    """uvicorn's, but more is read only once what was read is parsed."""
+
+    def __init__(self, transport: asyncio.Transport, go_on: Callable[[], None]) -> None:
+        super().__init__(transport)
+        self._go_on = go_on
+
+    def resume_reading(self) -> None:
+        if self.read_paused:
+            self.read_paused = False
+            self._go_on()
+
+
+def _malformed(error: httptools.HttpParserError | None) -> MalformedRequestError:
+    """``error`` is the parser's; what else went wrong is no client's business."""
+    why = f" ({str(error)[:80].rstrip('.')})" if error is not None else ""
+    return MalformedRequestError(
+        "request",
+        f"what is no HTTP/1.1{why}",
+        "a request is as RFC 9112 says",
+        "correct the client",
+    )

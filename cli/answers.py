@@ -1,0 +1,258 @@
+"""What commands show of a service's answers; fields that a newer service adds are left out, not refused.
+
+Not ``service.documents``: those bring the twin along, and a command that only asks is to be quick.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class MarkAnswer(msgspec.Struct, frozen=True):
+    """A watermark."""
+
+    kmin_bytes: int
+    kmax_bytes: int
+    pmax: float
+
+
+class SlowdownAnswer(msgspec.Struct, frozen=True):
+    """Completion time ÷ completion time alone, of a class of flows."""
+
+    mean: float | None
+    p99: float | None
+
+
+class PredictionAnswer(MarkAnswer, frozen=True):
+    """What the twin says of a watermark."""
+
+    queue_mean_bytes: float | None
+    queue_p99_bytes: float | None
+    goodput_gbps: float | None
+    marked_fraction: float | None
+    loss_bytes: float | None
+    pfc_pause_s: float | None
+    slowdown: dict[str, SlowdownAnswer]
+    score: float | None
+
+
+class CandidateAnswer(PredictionAnswer, frozen=True):
+    """A watermark that was tried."""
+
+    origin: str
+    source: str
+
+
+class ImprovementAnswer(msgspec.Struct, frozen=True):
+    """The best candidate against the incumbent."""
+
+    score_gain: float | None
+    relative: dict[str, float | None]
+
+
+class OpinionAnswer(msgspec.Struct, frozen=True):
+    """What another engine said."""
+
+    sentence: str
+
+
+class RecommendationAnswer(msgspec.Struct, frozen=True):
+    """A round and what was decided."""
+
+    id: str
+    created: str
+    status: str
+    recommendation: PredictionAnswer
+    incumbent: PredictionAnswer
+    changes: bool
+    why: str
+    remarks: list[str]
+    notes: list[str]
+    left_out: list[str]
+    improvement: ImprovementAnswer
+    candidates: list[CandidateAnswer]
+    second_opinion: OpinionAnswer | None
+    engine: str
+    wall_s: float
+    decided_by: str | None
+    decided_at: str | None
+    staged: MarkAnswer | None
+    switches: list[str]
+    holds: list[str]
+    caution: str | None
+    rollout: str | None
+
+    @property
+    def wanted(self) -> MarkAnswer:
+        """What an approval sets: the whole change, or one step towards it."""
+        return self.staged or self.recommendation
+
+
+class RecommendationsAnswer(msgspec.Struct, frozen=True):
+    """The newest rounds first."""
+
+    total: int
+    recommendations: list[RecommendationAnswer]
+
+
+class RolloutSwitchAnswer(msgspec.Struct, frozen=True):
+    """A switch of a rollout."""
+
+    switch: str
+    stage: int
+    writes: bool
+    progress: str
+    target: MarkAnswer
+    before: MarkAnswer | None
+    after: MarkAnswer | None
+    read_back: MarkAnswer | None
+    notes: list[str]
+    detail: str
+
+
+class RolloutEventAnswer(msgspec.Struct, frozen=True):
+    """One thing that happened to a rollout."""
+
+    at: str
+    what: str
+    switch: str | None
+    detail: str
+
+
+class RolloutAnswer(msgspec.Struct, frozen=True):
+    """A rollout; its events are None in lists."""
+
+    id: str
+    recommendation: str
+    phase: str
+    ended: bool
+    why: str | None
+    approved_by: str | None
+    stalled: str | None
+    proposed_at: str
+    since: str
+    stage: int
+    stages: list[list[str]]
+    switches: list[RolloutSwitchAnswer]
+    events: list[RolloutEventAnswer] | None
+
+    @property
+    def done(self) -> list[RolloutSwitchAnswer]:
+        """The switches that run the change."""
+        return [one for one in self.switches if one.progress in ("verified", "set")]
+
+    @property
+    def left_alone(self) -> list[RolloutSwitchAnswer]:
+        """The switches that somebody else has set since."""
+        return [one for one in self.switches if one.progress == "left_alone"]
+
+
+class RolloutsAnswer(msgspec.Struct, frozen=True):
+    """The newest first."""
+
+    total: int
+    rollouts: list[RolloutAnswer]
+
+
+class FlowAnswer(msgspec.Struct, frozen=True):
+    """A flow of the window."""
+
+    sport: int
+    dport: int
+    src_host: str
+    dst_host: str
+    flow_class: str
+    window_bytes: float
+    throughput_bytes_per_s: float
+    reports: int
+    path: list[str]
+
+
+class FlowsAnswer(msgspec.Struct, frozen=True):
+    """The flows asked for, most bytes first."""
+
+    total: int
+    flows: list[FlowAnswer]
+
+
+class AlarmAnswer(msgspec.Struct, frozen=True):
+    """An alarm."""
+
+    kind: str
+    subject: str
+    level: str
+    since: str
+    sentence: str
+    look: str
+    ended: str | None
+    why: str | None
+
+
+class AlarmsAnswer(msgspec.Struct, frozen=True):
+    """The alarms of now, the worst first."""
+
+    warning: int
+    critical: int
+    left_off: int
+    alarms: list[AlarmAnswer]
+    ended: list[AlarmAnswer] | None
+
+
+class FreezeAnswer(msgspec.Struct, frozen=True):
+    """Whether switches may be set; ``unknown``: why that is not known."""
+
+    frozen: bool
+    by: str | None
+    at: str | None
+    unknown: str | None = None
+
+
+class SwitchAnswer(msgspec.Struct, frozen=True):
+    """A switch; ``queues`` are listed where they differ."""
+
+    name: str
+    writes: bool
+    reachable: bool
+    running: MarkAnswer | None
+    queues: list[Any]
+    drifted: bool
+    untuned: bool
+
+
+class QueueAnswer(msgspec.Struct, frozen=True):
+    """An egress queue in the window."""
+
+    switch: str
+    port: str
+    queue: int
+    depth_mean_bytes: float | None
+    depth_p99_bytes: float | None
+
+
+class StateAnswer(msgspec.Struct, frozen=True):
+    """One window of the network."""
+
+    duration_s: float
+    reports: int
+    topology: str
+    dominant_class: str
+    flows: dict[str, int]
+    queue_count: int
+    queues: list[QueueAnswer]
+    age_s: float | None
+    stale: bool
+
+
+class HealthAnswer(msgspec.Struct, frozen=True):
+    """The process answers."""
+
+    version: str
+
+
+class ReadinessAnswer(msgspec.Struct, frozen=True):
+    """Whether a recommendation could be made now."""
+
+    ready: bool
+    reasons: list[str]

@@ -1,0 +1,250 @@
+"""A running service as commands call it: bounded time, refusals as errors, events as they come; must not know
+what an answer means.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, NoReturn, Self, TypeVar
+
+import httpx
+import msgspec
+
+from cli.bearer import checked_token
+from settings.addresses import server_url
+from settings.errors import AwayError, InputError, RefusedError
+from settings.tls import client_context
+from settings.variables import TOKEN_VARIABLE, URL_VARIABLE
+
+PATIENCE_S = 60.0
+CONNECT_S = 5.0
+SILENCE_S = 40.0  # the service says something every 15 s
+
+_PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+_MOST_QUOTED = 200
+_CONTROLS = re.compile(
+    rb"((?<!\\)(?:\\\\)*)(?:\\u00(?:[01][0-9a-fA-F]|7[fF]|[89][0-9a-fA-F])|\x7f|\xc2[\x80-\x9f])"
+)
+_REPLACED = rb"\1" + "\N{REPLACEMENT CHARACTER}".encode()
+
+T = TypeVar("T")
+Query = Mapping[str, str | int | bool]
+
+
+class _Problem(msgspec.Struct):
+    where: str
+    received: str
+    rule: str
+    remedy: str
+    notes: list[str] = []
+    error_count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the service at ``url`` answered to ``call``."""
+
+    url: str
+    call: str
+    content: bytes
+
+    def document(self) -> Any:
+        """The JSON document as it came."""
+        return self._decoded(Any, self.content)
+
+    def read(self, kind: type[T]) -> T:
+        """What commands show of it, leaving out what they do not know; raises ``RefusedError``."""
+        found: T = self._decoded(kind, _shown(self.content))
+        return found
+
+    def _decoded(self, kind: Any, content: bytes) -> Any:
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise RefusedError(
+                f"service at {self.url}",
+                f"an answer to {self.call} that does not read ({error})",
+                "ecntwin services of this version answer in JSON",
+                "correct --url, or compare ecntwin version with the version of the service",
+            ) from error
+
+
+class ServiceEvent(msgspec.Struct):
+    """One server-sent event; ``id`` counts up from 1 so that a gap can be seen."""
+
+    event: str
+    data: dict[str, Any]
+    id: int | None = None
+
+
+@dataclass(slots=True)
+class _Frame:
+    """A server-sent event being read."""
+
+    event: str = "message"
+    data: list[str] = field(default_factory=list)
+    id: str = ""
+
+
+class ServiceClient:
+    """Calls to the service at ``url``; each takes ``patience_s`` at most."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        transport: httpx.BaseTransport | None = None,
+        patience_s: float = PATIENCE_S,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._patience_s = patience_s
+        self._clock_s = clock_s
+        self._client = httpx.Client(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {token}"} if token else {},
+            timeout=httpx.Timeout(patience_s, connect=min(CONNECT_S, patience_s)),
+            transport=transport,
+            verify=client_context(self.url),
+            trust_env=False,
+        )
+
+    @classmethod
+    def at(cls, url: str, *, patience_s: float = PATIENCE_S) -> Self:
+        """The service that a command names, with the token of the environment; raises ``InputError``."""
+        try:
+            checked = server_url(url)
+        except ValueError as error:
+            raise InputError(
+                f"--url (or {URL_VARIABLE})", repr(url), str(error), "give such as http://127.0.0.1:8080"
+            ) from None
+        return cls(checked, token=checked_token(os.environ.get(TOKEN_VARIABLE)), patience_s=patience_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the connections."""
+        self._client.close()
+
+    def get(
+        self,
+        path: str,
+        query: Mapping[str, str | int | bool] | None = None,
+        *,
+        also: HTTPStatus | None = None,
+    ) -> Answer:
+        """What is at ``path``; the status ``also`` is an answer like any."""
+        return self._call("GET", path, also=also, params=query)
+
+    def post(self, path: str) -> Answer:
+        """Has it do what ``path`` does."""
+        return self._call("POST", path)
+
+    def put(self, path: str, body: dict[str, Any]) -> Answer:
+        """Puts ``body`` there."""
+        return self._call("PUT", path, json=body)
+
+    def events(self) -> Iterator[ServiceEvent | None]:
+        """What happens from now on, and None at each sign of life, until the service ends it.
+
+        Raises ``AwayError`` where the connection is lost, or nothing came for ``SILENCE_S``.
+        """
+        call = "GET /v1/events"
+        timeout = httpx.Timeout(CONNECT_S, read=SILENCE_S)
+        try:
+            with self._client.stream("GET", "/v1/events", timeout=timeout) as response:
+                if response.status_code != HTTPStatus.OK:
+                    response.read()
+                    self._refused(call, response, response.content)
+                yield from _events(response.iter_lines(), lambda text: Answer(self.url, call, text))
+        except httpx.HTTPError as error:
+            raise self._away(call, error) from error
+
+    def _call(self, method: str, path: str, *, also: HTTPStatus | None = None, **how: Any) -> Answer:
+        call = f"{method} {path}"
+        deadline_s = self._clock_s() + self._patience_s
+        try:
+            with self._client.stream(method, path, **how) as response:
+                content = b"".join(self._in_time(response.iter_bytes(), deadline_s))
+        except httpx.HTTPError as error:
+            raise self._away(call, error) from error
+        if not response.is_success and response.status_code != also:
+            self._refused(call, response, content)
+        return Answer(self.url, call, content)
+
+    def _in_time(self, chunks: Iterable[bytes], deadline_s: float) -> Iterator[bytes]:
+        """Each wait is bounded already; this bounds their sum."""
+        for chunk in chunks:
+            if self._clock_s() > deadline_s:
+                raise httpx.ReadTimeout(f"not all of it within {self._patience_s:g} s")
+            yield chunk
+
+    def _away(self, call: str, error: httpx.HTTPError) -> AwayError:
+        remedy = "start it, or correct --url"
+        if not call.startswith("GET") and not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+            remedy = "look whether it was done all the same, then ask again"
+        return AwayError(
+            f"service at {self.url}",
+            f"no answer to {call} ({str(error) or type(error).__name__})",
+            "it runs, and can be reached from here",
+            remedy,
+        )
+
+    def _refused(self, call: str, response: httpx.Response, content: bytes) -> NoReturn:
+        status = response.status_code
+        kind = AwayError if status >= 500 or status in _PASSING else RefusedError
+        try:
+            told = msgspec.json.decode(_shown(content), type=_Problem)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            text = content[:_MOST_QUOTED].decode(errors="replace")
+            said = " ".join("".join(one if one.isprintable() else " " for one in text).split()) or "no text"
+            raise kind(
+                f"service at {self.url}",
+                f"{status} to {call}: {said}",
+                "an ecntwin service says what is wrong as a problem document",
+                "correct --url",
+            ) from None
+        remedy = told.remedy
+        if status == HTTPStatus.UNAUTHORIZED:
+            remedy += f" (commands take it from {TOKEN_VARIABLE})"
+        if (others := told.error_count - 1) > 0:
+            remedy += f" ({others} more mistake{'s' if others > 1 else ''} after this one)"
+        raise kind(told.where, told.received, told.rule, "; ".join([remedy, *told.notes]))
+
+
+def _shown(content: bytes) -> bytes:
+    """JSON without what would steer a terminal: names come from whoever posts telemetry."""
+    return _CONTROLS.sub(_REPLACED, content)
+
+
+def _events(lines: Iterable[str], answer: Callable[[bytes], Answer]) -> Iterator[ServiceEvent | None]:
+    """The events of a stream's lines (WHATWG, server-sent events); raises ``RefusedError`` on other data."""
+    frame = _Frame()
+    for line in lines:
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        match name:
+            case "event":
+                frame.event = value
+            case "data":
+                frame.data.append(value)
+            case "id":
+                frame.id = value
+            case "" if line:  # a comment
+                yield None
+            case "" if frame.data:
+                data: dict[str, Any] = answer("\n".join(frame.data).encode()).read(dict[str, Any])
+                yield ServiceEvent(frame.event, data, int(frame.id) if frame.id.isdecimal() else None)
+                frame = _Frame()
+            case "":
+                frame = _Frame()

@@ -1,0 +1,171 @@
+"""``ecntwin decode``: binary telemetry reports from a file, as JSON INT reports; shows, and keeps nothing."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.tuning.offline import read_bytes
+from settings.errors import InputError
+from settings.inventory import load_reporting
+from telemetry.decode.capture import address_text, is_capture, udp_datagrams
+from telemetry.decode.p4.decoder import P4Decoder
+from telemetry.decode.p4.devices import Devices, Occupancy, TimeUnit, UnitProfile
+from telemetry.decode.p4.packet import IntMarks
+from telemetry.decode.p4.result import NOT_TOLD
+from telemetry.decode.p4.source_nodes import NodesOf
+from telemetry.encode.p4_json import json_lines
+from telemetry.errors import DecodeError, ReportError
+from telemetry.report import ReportProblem
+
+STANDARD_INPUT = "-"
+UNKNOWN = "unknown"
+_AT_ONCE = 10_000
+_MOST_UNSAID = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeOptions:
+    """How to read the payloads: as the command's options say it."""
+
+    hexadecimal: bool = False
+    ports: tuple[int, ...] = ()
+    int_ports: tuple[int, ...] = (5000,)
+    int_dscps: tuple[int, ...] = ()
+    occupancy: str = "bytes"
+    time_unit: str = "ns"
+    inventory: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Payload:
+    """A payload, when it was received (None: not told), and what it is called in messages."""
+
+    data: bytes
+    time_ns: int | None
+    place: str
+    source: str = ""
+
+
+def decode(file: str, options: DecodeOptions) -> None:
+    """Prints a JSON report a line; problems go to standard error. Raises ``DecodeError`` where there is no
+    report at all.
+    """
+    default = _profile(options)
+    devices = (
+        Devices(default=default) if options.inventory is None else load_reporting(options.inventory, default)
+    )
+    marks = IntMarks(frozenset(options.int_ports), frozenset(options.int_dscps))
+    data = sys.stdin.buffer.read() if file == STANDARD_INPUT else read_bytes(Path(file), "reports")
+    found_problems: list[ReportProblem] = []
+    payloads = _payloads(data, options, found_problems)
+    decoders = {dated: P4Decoder(devices, marks, device_time=not dated) for dated in (True, False)}
+    now_ns = time.time_ns()
+    n_reports = n_problems = 0
+    unsaid: list[str] = []  # where there is no report at all, one sentence is enough
+    while True:
+        block = list(islice(payloads, _AT_ONCE))
+        said = [problem.detail for problem in found_problems]
+        found_problems.clear()
+        # In a capture every payload has a time, or (simple packet blocks) none has.
+        dated = bool(block) and block[0].time_ns is not None
+        times = np.array([now_ns if one.time_ns is None else one.time_ns for one in block], np.int64)
+        reports = decoders[dated].decode([one.data for one in block], times, _nodes(block, devices))
+        said += [
+            problem.detail.replace(f"datagram {problem.index}", block[problem.index].place, 1)
+            for problem in reports.problems
+        ]
+        for line in json_lines(reports):
+            sys.stdout.buffer.write(line + b"\n")
+        n_reports += len(reports)
+        n_problems += len(said)
+        unsaid += said[: _MOST_UNSAID - len(unsaid)] if not n_reports else said
+        if n_reports:
+            for problem in unsaid:
+                _say(problem)
+            unsaid.clear()
+        if not block:
+            break
+    sys.stdout.buffer.flush()
+    if not n_reports:
+        raise DecodeError(
+            "standard input" if file == STANDARD_INPUT else file,
+            f"no report, and {n_problems} that cannot be read, first {unsaid[0]}" if unsaid else "no report",
+            "UDP payloads of telemetry reports: one as it is, a capture, or with --hex one a line",
+            "see docs/int-binary.md",
+        )
+
+
+def _nodes(payloads: Sequence[_Payload], devices: Devices) -> NodesOf:
+    def of(asked: NDArray[np.int64]) -> NDArray[np.int64]:
+        sources = [payloads[one].source for one in asked.tolist()]
+        return np.array([devices.sources.get(source, NOT_TOLD) for source in sources], np.int64)
+
+    return of
+
+
+def _say(problem: str) -> None:
+    sys.stderr.write(f"ecntwin: {problem}\n")
+
+
+def _payloads(data: bytes, options: DecodeOptions, problems: list[ReportProblem]) -> Iterator[_Payload]:
+    if options.hexadecimal:
+        return _hexadecimal(data, problems)
+    if not is_capture(data):
+        return iter([_Payload(data, None, "payload")] if data else [])
+    wanted = frozenset(options.ports)
+    return (
+        _Payload(one.payload, one.time_ns, f"frame {one.frame} payload", address_text(one.source))
+        for one in udp_datagrams(data, problems)
+        if not wanted or one.port in wanted
+    )
+
+
+def _hexadecimal(data: bytes, problems: list[ReportProblem]) -> Iterator[_Payload]:
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            yield _Payload(bytes.fromhex(line.decode("ascii")), None, f"line {number}")
+        except ValueError:
+            shown = repr(line[:40].decode("utf-8", "replace"))
+            said = ReportError(f"line {number}", shown, "a line is pairs of hex digits", "send it in hex")
+            problems.append(ReportProblem(number, str(said)))
+
+
+def _profile(options: DecodeOptions) -> UnitProfile | None:
+    if options.occupancy == UNKNOWN:
+        return None
+    kind, _, size = options.occupancy.partition(":")
+    if kind not in get_args(Occupancy) or (kind == "bytes") == bool(size) or (size and not _is_size(size)):
+        raise InputError(
+            "--occupancy",
+            repr(options.occupancy),
+            "bytes, cells:SIZE, packets:SIZE (SIZE in bytes) or unknown",
+            "take it from the device's documentation",
+        )
+    if options.time_unit not in _TIME_UNITS:
+        raise InputError(
+            "--time", repr(options.time_unit), f"one of {', '.join(_TIME_UNITS)}", "correct the option"
+        )
+    return UnitProfile(_occupancy(kind), int(size or 1), _TIME_UNITS[options.time_unit])
+
+
+_TIME_UNITS: dict[str, TimeUnit] = {"ns": "ns", "us": "us", "2^-32s": "2^-32 s"}
+
+
+def _is_size(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and 0 < len(text) < 10 and int(text) > 0
+
+
+def _occupancy(kind: str) -> Occupancy:
+    units: Iterable[Occupancy] = get_args(Occupancy)
+    return next(unit for unit in units if unit == kind)

@@ -1,0 +1,367 @@
+"""The ``ecntwin`` command's shape; each subcommand lives in its own file and is imported when run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import operator, tokens
+from cli.errors import run_to_exit_code
+from cli.options import Config, Json, Seed
+
+app = typer.Typer(
+    name="ecntwin",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def _tell_version(asked: bool) -> None:
+    if asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def ecntwin(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_tell_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Sets the ECN watermark (Kmin, Kmax, Pmax) of RoCEv2 fabrics from INT telemetry and a digital twin."""
+
+
+@app.command()
+def serve(
+    config: Config = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default=False)] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on; 0 takes a free one.", show_default=False)
+    ] = None,
+) -> None:
+    """Run the service: reports in over HTTP, recommendations out."""
+    from cli.serve import serve as run
+
+    run(config, host, port)
+
+
+@app.command()
+def ingest(
+    to: Annotated[str, typer.Option(help="URL of the service that the reports are passed on to.")],
+    config: Config = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default=False)] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on; 0 takes a free one.", show_default=False)
+    ] = None,
+    share_port: Annotated[
+        bool, typer.Option("--share-port", help="Let several of these share the port.")
+    ] = False,
+) -> None:
+    """Take INT reports in a process of its own, decode them, and pass them on to a service."""
+    from cli.ingest import ingest as run
+
+    run(to, config, host, port, share_port=share_port)
+
+
+@app.command()
+def demo(
+    seed: Seed = 1,
+    quick: Annotated[bool, typer.Option("--quick", help="A shorter run, in about 20 seconds.")] = False,
+    picture: Annotated[
+        Path | None,
+        typer.Option(help="SVG file to draw; ecntwin-demo.svg, none with --json.", show_default=False),
+    ] = None,
+    recording: Annotated[
+        bool, typer.Option("--recording", help="One round on the recording that comes along, in place of it.")
+    ] = False,
+    candidates: Annotated[int, typer.Option(min=2, help="Watermarks to try, with --recording.")] = 256,
+    as_json: Json = False,
+) -> None:
+    """Close the loop on a lab under changing traffic, and compare it with settings that stay."""
+    if recording:
+        from cli.recording import recording as replayed
+        from settings.errors import InputError
+
+        if as_json or quick or picture is not None:
+            raise InputError(
+                "--recording",
+                "it beside --json, --quick or --picture",
+                "those are options of the lab's demo",
+                "drop one; ecntwin tune --json gives a round as JSON",
+            )
+        replayed(seed=seed, candidates=candidates)
+        return
+    from cli.demo import demo as run
+
+    run(seed=seed, quick=quick, drawn=picture, as_json=as_json)
+
+
+@app.command()
+def lab(
+    leaves: Annotated[int, typer.Option(help="Leaf switches.")] = 2,
+    spines: Annotated[int, typer.Option(help="Spine switches.")] = 2,
+    hosts: Annotated[int, typer.Option(help="Hosts on each leaf.")] = 8,
+    rate_gbps: Annotated[float, typer.Option(help="Rate of hosts' cables.")] = 100.0,
+    uplink_gbps: Annotated[
+        float | None, typer.Option(help="Rate of cables to spines; as the hosts'.", show_default=False)
+    ] = None,
+    delay_us: Annotated[float, typer.Option(help="Delay of every cable.")] = 1.0,
+    topology: Annotated[
+        Path | None, typer.Option(help="Topology file, in place of those numbers.", show_default=False)
+    ] = None,
+    scenario: Annotated[
+        Path | None, typer.Option(help="Scenario file: its fabric and its flows.", show_default=False)
+    ] = None,
+    traffic: Annotated[
+        str | None, typer.Option(help="Patterns, such as websearch:0.5.", show_default=False)
+    ] = None,
+    duration: Annotated[
+        str | None, typer.Option(help="Simulated time, such as 200ms.", show_default=False)
+    ] = None,
+    seed: Seed = 1,
+    sampling_rate: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of packets reported.")
+    ] = 0.015625,
+    watermark: Annotated[str, typer.Option(help="What switches start with: KMIN,KMAX,PMAX.")] = (
+        "400000,1600000,0.2"
+    ),
+    dcqcn: Annotated[
+        str | None, typer.Option(help="Preset (paper, vendor) or JSON file.", show_default=False)
+    ] = None,
+    buffer_bytes: Annotated[
+        float | None, typer.Option("--buffer", help="Bytes a switch shares.", show_default=False)
+    ] = None,
+    pfc: Annotated[bool | None, typer.Option("--pfc/--no-pfc", help="On, unless the scenario says.")] = None,
+    post_to: Annotated[
+        str | None, typer.Option(help="URL of the service that takes the reports.", show_default=False)
+    ] = None,
+    compressed: Annotated[bool, typer.Option("--gzip", help="Compress the reports.")] = False,
+    int_udp: Annotated[
+        str | None,
+        typer.Option(help="HOST:PORT that takes the reports in binary, by UDP.", show_default=False),
+    ] = None,
+    write_inventory: Annotated[
+        Path | None,
+        typer.Option(help="Write the inventory of its switches to this file, and end.", show_default=False),
+    ] = None,
+    listen: Annotated[str, typer.Option(help="Where to be controlled; port 0 takes a free one.")] = (
+        "127.0.0.1:9000"
+    ),
+    step: Annotated[bool, typer.Option("--step", help="Advance only when told to (POST /advance).")] = False,
+    pace: Annotated[
+        float | None, typer.Option(help="Simulated seconds a second; unlimited.", show_default=False)
+    ] = None,
+    epoch_ns: Annotated[
+        int | None, typer.Option(min=0, help="What time 0 is reported as.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a packet-level fabric under traffic: reports out, watermarks in."""
+    from cli.lab import LabRun
+    from cli.lab import lab as run
+    from cli.lab import write_inventory as write_lab_inventory
+    from lab.setup import LabOptions, LeafSpine, duration_of
+    from service.tuning.offline import parse_watermark
+
+    numbers = LeafSpine(
+        leaves=leaves,
+        spines=spines,
+        hosts=hosts,
+        rate_gbps=rate_gbps,
+        uplink_gbps=uplink_gbps,
+        delay_us=delay_us,
+    )
+    options = LabOptions(
+        leaf_spine=numbers,
+        topology=topology,
+        scenario=scenario,
+        traffic=traffic,
+        duration_s=None if duration is None else duration_of(duration),
+        seed=seed,
+        dcqcn=dcqcn,
+        buffer_bytes=buffer_bytes,
+        pfc=pfc,
+    )
+    how = LabRun(
+        watermark=parse_watermark(watermark, "--watermark"),
+        sampling_rate=sampling_rate,
+        listen=listen,
+        post_to=post_to,
+        int_udp=int_udp,
+        compressed=compressed,
+        stepwise=step,
+        pace=pace,
+        epoch_ns=epoch_ns,
+    )
+    if write_inventory is not None:
+        write_lab_inventory(options, how, write_inventory)
+    else:
+        run(options, how, as_json=as_json)
+
+
+@app.command()
+def tune(
+    reports: Annotated[Path, typer.Option(help="INT reports: JSON array or NDJSON, gzip allowed.")],
+    topology: Annotated[Path, typer.Option(help="Topology file, or a scenario file.")],
+    dcqcn: Annotated[
+        str | None, typer.Option(help="Preset (paper, vendor) or JSON file.", show_default=False)
+    ] = None,
+    incumbent: Annotated[str, typer.Option(help="What runs now: KMIN,KMAX,PMAX.")] = "400000,1600000,0.2",
+    candidates: Annotated[int, typer.Option(help="Watermarks to try.")] = 256,
+    weights: Annotated[str, typer.Option(help="balanced, throughput or latency.")] = "balanced",
+    seed: Seed = 1,
+    workers: Annotated[int | None, typer.Option(min=0, help="Worker processes.", show_default=False)] = None,
+    second_opinion: Annotated[
+        bool, typer.Option(help="Have the packet engine review the few best, and decide on that.")
+    ] = True,
+    as_json: Json = False,
+) -> None:
+    """Run one tuning round on recorded reports."""
+    from cli.tune import tune as run
+
+    run(
+        reports,
+        topology,
+        dcqcn,
+        incumbent,
+        candidates,
+        weights,
+        seed=seed,
+        n_workers=workers,
+        second_opinion=second_opinion,
+        as_json=as_json,
+    )
+
+
+@app.command()
+def whatif(
+    scenario: Annotated[Path, typer.Argument(help="Scenario file.", show_default=False)],
+    watermarks: Annotated[
+        Path, typer.Option(help="JSON array of watermarks, or an object with them under results.")
+    ],
+    engine: Annotated[str, typer.Option(help="replay, fluid or packet.")] = "replay",
+    seed: Seed = 1,
+    workers: Annotated[int | None, typer.Option(min=0, help="Worker processes.", show_default=False)] = None,
+    as_json: Json = False,
+) -> None:
+    """Predict watermarks you name on a scenario."""
+    from cli.whatif import whatif as run
+
+    run(scenario, watermarks, engine, seed=seed, n_workers=workers, as_json=as_json)
+
+
+@app.command()
+def decode(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE|-", help="A UDP payload, or a capture.", show_default=False)
+    ],
+    hexadecimal: Annotated[bool, typer.Option("--hex", help="Payloads in hex, one a line.")] = False,
+    port: Annotated[
+        list[int] | None,
+        typer.Option(min=0, max=65535, help="Only UDP to this port, of a capture.", show_default=False),
+    ] = None,
+    int_port: Annotated[
+        list[int] | None,
+        typer.Option(
+            min=0, max=65535, help="UDP port of packets with INT headers; 5000.", show_default=False
+        ),
+    ] = None,
+    int_dscp: Annotated[
+        list[int] | None,
+        typer.Option(min=0, max=63, help="DSCP of packets with INT headers.", show_default=False),
+    ] = None,
+    occupancy: Annotated[
+        str, typer.Option(help="What queues are counted in: bytes, cells:SIZE, packets:SIZE, unknown.")
+    ] = "bytes",
+    time_unit: Annotated[str, typer.Option("--time", help="Unit of timestamps: ns, us, 2^-32s.")] = "ns",
+    inventory: Annotated[
+        Path | None,
+        typer.Option(help="Inventory file: names, and units of the switches it has.", show_default=False),
+    ] = None,
+) -> None:
+    """Show binary telemetry reports as JSON INT reports, one a line."""
+    from cli.decode import DecodeOptions
+    from cli.decode import decode as run
+
+    run(
+        file,
+        DecodeOptions(
+            hexadecimal=hexadecimal,
+            ports=tuple(port or ()),
+            int_ports=tuple(int_port or (5000,)),
+            int_dscps=tuple(int_dscp or ()),
+            occupancy=occupancy,
+            time_unit=time_unit,
+            inventory=inventory,
+        ),
+    )
+
+
+@app.command("check-config")
+def check_config(
+    file: Annotated[Path | None, typer.Argument(help="Settings file (YAML).", show_default=False)] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Check a settings file and the environment, and print every setting."""
+    from cli.api_cli_check import check_config as run
+
+    run(file or config, as_json=as_json)
+
+
+@app.command()
+def switches(
+    config: Config = None,
+    inventory: Annotated[
+        Path | None, typer.Option(help="Inventory file; push.inventory of the settings.", show_default=False)
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(min=0.1, max=600.0, help="Seconds a switch has to answer.", show_default=False),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Ask every switch of the inventory what it runs; nothing is written."""
+    from cli.switches import switches as run
+
+    run(config, inventory, timeout_s=timeout, as_json=as_json)
+
+
+operator.add_to(app)
+app.add_typer(tokens.tokens)
+
+
+@app.command()
+def bench(
+    modules: Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)] = None,
+) -> None:
+    """Measure speed and accuracy (from the repository)."""
+    from cli.bench import bench as run
+
+    run(modules or [])
+
+
+@app.command()
+def version(as_json: Json = False) -> None:
+    """Print the version."""
+    from cli.api_cli_output import print_json, print_line
+    from settings.version import ecntwin_version
+
+    if as_json:
+        print_json({"version": ecntwin_version()})
+    else:
+        print_line(f"ecntwin {ecntwin_version()}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command and ends the process: 0 done, 2 bad input, 1 anything else."""
+    sys.exit(run_to_exit_code(app, arguments))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""Options that several commands share; must import nothing but names of variables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from settings.variables import CA_VARIABLE, CONFIG_VARIABLE, URL_VARIABLE
+
+SERVICE = "http://127.0.0.1:8080"
+
+
+def _trust_in_this_command(authority: Path | None) -> Path | None:
+    from settings.tls import trust_in_this_command
+
+    trust_in_this_command(authority)
+    return authority
+
+
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document to standard output and nothing else.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of every random draw.")]
+Config = Annotated[
+    Path | None, typer.Option(envvar=CONFIG_VARIABLE, help="Settings file (YAML).", show_default=False)
+]
+Url = Annotated[str, typer.Option(envvar=URL_VARIABLE, help="The service.")]
+Ca = Annotated[
+    Path | None,
+    typer.Option(
+        envvar=CA_VARIABLE,
+        help="File (PEM) with who vouches for its certificate.",
+        show_default=False,
+        callback=_trust_in_this_command,
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Wait = Annotated[bool, typer.Option(help="Follow the rollout until it ends.")]

@@ -1,0 +1,197 @@
+"""Predictions for people: side by side, ranked, by two engines; drawn from what ``--json`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from rich.table import Table
+from rich.text import Text
+
+from cli.output import NONE, Mark, gbps_text, headed_table, watermark_cells
+from twin.units import bytes_text, change_text, duration_text, percent_text
+
+if TYPE_CHECKING:
+    from service.documents.predictions import PredictionDocument
+    from service.documents.recommendation import RoundDocument
+    from service.documents.whatif import WhatIfDocument
+
+_BETTER_LOWER, _BETTER_HIGHER, _NEITHER = -1, 1, 0
+
+
+class Slowed(Protocol):
+    """Completion time ÷ completion time alone, of a class of flows."""
+
+    @property
+    def mean(self) -> float | None: ...
+    @property
+    def p99(self) -> float | None: ...
+
+
+class Predicted(Mark, Protocol):
+    """What the twin says of a watermark."""
+
+    @property
+    def queue_mean_bytes(self) -> float | None: ...
+    @property
+    def queue_p99_bytes(self) -> float | None: ...
+    @property
+    def goodput_gbps(self) -> float | None: ...
+    @property
+    def marked_fraction(self) -> float | None: ...
+    @property
+    def loss_bytes(self) -> float | None: ...
+    @property
+    def pfc_pause_s(self) -> float | None: ...
+    @property
+    def slowdown(self) -> Mapping[str, Slowed]: ...
+    @property
+    def score(self) -> float | None: ...
+
+
+class Tried(Predicted, Protocol):
+    """One of the candidates of a round."""
+
+    @property
+    def origin(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+
+
+def _shown(value: float | None, text: Callable[[float], str]) -> str:
+    return NONE if value is None else text(value)
+
+
+def _amount(text: Callable[[float], str]) -> Callable[[float], str]:
+    """The same, with a plain word where there is nothing of it."""
+    return lambda value: text(value) if value else "none"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.3g}×"
+
+
+_OPINION_FIGURES: Sequence[tuple[Callable[[PredictionDocument], float | None], Callable[[float], str]]] = (
+    (lambda one: one.queue_mean_bytes, bytes_text),
+    (lambda one: one.queue_p99_bytes, bytes_text),
+    (lambda one: one.slowdown["mice"].p99, _ratio),
+    (lambda one: one.slowdown["elephant"].mean, _ratio),
+)
+
+
+def comparison_table(now: Predicted, best: Predicted) -> Table:
+    """The incumbent and the recommended watermark side by side."""
+    table = headed_table("Predicted by the twin", "", "now", "recommended", "change")
+    for name, written in (("kmin_bytes", bytes_text), ("kmax_bytes", bytes_text), ("pmax", percent_text)):
+        before, after = getattr(now, name), getattr(best, name)
+        label = name.removesuffix("_bytes").capitalize()
+        table.add_row(
+            label, written(before), Text(written(after), style="bold"), "" if before != after else "same"
+        )
+    table.add_section()
+    rows: Sequence[tuple[str, float | None, float | None, Callable[[float], str], int]] = (
+        ("mean queue", now.queue_mean_bytes, best.queue_mean_bytes, bytes_text, _BETTER_LOWER),
+        ("99 % queue", now.queue_p99_bytes, best.queue_p99_bytes, bytes_text, _BETTER_LOWER),
+        ("mice, 99 % slowdown", now.slowdown["mice"].p99, best.slowdown["mice"].p99, _ratio, _BETTER_LOWER),
+        (
+            "elephants, mean slowdown",
+            now.slowdown["elephant"].mean,
+            best.slowdown["elephant"].mean,
+            _ratio,
+            _BETTER_LOWER,
+        ),
+        ("goodput", now.goodput_gbps, best.goodput_gbps, gbps_text, _BETTER_HIGHER),
+        ("packets marked", now.marked_fraction, best.marked_fraction, percent_text, _NEITHER),
+        ("lost", now.loss_bytes, best.loss_bytes, _amount(bytes_text), _BETTER_LOWER),
+        ("PFC pause", now.pfc_pause_s, best.pfc_pause_s, _amount(duration_text), _BETTER_LOWER),
+    )
+    for label, before, after, text, better in rows:
+        if before is None and after is None:
+            continue
+        table.add_row(label, _shown(before, text), _shown(after, text), _change(before, after, better))
+    return table
+
+
+def candidates_table(candidates: Sequence[Tried], limit: int, *, origins: bool = True) -> Table:
+    """The best candidates and the incumbent; ``origins`` tells where each comes from, which takes room."""
+    table = headed_table(
+        f"Best of {len(candidates)} candidates",
+        *("", "Kmin", "Kmax", "Pmax", "mean queue", "mice 99 %", "elephants", "score"),
+        *(("origin",) if origins else ()),
+    )
+    ranked = [one for one in candidates if one.score is not None]
+    shown: list[tuple[str, Tried]] = [(f"{place}", one) for place, one in enumerate(ranked[:limit], 1)]
+    incumbent = next((one for one in ranked if one.origin == "incumbent"), None)
+    if incumbent is not None and all(one is not incumbent for _, one in shown):
+        shown.append(("now", incumbent))
+    for place, one in shown:
+        table.add_row(
+            place,
+            *watermark_cells(one),
+            *_figures(one),
+            *((one.source or one.origin,) if origins else ()),
+            style="bold" if place == "1" else None,
+        )
+    return table
+
+
+def opinion_table(document: RoundDocument) -> Table | None:
+    """The few candidates that both engines ran; None where no second opinion was asked."""
+    opinion = document.second_opinion
+    if opinion is None:
+        return None
+    first, second = document.engine, opinion.engine
+    table = headed_table(
+        f"Second opinion: {first} / {second} over {duration_text(opinion.window_s)}",
+        *("", "Kmin", "Kmax", "Pmax", "mean queue", "99 % queue", "mice 99 %", "elephants", "score"),
+    )
+    for place, one in enumerate(opinion.candidates):
+        mark = (one.first.kmin_bytes, one.first.kmax_bytes, one.first.pmax)
+        best = mark == (opinion.pick.kmin_bytes, opinion.pick.kmax_bytes, opinion.pick.pmax)
+        table.add_row(
+            "now" if place == 0 else f"{place}",
+            *watermark_cells(one.first),
+            *(
+                f"{_shown(figure(one.first), text)} / {_shown(figure(one.second), text)}"
+                for figure, text in _OPINION_FIGURES
+            ),
+            _shown(one.second.score, lambda value: f"{value:.3f}"),
+            style="bold" if best else None,
+        )
+    return table
+
+
+def whatif_table(document: WhatIfDocument) -> Table:
+    """Every watermark given, in order."""
+    seconds = duration_text(document.wall_s)
+    table = headed_table(
+        f"{document.scenario}: engine {document.engine}, seed {document.seed}, {seconds}",
+        *("Kmin", "Kmax", "Pmax", "mean queue", "mice 99 %", "elephants", "score", "goodput", "status"),
+    )
+    for one in document.results:
+        table.add_row(
+            *watermark_cells(one),
+            *_figures(one),
+            _shown(one.goodput_gbps, gbps_text),
+            one.status,
+        )
+    return table
+
+
+def _figures(one: Predicted) -> tuple[str, str, str, str]:
+    return (
+        _shown(one.queue_mean_bytes, bytes_text),
+        _shown(one.slowdown["mice"].p99, _ratio),
+        _shown(one.slowdown["elephant"].mean, _ratio),
+        _shown(one.score, lambda value: f"{value:.3f}"),
+    )
+
+
+def _change(before: float | None, after: float | None, better: int) -> Text:
+    if before is None or after is None or before == 0:
+        return Text("" if before == after else NONE)
+    relative = after / before - 1
+    if abs(relative) < 0.005:
+        return Text("same", style="dim")
+    good = relative * better > 0
+    return Text(change_text(relative), style="" if better == _NEITHER else "green" if good else "red")

@@ -1,0 +1,123 @@
+"""``ecntwin token``: tokens of the database, made, listed and revoked beside a service that runs."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rich.text import Text
+from sqlalchemy import Connection
+
+from cli.api_cli_output import console, print_json, print_line
+from cli.output import NONE, headed_table
+from service.auth.tokens import Maker, checked_scopes, create, lifetime_ns, new_text, revoke
+from service.documents.base import timestamp
+from settings.errors import InputError
+from settings.load import load_settings
+from settings.model import Settings
+from settings.state_folder import with_storage
+from store import token_rows
+from store.database import Database
+from store.token_rows import TokenRow
+
+T = TypeVar("T")
+
+
+def create_token(
+    config: Path | None, name: str, scopes: list[str], expires: str | None, *, as_json: bool
+) -> None:
+    """Prints the new token, once: only its hash is kept."""
+    settings, chosen, by = _settings(config), checked_scopes(scopes), _maker()
+    expires_ns = None if expires is None else by.now_ns + lifetime_ns(expires)
+    taken, text = [one.name for one in settings.security.tokens], new_text()
+    with _writing(settings) as write:
+        row = write(
+            lambda connection: create(
+                connection, name, text, chosen, expires_ns=expires_ns, taken=taken, by=by
+            )
+        )
+    if as_json:
+        print_json(_document(row, by.now_ns) | {"token": text})
+    else:
+        print_line(text)
+
+
+def list_tokens(config: Path | None, *, as_json: bool) -> None:
+    """All that were ever made."""
+    settings, by = _settings(config), _maker()
+    with _database(settings) as database:
+        rows = database.read_now(token_rows.listed)
+    documents = [_document(row, by.now_ns) for row in rows]
+    if as_json:
+        print_json({"tokens": documents})
+        return
+    table = headed_table("Tokens", "name", "scopes", "made", "by", "expires", "last used", "stands")
+    for one in documents:
+        cells = (one[key] or NONE for key in ("created", "created_by", "expires", "used"))
+        table.add_row(Text(one["name"]), " ".join(one["scopes"]), *cells, one["stands"])
+    console(wide=True).print(table)
+
+
+def revoke_token(config: Path | None, name: str, *, as_json: bool) -> None:
+    """Ends it: a service that runs refuses it within seconds."""
+    settings, by = _settings(config), _maker()
+    with _writing(settings) as write:
+        row = write(lambda connection: revoke(connection, name, by=by))
+    if as_json:
+        print_json(_document(row, by.now_ns))
+    else:
+        print_line(f"{name} is revoked; a service that runs refuses it within a few seconds")
+
+
+def _settings(config: Path | None) -> Settings:
+    settings = with_storage(load_settings(config))
+    if settings.storage.database is None:
+        raise InputError(
+            "settings storage.url",
+            "memory",
+            "tokens are kept in a database that the service has too",
+            "name one, such as sqlite:///ecntwin.db, or configure security.tokens",
+        )
+    return settings
+
+
+def _maker() -> Maker:
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # no name for this user id, as in a container
+        user = "?"
+    return Maker(f"command:{user}", time.time_ns())
+
+
+@contextmanager
+def _database(settings: Settings) -> Iterator[Database]:
+    database = Database(settings.storage.database, alone=False)
+    try:
+        database.open()
+        yield database
+    finally:
+        database.close()
+
+
+@contextmanager
+def _writing(settings: Settings) -> Iterator[Callable[[Callable[[Connection], TokenRow]], TokenRow]]:
+    with _database(settings) as database:
+        yield database.write_now
+
+
+def _document(row: TokenRow, now_ns: int) -> dict[str, Any]:
+    expired = row.expires_ns is not None and row.expires_ns <= now_ns
+    return {
+        "name": row.name,
+        "scopes": row.scopes.split(),
+        "created": timestamp(row.created_ns),
+        "created_by": row.created_by,
+        "expires": None if row.expires_ns is None else timestamp(row.expires_ns),
+        "revoked": None if row.revoked_ns is None else timestamp(row.revoked_ns),
+        "used": None if row.used_ns is None else timestamp(row.used_ns),
+        "stands": "revoked" if row.revoked_ns is not None else "expired" if expired else "good",
+    }

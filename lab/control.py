@@ -1,0 +1,240 @@
+"""The lab's HTTP control interface: its switches, links and time; must not advance a fabric itself.
+
+Bad input gives the same problem documents as the service's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from fastapi import Depends, FastAPI, Request
+
+from api import problems
+from api.bodies import BodyLimit
+from api.deps import refuse_cross_site, refuse_foreign_names
+from lab.documents import (
+    AdvanceInput,
+    CountersDocument,
+    DatagramsDocument,
+    FiguresDocument,
+    LabDocument,
+    LabSwitchDocument,
+    LabSwitchesDocument,
+    LabWatermarkInput,
+    LinkDocument,
+    LinkInput,
+    ReportsDocument,
+)
+from lab.p4_sender import IntSender
+from lab.poster import Posted, Poster
+from lab.reports import DATA_QUEUE
+from lab.runner import Runner
+from service.documents.predictions import WatermarkDocument
+from service.documents.switches import QueueWatermarkDocument
+from settings.errors import NotFoundError
+from settings.version import ecntwin_version
+from twin.packet.plan import FabricPlan
+
+MOST_BODY_BYTES = 1 << 20
+
+_DESCRIPTION = "A packet-level fabric under traffic. Errors are RFC 9457 problem documents."
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """A fabric's plan, who advances it, and who posts its reports, or sends them by UDP (None: nobody)."""
+
+    plan: FabricPlan
+    runner: Runner
+    poster: Poster | None
+    seed: int
+    sender: IntSender | None = None
+
+    def start(self) -> None:
+        """Begins to advance, to post and to send."""
+        for outlet in self._outlets:
+            outlet.on_room(self.runner.woken)
+            outlet.start()
+        self.runner.start()
+
+    def stop(self) -> None:
+        """Ends all of it."""
+        self.runner.stop()
+        for outlet in self._outlets:
+            outlet.stop()
+
+    @property
+    def _outlets(self) -> list[Poster | IntSender]:
+        return [outlet for outlet in (self.poster, self.sender) if outlet is not None]
+
+    def ports_of(self, switch: str) -> list[int]:
+        """Its egress ports; raises ``NotFoundError``."""
+        found = [index for index in self.plan.switch_ports if self.plan.ports[index].node == switch]
+        if not found:
+            raise NotFoundError(
+                f"switch {switch!r}",
+                "its name",
+                f"switches of this lab are {_some(self.plan.switches)}",
+                "name one of them",
+            )
+        return found
+
+    def port_of(self, switch: str, port: str) -> int:
+        """One egress port; raises ``NotFoundError``."""
+        ports = {str(self.plan.ports[index].port): index for index in self.ports_of(switch)}
+        if port not in ports:
+            raise NotFoundError(
+                f"port {port!r} of {switch!r}",
+                "its name",
+                f"its ports are {_some(ports)}",
+                "name one of them",
+            )
+        return ports[port]
+
+    def document(self) -> LabDocument:
+        """The lab now."""
+        view = self.runner.view
+        counts = self.poster.counts if self.poster is not None else Posted()
+        sent = self.sender.counts if self.sender is not None else None
+        down = [self.plan.ports[index] for index in sorted(view.links_down)]
+        return LabDocument(
+            now_s=view.now_s,
+            duration_s=self.runner.duration_s,
+            ended=view.ended,
+            stepwise=self.runner.stepwise,
+            flows_offered=view.flows_offered,
+            flows_completed=view.flows_completed,
+            reports=ReportsDocument(
+                made=view.reports_made,
+                posted=counts.posted if sent is None else sent.reports,
+                accepted=counts.accepted,
+                rejected=counts.rejected,
+                retries=counts.retries,
+                waits_for=counts.waits_for or (None if sent is None else sent.waits_for),
+                datagrams=None if sent is None else DatagramsDocument(sent=sent.datagrams, lost=sent.lost),
+            ),
+            counters=CountersDocument(accepted=counts.samples_accepted, rejected=counts.samples_rejected),
+            lately=None if view.lately is None else FiguresDocument.of(view.lately),
+            links_down=[f"{port.node}/{port.port}" for port in down if port.port is not None],
+            seed=self.seed,
+            version=ecntwin_version(),
+        )
+
+    def switch(self, name: str) -> LabSwitchDocument:
+        """What a switch runs."""
+        ports = self.ports_of(name)
+        marks = [self.runner.view.watermarks[port] for port in ports]
+        return LabSwitchDocument(
+            name=name,
+            watermark=WatermarkDocument.of(marks[0]) if len(set(marks)) == 1 else None,
+            queues=[
+                QueueWatermarkDocument(
+                    port=str(self.plan.ports[port].port),
+                    queue=DATA_QUEUE,
+                    **WatermarkDocument.of(mark).model_dump(),
+                )
+                for port, mark in zip(ports, marks, strict=True)
+            ],
+        )
+
+    async def set_watermark(self, name: str, asked: LabWatermarkInput) -> LabSwitchDocument:
+        """Sets a switch, or some ports of it; answers once they run it."""
+        ports = (
+            self.ports_of(name) if asked.ports is None else [self.port_of(name, port) for port in asked.ports]
+        )
+        await asyncio.wrap_future(self.runner.set_watermark(ports, asked.watermark()))
+        return self.switch(name)
+
+    async def cut_or_mend(self, asked: LinkInput, *, up: bool) -> LinkDocument:
+        """Fails a link or restores it."""
+        port = self.port_of(asked.switch, asked.port)
+        act = self.runner.restore_link if up else self.runner.fail_link
+        await asyncio.wrap_future(act(port, self.plan.reverse[port]))
+        return LinkDocument(switch=asked.switch, port=asked.port, peer=self.plan.ports[port].peer, up=up)
+
+    async def advance(self, asked: AdvanceInput) -> FiguresDocument:
+        """Runs until then."""
+        return FiguresDocument.of(await asyncio.wrap_future(self.runner.advance(asked.until_s)))
+
+
+def control_app(lab: Lab, *, loopback: bool = True) -> FastAPI:
+    """The application; the lab lives from its start-up to its shut-down.
+
+    ``loopback``: it listens on loopback only, so that a foreign name for it is a page's trick.
+    """
+
+    async def admitted(request: Request) -> None:
+        refuse_cross_site(request)
+        if loopback:
+            refuse_foreign_names(request, remedy="call it as 127.0.0.1 or localhost")
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        lab.start()
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(lab.stop)
+
+    app = FastAPI(
+        title="ecntwin lab",
+        description=_DESCRIPTION,
+        version=ecntwin_version(),
+        lifespan=lifespan,
+        redoc_url=None,
+        redirect_slashes=False,
+        dependencies=[Depends(admitted)],
+    )
+    problems.install(app)
+    app.add_middleware(BodyLimit, limit_bytes=MOST_BODY_BYTES)
+
+    @app.get("/status")
+    async def get_status() -> LabDocument:
+        """Simulated time, flows, reports, and what the queues did lately."""
+        return lab.document()
+
+    @app.get("/figures")
+    async def get_figures() -> FiguresDocument:
+        """The whole run until now; flows that are still under way count at their age."""
+        return FiguresDocument.of(await asyncio.wrap_future(lab.runner.figures()))
+
+    @app.get("/switches")
+    async def get_switches() -> LabSwitchesDocument:
+        """Every switch with the watermark of each egress queue."""
+        return LabSwitchesDocument(switches=[lab.switch(name) for name in lab.plan.switches])
+
+    @app.put("/switches/{name:path}/watermark")
+    async def put_watermark(name: str, asked: LabWatermarkInput) -> LabSwitchDocument:
+        """Sets a switch, or only its ``ports``, between two slices of simulated time."""
+        return await lab.set_watermark(name, asked)
+
+    @app.get("/switches/{name:path}")
+    async def get_switch(name: str) -> LabSwitchDocument:
+        """One switch."""
+        return lab.switch(name)
+
+    @app.post("/advance")
+    async def post_advance(asked: AdvanceInput) -> FiguresDocument:
+        """With ``--step``: runs until then, and answers when its reports have been posted."""
+        return await lab.advance(asked)
+
+    @app.post("/links/fail")
+    async def post_fail(asked: LinkInput) -> LinkDocument:
+        """Cuts a cable; flows on it take another path if there is one."""
+        return await lab.cut_or_mend(asked, up=False)
+
+    @app.post("/links/restore")
+    async def post_restore(asked: LinkInput) -> LinkDocument:
+        """Mends a cable."""
+        return await lab.cut_or_mend(asked, up=True)
+
+    return app
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - 8} more" if len(listed) > 8 else ""
+    return ", ".join(listed[:8]) + more

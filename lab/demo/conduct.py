@@ -1,0 +1,112 @@
+"""Starts the demo's processes, plays it through, and ends them: success, error or interrupt alike."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Protocol
+
+from lab.demo.closed_loop import LabAt, ServiceAt
+from lab.demo.loop import Interval, Round, Run, close_the_loop, keep
+from lab.demo.outcome import CLOSED_LOOP, PAPER_SETTING, VENDOR, Outcome, outcome_of
+from lab.demo.plan import PAPER, VENDOR_DEFAULT, DemoPlan
+from lab.demo.processes import Child, Children
+from twin.watermark import Watermark
+
+LOOPBACK = "127.0.0.1"
+LEAST_WORKERS = 2
+
+
+class Watcher(Protocol):
+    """Who is told how the demo goes; from any thread."""
+
+    def stage(self, text: str) -> None:
+        """What it does now."""
+        ...
+
+    def interval(self, run: str, interval: Interval, round_: Round | None) -> None:
+        """An interval of a run is over, and the round after it."""
+        ...
+
+
+def conduct(plan: DemoPlan, seed: int, watcher: Watcher) -> Outcome:
+    """The whole demo. Raises ``UnavailableError`` where one of its processes fails; none outlives this."""
+    began_s = time.monotonic()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ecntwin-demo-")))
+        pool = stack.enter_context(ThreadPoolExecutor(2, thread_name_prefix="ecntwin-demo"))
+        children = stack.enter_context(Children(folder))  # ends first: whoever waits for one is told
+        watcher.stage("starting the service and three labs, compiling kernels (once: a minute or two)")
+        kernels = children.start("kernels", module="twin.warm")
+        statics = {
+            name: children.start(f"lab ({name})", "lab", *plan.lab_arguments(seed, mark), *_quietly())
+            for name, mark in ((VENDOR, VENDOR_DEFAULT), (PAPER_SETTING, PAPER))
+        }
+        service, lab = _service_and_lab(children, plan, seed, folder)
+        kernels.finish()
+
+        def kept(name: str, mark: Watermark) -> Run:
+            with closing(_lab_at(statics[name])) as alone:
+                return keep(name, alone, plan, mark, lambda interval, _: watcher.interval(name, interval, _))
+
+        watcher.stage("running")
+        waiting = [pool.submit(kept, VENDOR, VENDOR_DEFAULT), pool.submit(kept, PAPER_SETTING, PAPER)]
+        at_lab = stack.enter_context(closing(_lab_at(lab)))
+        at_service = stack.enter_context(closing(ServiceAt(service, service.url())))
+        closed = close_the_loop(
+            CLOSED_LOOP,
+            at_lab,
+            at_service,
+            plan,
+            VENDOR_DEFAULT,
+            lambda interval, round_: watcher.interval(CLOSED_LOOP, interval, round_),
+        )
+        runs = [closed, *(one.result() for one in waiting)]
+        watcher.stage("ending the processes")
+    return outcome_of(plan, seed, runs, time.monotonic() - began_s)
+
+
+def _service_and_lab(children: Children, plan: DemoPlan, seed: int, folder: Path) -> tuple[Child, Child]:
+    """The two that must know each other's address before either listens."""
+    service_port, lab_port = _free_ports(2)
+    topology, config = folder / "topology.json", folder / "config.yaml"
+    topology.write_text(json.dumps(plan.fabric.topology().to_json()), "utf-8")
+    settings = plan.service_settings(
+        seed=seed,
+        topology=str(topology),
+        lab_url=f"http://{LOOPBACK}:{lab_port}",
+        workers=max(LEAST_WORKERS, os.cpu_count() or 1),
+    )
+    config.write_text(json.dumps(settings), "utf-8")  # JSON is YAML
+    service = children.start("service", "serve", "--config", str(config), "--port", str(service_port))
+    lab = children.start(
+        f"lab ({CLOSED_LOOP})",
+        "lab",
+        *plan.lab_arguments(seed, VENDOR_DEFAULT, port=lab_port),
+        *("--sampling-rate", f"{plan.sampling_rate:g}", "--post-to", f"http://{LOOPBACK}:{service_port}"),
+    )
+    return service, lab
+
+
+def _quietly() -> tuple[str, str]:
+    """Nobody takes these reports."""
+    return "--sampling-rate", "0"
+
+
+def _lab_at(child: Child) -> LabAt:
+    return LabAt(child, child.url())
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports of loopback that nobody listens on now."""
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind((LOOPBACK, 0))
+        return [int(probe.getsockname()[1]) for probe in probes]

@@ -1,0 +1,164 @@
+"""What the demo runs: fabric, traffic that changes, the settings compared, and how its service is configured.
+
+Numbers only; must not start anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lab.setup import LeafSpine
+from twin.search.vendor_table import VENDOR_TABLE
+from twin.watermark import Watermark
+
+VENDOR_DEFAULT = Watermark(400_000, 1_600_000, 0.2)  # what the settings take switches to run, at 100 Gbit/s
+PAPER = next(row.watermark for row in VENDOR_TABLE if row.name == "DCQCN paper")
+PERIOD_S = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Traffic from ``begin_s`` until the next phase, called ``name``; ``line`` as ``--traffic`` takes it."""
+
+    name: str
+    begin_s: float
+    line: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoPlan:
+    """One demo. Times are simulated: a round every ``interval_s`` on the last ``window_s`` of reports.
+
+    ``lowest`` and ``highest`` are the bounds an operator who knows the two static settings would give: what
+    lies between them in each number.
+    """
+
+    name: str
+    fabric: LeafSpine
+    buffer_bytes: int
+    phases: tuple[Phase, ...]
+    duration_s: float
+    interval_s: float
+    window_s: float
+    candidates: int
+    narrowed: int
+    second_opinion: bool
+    too_short_to_judge: bool = False
+    sampling_rate: float = 1 / 64
+    lowest: Watermark = PAPER
+    highest: Watermark = VENDOR_DEFAULT
+
+    @property
+    def ends_s(self) -> tuple[float, ...]:
+        """When each interval ends."""
+        count = round(self.duration_s / self.interval_s)
+        return tuple(round((number + 1) * self.interval_s, 9) for number in range(count))
+
+    @property
+    def traffic(self) -> str:
+        """All phases as one line."""
+        ends = [phase.begin_s for phase in self.phases[1:]] + [self.duration_s]
+        return ",".join(
+            f"{item}@{phase.begin_s:.9g}s..{end:.9g}s"
+            for phase, end in zip(self.phases, ends, strict=True)
+            for item in phase.line.split(",")
+        )
+
+    def phase_at(self, at_s: float) -> Phase:
+        """The phase under way just after ``at_s``."""
+        return [phase for phase in self.phases if phase.begin_s <= at_s + 1e-9][-1]
+
+    def lab_arguments(self, seed: int, watermark: Watermark, *, port: int = 0) -> list[str]:
+        """Options of ``ecntwin lab`` for this fabric and traffic, running ``watermark`` at first."""
+        return [
+            *("--leaves", str(self.fabric.leaves), "--spines", str(self.fabric.spines)),
+            *("--hosts", str(self.fabric.hosts), "--rate-gbps", f"{self.fabric.rate_gbps:g}"),
+            *("--uplink-gbps", f"{self.fabric.uplink_gbps or self.fabric.rate_gbps:g}"),
+            *("--buffer", str(self.buffer_bytes), "--traffic", self.traffic, "--seed", str(seed)),
+            *("--duration", f"{self.duration_s:.9g}s", "--listen", f"127.0.0.1:{port}", "--step"),
+            *("--watermark", f"{watermark.kmin_bytes},{watermark.kmax_bytes},{watermark.pmax:g}"),
+        ]
+
+    def service_settings(self, *, seed: int, topology: str, lab_url: str, workers: int) -> dict[str, Any]:
+        """The settings file of the demo's service, as a mapping; ``topology`` is that file's path.
+
+        Rounds are asked for, not timed, and give way to nobody. One in ten milliseconds of a fabric is slowed
+        down by thousands, so limits in seconds of the wall clock are off, and a rollout, for which the fabric
+        stands still, watches nothing: the canary first, then all others at once. The gates on what the twin
+        says are on.
+        """
+        low, high = self.lowest, self.highest
+        return {
+            "server": {"port": 0},
+            "telemetry": {"period_s": PERIOD_S, "n_periods": round(self.window_s / PERIOD_S)},
+            "fabric": {"topology": topology, "mtu_payload_bytes": 1000, "buffer_bytes": self.buffer_bytes},
+            "incumbent": {"default": _numbers(VENDOR_DEFAULT)},
+            "bounds": {
+                "kmin_low_bytes": low.kmin_bytes,
+                "kmin_high_bytes": high.kmin_bytes,
+                "kmax_low_bytes": low.kmax_bytes,
+                "kmax_high_bytes": high.kmax_bytes,
+                "pmax_low": low.pmax,
+                "pmax_high": high.pmax,
+            },
+            "search": {
+                "candidates": self.candidates,
+                "narrowed": self.narrowed,
+                "workers": workers,
+                "niceness": 0,
+                "seed": seed,
+                "second_opinion": "packet" if self.second_opinion else "none",
+            },
+            "tuning": {"enabled": False, "cool_down_s": 0, "stale_after_s": 3600, "residual_limit": 2.5},
+            "push": {"adapter": "lab", "lab_url": lab_url},
+            "rollout": {
+                "soak_s": 0,
+                "batch_soak_s": 0,
+                "batch_size": self.fabric.leaves + self.fabric.spines,
+            },
+        }
+
+
+def _numbers(mark: Watermark) -> dict[str, float]:
+    return {"kmin_bytes": mark.kmin_bytes, "kmax_bytes": mark.kmax_bytes, "pmax": mark.pmax}
+
+
+def _phases(each_s: float, *lines: tuple[str, str]) -> tuple[Phase, ...]:
+    return tuple(Phase(name, number * each_s, line) for number, (name, line) in enumerate(lines))
+
+
+_WEB = ("web search", "websearch:0.5")
+_BULK = ("bulk transfers", "elephants-and-mice:0.2:elephants=12:per_receiver=3:elephant_bytes=5MB")
+_BURSTS = ("Hadoop, incast", "hadoop:0.3,incast:14:each_bytes=64KB")
+
+FULL = DemoPlan(
+    name="full",
+    fabric=LeafSpine(leaves=4, spines=2, hosts=4, rate_gbps=100, uplink_gbps=200),
+    buffer_bytes=8_000_000,
+    phases=_phases(0.040, _WEB, _BULK, _BURSTS),
+    duration_s=0.120,
+    interval_s=0.010,
+    window_s=0.015,
+    candidates=64,
+    narrowed=16,
+    second_opinion=True,
+)
+
+QUICK = DemoPlan(
+    name="quick",
+    fabric=LeafSpine(leaves=2, spines=2, hosts=4, rate_gbps=100, uplink_gbps=200),
+    buffer_bytes=4_000_000,
+    phases=_phases(
+        0.018,
+        _WEB,
+        ("bulk transfers", "elephants-and-mice:0.2:elephants=6:per_receiver=3:elephant_bytes=3MB"),
+    ),
+    duration_s=0.036,
+    interval_s=0.006,
+    window_s=0.006,
+    candidates=24,
+    narrowed=8,
+    second_opinion=False,
+    too_short_to_judge=True,
+)

@@ -1,0 +1,160 @@
+"""Child processes that end with the block that started them, however it ends; must know no demo."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from settings.errors import UnavailableError
+from settings.variables import ENV_PREFIX
+
+START_S = 300.0  # four at once, and on a busy machine: one that fails says so at once
+GRACE_S = 6.0
+_LISTENS = re.compile(r"running on (http://\S+)")
+_SOURCE = Path(__file__).resolve().parents[2]
+_LINES_KEPT = 30
+
+
+class Child:
+    """A module of ours in a process and session of its own, so that an interrupt comes from us alone."""
+
+    def __init__(self, name: str, module: str, arguments: Sequence[str], folder: Path) -> None:
+        self.name = name
+        self.log: deque[str] = deque(maxlen=_LINES_KEPT)
+        self._url: str | None = None
+        self._heard = threading.Event()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            cwd=folder,
+            env=_environment(os.environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True, name=f"ecntwin-demo-{name}")
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
+    def url(self, timeout_s: float = START_S) -> str:
+        """Where it listens, once it does; raises ``UnavailableError``."""
+        if not self._heard.wait(timeout_s) or self._url is None:
+            raise self.failure("no address it listens on")
+        return self._url
+
+    def failure(self, received: str) -> UnavailableError:
+        """What to raise when it did not do its part, with the last it said."""
+        said = next((line.strip() for line in reversed(self.log) if line.strip()), "nothing")
+        return UnavailableError(
+            f"demo, {self.name}",
+            f"{received}; it said last: {said}",
+            "each of the demo's processes runs to its end",
+            "run it again; if it stays so, report it",
+        )
+
+    def finish(self) -> None:
+        """Waits until it ends by itself; raises ``UnavailableError`` where it failed."""
+        if self._process.wait() != 0:
+            self._reader.join(1.0)
+            raise self.failure(f"exit code {self._process.returncode}")
+
+    def ask_to_end(self) -> None:
+        """A polite signal."""
+        if self.running:
+            with suppress(ProcessLookupError):
+                self._process.terminate()
+
+    def end(self, grace_s: float) -> None:
+        """Waits for that long, then ends it and whatever it started."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(grace_s)
+        # Its workers share its session: none outlives it.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._reader.join(1.0)
+        if self._process.stderr is not None and not self._reader.is_alive():
+            self._process.stderr.close()
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self.log.append(line)
+            found = _LISTENS.search(line)
+            if found and self._url is None:
+                self._url = found[1].rstrip("/")
+                self._heard.set()
+        self._heard.set()
+
+
+class Children:
+    """Starts children in ``folder``; all of them have ended when the block is left.
+
+    A thread of its own starts and ends them: an interrupt, which only the main thread hears, comes between
+    neither a child and the list of them nor their ends.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._children: list[Child] = []
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-demo-children")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def start(self, name: str, *arguments: str, module: str = "cli") -> Child:
+        """Starts ``ecntwin``, or another module, with these arguments."""
+
+        def begin() -> Child:
+            self._children.append(Child(name, module, arguments, self._folder))
+            return self._children[-1]
+
+        return self._thread.submit(begin).result()
+
+    def end(self) -> None:
+        """Ends them all, together."""
+        self._thread.submit(self._end).result()
+        self._thread.shutdown()
+
+    def _end(self) -> None:
+        for child in self._children:
+            child.ask_to_end()
+        for child in self._children:
+            child.end(GRACE_S)
+        self._children.clear()
+
+
+def _environment(given: Mapping[str, str]) -> dict[str, str]:
+    """The same without settings of the user's own service, nor its database, and with this source to be found
+    first.
+    """
+    kept = {name: value for name, value in given.items() if not name.startswith(ENV_PREFIX)}
+    paths = [str(_SOURCE), *filter(None, [given.get("PYTHONPATH")])]
+    return kept | {"PYTHONPATH": os.pathsep.join(paths), "ECNTWIN_STORAGE__URL": "memory"}

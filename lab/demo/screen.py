@@ -1,0 +1,195 @@
+"""The demo as a person sees it: how it goes, and a table of what came out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from lab.demo.loop import Interval, Round, Run
+from lab.demo.outcome import CLOSED_LOOP, PAPER_SETTING, VENDOR, Outcome
+from lab.demo.plan import PAPER, VENDOR_DEFAULT, DemoPlan
+from lab.documents import FiguresDocument
+from twin.units import bytes_text, change_text, duration_text, percent_text
+from twin.watermark import Watermark
+
+NONE = "–"
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_NOTHING_NEW = {"kept": "keep", "held": "held back", "failed": "round failed"}
+
+
+class Shown:
+    """Lines on ``screen`` (None: nowhere), and bars on standard error where that is a terminal."""
+
+    def __init__(self, plan: DemoPlan, screen: Console | None) -> None:
+        self._plan = plan
+        self._screen = screen
+        self._stack = ExitStack()
+        self._tasks: dict[str, TaskID] = {}
+        self._doing = ""
+        bars = Console(stderr=True)
+        self._bars = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description:<15}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[now]}"),
+            TimeElapsedColumn(),
+            console=bars,
+            transient=True,
+            disable=not bars.is_terminal,
+            redirect_stdout=screen is not None,
+        )
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(self._bars)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def stage(self, text: str) -> None:
+        """What it does now."""
+        if self._doing:
+            self._bars.remove_task(self._tasks.pop(self._doing))
+        self._doing = text
+        self._tasks[text] = self._bars.add_task(text, total=None, now="")
+
+    def interval(self, run: str, interval: Interval, round_: Round | None) -> None:
+        """An interval of a run is over, and the round after it."""
+        end_s = interval.figures.end_s
+        if run not in self._tasks:
+            self._tasks[run] = self._bars.add_task(run, total=self._plan.duration_s, now="")
+        now = f"{duration_text(end_s)}, mean queue {bytes_text(interval.figures.queue_mean_bytes)}"
+        self._bars.update(self._tasks[run], completed=end_s, now=now)
+        if run == CLOSED_LOOP and self._screen is not None:
+            self._screen.print(_line(self._plan, interval, round_), soft_wrap=True)
+
+
+def opening(plan: DemoPlan, seed: int) -> str:
+    """What is about to happen."""
+    numbers = plan.fabric
+    phases = ", then ".join(phase.name for phase in plan.phases)
+    return (
+        f"[bold]{numbers.leaves * numbers.hosts} hosts[/], {numbers.leaves} leaves, {numbers.spines} spines, "
+        f"packet by packet for {duration_text(plan.duration_s)}, seed {seed}: {phases}.\n"
+        f"Three labs see the same flows. Two keep a setting: the vendor default ({brief(VENDOR_DEFAULT)}) "
+        f"and the DCQCN paper's ({brief(PAPER)}). The third starts with the vendor default and reports to "
+        "a service, which may set it anew after every interval.\n"
+    )
+
+
+def brief(mark: Watermark) -> str:
+    """Kmin, Kmax, Pmax, shortly."""
+    return f"{bytes_text(mark.kmin_bytes)}, {bytes_text(mark.kmax_bytes)}, {percent_text(mark.pmax)}"
+
+
+def _line(plan: DemoPlan, interval: Interval, round_: Round | None) -> Text:
+    figures = interval.figures
+    # What an interval was like is the phase it began in.
+    phase = plan.phase_at(figures.begin_s).name
+    line = Text(
+        f"{duration_text(figures.end_s):>7}  {phase:<15} queue {bytes_text(figures.queue_mean_bytes):<8}"
+    )
+    if round_ is None:
+        return line.append("end")
+    gain = "" if round_.gain is None else f"  gain {round_.gain:.2f}"
+    if round_.outcome == "pushed":
+        return line.append(f"→ {brief(round_.watermark)}{gain}", style="green")
+    reason = f": {round_.why}" if round_.outcome in ("held", "failed") else ""
+    return line.append(f"= {_NOTHING_NEW[round_.outcome]}{reason}", style="dim")
+
+
+_Figure = tuple[str, Callable[[FiguresDocument], float | None], Callable[[float], str]]
+
+
+def _ratio(value: float) -> str:
+    return f"{value:.3g}×"
+
+
+def _pause(value: float) -> str:
+    return duration_text(value) if value else "none"
+
+
+FIGURES: Sequence[_Figure] = (
+    ("mean queue", lambda one: one.queue_mean_bytes, bytes_text),
+    ("99 % queue", lambda one: one.queue_p99_bytes, bytes_text),
+    ("mice slowdown, 99 %", lambda one: one.slowdown["mice"].p99, _ratio),
+    ("elephant slowdown", lambda one: one.slowdown["elephant"].mean, _ratio),
+    ("PFC pause", lambda one: one.paused_s, _pause),
+    ("PFC pauses", lambda one: float(one.pauses), lambda value: f"{value:g}"),
+    ("goodput", lambda one: one.goodput_gbps, lambda value: f"{value:.4g} Gbit/s"),
+)
+
+
+def result_table(outcome: Outcome) -> Table:
+    """The figures of the whole run: before (the vendor default), the paper's setting, and the closed loop."""
+    loop, vendor, paper = outcome.runs
+    table = Table(
+        title="The whole run, measured in the labs; change from the vendor default",
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+    )
+    table.add_column("")
+    for name in (VENDOR, PAPER_SETTING, CLOSED_LOOP, "change"):
+        table.add_column(name, justify="right")
+    for name, figure, text in FIGURES:
+        before, other, after = (figure(run.whole) for run in (vendor, paper, loop))
+        change = change_text(after / before - 1.0) if before and after is not None else NONE
+        shown = (NONE if value is None else text(value) for value in (before, other, after))
+        table.add_row(name, *shown, change)
+    table.add_section()
+    closed, first, second = (f"{value:.2f}".replace("-", "−") for value in outcome.scores.score.tolist())
+    table.add_row("score", first, second, f"[bold]{closed}[/]", "")
+    return table
+
+
+def verdict(outcome: Outcome) -> str:
+    """How it compares, in a sentence."""
+    rounds = outcome.loop.rounds
+    pushed = sum(one.outcome == "pushed" for one in rounds)
+    places = list(zip(outcome.scores.score.tolist()[1:], outcome.runs[1:], strict=True))
+    better = max(places, key=lambda place: place[0])[1].name
+    short = ""
+    if outcome.plan.too_short_to_judge:
+        n = len(outcome.plan.ends_s)
+        short = (
+            f" A run this short shows how it works, not how well: 1 interval of {n} is over before any round."
+        )
+    compared = "above" if outcome.lead > 0 else "below"
+    return (
+        f"{pushed} of {len(rounds)} rounds changed the watermark; over the whole run the closed loop scores "
+        f"{abs(outcome.lead):.2f} {compared} the better static setting, the {better}'s. Score: "
+        f"throughput less queue less pause, each from 0 to 1 over the three runs.{short}"
+    )
+
+
+def queue_lines(outcome: Outcome) -> list[str]:
+    """The mean queue of each run, interval by interval, on one logarithmic scale."""
+    rows = [[one.figures.queue_mean_bytes for one in run.intervals] for run in outcome.runs]
+    low, high = (math.log(pick(pick(row) for row in rows) + 1.0) for pick in (min, max))
+
+    def block(value: float) -> str:
+        share = (math.log(value + 1.0) - low) / (high - low) if high > low else 0.0
+        return _BLOCKS[min(int(share * len(_BLOCKS)), len(_BLOCKS) - 1)] * 2
+
+    width = max(len(run.name) for run in outcome.runs)
+    return [
+        f"  {run.name:<{width}}  {''.join(map(block, row))}" for run, row in _top_down(outcome.runs, rows)
+    ]
+
+
+def _top_down(runs: Sequence[Run], rows: Sequence[Sequence[float]]) -> list[tuple[Run, Sequence[float]]]:
+    """The static settings first, as in the table."""
+    pairs = list(zip(runs, rows, strict=True))
+    return [*pairs[1:], pairs[0]]

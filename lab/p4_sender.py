@@ -1,0 +1,235 @@
+"""Sends binary reports by UDP, in a thread of its own and at a pace that a receiver can follow; must not know
+a fabric.
+
+UDP tells nobody what was lost. Where a service can be asked, each portion is only done once the service has
+taken it, or told what it dropped.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import httpx
+import msgspec
+
+from lab.outbox import Outbox
+from lab.poster import FIRST_PAUSE_S, LONGEST_PAUSE_S, TIMEOUT_S, PostError
+from settings.errors import InputError
+from settings.tls import client_context
+
+UDP_PATH = "/v1/telemetry/udp"
+ROOM_DATAGRAMS = 4_096
+BURST_DATAGRAMS = 32
+PAUSE_S = 0.001  # after each burst: some 30 000 datagrams a second, 250 000 reports
+LOOK_EVERY_S = 0.002
+SILENT_FOR_S = 2.0  # what has not come by then is lost
+
+_log = logging.getLogger("ecntwin.lab")
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Datagrams and reports sent so far; datagrams lost, None where nobody can be asked. ``waits_for`` says
+    why none can be sent right now, if so.
+    """
+
+    datagrams: int = 0
+    reports: int = 0
+    lost: int | None = None
+    waits_for: str | None = None
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    addresses: Sequence[str]
+    received: int
+    taken: int
+    dropped: Mapping[str, int]
+
+    @property
+    def came(self) -> int:
+        """Datagrams that reached the machine."""
+        return self.received + self.dropped.get("kernel", 0)
+
+    @property
+    def done(self) -> bool:
+        """Whether none of them is still to be taken."""
+        return self.taken + sum(self.dropped.values()) >= self.came
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Datagrams of one slice, and how many reports they hold."""
+
+    datagrams: Sequence[bytes]
+    reports: int
+
+
+class Taker:
+    """Asks the service at ``url`` what it has taken by UDP."""
+
+    def __init__(
+        self, url: str, *, token: str | None = None, transport: httpx.BaseTransport | None = None
+    ) -> None:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._url = url.rstrip("/")
+        self._client = httpx.Client(
+            headers=headers,
+            timeout=TIMEOUT_S,
+            transport=transport,
+            verify=client_context(url),
+            trust_env=False,
+        )
+
+    def ask(self) -> _Answer:
+        """What it has taken and dropped. Raises ``ConnectionError`` where it is away, ``PostError`` where it
+        takes no datagrams, or refuses to say.
+        """
+        try:
+            answer = self._client.get(self._url + UDP_PATH)
+        except httpx.HTTPError as error:
+            raise ConnectionError(str(error) or type(error).__name__) from None
+        if answer.is_server_error:
+            raise ConnectionError(f"it answers {answer.status_code}")
+        try:
+            found = msgspec.json.decode(answer.content, type=_Answer) if answer.is_success else None
+        except ValueError:
+            found = None
+        if found is None or not found.addresses:
+            said = "no address" if found else " ".join(answer.text[:300].split()) or "no text"
+            raise PostError(
+                f"service at {self._url}",
+                f"{answer.status_code} to GET {UDP_PATH}: {said}",
+                "a service that takes binary reports names where, to who holds the scope telemetry",
+                "set telemetry.udp.ports of the service, or correct --post-to, or the token",
+            )
+        return found
+
+    def close(self) -> None:
+        """Lets go of its connections."""
+        self._client.close()
+
+
+class IntSender(Outbox[Portion]):
+    """Sends to ``host`` and ``port``; with a ``taker`` a portion is done once all of it is taken or lost."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        taker: Taker | None = None,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__("ecntwin-int-sender")
+        self._name = f"{host}:{port}"
+        self._socket = _connected(host, port)
+        self._taker = taker
+        self._clock_s = clock_s
+        self.counts = Sent(lost=None if taker is None else 0)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be offered."""
+        return sum(len(portion.datagrams) for portion in list(self._waiting)) < ROOM_DATAGRAMS
+
+    def _close(self) -> None:
+        self._socket.close()
+        if self._taker is not None:
+            self._taker.close()
+
+    def _deliver(self, portion: Portion) -> bool:
+        before = self._asked()
+        for number, datagram in enumerate(portion.datagrams, 1):
+            if not self._sent(datagram):
+                return False
+            if number % BURST_DATAGRAMS == 0:
+                self._stopping.wait(PAUSE_S)
+        self.counts = replace(
+            self.counts,
+            datagrams=self.counts.datagrams + len(portion.datagrams),
+            reports=self.counts.reports + portion.reports,
+        )
+        if before is not None:
+            self._wait_until_taken(before, len(portion.datagrams))
+        return not self._stopping.is_set()
+
+    def _sent(self, datagram: bytes) -> bool:
+        """Sends one; where nobody listens, which the host over there says after the first, tries again."""
+        pause_s = FIRST_PAUSE_S
+        while not self._stopping.is_set():
+            try:
+                self._socket.send(datagram)
+            except OSError as error:
+                self._waits(f"nobody takes datagrams at {self._name} ({error.strerror or error})")
+                self._stopping.wait(pause_s)
+                pause_s = min(2.0 * pause_s, LONGEST_PAUSE_S)
+            else:
+                self._goes_on()
+                return True
+        return False
+
+    def _asked(self) -> _Answer | None:
+        """What the service has taken until now, once it answers; None where there is none to ask."""
+        pause_s = FIRST_PAUSE_S
+        while self._taker is not None and not self._stopping.is_set():
+            try:
+                answer = self._taker.ask()
+            except ConnectionError as error:
+                self._waits(f"the service does not answer ({error})")
+                self._stopping.wait(pause_s)
+                pause_s = min(2.0 * pause_s, LONGEST_PAUSE_S)
+            else:
+                self._goes_on()
+                return answer
+        return None
+
+    def _wait_until_taken(self, before: _Answer, sent: int) -> None:
+        """Until the service is done with ``sent`` more, or none came for a while and it is done with those
+        that did: the others are lost.
+        """
+        came, since_s = -1, self._clock_s()
+        while (now := self._asked()) is not None:
+            if now.came < before.came:  # another service by now
+                before = _Answer(now.addresses, 0, 0, {})
+            if now.came != came:
+                came, since_s = now.came, self._clock_s()
+            silent = self._clock_s() - since_s >= SILENT_FOR_S
+            if now.done and (silent or now.came - before.came >= sent):
+                break
+            self._stopping.wait(LOOK_EVERY_S)
+        else:
+            return
+        lost = max(sent - (now.taken - before.taken), 0)
+        if lost:
+            _log.warning("%d of %d datagrams were lost: the window lacks their reports", lost, sent)
+            self.counts = replace(self.counts, lost=(self.counts.lost or 0) + lost)
+
+    def _waits(self, reason: str) -> None:
+        if self.counts.waits_for is None:
+            _log.warning("reports wait: %s", reason)
+        self.counts = replace(self.counts, waits_for=reason)
+
+    def _goes_on(self) -> None:
+        if self.counts.waits_for is not None:
+            _log.warning("reports are sent again")
+            self.counts = replace(self.counts, waits_for=None)
+
+
+def _connected(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+        family, _, _, _, address = found[0]
+        made = socket.socket(family, socket.SOCK_DGRAM)
+        made.connect(address)
+    except OSError as error:
+        raise InputError(
+            "--int-udp",
+            f"{host}:{port}: {error.strerror or error}",
+            "it is where datagrams can be sent",
+            "give such as 127.0.0.1:32766",
+        ) from error
+    return made

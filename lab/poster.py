@@ -1,0 +1,177 @@
+"""Posts reports and counters to a service, one body after the other, in a thread of its own; must not know a
+fabric.
+
+A service that is away is tried again, with growing pauses or after as long as it asks for, until it takes
+what is posted: nothing is dropped, and who offers bodies waits for room. One that refuses for good ends the
+posting; only counters may be unknown to it, as older ones take reports alone.
+"""
+
+from __future__ import annotations
+
+import gzip
+import logging
+from dataclasses import dataclass, replace
+from http import HTTPStatus
+
+import httpx
+import msgspec
+
+from lab.counters import COUNTERS_PATH
+from lab.outbox import Outbox
+from lab.reports import Body
+from service.ingest.retry_after import retry_after_s
+from settings.errors import ApiError
+from settings.tls import client_context
+from settings.variables import TOKEN_VARIABLE
+
+ROOM_BODIES = 4
+TIMEOUT_S = 30.0
+FIRST_PAUSE_S = 0.05
+LONGEST_PAUSE_S = 2.0
+
+_PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+
+_log = logging.getLogger("ecntwin.lab")
+
+
+class PostError(ApiError):
+    """The service refuses what is posted for good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """Counts so far, of reports and of counter samples. ``waits_for`` says why they cannot be posted right
+    now, if they cannot.
+    """
+
+    posted: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    samples_accepted: int = 0
+    samples_rejected: int = 0
+    retries: int = 0
+    waits_for: str | None = None
+
+
+class _Answer(msgspec.Struct):
+    accepted: int
+    rejected: int
+
+
+class _Problem(msgspec.Struct):
+    detail: str
+
+
+def _said(answer: httpx.Response) -> str:
+    """The sentence of a problem document; of anything else, its beginning."""
+    try:
+        text = msgspec.json.decode(answer.content, type=_Problem).detail
+    except ValueError:
+        text = answer.text
+    return " ".join(text[:300].split()) or "no text"
+
+
+class Poster(Outbox[Body]):
+    """Posts to the service at ``url``."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        compressed: bool = False,
+        transport: httpx.BaseTransport | None = None,
+        first_pause_s: float = FIRST_PAUSE_S,
+    ) -> None:
+        super().__init__("ecntwin-poster")
+        headers = {"Content-Type": "application/x-ndjson"}
+        if compressed:
+            headers["Content-Encoding"] = "gzip"
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        self._url = url.rstrip("/")
+        self._compressed = compressed
+        self._client = httpx.Client(
+            headers=headers,
+            timeout=TIMEOUT_S,
+            transport=transport,
+            verify=client_context(url),
+            trust_env=False,
+        )
+        self._first_pause_s = first_pause_s
+        self._asked_s = 0.0
+        self._takes_counters = True
+        self.counts = Posted()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether another body may be offered."""
+        return len(self._waiting) < ROOM_BODIES
+
+    def _close(self) -> None:
+        self._client.close()
+
+    def _deliver(self, body: Body) -> bool:
+        if body.path == COUNTERS_PATH and not self._takes_counters:
+            return True
+        content = gzip.compress(body.content, 1) if self._compressed else body.content
+        pause_s = self._first_pause_s
+        while not self._stopping.is_set():
+            reason = self._tried(content, body)
+            if reason is None:
+                return True
+            if self.counts.waits_for is None:
+                _log.warning("reports and counters wait: %s", reason)
+            self.counts = replace(self.counts, retries=self.counts.retries + 1, waits_for=reason)
+            self._stopping.wait(max(pause_s, self._asked_s))
+            pause_s = min(2.0 * pause_s, LONGEST_PAUSE_S)
+        return False
+
+    def _tried(self, content: bytes, body: Body) -> str | None:
+        """Why it should be tried again; None once it was taken, or counters are not known there."""
+        try:
+            answer = self._client.post(self._url + body.path, content=content)
+        except httpx.HTTPError as error:
+            self._asked_s = 0.0
+            return f"the service at {self._url} does not answer ({str(error) or type(error).__name__})"
+        self._asked_s = retry_after_s(answer)
+        if answer.is_server_error or answer.status_code in _PASSING:
+            return f"the service at {self._url} answers {answer.status_code}"
+        if body.path == COUNTERS_PATH and answer.status_code == httpx.codes.NOT_FOUND:
+            _log.warning("the service at %s knows no counters: only reports are posted", self._url)
+            self._takes_counters = False
+            return None
+        try:
+            taken = msgspec.json.decode(answer.content, type=_Answer) if answer.is_success else None
+        except ValueError:
+            taken = None
+        if taken is None:
+            said = _said(answer)
+            raise PostError(
+                f"service at {self._url}",
+                f"{answer.status_code} to POST {body.path}: {said}",
+                "it takes reports and counters from whoever holds the scope telemetry",
+                "raise server.max_body_bytes of the service"
+                if answer.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE
+                else f"correct --post-to, or the token in {TOKEN_VARIABLE}",
+            )
+        if self.counts.waits_for is not None:
+            _log.warning("reports and counters are taken again")
+            self._takes_counters = True  # what was away may have come back as a newer one
+        self.counts = self._counted(body, taken)
+        return None
+
+    def _counted(self, body: Body, taken: _Answer) -> Posted:
+        counts = replace(self.counts, waits_for=None)
+        if body.path == COUNTERS_PATH:
+            return replace(
+                counts,
+                samples_accepted=counts.samples_accepted + taken.accepted,
+                samples_rejected=counts.samples_rejected + taken.rejected,
+            )
+        return replace(
+            counts,
+            posted=counts.posted + body.records,
+            accepted=counts.accepted + taken.accepted,
+            rejected=counts.rejected + taken.rejected,
+        )

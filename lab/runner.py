@@ -1,0 +1,404 @@
+"""Advances a fabric in a thread of its own, slice by slice; must not know HTTP.
+
+Only that thread touches the fabric: what others want done to it is done between two slices, in the order
+asked. What others may look at is published after each.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from lab.counters import CounterWriter
+from lab.feed import Feed
+from lab.figures import Figures, Stretch
+from lab.p4_reports import IntReportWriter
+from lab.p4_sender import IntSender, Portion
+from lab.poster import Poster
+from lab.reports import ReportWriter
+from settings.errors import ConflictError, UnavailableError, UnprocessableError
+from twin.errors import ScenarioError
+from twin.packet.fabric import Fabric
+from twin.packet.happenings import Samples
+from twin.traffic.base import Traffic
+from twin.watermark import Watermark
+
+SLICE_WALL_S = 0.05
+FIRST_SLICE_S = 10e-6
+SHORTEST_SLICE_S = 1e-6
+LONGEST_SLICE_S = 1e-3  # after a quiet time the next slice may be a full one: a caller waits for all of it
+LATELY_S = 1e-3
+STOP_S = 5.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The fabric between two slices. ``lately`` is the newest whole stretch: a millisecond, or an advance."""
+
+    now_s: float
+    ended: bool
+    flows_offered: int
+    flows_completed: int
+    reports_made: int
+    watermarks: Mapping[int, Watermark]
+    links_down: frozenset[int]
+    lately: Figures | None
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """Reports by UDP in place of those over HTTP."""
+
+    writer: IntReportWriter
+    sender: IntSender
+
+
+@dataclass(slots=True)
+class _Advance:
+    until_s: float
+    answer: Future[Figures]
+
+
+class Runner:
+    """``fabric`` belongs to this from now on, for ``duration_s`` of simulated time. ``stepwise`` waits for
+    ``advance``; otherwise it runs by itself, ``pace`` simulated seconds a second (None: as fast as it goes).
+
+    ``start`` and ``stop`` once each, everything else from any thread.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        switch_ports: Collection[int],
+        feed: Feed,
+        *,
+        writer: ReportWriter,
+        poster: Poster | None,
+        binary: Binary | None = None,
+        counters: CounterWriter | None = None,
+        duration_s: float,
+        stepwise: bool = False,
+        pace: float | None = None,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._fabric = fabric
+        self._feed = feed
+        self._writer = writer
+        self._poster = poster
+        self._binary = binary
+        outlets = (poster, None if binary is None else binary.sender)
+        self._outlets = [outlet for outlet in outlets if outlet is not None]
+        self._counters = counters
+        self._periods_counted = 0
+        self._pace = pace
+        self._told_of_the_end: Callable[[], None] = lambda: None
+        self._clock_s = clock_s
+        self._commands: deque[tuple[Callable[[], None], Future[Any]]] = deque()
+        self._closed = False
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._paced_since_s: float | None = None
+        self._advance: _Advance | None = None
+        self._slice_s = FIRST_SLICE_S
+        self._stretch = Stretch(fabric.measured())
+        self._whole = Stretch(fabric.measured())
+        self._thread = threading.Thread(target=self._run, name="ecntwin-fabric", daemon=True)
+        self.duration_s = duration_s
+        self.stepwise = stepwise
+        self.failure: Exception | None = None
+        self.view = View(
+            now_s=fabric.now_s,
+            ended=False,
+            flows_offered=0,
+            flows_completed=0,
+            reports_made=0,
+            watermarks={port: fabric.watermark(port) for port in switch_ports},
+            links_down=frozenset(),
+            lately=None,
+        )
+
+    def on_end(self, told: Callable[[], None]) -> None:
+        """Have ``told`` called, from the runner's thread, when it has nothing more to do, or failed."""
+        self._told_of_the_end = told
+
+    def start(self) -> None:
+        """Begins."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends after the slice in progress, if that is soon; whoever waits is told."""
+        self.stop_soon()
+        if self._thread.ident is not None:
+            self._thread.join(STOP_S)  # kernels that are still being compiled are not waited for
+
+    def stop_soon(self) -> None:
+        """Lets it end, without waiting."""
+        self._stopping = True
+        self._wake.set()
+
+    def woken(self) -> None:
+        """Something that was waited for may have come."""
+        self._wake.set()
+
+    def set_watermark(self, ports: Collection[int], watermark: Watermark) -> Future[None]:
+        """Sets the queues of these ports."""
+
+        def act() -> None:
+            self._fabric.set_watermark(ports, watermark)
+            self._publish(watermarks={**self.view.watermarks, **dict.fromkeys(ports, watermark)})
+
+        return self._ask(act)
+
+    def fail_link(self, port: int, reverse: int) -> Future[None]:
+        """Cuts a cable, both directions of it."""
+
+        def act() -> None:
+            self._fabric.fail_link(port)
+            self._publish(links_down=self.view.links_down | {port, reverse})
+
+        return self._ask(act)
+
+    def restore_link(self, port: int, reverse: int) -> Future[None]:
+        """Mends a cable."""
+
+        def act() -> None:
+            self._fabric.restore_link(port)
+            self._publish(links_down=self.view.links_down - {port, reverse})
+
+        return self._ask(act)
+
+    def figures(self) -> Future[Figures]:
+        """The whole run until now, flows still under way at their age."""
+        return self._ask(lambda: self._whole.figures(self._fabric.measured(), self._fabric.under_way()))
+
+    def advance(self, until_s: float) -> Future[Figures]:
+        """Runs until then; answers once the reports of that stretch have been posted too.
+
+        The future raises ``ConflictError`` where the lab runs by itself or another advance is under way, and
+        ``UnprocessableError`` for a time that is not ahead.
+        """
+        answer: Future[Figures] = Future()
+
+        def begin() -> None:
+            try:
+                self._check_advance(until_s)
+            except (ConflictError, UnprocessableError) as error:
+                answer.set_exception(error)
+                return
+            self._stretch = Stretch(self._fabric.measured())
+            self._advance = _Advance(until_s, answer)
+
+        # It is not cancelled halfway: a fabric cannot go back.
+        answer.set_running_or_notify_cancel()
+        self._put(begin, answer)
+        return answer
+
+    def _check_advance(self, until_s: float) -> None:
+        if not self.stepwise or self._advance is not None:
+            raise ConflictError(
+                "advance",
+                f"until {until_s:g} s" if not self.stepwise else "a second one while one is under way",
+                "a lab started with --step advances when told to, once at a time",
+                "start it with --step" if not self.stepwise else "wait for the other's answer",
+            )
+        now_s = self.view.now_s
+        if not now_s < until_s <= self.duration_s:
+            raise UnprocessableError(
+                "advance until_s",
+                f"{until_s:g}",
+                f"it is after now ({now_s:g}) and no later than the lab's duration ({self.duration_s:g})",
+                "correct it",
+            )
+
+    def _ask(self, act: Callable[[], T]) -> Future[T]:
+        answer: Future[T] = Future()
+
+        def run() -> None:
+            if not answer.set_running_or_notify_cancel():
+                return
+            try:
+                answer.set_result(act())
+            except Exception as error:
+                answer.set_exception(error)
+
+        self._put(run, answer)
+        return answer
+
+    def _put(self, command: Callable[[], None], answer: Future[Any]) -> None:
+        with self._lock:  # nobody may be left waiting behind the last look
+            if self._closed:
+                _turn_away(answer)
+                return
+            self._commands.append((command, answer))
+        self._wake.set()
+
+    def _run(self) -> None:
+        try:
+            while True:
+                self._wake.clear()  # before looking, so that no wake-up is lost
+                if self._stopping:
+                    break
+                while self._commands:
+                    command, _ = self._commands.popleft()
+                    command()
+                for outlet in self._outlets:
+                    if outlet.failure is not None:
+                        raise outlet.failure
+                wait_s = self._step()
+                if wait_s is None:
+                    break
+                if wait_s > 0:
+                    self._wake.wait(wait_s)
+        except Exception as error:
+            self.failure = error
+        finally:
+            with self._lock:
+                self._closed = True
+            left = [answer for _, answer in self._commands]
+            for answer in [*left, *([self._advance.answer] if self._advance else [])]:
+                _turn_away(answer)
+            self._told_of_the_end()
+
+    def _step(self) -> float | None:
+        """Does what can be done; how long to wait then at most, None where there is nothing more to do."""
+        if not all(outlet.has_room for outlet in self._outlets):
+            return 1.0
+        now_s = self.view.now_s
+        if self.stepwise:
+            if self._advance is None:
+                return 1.0
+            if now_s >= self._advance.until_s:
+                return self._finish_advance()
+            self._slice(self._advance.until_s)
+            return 0.0
+        if now_s >= self.duration_s:
+            return None if self._all_idle else 1.0
+        may_s = self._paced(now_s)
+        if may_s < SHORTEST_SLICE_S:
+            assert self._pace is not None
+            return (SHORTEST_SLICE_S - may_s) / self._pace
+        self._slice(min(self.duration_s, now_s + may_s))
+        return 0.0
+
+    @property
+    def _all_idle(self) -> bool:
+        """Whether nothing waits to be posted or sent."""
+        return all(outlet.idle for outlet in self._outlets)
+
+    def _paced(self, now_s: float) -> float:
+        """How much simulated time the pace allows now."""
+        if self._pace is None:
+            return math.inf
+        wall_s = self._clock_s()
+        if self._paced_since_s is None:
+            self._paced_since_s = wall_s - now_s / self._pace
+        return (wall_s - self._paced_since_s) * self._pace - now_s
+
+    def _finish_advance(self) -> float:
+        assert self._advance is not None
+        if not self._all_idle:
+            return 1.0
+        answer, self._advance = self._advance.answer, None
+        figures = self._stretch.figures(self._fabric.measured())
+        self._publish(lately=figures)
+        answer.set_result(figures)
+        return 0.0
+
+    def _slice(self, until_s: float) -> None:
+        """One slice towards ``until_s``, about as long as a caller may be kept waiting."""
+        now_s = self.view.now_s
+        if self._next_count_s <= now_s:  # to begin with
+            self._count(now_s)
+        if self._feed.next_s <= now_s:
+            self._offer(self._feed.take())
+        until_s = min(until_s, now_s + self._slice_s, self._feed.next_s, self._next_count_s)
+        began_s = self._clock_s()
+        happened = self._fabric.advance(until_s)
+        made = self._report(happened.samples)
+        ends_s = self.duration_s if self._advance is None else self._advance.until_s
+        if until_s >= min(self._next_count_s, ends_s):
+            self._count(until_s)
+        took_s = self._clock_s() - began_s
+        self._slice_s *= min(2.0, max(0.5, SLICE_WALL_S / max(took_s, 1e-6)))
+        self._slice_s = min(max(self._slice_s, SHORTEST_SLICE_S), LONGEST_SLICE_S)
+        self._stretch.add(happened.completions)
+        self._whole.add(happened.completions)
+        self._publish(
+            now_s=until_s,
+            ended=until_s >= self.duration_s,
+            flows_offered=self._feed.offered,
+            flows_completed=self.view.flows_completed + len(happened.completions),
+            reports_made=self.view.reports_made + made,
+        )
+        if not self.stepwise and until_s - self._stretch.begin_s >= LATELY_S:
+            measured = self._fabric.measured()
+            self._publish(lately=self._stretch.figures(measured))
+            self._stretch = Stretch(measured)
+
+    def _report(self, samples: Samples) -> int:
+        """Offers the reports of these packets; how many there are."""
+        if self._binary is not None:
+            if len(samples):
+                self._binary.sender.offer(Portion(self._binary.writer.datagrams(samples), len(samples)))
+            return len(samples)
+        made = 0
+        for body in self._writer.bodies(samples):
+            made += body.records
+            if self._poster is not None:
+                self._poster.offer(body)
+        return made
+
+    @property
+    def _next_count_s(self) -> float:
+        """When the ports' counters are due: after each period of simulated time, wherever slices end."""
+        if self._counters is None or self._poster is None:
+            return math.inf
+        return self._periods_counted * self._counters.period_s
+
+    def _count(self, now_s: float) -> None:
+        """Offers the ports' counters: each period, at the end, and to begin with."""
+        if self._counters is None or self._poster is None:
+            return
+        self._poster.offer(self._counters.body(self._fabric.measured()))
+        if now_s >= self._next_count_s:
+            self._periods_counted += 1
+
+    def _offer(self, portion: Traffic) -> None:
+        """Offers flows; while cables are cut, those that no path is left for are lost."""
+        if not len(portion):
+            return
+        try:
+            self._fabric.offer(portion)
+            return
+        except ScenarioError:
+            if not self.view.links_down or len(portion.after):
+                raise
+        columns = (portion.src, portion.dst, portion.payload_bytes, portion.start_s)
+        for row in range(len(portion)):
+            with suppress(ScenarioError):
+                self._fabric.offer(Traffic.independent(*(column[row : row + 1] for column in columns)))
+
+    def _publish(self, **changes: Any) -> None:
+        self.view = replace(self.view, **changes)
+
+
+def _turn_away(answer: Future[Any]) -> None:
+    if not answer.done():
+        answer.set_exception(
+            UnavailableError(
+                "lab",
+                "a request while it stops",
+                "a lab that stops does nothing more",
+                "start it again",
+            )
+        )

@@ -1,0 +1,150 @@
+"""What the lab is made of, from the command's options: fabric, senders, traffic; must not start anything."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from lab.feed import Feed
+from service.tuning.offline import read_dcqcn, read_fabric
+from service.tuning.round import Fabric as FabricFacts
+from settings.errors import InputError
+from telemetry.leaf_spine import leaf_spine
+from telemetry.topology import Topology
+from twin.dcqcn import PRESETS
+from twin.packet.plan import FabricPlan
+from twin.scenario_file import load_scenario
+from twin.traffic.base import Traffic
+from twin.traffic.pattern import Hosts
+from twin.traffic.quantities import SECONDS, quantity
+from twin.traffic.twin_traffic_notation import read_traffic
+
+# It fills two thirds of the default fabric's uplinks; websearch:0.5 offers them more than they carry.
+DEFAULT_TRAFFIC = "websearch:0.3"
+DEFAULT_DURATION_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeafSpine:
+    """A leaf-spine fabric in numbers."""
+
+    leaves: int = 2
+    spines: int = 2
+    hosts: int = 8
+    rate_gbps: float = 100.0
+    uplink_gbps: float | None = None
+    delay_us: float = 1.0
+
+    def topology(self) -> Topology:
+        """The fabric of these numbers; raises ``TopologyError``."""
+        return leaf_spine(
+            self.leaves,
+            self.spines,
+            self.hosts,
+            rate_gbps=self.rate_gbps,
+            uplink_gbps=self.uplink_gbps,
+            delay_us=self.delay_us,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabOptions:
+    """What a lab is asked to be. None: what the scenario says, else the default."""
+
+    leaf_spine: LeafSpine = LeafSpine()
+    topology: Path | None = None
+    scenario: Path | None = None
+    traffic: str | None = None
+    duration_s: float | None = None
+    seed: int = 1
+    dcqcn: str | None = None
+    buffer_bytes: float | None = None
+    pfc: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LabParts:
+    """A fabric's plan, the addresses of its hosts, its traffic, and for how long."""
+
+    plan: FabricPlan
+    addresses: dict[str, str | None]
+    feed: Feed
+    duration_s: float
+
+
+def duration_of(text: str) -> float:
+    """Seconds from a text such as ``200ms``; raises ``InputError`` unless above 0."""
+    seconds = quantity("--duration", text, SECONDS)
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise InputError("--duration", repr(text), "it is above 0 and ends", "give such as 200ms")
+    return seconds
+
+
+def lab_parts(options: LabOptions) -> LabParts:
+    """The parts of a lab. Raises an error of this package, of ``telemetry`` or of ``twin`` for what does not
+    fit together.
+    """
+    if options.topology is not None and options.scenario is not None:
+        raise InputError(
+            "--topology and --scenario", "both", "a scenario brings its own topology", "give one of them"
+        )
+    topology, facts = _fabric(options)
+    plan = FabricPlan(
+        ports=topology.ports,
+        dcqcn=facts.dcqcn,
+        mtu_payload_bytes=facts.mtu_payload_bytes or 1000,
+        wire_overhead_bytes=facts.wire_overhead_bytes,
+        buffer_bytes=facts.buffer_bytes,
+        pfc=facts.pfc,
+    )
+    addresses = {host.name: host.ip for host in topology.hosts}
+    if options.scenario is not None and options.traffic is None:
+        traffic, duration_s = _of_scenario(options.scenario, plan)
+        duration_s = duration_s if options.duration_s is None else options.duration_s
+    else:
+        duration_s = DEFAULT_DURATION_S if options.duration_s is None else options.duration_s
+        phases = read_traffic(options.traffic or DEFAULT_TRAFFIC, where="--traffic")
+        traffic = phases.traffic(_hosts(plan), duration_s=duration_s, seed=options.seed)
+    return LabParts(plan, addresses, Feed(traffic), duration_s)
+
+
+def _fabric(options: LabOptions) -> tuple[Topology, FabricFacts]:
+    dcqcn = None if options.dcqcn is None else read_dcqcn(options.dcqcn)
+    file = options.scenario or options.topology
+    if file is not None:
+        topology, facts = read_fabric(file, dcqcn)
+    else:
+        topology = options.leaf_spine.topology()
+        facts = FabricFacts(dcqcn=dcqcn or PRESETS["paper"])
+    if options.buffer_bytes is not None:
+        facts = replace(facts, buffer_bytes=options.buffer_bytes)
+    if options.pfc is not None:
+        facts = replace(facts, pfc=options.pfc)
+    return topology, facts
+
+
+def _hosts(plan: FabricPlan) -> Hosts:
+    """Every host, at the rate of the slowest NIC: load means the same for all of them."""
+    rates = [port.rate_bytes_per_s for port in plan.ports if port.port is None]
+    return Hosts(
+        count=len(plan.hosts),
+        nic_bytes_per_s=min(rates),
+        mtu_payload_bytes=plan.mtu_payload_bytes,
+        wire_overhead_bytes=plan.wire_overhead_bytes,
+    )
+
+
+def _of_scenario(path: Path, plan: FabricPlan) -> tuple[Traffic, float]:
+    scenario = load_scenario(path)
+    number = {name: index for index, name in enumerate(plan.hosts)}
+    flows = scenario.flows
+    traffic = Traffic.independent(
+        np.array([number[name] for name in flows.src], dtype=np.int32),
+        np.array([number[name] for name in flows.dst], dtype=np.int32),
+        flows.payload_bytes,
+        flows.start_s,
+    )
+    return traffic, scenario.duration_s

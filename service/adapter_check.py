@@ -1,0 +1,137 @@
+"""From an inventory's devices to their adapters: all that is wrong found at once, and all read at once.
+
+Must not know what a watermark is wanted for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+
+from settings.inventory import SECRETS, did_you_mean
+from switches.base import Reading, SwitchAdapter
+from switches.device import Device
+from switches.errors import CredentialsError, InventoryError, SwitchError
+from switches.registry import AdapterRegistry
+
+AT_ONCE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Adapters by switch, and why the others could not be made."""
+
+    adapters: Mapping[str, SwitchAdapter]
+    problems: tuple[SwitchError, ...]
+
+    def close(self) -> None:
+        """Lets go of every connection."""
+        for adapter in self.adapters.values():
+            adapter.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one switch answered: what it runs, or why that is not known."""
+
+    reading: Reading | None = None
+    failure: SwitchError | None = None
+
+
+def make_adapters(
+    devices: Mapping[str, Device], registry: AdapterRegistry, *, clock_ns: Callable[[], int]
+) -> Made:
+    """An adapter for every switch that can have one; asks none."""
+    adapters: dict[str, SwitchAdapter] = {}
+    problems: list[SwitchError] = []
+    for name, device in devices.items():
+        try:
+            if device.platform not in registry.kinds:
+                raise _unknown_platform(device, registry)
+            adapters[name] = registry.make(device, clock_ns=clock_ns)
+        except SwitchError as error:
+            problems.append(error)
+        except Exception as error:
+            problems.append(_adapter_failed(device.where, error))
+    return Made(adapters, tuple(problems))
+
+
+def check_inventory(
+    devices: Mapping[str, Device], registry: AdapterRegistry, *, clock_ns: Callable[[], int]
+) -> tuple[SwitchError, ...]:
+    """Everything about every switch that its adapter could not use: platform, options, secrets, files.
+
+    Secrets are looked for and not kept. Connects to nothing.
+    """
+    made = make_adapters(devices, registry, clock_ns=clock_ns)
+    made.close()
+    problems = list(made.problems)
+    for device in devices.values():
+        for name in SECRETS:
+            try:
+                device.credential(name)
+            except CredentialsError as error:
+                problems.append(error)
+        ca_file = device.tls.ca_file
+        if ca_file is not None and not ca_file.is_file():
+            problems.append(
+                InventoryError(
+                    f"{device.where} tls.ca_file",
+                    f"{ca_file}: no such file",
+                    "the authorities' certificates are in a file",
+                    "mount it, or correct the path",
+                )
+            )
+    return tuple(problems)
+
+
+def read_all(
+    adapters: Mapping[str, SwitchAdapter],
+    *,
+    at_once: int = AT_ONCE,
+    told: Callable[[int, int], None] = lambda done, total: None,
+) -> Mapping[str, Answer]:
+    """Asks every switch what it runs, ``at_once`` of them at a time; ``told(done, total)`` after each."""
+    threads = ThreadPoolExecutor(at_once, thread_name_prefix="ecntwin-read")
+    try:
+        asked: dict[Future[Answer], str] = {
+            threads.submit(_ask, name, adapter): name for name, adapter in adapters.items()
+        }
+        answers: dict[str, Answer] = {}
+        told(0, len(asked))
+        for future in as_completed(asked):
+            answers[asked[future]] = future.result()
+            told(len(answers), len(asked))
+        return {name: answers[name] for name in adapters}
+    finally:
+        # Interrupted, it does not begin with the others; those under way end within their time limits.
+        threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _ask(name: str, adapter: SwitchAdapter) -> Answer:
+    try:
+        return Answer(reading=adapter.read())
+    except SwitchError as error:
+        return Answer(failure=error)
+    except Exception as error:
+        return Answer(failure=_adapter_failed(f"switch {name!r}", error))
+
+
+def _unknown_platform(device: Device, registry: AdapterRegistry) -> InventoryError:
+    return InventoryError(
+        f"switch {device.name!r} platform",
+        repr(device.platform),
+        f"known platforms are {', '.join(registry.kinds)}",
+        did_you_mean(device.platform, registry.kinds, "name one of them"),
+    )
+
+
+def _adapter_failed(where: str, error: Exception) -> SwitchError:
+    """An adapter's own mistake; what it says may hold anything, so only its kind is told."""
+    return SwitchError(
+        where,
+        f"{type(error).__name__} from its adapter",
+        "an adapter answers, or says in a sentence why not",
+        "report it to the adapter's authors",
+    )

@@ -1,0 +1,157 @@
+"""Alarms as a part of the service: looks at everything every so often, and tells; must not measure itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+
+from service.alarms.measure import Looks
+from service.documents.alarms import AlarmDocument, AlarmsDocument
+from service.documents.base import timestamp
+from service.events import Broadcaster
+from service.metrics_network import NetworkMetrics
+from settings.kinds import KINDS
+from settings.sections import AlarmSettings
+from telemetry.alarms.board import Alarm, AlarmBoard, Change, Level
+
+MOST_TOLD = 32
+"""Changes told one by one at a time: a listener's queue holds 64 events."""
+
+_log = logging.getLogger("ecntwin.alarms")
+
+
+Heard = Callable[[tuple[Change, ...], Callable[[float], int]], None]
+
+
+class Alarms:
+    """The alarms of one service. ``clock_s`` is monotonic seconds, ``wall_ns`` nanoseconds since 1970.
+
+    ``heard`` is told all that changes, and what makes an alarm's seconds nanoseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        settings: AlarmSettings,
+        looks: Looks,
+        *,
+        metrics: NetworkMetrics,
+        events: Broadcaster,
+        clock_s: Callable[[], float],
+        wall_ns: Callable[[], int],
+        heard: Heard | None = None,
+    ) -> None:
+        self._heard = heard
+        self._every_s = settings.every_s
+        self._looks = looks
+        self._board = AlarmBoard(settings.rules(), forget_s=settings.forget_s, keep=settings.keep)
+        self._metrics = metrics
+        self._events = events
+        self._clock_s = clock_s
+        self._wall_ns = wall_ns
+        self._looking = asyncio.Lock()
+        # A storm of before the service started needs its time to be told again, and to be taken for over.
+        self._settled_s = clock_s() + settings.hold_s + settings.clear_s
+        self._looked_s: float | None = None
+        self._left_off = 0
+        self.active: tuple[Alarm, ...] = ()
+        self.ended: tuple[Alarm, ...] = ()
+
+    async def run_forever(self) -> None:
+        """Looks every so often, whatever goes wrong."""
+        while True:
+            await asyncio.sleep(self._every_s)
+            try:
+                await self.look()
+            except Exception:
+                _log.exception("alarms could not be looked at; they stay as they are until the next time")
+
+    async def look(self) -> tuple[Change, ...]:
+        """Looks at everything once, and tells what has changed."""
+        async with self._looking:
+            now_s = self._clock_s()
+            looked = await self._looks.look(self._board.switches)
+            # Thousands of ports: not on the loop.
+            changes = await asyncio.to_thread(self._board.update, now_s, looked.findings)
+            self._looked_s, self._left_off = now_s, self._board.left_off
+            self.active, self.ended = self._board.active, self._board.ended
+            if looked.state is not None or looked.silent:
+                self._metrics.saw_state(looked.state)
+            self._metrics.saw_ports(looked.ports)
+            self._metrics.saw_alarms(self.active, changes)
+            self._tell(changes)
+            if self._heard is not None:
+                self._heard(changes, self._wall_clock())
+            return changes
+
+    def holding(self, switches: Collection[str]) -> str | None:
+        """A sentence where a critical alarm keeps policy from changing any of these switches."""
+        named = frozenset(switches)
+        found = [
+            alarm
+            for alarm in self.active
+            if alarm.level is Level.CRITICAL
+            and KINDS[alarm.subject.kind].holds
+            and (alarm.subject.switch is None or alarm.subject.switch in named)
+        ]
+        if not found:
+            return None
+        everywhere = next((alarm for alarm in found if alarm.subject.switch is None), None)
+        if everywhere is not None:
+            return f"a critical alarm is on every switch ({everywhere.subject.kind}): {everywhere.sentence}"
+        first = "; ".join(f"{alarm.subject.kind} on {alarm.subject.of}" for alarm in found[:3])
+        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+        return f"a critical alarm is on its switches ({first}{more})"
+
+    def settling_s(self) -> float:
+        """Seconds until no alarm means that nothing is wrong: before, one of before the service started may
+        not have been raised again. 0 or less: it does now.
+        """
+        return self._settled_s - self._clock_s()
+
+    def document(self, *, limit: int, ended: bool) -> AlarmsDocument:
+        """The first ``limit`` alarms, and as many of those that ended if they are wanted."""
+        levels = [alarm.level for alarm in self.active]
+        wall_ns = self._wall_clock()
+        return AlarmsDocument(
+            warning=levels.count(Level.WARNING),
+            critical=levels.count(Level.CRITICAL),
+            left_off=self._left_off,
+            looked=None if self._looked_s is None else timestamp(wall_ns(self._looked_s)),
+            alarms=[AlarmDocument.of(alarm, wall_ns) for alarm in self.active[:limit]],
+            ended=[AlarmDocument.of(alarm, wall_ns) for alarm in self.ended[:limit]] if ended else None,
+        )
+
+    def _wall_clock(self) -> Callable[[float], int]:
+        """Both clocks now: one that was set since an alarm was raised moves its times along."""
+        now_s, now_ns = self._clock_s(), self._wall_ns()
+        return lambda at_s: now_ns - round((now_s - at_s) * 1e9)
+
+    def _tell(self, changes: tuple[Change, ...]) -> None:
+        worst_first = sorted(changes, key=lambda change: -max(change.alarm.level, change.before))
+        for change in worst_first[:MOST_TOLD]:
+            alarm = change.alarm
+            worse = change.what != "cleared" and alarm.level > change.before
+            _log.log(
+                logging.WARNING if worse else logging.INFO,
+                "alarm %s %s (%s): %s",
+                change.what if change.what != "level" else "now",
+                alarm.level.label,
+                alarm.subject.kind,
+                alarm.sentence,
+            )
+            self._events.publish(
+                "alarm",
+                {
+                    "what": change.what,
+                    "kind": alarm.subject.kind,
+                    "subject": alarm.subject.of,
+                    "switch": alarm.subject.switch,
+                    "level": alarm.level.label,
+                    "before": change.before.label if change.before else None,
+                    "sentence": alarm.sentence,
+                },
+            )
+        if len(changes) > MOST_TOLD:
+            _log.warning("%d more alarms changed: see /v1/alarms", len(changes) - MOST_TOLD)
+            self._events.publish("alarm", {"what": "more", "count": len(changes) - MOST_TOLD})

@@ -1,0 +1,163 @@
+"""The audit log: every change that was asked for, written down before it is made; must not make one.
+
+Where the database is gone nothing is changed, except what may always be: that is written down later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sqlalchemy import Connection
+
+from api.problems import status_of
+from service.auth.rate_limit import Allowances
+from service.clocks import Clocks
+from settings.callers import Caller
+from settings.errors import UnavailableError
+from store import audit_rows
+from store.audit_rows import AuditEntry, AuditRow
+from store.database import Database
+from store.recorder import Recorder
+
+DONE = "done"
+FORGET_EVERY_S = 3_600.0
+ALWAYS_WITHIN_S = 0.5
+REFUSALS_PER_MIN = 60  # of each caller: one that is refused again and again must not fill the log
+MOST_CALLERS = 1_000
+
+_DAY_NS = 86_400 * 10**9
+
+_log = logging.getLogger("ecntwin.audit")
+
+
+@dataclass
+class Change:
+    """What is being changed: whoever changes it says what it was and what it is then (JSON documents)."""
+
+    before: Any = None
+    after: Any = None
+
+
+class Audit:
+    """``keep_days`` is how long entries are kept. Use from one event loop only."""
+
+    def __init__(self, database: Database, recorder: Recorder, *, keep_days: float, clocks: Clocks) -> None:
+        self._database = database
+        self._recorder = recorder
+        self._keep_ns = round(keep_days * _DAY_NS)
+        self._wall_ns = clocks.wall_ns
+        self._last_ns = 0
+        self._refusals = Allowances(
+            REFUSALS_PER_MIN / 60, REFUSALS_PER_MIN, most=MOST_CALLERS, clock_s=clocks.monotonic_s
+        )
+
+    @asynccontextmanager
+    async def change(
+        self, caller: Caller, what: str, subject: str, *, before: Any = None, always: bool = False
+    ) -> AsyncIterator[Change]:
+        """Around a change: written down before it, and how it ended after it.
+
+        Raises ``UnavailableError``, with nothing changed, where it cannot be written down; ``always``: then
+        it is changed all the same, and written down later.
+        """
+        entry = self._entry(caller, what, subject, before)
+        number: int | None = None
+        writing = asyncio.ensure_future(self._database.write(partial(audit_rows.add, entry=entry)))
+        writing.add_done_callback(_heard)
+        try:
+            # One that hangs, as where a network drops all it is sent, is as good as gone for a freeze.
+            number = await asyncio.wait_for(asyncio.shield(writing), ALWAYS_WITHIN_S if always else None)
+        except UnavailableError:
+            if not always:
+                raise
+        except TimeoutError:
+            pass  # it is looked for when it is written again
+        change, outcome = Change(before), "ended with the service"
+        try:
+            yield change
+            outcome = DONE
+        except asyncio.CancelledError:
+            outcome = "asked by somebody who did not wait for the answer"
+            raise
+        except Exception as error:
+            outcome = _refusal(error)
+            raise
+        finally:
+            self._ended(number, entry, change, outcome)
+
+    def noted(self, caller: Caller, what: str, subject: str, *, outcome: str, after: Any = None) -> None:
+        """Writes down, soon, what happened without being asked for over HTTP."""
+        entry = self._entry(caller, what, subject, None)
+        self._later(entry._replace(outcome=outcome, after=_json(after)))
+
+    def refused(self, caller: Caller, what: str, subject: str, error: Exception) -> None:
+        """Writes down, soon, an attempt that went no further; not all of too many."""
+        if self._refusals.of(caller.name).take() == 0.0:
+            self._later(self._entry(caller, what, subject, None)._replace(outcome=_refusal(error)))
+
+    async def listed(self, *, limit: int, before: int | None) -> list[AuditRow]:
+        """The newest first. Raises ``UnavailableError``."""
+        with suppress(UnavailableError):
+            await self._recorder.flush()  # how the last ones ended
+        return await self._database.read(partial(audit_rows.listed, limit=limit, before=before))
+
+    async def run_forever(self) -> None:
+        """Forgets what is old, now and then."""
+        while True:
+            self.forget()
+            await asyncio.sleep(FORGET_EVERY_S)
+
+    def forget(self) -> None:
+        """Has what is older than it is kept removed, soon."""
+        before_ns = self._wall_ns() - self._keep_ns
+        self._recorder.put(partial(audit_rows.forget, before_ns=before_ns), key="audit-forget")
+
+    def _entry(self, caller: Caller, what: str, subject: str, before: Any) -> AuditEntry:
+        self._last_ns = max(self._wall_ns(), self._last_ns + 1)  # no two are of one moment
+        return AuditEntry(
+            self._last_ns, caller.name, caller.address or None, what, subject, before=_json(before)
+        )
+
+    def _ended(self, number: int | None, entry: AuditEntry, change: Change, outcome: str) -> None:
+        _log.info("%s by %s of %s: %s", entry.what, entry.who, entry.subject, outcome)
+        after = _json(change.after)
+        if number is None:
+            self._later(entry._replace(before=_json(change.before), after=after, outcome=outcome))
+            return
+        self._recorder.put(
+            partial(audit_rows.end, number=number, before=_json(change.before), after=after, outcome=outcome)
+        )
+
+    def _later(self, entry: AuditEntry) -> None:
+        self._recorder.put(partial(_add_once, entry=entry))
+
+
+def _heard(writing: asyncio.Future[int]) -> None:
+    """Perhaps nobody waits for it any more."""
+    if not writing.cancelled():
+        writing.exception()
+
+
+def _add_once(connection: Connection, *, entry: AuditEntry) -> None:
+    """A write may be tried again though it was done, or begun without telling how it ended."""
+    number = audit_rows.number_of(connection, entry)
+    if number is None:
+        audit_rows.add(connection, entry)
+    else:
+        audit_rows.end(connection, number, before=entry.before, after=entry.after, outcome=entry.outcome)
+
+
+def _json(document: Any) -> str | None:
+    return None if document is None else json.dumps(document, separators=(",", ":"), default=str)
+
+
+def _refusal(error: Exception) -> str:
+    status = status_of(error)
+    return f"{'refused' if status < 500 else 'failed'} ({status}): {error}"

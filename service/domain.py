@@ -1,0 +1,93 @@
+"""What the domain is asked for under the service's settings; must not make anything that runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from service.tuning.round import Ask, Fabric
+from settings.errors import SettingsError
+from settings.inventory import load_reporting
+from settings.model import Settings
+from settings.version import ecntwin_version
+from telemetry.decode.p4.devices import Devices
+from telemetry.errors import TopologyError
+from telemetry.topology import Topology, topology_from_json
+from twin.search.problem import SearchSettings
+from twin.search.push_gate import GuardSettings
+
+
+def reporting_of(settings: Settings) -> Devices:
+    """The devices that report INT under these settings; raises ``SettingsError``."""
+    default = settings.telemetry.int_.default_units.profile()
+    if settings.push.inventory is None:
+        return Devices(default=default)
+    return load_reporting(settings.push.inventory, default)
+
+
+def guard_of(settings: Settings) -> GuardSettings:
+    """What holds a recommendation back under these settings."""
+    tuning = settings.tuning
+    return GuardSettings(
+        bounds=settings.bounds.bounds(),
+        max_step=tuning.max_step or math.inf,
+        margin=tuning.margin,
+        cool_down_s=tuning.cool_down_s,
+        fresh_for_s=tuning.stale_after_s,
+        residual_limit=tuning.residual_limit,
+        disagreement_limit=tuning.disagreement_limit or math.inf,
+    )
+
+
+def ask_of(settings: Settings) -> Ask:
+    """How rounds are run under these settings."""
+    fabric, search = settings.fabric, settings.search
+    return Ask(
+        fabric=Fabric(
+            dcqcn=settings.dcqcn.params(),
+            mtu_payload_bytes=fabric.mtu_payload_bytes,
+            wire_overhead_bytes=fabric.wire_overhead_bytes,
+            buffer_bytes=fabric.buffer_bytes,
+            pfc=fabric.pfc,
+        ),
+        search=SearchSettings(
+            candidates=search.candidates,
+            narrowed=search.narrowed,
+            margin=settings.tuning.margin,
+            weights=search.policy(),
+            bounds=settings.bounds.bounds(),
+            second_engine=search.second_opinion,
+            second_candidates=search.second_opinion_candidates,
+            second_seeds=search.second_opinion_seeds,
+            second_packet_hops=search.second_opinion_packet_hops,
+            second_margin=search.second_opinion_margin,
+        ),
+        base=None if search.base is None else search.base.watermark(),
+        seed=search.seed,
+        version=ecntwin_version(),
+    )
+
+
+def load_topology(path: Path | None) -> Topology | None:
+    """The declared topology in a file, checked; raises ``SettingsError``."""
+    if path is None:
+        return None
+    try:
+        document: Any = json.loads(path.read_bytes())
+    except OSError as error:
+        raise SettingsError(
+            "settings fabric.topology",
+            str(path),
+            error.strerror or "the file must be readable",
+            "correct the path",
+        ) from error
+    except ValueError as error:
+        raise SettingsError(
+            "settings fabric.topology", f"{path.name}: {error}", "the file must be JSON", "correct it"
+        ) from error
+    try:
+        return topology_from_json(document, where=path.name)
+    except TopologyError as error:
+        raise SettingsError(error.where, error.received, error.rule, error.remedy) from error

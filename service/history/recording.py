@@ -1,0 +1,186 @@
+"""Writes down every so often what queues and ports did; must not work anything out for that alone.
+
+What alarms and rounds last saw of the window and of counters is taken as it is: a state of a million flows
+takes far longer than a step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+from sqlalchemy import Connection
+
+from service.ingest.port_figures import Lately, PortFigures
+from service.ingest.window_owner import Latest, Sensing
+from settings.steps import Steps
+from store.queues import NS_PER_S, PortStep, begin_ns, fold, lengths, newest_ns, prune, write_step
+from store.recorder import Recorder
+from store.tables import NAME_LENGTH
+from telemetry.counters.counter_rates import PortRates, Rates
+from telemetry.state import QueueState
+
+MOST_WAITING_ROWS = 200_000
+"""Of ports; beyond, what is new is left out until the database takes what waits. About 50 MB."""
+MOST_ROWS_IN_MEMORY = 50_000
+"""Of each length of steps, where the database is in memory. About 15 MB."""
+PRUNED_AT_ONCE = 4
+"""Steps removed for each that is written: more than come, so that a backlog ends, and few enough that nobody
+who writes a decision waits for it.
+"""
+
+_log = logging.getLogger("ecntwin.history")
+
+Port = tuple[str, str]
+
+
+class QueueHistory:
+    """``clock_s`` is monotonic seconds, ``wall_ns`` nanoseconds since 1970. Use from one event loop only.
+
+    ``durable``: whether the database outlives the service; one that does not holds little. ``lost`` counts
+    steps that could not wait any more.
+    """
+
+    def __init__(
+        self,
+        steps: Steps | None,
+        *,
+        recorder: Recorder,
+        durable: bool,
+        sensing: Sensing,
+        ports: PortFigures,
+        clock_s: Callable[[], float],
+        wall_ns: Callable[[], int],
+    ) -> None:
+        self._steps = steps
+        self._recorder = recorder
+        self._durable = durable
+        self._sensing = sensing
+        self._ports = ports
+        self._clock_s = clock_s
+        self._wall_ns = wall_ns
+        self._seen: Latest | None = None
+        self._counted: Lately | None = None
+        self._last_ns: int | None = None
+        self.lost = 0
+
+    async def run_forever(self) -> None:
+        """Writes a step down as each begins, by the wall clock, whatever goes wrong."""
+        while self._steps is not None:
+            step_ns = self._steps.finest_s * NS_PER_S
+            await asyncio.sleep((step_ns - self._wall_ns() % step_ns) / NS_PER_S)
+            try:
+                await self.record()
+            except Exception:
+                _log.exception("a step of the history could not be written; the next one may be")
+
+    async def record(self) -> bool:
+        """Puts down what was seen since the last time; whether anything was."""
+        if self._steps is None:
+            return False
+        seen, counted = self._new_seen(), self._new_counted()
+        if seen is None and (counted is None or not self._sensing.stale):
+            # Counters without queues, while reports come: of the queues nothing is known, which is not empty.
+            return False
+        queues = () if seen is None else seen.state.queues
+        rates = () if counted is None else counted.ports
+        ports = await asyncio.to_thread(port_steps, queues, rates)
+        if not ports:
+            return False
+        if self._recorder.waiting * len(ports) > MOST_WAITING_ROWS:
+            self.lost += 1
+            return False
+        looked_s = max(one.at_s for one in (seen, counted) if one is not None)
+        ago_ns = round((self._clock_s() - looked_s) * NS_PER_S)
+        self._put(begin_ns(self._wall_ns() - ago_ns, self._steps.finest_s), ports)
+        return True
+
+    def _new_seen(self) -> Latest | None:
+        """The last state, unless it is written already, or nothing has come for so long that it ended."""
+        latest = self._sensing.latest
+        if latest is None or latest is self._seen or self._sensing.stale:
+            return None
+        self._seen = latest
+        return latest
+
+    def _new_counted(self) -> Lately | None:
+        latest = self._ports.latest
+        if latest is None or latest is self._counted:
+            return None
+        self._counted = latest
+        return latest
+
+    def _put(self, at_ns: int, ports: Sequence[PortStep]) -> None:
+        steps = self._steps
+        assert steps is not None
+        finest_s, before_ns = steps.finest_s, self._last_ns
+        self._last_ns = at_ns
+
+        def written(connection: Connection) -> None:
+            write_step(connection, finest_s, at_ns, ports)
+
+        def folded(connection: Connection) -> None:
+            last_ns = before_ns
+            if last_ns is None:  # the service began anew: what it left unfolded is folded now
+                last_ns = newest_ns(connection, finest_s, until_ns=at_ns - 1)
+            if last_ns is not None:
+                for from_s, to_s in steps.folds:
+                    fold(connection, from_s=from_s, to_s=to_s, within_ns=last_ns)
+
+        def pruned(connection: Connection) -> None:
+            for step_s in lengths(connection):  # also those that the settings had once
+                keep_s = steps.keep_s.get(step_s, steps.longest_s)
+                if not self._durable:
+                    keep_s = min(keep_s, step_s * max(MOST_ROWS_IN_MEMORY // len(ports), 1))
+                prune(connection, step_s, at_ns - math.ceil(keep_s * NS_PER_S), most=PRUNED_AT_ONCE)
+
+        self._recorder.put(written)
+        second_s = next((to_s for _, to_s in steps.folds), None)
+        if second_s is not None and (
+            before_ns is None or begin_ns(before_ns, second_s) != begin_ns(at_ns, second_s)
+        ):
+            self._recorder.put(folded)
+        self._recorder.put(pruned, key="prune queue_history")
+
+
+def port_steps(queues: Iterable[QueueState], rates: Iterable[PortRates]) -> list[PortStep]:
+    """The ports of these queues, and of those with counters alone the ones that were paused or marked.
+
+    Marks are those of reports, else the counters'. Names that no database takes are left out.
+    """
+    of_port: defaultdict[Port, list[QueueState]] = defaultdict(list)
+    for queue in queues:
+        of_port[queue.ref.switch, queue.ref.port].append(queue)
+    counted = {(one.switch, one.port): one.rates for one in rates}
+    told = {
+        port
+        for port, one in counted.items()
+        if port not in of_port and (one.pause_share or one.ecn_marked_per_s)
+    }
+    return [
+        _port_step(port, of_port.get(port, ()), counted)
+        for port in (*of_port, *told)
+        if _can_be_written(port)
+    ]
+
+
+def _port_step(port: Port, queues: Sequence[QueueState], counted: dict[Port, Rates]) -> PortStep:
+    rates = counted.get(port)
+    deep = [queue for queue in queues if queue.has_depth]
+    marks = [queue.marked_packets_per_s for queue in queues if queue.marked_packets_per_s is not None]
+    return PortStep(
+        *port,
+        depth_bytes=sum(queue.depth_mean_bytes for queue in deep) if deep else None,
+        depth_max_bytes=sum(queue.depth_max_bytes for queue in deep) if deep else None,
+        throughput_bytes_per_s=sum(queue.throughput_bytes_per_s for queue in queues) if queues else None,
+        marked_packets_per_s=sum(marks) if marks else None if rates is None else rates.ecn_marked_per_s,
+        pause_share=None if rates is None else rates.pause_share,
+    )
+
+
+def _can_be_written(port: Port) -> bool:
+    """PostgreSQL refuses a text with a NUL in it, SQLite and it half a character."""
+    return all(len(name) <= NAME_LENGTH and name.isprintable() for name in port)

@@ -1,0 +1,223 @@
+"""Decoded reports to the service, in large Arrow streams, again until it takes them; must not decode.
+
+What waits is held in a ``Room`` that the bodies still to be decoded share, so that all of it together is
+bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from http import HTTPStatus
+
+import httpx
+import msgspec
+import numpy as np
+
+from service.ingest.intake import Room
+from service.ingest.metrics import ForwardMetrics
+from service.ingest.retry_after import retry_after_s
+from settings.tls import client_context
+from telemetry.encode.arrow import MEDIA_TYPE, encode
+from telemetry.join import joined
+from telemetry.report import ReportBatch
+
+PATH = "/v1/telemetry/int"
+MOST_REPORTS = 50_000
+TIMEOUT_S = 60.0
+FIRST_PAUSE_S = 0.05
+LONGEST_PAUSE_S = 2.0
+MOST_FAILURES = 10
+"""How often the service may fail over one body (500): another time it would not be told from a fault of the
+body, behind which all others wait. About as many seconds.
+"""
+# Of a batch in memory: a report, a hop, a flow or site, roughly.
+_REPORT_BYTES, _HOP_BYTES, _KEY_BYTES = 44, 33, 64
+# Nobody would be helped by the loss of reports over a token or an address that is soon corrected.
+_PASSING = frozenset(
+    {
+        HTTPStatus.UNAUTHORIZED,
+        HTTPStatus.FORBIDDEN,
+        HTTPStatus.NOT_FOUND,
+        HTTPStatus.METHOD_NOT_ALLOWED,
+        HTTPStatus.REQUEST_TIMEOUT,
+        HTTPStatus.TOO_EARLY,
+        HTTPStatus.TOO_MANY_REQUESTS,
+    }
+)
+
+_log = logging.getLogger("ecntwin.ingest")
+
+
+class _Said(msgspec.Struct):
+    index: int
+    detail: str
+
+
+class _Answer(msgspec.Struct):
+    accepted: int
+    rejected: int
+    errors: list[_Said] = []
+
+
+def held_bytes(batch: ReportBatch) -> int:
+    """About what a batch takes in memory."""
+    keys = len(batch.flow_keys) + len(batch.sites)
+    return _REPORT_BYTES * len(batch) + _HOP_BYTES * len(batch.hop_site) + _KEY_BYTES * keys
+
+
+class Forwarder:
+    """Posts batches to the service at ``url``, one post at a time. ``start`` and ``stop`` once each."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None,
+        room: Room,
+        metrics: ForwardMetrics,
+        transport: httpx.AsyncBaseTransport | None = None,
+        first_pause_s: float = FIRST_PAUSE_S,
+    ) -> None:
+        headers = {"Content-Type": MEDIA_TYPE} | ({"Authorization": f"Bearer {token}"} if token else {})
+        self._url = url.rstrip("/")
+        self._client = httpx.AsyncClient(
+            headers=headers,
+            timeout=TIMEOUT_S,
+            transport=transport,
+            verify=client_context(url),
+            trust_env=False,
+        )
+        self._room = room
+        self._metrics = metrics
+        self._first_pause_s = first_pause_s
+        self._waiting: deque[tuple[ReportBatch, int]] = deque()
+        self._waiting_bytes = self._waiting_reports = 0
+        self._changed = asyncio.Condition()
+        self._task: asyncio.Task[None] | None = None
+        self.waits_for: str | None = None
+        """Why reports cannot be passed on right now, if they cannot."""
+
+    def start(self) -> None:
+        """Begins to post."""
+        self._task = asyncio.create_task(self._run(), name="forwarder")
+
+    async def stop(self, grace_s: float) -> None:
+        """Ends once all that waits was taken, or after that long."""
+        try:
+            async with asyncio.timeout(grace_s), self._changed:
+                await self._changed.wait_for(lambda: not self._waiting_bytes)
+        except TimeoutError:  # one that is being posted may be taken yet
+            reason = self.waits_for or "the time for it was over"
+            _log.error("%d reports were not passed on: %s", self._waiting_reports, reason)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._client.aclose()
+
+    async def offer(self, batch: ReportBatch) -> None:
+        """Takes a batch to be passed on; raises ``BusyError`` where too much waits."""
+        size = held_bytes(batch)
+        self._room.hold(size, own=self._room.held_bytes - self._waiting_bytes)
+        await self._put(batch, size)
+
+    async def offer_patiently(self, batch: ReportBatch) -> None:
+        """The same, once there is room."""
+        size = held_bytes(batch)
+        async with self._changed:
+            await self._changed.wait_for(
+                lambda: self._room.fits(size, own=self._room.held_bytes - self._waiting_bytes)
+            )
+            self._room.hold(size, own=self._room.held_bytes - self._waiting_bytes)
+        await self._put(batch, size)
+
+    async def _put(self, batch: ReportBatch, size: int) -> None:
+        self._waiting_bytes += size
+        self._waiting_reports += len(batch)
+        self._waiting.append((batch, size))
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def _run(self) -> None:
+        while True:
+            async with self._changed:
+                await self._changed.wait_for(lambda: bool(self._waiting))
+            batches, size = self._next()
+            try:
+                await self._post(await asyncio.to_thread(joined, batches))
+            except Exception:
+                self._metrics.left_out.inc(sum(map(len, batches)))
+                _log.exception("%d reports were left out", sum(map(len, batches)))
+            finally:
+                self._room.free(size)
+                self._waiting_bytes -= size
+                self._waiting_reports -= sum(map(len, batches))
+            async with self._changed:
+                self._changed.notify_all()
+
+    def _next(self) -> tuple[list[ReportBatch], int]:
+        """What is posted at once: at least one batch, and as many as make a large body."""
+        batches: list[ReportBatch] = []
+        reports = held = 0
+        while self._waiting and (not batches or reports + len(self._waiting[0][0]) <= MOST_REPORTS):
+            batch, size = self._waiting.popleft()
+            batches.append(batch)
+            reports += len(batch)
+            held += size
+        return batches, held
+
+    async def _post(self, batch: ReportBatch) -> None:
+        """Posts it, however long that takes; in halves where the service takes no body so large."""
+        body = await asyncio.to_thread(encode, batch)
+        pause_s = self._first_pause_s
+        failures = 0
+        while True:
+            answer, reason, asked_s = await self._tried(body)
+            failures += answer is not None and answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR
+            if answer is not None and (reason is None or failures == MOST_FAILURES):
+                break
+            if self.waits_for is None:
+                _log.warning("reports wait: %s", reason)
+            self.waits_for = reason
+            self._metrics.retries.inc()
+            await asyncio.sleep(max(pause_s, asked_s))
+            pause_s = min(2.0 * pause_s, LONGEST_PAUSE_S)
+        if self.waits_for is not None:
+            if answer.is_success:
+                _log.info("reports are taken again")
+            self.waits_for = None
+        if answer.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and len(batch) > 1:
+            half = len(batch) // 2
+            await self._post(batch.take(np.arange(half)))
+            await self._post(batch.take(np.arange(half, len(batch))))
+            return
+        self._count(answer, batch)
+
+    async def _tried(self, body: bytes) -> tuple[httpx.Response | None, str | None, float]:
+        """The answer, if any; why it is none to go by, if so; and how many seconds the service asks for."""
+        try:
+            answer = await self._client.post(self._url + PATH, content=body)
+        except httpx.HTTPError as error:
+            said = str(error) or type(error).__name__
+            return None, f"the service at {self._url} does not answer ({said})", 0.0
+        if answer.is_server_error or answer.is_redirect or answer.status_code in _PASSING:
+            said = " ".join(answer.text[:200].split()) or answer.headers.get("location", "")
+            reason = f"the service at {self._url} answers {answer.status_code}: {said}"
+            return answer, reason, retry_after_s(answer)
+        return answer, None, 0.0
+
+    def _count(self, answer: httpx.Response, batch: ReportBatch) -> None:
+        self._metrics.forwarded.inc(len(batch))
+        try:
+            taken = msgspec.json.decode(answer.content, type=_Answer) if answer.is_success else None
+        except ValueError:
+            taken = None
+        if taken is None:
+            self._metrics.left_out.inc(len(batch))
+            said = " ".join(answer.text[:300].split())
+            _log.error("%d reports were refused: %d %s", len(batch), answer.status_code, said)
+        elif taken.rejected:
+            self._metrics.left_out.inc(taken.rejected)
+            first = taken.errors[0].detail if taken.errors else "no reason"
+            _log.warning("the service left out %d of %d reports: %s", taken.rejected, len(batch), first)

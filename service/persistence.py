@@ -1,0 +1,115 @@
+"""A service that starts takes up what the one before it knew: at once, or when its database is back; must not
+decide anything new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from service.clocks import Clocks
+from service.history.api_history_service import History
+from service.remembering import Remembering
+from service.revisions import FROM_SETTINGS
+from service.rollouts.manager import Rollouts
+from service.tuning.gate import Clearance
+from settings.errors import SettingsError, UnavailableError
+from switches.rollout.events import Approved
+from telemetry.errors import TopologyError
+from telemetry.topology import Topology, topology_from_json
+
+EVERY_S = 2.0
+
+_log = logging.getLogger("ecntwin.storage")
+
+
+class TakingUp:
+    """``declared`` is the topology that the settings name, ``declare`` replaces it."""
+
+    def __init__(
+        self,
+        remembering: Remembering,
+        *,
+        rollouts: Rollouts,
+        history: History,
+        clearance: Clearance,
+        declared: Topology | None,
+        declare: Callable[[Topology], Awaitable[None]],
+        inventory: Path | None,
+        keep: int,
+        clocks: Clocks,
+    ) -> None:
+        self._remembering = remembering
+        self._rollouts = rollouts
+        self._history = history
+        self._clearance = clearance
+        self._declared = declared
+        self._declare = declare
+        self._inventory = inventory
+        self._keep = keep
+        self._clocks = clocks
+
+    async def at_start(self) -> bool:
+        """Whether it could; raises ``SettingsError`` for what no waiting mends."""
+        try:
+            await self._take_up()
+        except UnavailableError as error:
+            _log.error("nothing is set anywhere until the database can be read: %s", error)
+            return False
+        return True
+
+    async def later(self) -> None:
+        """Tries until it can."""
+        while True:
+            await asyncio.sleep(EVERY_S)
+            try:
+                await self._take_up()
+            except UnavailableError:
+                continue
+            except SettingsError as error:
+                _log.error("nothing is set anywhere until the service is started anew: %s", error)
+                return
+            except Exception:
+                _log.exception("what the database holds cannot be taken up; it is tried again")
+                continue
+            _log.warning("the database is back: what it holds is taken up")
+            return
+
+    async def _take_up(self) -> None:
+        """Rollouts last: what comes before may be tried again, and from then on switches may be set."""
+        remembering = self._remembering
+        await asyncio.to_thread(remembering.database.open)
+        await remembering.tokens.read()
+        remembering.store.take_up(await remembering.kept.newest(self._keep))
+        await self._take_up_topology()
+        await self._history.alarms.take_up()
+        await self._rollouts.resume()
+        for rollout in reversed(self._rollouts.newest(len(self._rollouts))):
+            for event in rollout.events:
+                if isinstance(event, Approved):
+                    remembering.store.was_approved(
+                        rollout.state.plan.recommendation, event.by, round(event.at_s * 1e9)
+                    )
+            remembering.store.follow(rollout.state.plan.recommendation, rollout.state)
+        if (set_s := self._rollouts.last_set_s) is not None:
+            age_s = self._clocks.wall_ns() / 1e9 - set_s
+            self._clearance.watermark_changed(age_s=max(age_s, 0.0))  # the clock may have been set back
+
+    async def _take_up_topology(self) -> None:
+        """Of the settings' file and what was declared since it was last read, whichever is newer."""
+        revisions = self._remembering.revisions
+        if self._inventory is not None:
+            text = await asyncio.to_thread(self._inventory.read_text, "utf-8")
+            await revisions.loaded("inventory", text, FROM_SETTINGS)
+        document = None if self._declared is None else self._declared.to_json()
+        kept = await revisions.taken_up("topology", document, FROM_SETTINGS)
+        if kept is None or kept == document:
+            return
+        try:
+            topology = topology_from_json(kept, where="the topology that was declared last")
+        except TopologyError as error:  # of a version that took more for a topology
+            _log.error("%s: it is left aside, declare it anew", error)
+            return
+        await self._declare(topology)

@@ -1,0 +1,74 @@
+"""Asks a switch for its counters at a steady pace; must not know how, nor what becomes of them."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+from service.polling.api_counter_sources_base import Reader
+from switches.device import Device
+from switches.errors import UnreachableError
+from telemetry.decode.polled import Polled
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """What all switches that are asked share: the pace, and threads and places for as many at a time."""
+
+    every_s: float
+    threads: Executor
+    places: asyncio.Semaphore
+
+
+class Polling:
+    """A ``CounterSource``: one look every ``every_s`` seconds, the first after ``first_after_s``.
+
+    A look that takes longer than the device's ``timeout_s`` as a whole, however its bytes drip, is ended.
+    """
+
+    def __init__(self, device: Device, reader: Reader, turns: Turns, *, first_after_s: float = 0.0) -> None:
+        self.switch = device.name
+        self.adapter = device.platform
+        self._device = device
+        self._reader = reader
+        self._turns = turns
+        self._due_after_s = first_after_s
+        self._due_s: float | None = None
+        self._reading: asyncio.Future[Polled] | None = None
+
+    async def following(self) -> Polled:
+        loop = asyncio.get_running_loop()
+        due_s = loop.time() + self._due_after_s if self._due_s is None else self._due_s
+        await asyncio.sleep(max(0.0, due_s - loop.time()))
+        # From when it was due, so that the pace holds; a turn that was missed is not made up for.
+        self._due_s = max(due_s + self._turns.every_s, loop.time())
+        async with self._turns.places:
+            return await self._look()
+
+    async def close(self) -> None:
+        if self._reading is not None and not self._reading.done():
+            self._reader.abort()
+            await asyncio.wait({self._reading}, timeout=self._device.timeout_s)
+        if self._reading is not None and self._reading.done() and not self._reading.cancelled():
+            self._reading.exception()  # nobody else asks for it any more
+        self._reader.close()
+
+    async def _look(self) -> Polled:
+        if self._reading is not None and not self._reading.done():
+            raise self._late()  # its thread is still in the last one
+        loop, timeout_s = asyncio.get_running_loop(), self._device.timeout_s
+        self._reading = loop.run_in_executor(self._turns.threads, self._reader.read)
+        if not (await asyncio.wait({self._reading}, timeout=timeout_s))[0]:
+            self._reader.abort()
+            if not (await asyncio.wait({self._reading}, timeout=timeout_s))[0]:
+                raise self._late()
+        return self._reading.result()
+
+    def _late(self) -> UnreachableError:
+        return UnreachableError(
+            self._device.where,
+            f"no counters within {self._device.timeout_s:g} s",
+            "a switch answers in time",
+            "look whether it is up, and whether its management network is",
+        )

@@ -1,0 +1,170 @@
+"""Follows the counters of many switches into the window; one that fails never stops another.
+
+Must not know how any of them is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from service.ingest.counter_owner import Counting
+from service.metrics import Metrics
+from service.polling.api_counter_sources_base import CounterSource, NoCountersError
+from switches.errors import SwitchError
+from telemetry.decode.polled import Polled
+
+LONGEST_WAIT_S = 60.0
+
+_KEPT_RULE = "a port or queue is told once, in order of time, and has room"
+_KEPT_REMEDY = (
+    "ecntwin_switch_samples_rejected_total says why: no_room, raise telemetry.counters.max_series; late, "
+    "look at the switch's clock, and send its counters by no other way"
+)
+
+_log = logging.getLogger("ecntwin.counters")
+
+
+@dataclass(slots=True)
+class _Heard:
+    """Of one switch: when counters last came (monotonic seconds), failures since, and what was logged."""
+
+    at_s: float | None = None
+    failures: int = 0
+    reason: str | None = None
+    notes: tuple[str, ...] = ()
+    problems: bool = False
+    refused: bool = False
+
+
+class CounterPolling:
+    """``clock_s`` is monotonic seconds. After a failure a switch is asked again after ``every_s``, then twice
+    as long and so on up to ``longest_wait_s``. ``threads`` are ended with it.
+    """
+
+    def __init__(
+        self,
+        sources: Iterable[CounterSource],
+        *,
+        counting: Counting,
+        metrics: Metrics,
+        clock_s: Callable[[], float],
+        every_s: float,
+        threads: ThreadPoolExecutor | None = None,
+        longest_wait_s: float = LONGEST_WAIT_S,
+    ) -> None:
+        self._sources: Sequence[CounterSource] = tuple(sources)
+        self._counting = counting
+        self._metrics = metrics
+        self._clock_s = clock_s
+        self._every_s = every_s
+        self._threads = threads
+        self._longest_wait_s = max(longest_wait_s, every_s)
+        self._heard = {source.switch: _Heard() for source in self._sources}
+        self._tasks: list[asyncio.Task[None]] = []
+        for source in self._sources:
+            metrics.counter_polls.labels(source.adapter)
+            metrics.counter_poll_age.labels(source.switch).set_function(self._age_of(source.switch))
+
+    @property
+    def switches(self) -> tuple[str, ...]:
+        """Those whose counters are followed."""
+        return tuple(self._heard)
+
+    @property
+    def failing(self) -> Mapping[str, str]:
+        """The switches whose counters do not come, and the reason of each, as failures are counted."""
+        return {switch: heard.reason for switch, heard in self._heard.items() if heard.reason is not None}
+
+    def age_s(self, switch: str) -> float | None:
+        """Seconds since that switch's counters last came; None before the first, and where none are asked."""
+        heard = self._heard.get(switch)
+        return None if heard is None or heard.at_s is None else self._clock_s() - heard.at_s
+
+    def start(self) -> None:
+        """Begins to follow all of them, on the running event loop."""
+        self._tasks = [
+            asyncio.create_task(self._follow(source), name=f"counters-{source.switch}")
+            for source in self._sources
+        ]
+
+    async def stop(self) -> None:
+        """Ends that, and lets go of connections and threads."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        closed = await asyncio.gather(*(source.close() for source in self._sources), return_exceptions=True)
+        for source, error in zip(self._sources, closed, strict=True):
+            if isinstance(error, Exception):  # nobody else's connection, and no thread, is left for it
+                _log.error("switch %s could not be let go of", source.switch, exc_info=error)
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _follow(self, source: CounterSource) -> None:
+        heard = self._heard[source.switch]
+        while True:
+            try:
+                await self._take(source, heard, await source.following())
+            except SwitchError as error:
+                self._failed(source, heard, error.reason, str(error))
+            except Exception as error:
+                _log.exception("asking switch %s for counters failed in a way it should not", source.switch)
+                self._failed(source, heard, SwitchError.reason, type(error).__name__)
+            else:
+                continue
+            await asyncio.sleep(min(self._longest_wait_s, self._every_s * 2 ** min(heard.failures - 1, 16)))
+
+    async def _take(self, source: CounterSource, heard: _Heard, polled: Polled) -> None:
+        if not polled.samples:
+            raise NoCountersError(
+                f"switch {source.switch!r} ({source.adapter})",
+                "no counter that can be believed" + "".join(f"; {note}" for note in polled.notes),
+                "the switch reads the counters of its ports and queues",
+                "turn them on there",
+            )
+        kept, given = await self._counting.add(polled.samples), len(polled.samples)
+        if not kept:
+            raise NoCountersError(
+                f"switch {source.switch!r} ({source.adapter})",
+                f"{given} samples of counters of which none could be kept",
+                _KEPT_RULE,
+                _KEPT_REMEDY,
+            )
+        if kept < given and not heard.refused:
+            _log.warning(
+                "%d of %d samples of counters of switch %s could not be kept: %s; %s",
+                *(given - kept, given, source.switch, _KEPT_RULE, _KEPT_REMEDY),
+            )
+        heard.refused = kept < given
+        heard.at_s = self._clock_s()
+        self._metrics.counter_polls.labels(source.adapter).inc()
+        self._metrics.counter_values_refused.labels(source.adapter).inc(len(polled.problems))
+        if heard.failures:
+            _log.info("counters of switch %s come again, after %d failures", source.switch, heard.failures)
+            heard.failures, heard.reason = 0, None
+        if polled.notes != heard.notes:
+            heard.notes = polled.notes
+            for note in polled.notes or ("it counts all that matters now",):
+                _log.info("counters of switch %s: %s", source.switch, note)
+        if polled.problems and not heard.problems:
+            count, first = len(polled.problems), polled.problems[0]
+            _log.warning("%d counters of switch %s were left out: %s", count, source.switch, first)
+        heard.problems = bool(polled.problems)
+
+    def _failed(self, source: CounterSource, heard: _Heard, reason: str, said: str) -> None:
+        self._metrics.counter_poll_failures.labels(source.adapter, reason).inc()
+        heard.failures += 1
+        if reason != heard.reason:
+            heard.reason = reason
+            _log.warning("no counters from switch %s: %s", source.switch, said)
+
+    def _age_of(self, switch: str) -> Callable[[], float]:
+        def age() -> float:
+            age_s = self.age_s(switch)
+            return math.nan if age_s is None else age_s
+
+        return age

@@ -1,0 +1,200 @@
+"""Reads the counters of a SONiC switch over its redis; must set nothing, and not know the window.
+
+One exchange a look: the switch's clock, its names, what it counts, and the rows under the names of the last
+look. Where the names have changed since (ports broken out, swss restarted) the rows are asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from service.polling.api_counter_sources_base import NoCountersError
+from service.polling.base import Polling, Turns
+from switches.device import Device, options_of
+from switches.errors import RefusedError
+from switches.sonic.exchange import Command, RedisExchange
+from switches.sonic.redis import SonicOptions, check_address
+from telemetry.counters.counters import MOST
+from telemetry.decode.polled import Polled
+from telemetry.decode.sonic_counters import (
+    GROUPS,
+    PORT_CAPABILITIES,
+    PORT_NAMES,
+    QUEUE_CAPABILITIES,
+    QUEUE_FIELDS,
+    QUEUE_NAMES,
+    VOQ_FIELDS,
+    VOQ_NAMES,
+    Counted,
+    SonicNames,
+    SonicRows,
+    port_fields,
+    sonic_samples,
+    wanted_names,
+)
+
+_ROW = "COUNTERS:"
+_TRIES = 5  # ports, their queues and the rows come one after the other at first
+_NS_PER_S, _NS_PER_US = 1_000_000_000, 1_000
+
+
+def sonic_source(device: Device, turns: Turns, *, first_after_s: float) -> Polling:
+    """Asks that switch in its turn. Raises ``InventoryError`` for what cannot be asked."""
+    return Polling(device, SonicReader(device), turns, first_after_s=first_after_s)
+
+
+class SonicReader:
+    """The counters of the device's ports and queues. Raises ``InventoryError`` for what cannot be asked."""
+
+    def __init__(self, device: Device) -> None:
+        check_address(device)
+        self._device = device
+        self._options = options_of(device, SonicOptions)
+        self._exchange = RedisExchange(device)
+        self._names = SonicNames()
+        self._commands = self._asking(self._names)
+
+    def read(self) -> Polled:
+        """The counters now, at the time of the switch's clock.
+
+        Raises ``NoCountersError`` where it names none of the ports, and as ``RedisExchange.ask`` does.
+        """
+        for _ in range(_TRIES):
+            answers = _Answers(self._device, self._commands, self._exchange.ask(self._commands))
+            found = wanted_names(
+                answers.mapping(PORT_NAMES),
+                answers.queue_names(self._names.ports, self._device.queues),
+                answers.mapping(VOQ_NAMES),
+                of=self._device.queues,
+                wants=self._device.wants,
+            )
+            if found == self._names:
+                break
+            self._names, self._commands = found, self._asking(found)
+        else:
+            raise NoCountersError(
+                self._device.where,
+                f"{PORT_NAMES} or {QUEUE_NAMES} changed {_TRIES} times",
+                "ports and queues keep their objects while they are looked at",
+                "wait until swss has started",
+            )
+        if not self._names.ports and not self._names.voqs:
+            raise NoCountersError(
+                self._device.where,
+                f"no port in {PORT_NAMES}"
+                + (f" that matches {', '.join(self._device.ports)}" if self._device.ports else ""),
+                "COUNTERS_DB names the ports whose counters it has",
+                "correct ports in the inventory, or see whether swss runs on the switch",
+            )
+        return sonic_samples(
+            self._device.name, self._device.queues, answers.rows(self._names), answers.counted(self._names)
+        )
+
+    def abort(self) -> None:
+        self._exchange.abort()
+
+    def close(self) -> None:
+        self._exchange.close()
+
+    def _asking(self, names: SonicNames) -> Sequence[Command]:
+        options, fields = self._options, port_fields(self._device.queues)
+        commands: list[Command] = [
+            ("SELECT", options.config_db),
+            *(("HGET", f"FLEX_COUNTER_TABLE|{group}", "FLEX_COUNTER_STATUS") for group in GROUPS),
+            *(("EXISTS", f"PFC_WD|{port}") for port in names.ports),
+            ("SELECT", options.state_db),
+            *(("HGET", f"QUEUE_COUNTER_CAPABILITIES|{key}", "isSupported") for key in QUEUE_CAPABILITIES),
+            *(("HGET", f"PORT_COUNTER_CAPABILITIES|{key}", "isSupported") for key in PORT_CAPABILITIES),
+            ("SELECT", options.counters_db),
+            *(("HGETALL", name) for name in (PORT_NAMES, VOQ_NAMES)),
+            ("HMGET", QUEUE_NAMES, *_queue_names(names.ports, self._device.queues)),
+            ("TIME",),
+            *(("HMGET", _ROW + oid, *fields) for oid in names.ports.values()),
+            *(("HMGET", _ROW + oid, *QUEUE_FIELDS) for oid in names.queues.values()),
+            *(("HMGET", _ROW + oid, *VOQ_FIELDS) for oid in names.voqs.values()),
+        ]
+        return tuple(commands)
+
+
+def _queue_names(ports: Iterable[str], queues: Iterable[int]) -> list[str]:
+    """With one that is none: redis refuses to be asked for no field at all."""
+    return [f"{port}:{queue}" for port, queue in product(ports, queues)] or [""]
+
+
+class _Answers:
+    """The answers to ``SonicReader``'s commands, by what was asked."""
+
+    def __init__(self, device: Device, commands: Sequence[Command], answers: Sequence[Any]) -> None:
+        self._where = device.where
+        self._by_command: dict[Command, Any] = {}
+        self._rows: dict[int | str, Any] = {}
+        for command, answer in zip(commands, answers, strict=True):
+            if command[0] == "HMGET":
+                self._rows[command[1]] = answer
+            else:
+                self._by_command[command] = answer
+
+    def mapping(self, name: str) -> Mapping[str, str]:
+        """A name map: pairs that came in one list."""
+        given = self._by_command["HGETALL", name]
+        if not isinstance(given, list):
+            raise self._unreadable(f"{name}: {given}")
+        return dict(zip(given[::2], given[1::2], strict=True))
+
+    def queue_names(self, ports: Iterable[str], queues: Iterable[int]) -> Mapping[str, str]:
+        """The objects of queues of these ports, of those that were asked for."""
+        given = self._rows[QUEUE_NAMES]
+        if not isinstance(given, list):
+            raise self._unreadable(f"{QUEUE_NAMES}: {given}")
+        found = zip(_queue_names(ports, queues), given, strict=True)
+        return {name: oid for name, oid in found if isinstance(oid, str)}
+
+    def counted(self, names: SonicNames) -> Counted:
+        """What the switch says of its counting."""
+        return Counted(
+            {key: self._text(f"FLEX_COUNTER_TABLE|{key}", "FLEX_COUNTER_STATUS") for key in GROUPS},
+            {
+                key: self._text(f"QUEUE_COUNTER_CAPABILITIES|{key}", "isSupported")
+                for key in QUEUE_CAPABILITIES
+            },
+            {key: self._text(f"PORT_COUNTER_CAPABILITIES|{key}", "isSupported") for key in PORT_CAPABILITIES},
+            {port for port in names.ports if self._by_command["EXISTS", f"PFC_WD|{port}"] == 1},
+        )
+
+    def rows(self, names: SonicNames) -> SonicRows:
+        """The values of all rows."""
+        return SonicRows(
+            self._time_ns(),
+            {port: self._row(oid) for port, oid in names.ports.items()},
+            {queue: self._row(oid) for queue, oid in names.queues.items()},
+            {queue: self._row(oid) for queue, oid in names.voqs.items()},
+        )
+
+    def _row(self, oid: str) -> Sequence[object]:
+        answer = self._rows[_ROW + oid]
+        return answer if isinstance(answer, list) else ()
+
+    def _text(self, key: str, field: str) -> str | None:
+        answer = self._by_command["HGET", key, field]
+        return answer if isinstance(answer, str) else None
+
+    def _time_ns(self) -> int:
+        answer = self._by_command["TIME",]
+        try:
+            seconds, microseconds = (int(part) for part in answer)
+        except (TypeError, ValueError) as error:
+            raise self._unreadable(f"{answer!r} for the time") from error
+        time_ns = seconds * _NS_PER_S + microseconds * _NS_PER_US
+        if not 0 <= time_ns <= MOST:
+            raise self._unreadable(f"{seconds} s for the time")
+        return time_ns
+
+    def _unreadable(self, received: str) -> RefusedError:
+        return RefusedError(
+            self._where,
+            received,
+            "COUNTERS_DB holds hashes, and redis knows the time",
+            "look whether something else listens there, and at counters_db of its options",
+        )

@@ -1,0 +1,157 @@
+"""The counters of a SONiC switch through its gNMI server; must set nothing, and not know the window.
+
+Subscribed to are the rows themselves (``COUNTERS_DB/localhost/COUNTERS/oid:…``), under the objects that the
+name maps tell: the server looks its own virtual paths (``COUNTERS/Ethernet*``) up in maps that it reads once
+in its life, and follows every queue of every port for them (sonic-gnmi 5ec1c20, 2026-08, ``virtual_db.go``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from service.polling.api_counter_sources_base import NoCountersError
+from service.polling.base import Turns
+from service.polling.gnmi import GnmiFollowing
+from switches.device import Device, options_of
+from switches.sonic.gnmi_adapter import PORT, SonicGnmiOptions
+from switches.sonic.gnmi_tables import ORIGIN
+from switches.transport.gnmi import GnmiDial
+from switches.transport.gnmi_messages import PathValue
+from switches.transport.gnmi_path import GnmiPath
+from switches.transport.gnmi_session import GnmiSession
+from telemetry.counters.counters import MOST
+from telemetry.decode.polled import Polled
+from telemetry.decode.sonic_counters import (
+    GROUPS,
+    PORT_NAMES,
+    QUEUE_FIELDS,
+    QUEUE_NAMES,
+    VOQ_FIELDS,
+    VOQ_NAMES,
+    Counted,
+    SonicNames,
+    SonicRows,
+    port_fields,
+    sonic_samples,
+    wanted_names,
+)
+
+_AT_ONCE = 64  # rows a Get: a chassis' are many
+
+
+def sonic_gnmi_source(device: Device, turns: Turns, *, first_after_s: float) -> GnmiFollowing:
+    """Follows that switch. Raises ``InventoryError`` for what cannot be asked."""
+    options = options_of(device, SonicGnmiOptions)
+    dial = GnmiDial(device, options, default_port=PORT)
+    session = GnmiSession(device, options, default_port=PORT)
+    return GnmiFollowing(
+        device, dial, SonicGnmiSubject(device, session, options), turns, first_after_s=first_after_s
+    )
+
+
+class SonicGnmiSubject:
+    """The counters of the device's ports and queues. ``clock_ns`` stands in where a switch tells no time."""
+
+    def __init__(
+        self,
+        device: Device,
+        session: GnmiSession,
+        options: SonicGnmiOptions,
+        *,
+        clock_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._device = device
+        self._session = session
+        self._namespace = options.namespace
+        self._clock_ns = clock_ns
+        self._names = SonicNames()
+        self._counted = Counted()
+        self._rows: dict[str, Mapping[str, Any]] = {}
+        self._read_ns = 0
+
+    def look(self) -> Sequence[GnmiPath]:
+        self._names = wanted_names(
+            *(self._name_map(name) for name in (PORT_NAMES, QUEUE_NAMES, VOQ_NAMES)),
+            of=self._device.queues,
+            wants=self._device.wants,
+        )
+        if not self._names.ports and not self._names.voqs:
+            raise NoCountersError(
+                self._device.where,
+                f"no port in {PORT_NAMES} that the inventory wants",
+                "COUNTERS_DB names the ports whose counters it has",
+                "correct ports in the inventory, or see whether swss runs on the switch",
+            )
+        self._counted = Counted(
+            {
+                key: _text(row, "FLEX_COUNTER_STATUS")
+                for key, row in self._table("CONFIG_DB", "FLEX_COUNTER_TABLE").items()
+                if key in GROUPS
+            },
+            self._support("QUEUE_COUNTER_CAPABILITIES"),
+            self._support("PORT_COUNTER_CAPABILITIES"),
+            frozenset(self._table("CONFIG_DB", "PFC_WD")),
+        )
+        names = self._names
+        oids = dict.fromkeys([*names.ports.values(), *names.queues.values(), *names.voqs.values()])
+        return tuple(self._path("COUNTERS_DB", "COUNTERS", oid) for oid in oids)
+
+    def take(self, value: PathValue) -> None:
+        oid = value.path.elems[-1].name if value.path.elems else ""
+        if oid and isinstance(value.value, Mapping):
+            self._rows[oid] = value.value
+            self._read_ns = max(self._read_ns, value.ts_ns)
+
+    def taken(self) -> Polled:
+        rows, self._rows = self._rows, {}
+        ts_ns, self._read_ns = min(self._read_ns or self._clock_ns(), MOST), 0
+        names, fields = self._names, port_fields(self._device.queues)
+        found = SonicRows(
+            ts_ns,
+            {port: _values(rows[oid], fields) for port, oid in names.ports.items() if oid in rows},
+            {name: _values(rows[oid], QUEUE_FIELDS) for name, oid in names.queues.items() if oid in rows},
+            {name: _values(rows[oid], VOQ_FIELDS) for name, oid in names.voqs.items() if oid in rows},
+        )
+        return sonic_samples(self._device.name, self._device.queues, found, self._counted)
+
+    def read(self) -> Polled:
+        paths = self.look()
+        for begin in range(0, len(paths), _AT_ONCE):
+            for value in self._session.get(paths[begin : begin + _AT_ONCE]):
+                self.take(value)
+        return self.taken()
+
+    def abort(self) -> None:
+        """A Get ends within the device's ``timeout_s`` by itself."""
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _support(self, table: str) -> dict[str, str | None]:
+        return {key: _text(row, "isSupported") for key, row in self._table("STATE_DB", table).items()}
+
+    def _name_map(self, name: str) -> dict[str, str]:
+        found = self._table("COUNTERS_DB", name)
+        return {name: oid for name, oid in found.items() if isinstance(oid, str)}
+
+    def _table(self, database: str, name: str) -> dict[str, Any]:
+        """A table's rows by key, or the one row of a table without keys; none where it is not there."""
+        found: dict[str, Any] = {}
+        for one in self._session.get([self._path(database, name)]):
+            if isinstance(one.value, Mapping):
+                found |= one.value
+        return found
+
+    def _path(self, database: str, *elems: str) -> GnmiPath:
+        return GnmiPath.of(database, self._namespace, *elems, origin=ORIGIN)
+
+
+def _text(row: object, field: str) -> str | None:
+    value = row.get(field) if isinstance(row, Mapping) else None
+    return value if isinstance(value, str) else None
+
+
+def _values(row: Mapping[str, Any], fields: Sequence[str]) -> list[object]:
+    return [row.get(field) for field in fields]

@@ -1,0 +1,148 @@
+"""Predictions for watermarks somebody names, on a scenario: what ``ecntwin whatif`` and ``/v1/whatif`` share.
+
+Blocking; must not know HTTP.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.documents.predictions import PredictionDocument
+from service.documents.trajectories import AskedTrajectoriesDocument
+from service.documents.whatif import WhatIfDocument
+from twin.engine import ENGINE_NAMES
+from twin.errors import ParameterError, TwinError
+from twin.result import Prediction
+from twin.scenario import Scenario
+from twin.search.problem import persistent_share
+from twin.search.round import Progress
+from twin.search.score import Weights, score
+from twin.trajectories import Trajectories, predict_trajectories
+from twin.watermark import Watermark
+from twin.workers.pool import InProcessWorkers, Task, Workers, shipped
+
+# Engines that run this many side by side: fewer than two such batches are not worth starting processes for.
+SIDE_BY_SIDE = 8
+ONE_BY_ONE = frozenset({"packet"})  # engines whose every run is long
+STAGE, CURVES_STAGE = "watermarks", "trajectories"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Watermarks to predict, beside the ``incumbent`` if there is one, and whether as curves too."""
+
+    watermarks: tuple[Watermark, ...]
+    engine: str
+    seed: int
+    incumbent: Watermark | None = None
+    trajectories: bool = False
+
+    @property
+    def tried(self) -> tuple[Watermark, ...]:
+        """All that are predicted, the incumbent first."""
+        return self.watermarks if self.incumbent is None else (self.incumbent, *self.watermarks)
+
+    @property
+    def n_runs(self) -> int:
+        """How often the engine runs, at most."""
+        return len(self.tried) * (2 if self.trajectories else 1)
+
+
+def what_if(
+    scenario: Scenario,
+    wanted: Wanted,
+    *,
+    weights: Weights,
+    workers: Workers,
+    version: str,
+    progress: Callable[[Progress], None] | None = None,
+) -> WhatIfDocument:
+    """Predictions in the order given, scored against each other and the incumbent. Raises ``TwinError``.
+
+    ``progress`` is called in this thread after every batch of watermarks; what it raises ends the work.
+    """
+    if wanted.engine not in ENGINE_NAMES:
+        raise ParameterError(
+            "engine", repr(wanted.engine), f"known engines are {', '.join(ENGINE_NAMES)}", "name one"
+        )
+    if not wanted.watermarks:
+        raise ParameterError(
+            "watermarks", "none", "at least one watermark is predicted", "give (Kmin, Kmax, Pmax)"
+        )
+    told = progress or _silent
+    began_s = time.perf_counter()
+    with shipped([scenario]) as (file,):
+        predictions = _predict(scenario, file, wanted, workers, told)
+        curves = _curves(scenario, file, wanted, workers, told) if wanted.trajectories else None
+    wall_s = time.perf_counter() - began_s
+    scores = score(predictions, weights, scenario.pfc, persistent_share=persistent_share(scenario)).score
+    documents = [
+        PredictionDocument.predicted(prediction, value)
+        for prediction, value in zip(predictions, scores.tolist(), strict=True)
+    ]
+    return WhatIfDocument(
+        scenario=scenario.name,
+        engine=wanted.engine,
+        seed=wanted.seed,
+        version=version,
+        wall_s=wall_s,
+        window_s=scenario.duration_s,
+        incumbent=None if wanted.incumbent is None else documents[0],
+        results=documents[-len(wanted.watermarks) :],
+        trajectories=AskedTrajectoriesDocument.of(curves, incumbent=wanted.incumbent is not None)
+        if isinstance(curves, Trajectories)
+        else None,
+        notes=[curves] if isinstance(curves, str) else [],
+    )
+
+
+def _predict(
+    scenario: Scenario, file: Path, wanted: Wanted, workers: Workers, told: Callable[[Progress], None]
+) -> list[Prediction]:
+    watermarks = wanted.tried
+    batches = math.ceil(len(watermarks) / SIDE_BY_SIDE)
+    one_by_one = wanted.engine in ONE_BY_ONE
+    size = 1 if one_by_one else SIDE_BY_SIDE * math.ceil(batches / max(workers.n_workers, 1))
+    chunks = [watermarks[first : first + size] for first in range(0, len(watermarks), size)]
+    found: dict[int, list[Prediction]] = {}
+
+    def done(number: int, predictions: list[Prediction]) -> None:
+        found[number] = predictions
+        told(Progress(STAGE, sum(map(len, found.values())), len(watermarks)))
+
+    told(Progress(STAGE, 0, len(watermarks)))
+    tasks = [Task(file, wanted.engine, scenario.duration_s, chunk, wanted.seed) for chunk in chunks]
+    workers.run(tasks, done)
+    return [prediction for number in range(len(chunks)) for prediction in found[number]]
+
+
+def _curves(
+    scenario: Scenario, file: Path, wanted: Wanted, workers: Workers, told: Callable[[Progress], None]
+) -> Trajectories | str:
+    """The trajectories, or a sentence on why there are none."""
+    try:
+        return predict_trajectories(
+            scenario,
+            file,
+            wanted.tried,
+            engine=wanted.engine,
+            seed=wanted.seed,
+            workers=workers,
+            progress=lambda done, total: told(Progress(CURVES_STAGE, done, total)),
+        )
+    except TwinError as error:
+        return f"No trajectories of the queues: {error}."
+
+
+def workers_for(engine: str, n_watermarks: int, workers: Workers) -> Workers:
+    """``workers``, or none where there is too little to share out."""
+    enough = 1 if engine in ONE_BY_ONE else SIDE_BY_SIDE
+    return workers if n_watermarks > enough else InProcessWorkers()
+
+
+def _silent(progress: Progress) -> None:
+    """Reports nothing."""

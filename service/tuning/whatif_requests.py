@@ -1,0 +1,182 @@
+"""What-if requests to the service, a few watermarks at once and many in their turn; must not know HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from service.documents.whatif import MOST_PACKET_HOPS, WhatIfDocument, WhatIfRequest
+from service.events import Broadcaster
+from service.ingest.window_owner import Sensing
+from service.tuning.round import Ask, scenario_of, switches_of
+from service.tuning.whatif import ONE_BY_ONE, SIDE_BY_SIDE, Wanted, what_if
+from settings.errors import UnprocessableError
+from telemetry.state import NetworkState
+from twin.from_telemetry import REPLAY_S
+from twin.scenario import Scenario
+from twin.scenario_file import scenario_from_json
+from twin.search.round import Progress
+from twin.watermark import Watermark
+from twin.workers.pool import Workers
+from twin.workload import packet_hops
+
+
+class _GoneError(Exception):
+    """Ends the work for a caller who went away."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """What watermarks are tried on; ``taken_s`` is when its state was, None for one a request brought."""
+
+    scenario: Scenario
+    incumbent: Watermark | None
+    taken_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """Workers that answer one request at a time, in the order they came."""
+
+    workers: Workers
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class AskedWhatIf:
+    """Answers on the window, beside what runs now, or on a scenario that a request brings along.
+
+    A few watermarks on the window go to ``quick``, which no round keeps busy; all else to ``workers``, which
+    rounds use too. ``incumbent`` says what the switches it names run; ``clock_s`` is monotonic seconds.
+    Cancel an answer nobody waits for: it loses its turn, or ends at its next batch. Use from one event loop.
+    """
+
+    def __init__(
+        self,
+        ask: Ask,
+        *,
+        sensing: Sensing,
+        events: Broadcaster,
+        workers: Workers,
+        quick: Workers,
+        incumbent: Callable[[Iterable[str]], Watermark],
+        clock_s: Callable[[], float],
+    ) -> None:
+        self._ask = ask
+        self._sensing = sensing
+        self._events = events
+        self._quick = _Lane(quick)
+        self._many = _Lane(workers)
+        self._incumbent = incumbent
+        self._clock_s = clock_s
+        self._state: tuple[float, NetworkState] | None = None
+        self._scenario: tuple[NetworkState, float, Scenario] | None = None
+
+    async def answer(self, asked: WhatIfRequest) -> WhatIfDocument:
+        """The predictions; raises ``ApiError`` and ``TwinError`` for what cannot be predicted."""
+        watermarks = tuple(given.watermark() for given in asked.watermarks)
+        beside = None if asked.incumbent is None else asked.incumbent.watermark()
+        few = len(watermarks) < SIDE_BY_SIDE and asked.engine not in ONE_BY_ONE and asked.scenario is None
+        lane = self._quick if few else self._many
+        async with lane.turn:
+            # Only now: whoever waited gets the window as it is at his turn.
+            problem = await self._problem(asked)
+            wanted = Wanted(
+                watermarks,
+                engine=asked.engine,
+                seed=asked.seed,
+                incumbent=beside or problem.incumbent,
+                trajectories=asked.trajectories,
+            )
+            await _check_packets(wanted, problem.scenario)
+            document = await self._run(problem.scenario, wanted, lane.workers)
+        if problem.taken_s is None:
+            return document
+        return document.model_copy(update={"age_s": max(self._clock_s() - problem.taken_s, 0.0)})
+
+    def close(self) -> None:
+        """Ends the quick workers; the others are their maker's."""
+        self._quick.workers.close()
+
+    async def _run(self, scenario: Scenario, wanted: Wanted, workers: Workers) -> WhatIfDocument:
+        """In a thread. Cancelled, it ends with the thread, at its next batch: the lane is not free before."""
+        loop, gone = asyncio.get_running_loop(), threading.Event()
+
+        def told(step: Progress) -> None:
+            if gone.is_set():
+                raise _GoneError
+            loop.call_soon_threadsafe(
+                self._events.publish, "whatif", {"done": step.done, "total": step.total}
+            )
+
+        running = asyncio.ensure_future(
+            asyncio.to_thread(
+                what_if,
+                scenario,
+                wanted,
+                weights=self._ask.search.weights,
+                workers=workers,
+                version=self._ask.version,
+                progress=told,
+            )
+        )
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            gone.set()
+            await asyncio.wait({running})
+            if not running.cancelled():
+                running.exception()  # nobody waits to hear of it
+            raise
+
+    async def _problem(self, asked: WhatIfRequest) -> _Problem:
+        if asked.scenario is not None:
+            scenario = await asyncio.to_thread(_inline_scenario, asked.scenario)
+            return _Problem(scenario.until(asked.window_s or scenario.duration_s), None, None)
+        taken_s, state = await self._state_of(asked.max_age_s)
+        scenario = await self._scenario_of(state, min(asked.window_s or REPLAY_S, REPLAY_S))
+        return _Problem(scenario, self._incumbent(switches_of(scenario)), taken_s)
+
+    async def _state_of(self, max_age_s: float) -> tuple[float, NetworkState]:
+        """The state and when it was taken: the last one that was asked on while that is young enough."""
+        now_s = self._clock_s()
+        if self._state is None or now_s - self._state[0] >= max_age_s:
+            self._state = now_s, await self._sensing.state()
+        return self._state
+
+    async def _scenario_of(self, state: NetworkState, replay_s: float) -> Scenario:
+        """The same one while the state is the same."""
+        known = self._scenario
+        if known is None or known[0] is not state or known[1] != replay_s:
+            made = await asyncio.to_thread(scenario_of, state, self._ask.fabric, replay_s=replay_s)
+            known = self._scenario = state, replay_s, made
+        return known[2]
+
+
+async def _check_packets(wanted: Wanted, scenario: Scenario) -> None:
+    if wanted.engine not in ONE_BY_ONE:
+        return
+    hops = wanted.n_runs * await asyncio.to_thread(packet_hops, scenario, scenario.duration_s)
+    if hops > MOST_PACKET_HOPS:
+        raise UnprocessableError(
+            "whatif",
+            f"{hops:.2g} packet-hops",
+            f"a request to the {wanted.engine} engine holds at most {MOST_PACKET_HOPS:.2g} of them",
+            "ask for fewer watermarks or a shorter scenario, or use the command",
+        )
+
+
+def _inline_scenario(document: dict[str, Any]) -> Scenario:
+    if "flows_csv" in document:
+        raise UnprocessableError(
+            "scenario flows_csv",
+            repr(document["flows_csv"]),
+            "a scenario in a request brings its flows along, and no file of the server is read",
+            "give the rows under flows",
+        )
+    with tempfile.TemporaryDirectory(prefix="ecntwin-whatif-") as nothing:
+        return scenario_from_json(document, directory=Path(nothing))

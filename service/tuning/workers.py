@@ -1,0 +1,78 @@
+"""Makes the workers that rounds run on, from the settings; Dask is imported where it is asked for only."""
+
+from __future__ import annotations
+
+import logging
+import os
+from importlib.util import find_spec
+
+from settings.errors import SettingsError
+from settings.model import SearchSection
+from twin.workers.pool import Workers, make_workers
+
+_log = logging.getLogger("ecntwin.search")
+
+# Those that Dask gives a handler and a form of their own.
+_LOGGERS_OF_DASK = (
+    "bokeh",
+    "distributed",
+    "distributed.client",
+    "distributed.gc",
+    "tornado",
+    "tornado.application",
+)
+
+
+def search_workers(search: SearchSection) -> Workers:
+    """Processes here, or a cluster's workers; connects to nothing yet. Raises ``SettingsError``."""
+    if search.backend == "processes":
+        return make_workers(search.workers or max(2, os.cpu_count() or 2), niceness=search.niceness)
+    return _dask_workers(search)
+
+
+def check_backend(search: SearchSection) -> None:
+    """Raises ``SettingsError`` where rounds could not run as the settings say, whoever answers."""
+    if search.backend == "dask":
+        _dask_workers(search).close()
+
+
+def _dask_workers(search: SearchSection) -> Workers:
+    if find_spec("distributed") is None:
+        raise SettingsError(
+            "settings search.backend",
+            "'dask'",
+            "it needs what comes with ecntwin[dask]",
+            "install that (pip install 'ecntwin[dask]'), or set it to processes",
+        )
+    assert search.dask_scheduler is not None  # the settings have seen to it
+    from twin.workers.dask import DaskWorkers
+    from twin.workers.dask_connection import TlsFiles
+
+    tls = None
+    if search.dask_ca and search.dask_certificate and search.dask_key:
+        tls = TlsFiles(search.dask_ca, search.dask_certificate, search.dask_key)
+        try:
+            tls.check()
+        except OSError as error:  # of ssl, too
+            raise SettingsError(
+                "settings search.dask_ca, dask_certificate, dask_key",
+                str(error),
+                "they are PEM files: who is trusted, who this service is, and its key",
+                "correct the paths or the files",
+            ) from error
+    _log_as_others_do()
+    return DaskWorkers(
+        search.dask_scheduler,
+        tls=tls,
+        timeout_s=search.dask_timeout_s,
+        silence_s=search.dask_silence_s,
+        told=_log.warning,
+    )
+
+
+def _log_as_others_do() -> None:
+    for name in _LOGGERS_OF_DASK:
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = True
+        logger.setLevel(logging.WARNING)

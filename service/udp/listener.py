@@ -1,0 +1,174 @@
+"""The service's UDP side: datagrams in, reports to the window; must not know a report's layout."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.metrics_ingest import UDP_DROPS, UdpMetrics
+from service.udp.queue import DatagramQueue
+from service.udp.receiver import Receiver, UdpCounts
+from service.udp.recvmmsg import Chunk, reader
+from service.udp.senders import Senders
+from service.udp.sockets import opened, texts_of
+from settings.api_udp_settings import UdpSettings
+from telemetry.decode.decoded import Decoded
+from telemetry.errors import TelemetryError
+
+DATAGRAMS_AT_ONCE = 16_384
+COUNT_EVERY_S = 1.0
+GATHER_S = 0.025  # what comes meanwhile is decoded together, at a fraction of the cost
+
+Decode = Callable[[Sequence[bytes], NDArray[np.int64], Sequence[str]], Decoded]
+
+_log = logging.getLogger("ecntwin.udp")
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Datagrams received and dropped, those whose reports are in the window, and those that wait."""
+
+    counts: UdpCounts
+    taken: int
+    waiting: int
+
+
+class Takes(Protocol):
+    """Where decoded reports go: the window, or what passes them on."""
+
+    async def ingest(self, decode: Callable[[], Decoded]) -> object:
+        """Takes in what ``decode`` gives, called in a thread that decodes alone."""
+        ...
+
+
+class UdpListening:
+    """Takes telemetry reports by UDP as the settings say; ``decode`` runs in the window's thread.
+
+    ``shared``: other processes may take from the same ports, and the kernel deals senders out to them.
+    ``start`` and ``stop`` once each, on one event loop.
+    """
+
+    def __init__(
+        self,
+        settings: UdpSettings,
+        *,
+        decode: Decode,
+        sensing: Takes,
+        metrics: UdpMetrics,
+        shared: bool = False,
+    ) -> None:
+        self._settings = settings
+        self._shared = shared
+        self._decode = decode
+        self._sensing = sensing
+        self._metrics = metrics
+        self._queue = DatagramQueue(settings.queue_datagrams)
+        self._waiting = asyncio.Event()
+        self._receiver: Receiver | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._told = UdpCounts()
+        self.addresses: tuple[str, ...] = ()
+        self.taken = 0
+
+    def start(self) -> None:
+        """Opens the sockets and begins; raises ``SettingsError`` for a port that cannot be had."""
+        settings = self._settings
+        sockets = []
+        try:
+            for port in settings.ports:
+                sockets += opened(
+                    settings.host,
+                    port,
+                    settings.sockets,
+                    buffer_bytes=settings.receive_buffer_bytes,
+                    shared=self._shared,
+                )
+        except BaseException:
+            for one in sockets:
+                one.close()
+            raise
+        self.addresses = texts_of(sockets)
+        loop = asyncio.get_running_loop()
+
+        def told() -> None:
+            with suppress(RuntimeError):  # the loop has ended: nobody wants to know
+                loop.call_soon_threadsafe(self._waiting.set)
+
+        senders = Senders(map(ipaddress.ip_network, settings.allowed))
+        self._receiver = Receiver(sockets, self._queue, reader(senders), told)
+        self._metrics.queue.set_function(lambda: self._queue.depth)
+        self._receiver.start()
+        self._task = asyncio.create_task(self._take_forever(), name="udp")
+
+    async def stop(self) -> None:
+        """Closes the sockets; what waits in the queue is left."""
+        if self._receiver is not None:
+            await asyncio.to_thread(self._receiver.close)
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        self._publish()
+
+    @property
+    def counts(self) -> UdpCounts:
+        """Datagrams received and dropped until now."""
+        return UdpCounts() if self._receiver is None else self._receiver.counts()
+
+    @property
+    def dropped(self) -> int:
+        """Datagrams dropped until now, wherever."""
+        return self.counts.dropped
+
+    def tally(self) -> Tally:
+        """What became of all datagrams."""
+        return Tally(self.counts, self.taken, self._queue.depth)
+
+    @property
+    def depth(self) -> int:
+        """Datagrams that wait to be decoded."""
+        return self._queue.depth
+
+    async def _take_forever(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(COUNT_EVERY_S):
+                    await self._waiting.wait()
+            self._waiting.clear()
+            while (chunk := self._queue.take(DATAGRAMS_AT_ONCE)) is not None:
+                await self._take(chunk)
+                self._publish()
+                if self._queue.depth < DATAGRAMS_AT_ONCE:
+                    await asyncio.sleep(GATHER_S)
+            self._publish()
+
+    async def _take(self, chunk: Chunk) -> None:
+        """Has some datagrams decoded and taken into the window."""
+        try:
+            await self._sensing.ingest(
+                partial(self._decode, chunk.payloads, chunk.received_ns, chunk.sources)
+            )
+        except TelemetryError as error:
+            _log.warning("%d datagrams were left out: %s", len(chunk.payloads), error)
+        except Exception:
+            _log.exception("%d datagrams were left out", len(chunk.payloads))
+        self.taken += len(chunk.payloads)
+
+    def _publish(self) -> None:
+        """What was counted since the last time, into the metrics."""
+        now, before = self.counts, self._told
+        self._told = now
+        self._metrics.received.inc(now.received - before.received)
+        for where in UDP_DROPS:
+            more = getattr(now, where) - getattr(before, where)
+            if more:
+                self._metrics.dropped.labels(where).inc(more)

@@ -1,0 +1,115 @@
+"""One thread that reads all sockets into the queue; must not know the event loop, nor what a report is."""
+
+from __future__ import annotations
+
+import logging
+import select
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from service.udp.queue import DatagramQueue
+from service.udp.recvmmsg import DATAGRAMS_A_READ, Reader
+from service.udp.sockets import dropped_by_kernel
+
+# Between two reads datagrams gather in the kernel: each time the thread wakes, one that computes must pause.
+GATHER_S = 0.002
+_READS_A_SOCKET = 8
+
+_log = logging.getLogger("ecntwin.udp")
+
+
+@dataclass(frozen=True, slots=True)
+class UdpCounts:
+    """Datagrams since the start: ``received`` by this process, and those dropped: as the queue was full, by
+    the kernel (its buffer was; these were not received), as the sender may not send, as they were too long.
+    """
+
+    received: int = 0
+    queue: int = 0
+    kernel: int = 0
+    refused: int = 0
+    truncated: int = 0
+
+    @property
+    def dropped(self) -> int:
+        """All that were dropped."""
+        return self.queue + self.kernel + self.refused + self.truncated
+
+
+class Receiver:
+    """Reads ``sockets``, which are its own from now on, into ``queue``. ``told`` is called from its thread
+    when there is something in the queue again. ``start`` and ``close`` once each.
+    """
+
+    def __init__(
+        self, sockets: Sequence[socket.socket], queue: DatagramQueue, reader: Reader, told: Callable[[], None]
+    ) -> None:
+        self._sockets = sockets
+        self._queue = queue
+        self._reader = reader
+        self._told = told
+        self._woken, self._waker = socket.socketpair()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ecntwin-udp", daemon=True)
+        self._received = self._no_room = self._refused = self._truncated = self._kernel = 0
+        self._kernel_seen = [dropped_by_kernel(one) for one in sockets]
+
+    def start(self) -> None:
+        """Begins to read."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the thread and closes the sockets; what nobody read is lost."""
+        self._stopping.set()
+        self._waker.send(b"\0")
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._count_kernel()
+        for one in (*self._sockets, self._woken, self._waker):
+            one.close()
+
+    def counts(self) -> UdpCounts:
+        """The counts now."""
+        return UdpCounts(self._received, self._no_room, self._kernel, self._refused, self._truncated)
+
+    def _run(self) -> None:
+        waiting = select.poll()
+        waiting.register(self._woken, select.POLLIN)
+        for one in self._sockets:
+            waiting.register(one, select.POLLIN)
+        while not self._stopping.is_set():
+            try:
+                read = sum(map(self._read, self._sockets))
+            except Exception:  # nobody would miss the thread
+                _log.exception("a socket cannot be read; tried again")
+                read = 0
+                self._stopping.wait(1.0)
+            self._count_kernel()
+            if read:
+                self._stopping.wait(GATHER_S)
+            else:
+                waiting.poll()
+
+    def _read(self, one: socket.socket) -> int:
+        """What waits in a socket, up to some thousands; how many."""
+        read = 0
+        for _ in range(_READS_A_SOCKET):
+            taken = self._reader.read(one, self._queue.room)
+            read += taken.read
+            self._received += taken.read
+            self._truncated += taken.truncated
+            self._refused += taken.refused
+            self._no_room += taken.no_room
+            if taken.chunk is not None and self._queue.put(taken.chunk):
+                self._told()
+            if taken.read < DATAGRAMS_A_READ:
+                break
+        return read
+
+    def _count_kernel(self) -> None:
+        for place, one in enumerate(self._sockets):
+            seen = dropped_by_kernel(one)
+            self._kernel += (seen - self._kernel_seen[place]) % (1 << 32)
+            self._kernel_seen[place] = seen

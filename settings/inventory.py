@@ -1,0 +1,285 @@
+"""The inventory: a YAML file of switches, read into devices; must not ask any switch.
+
+What a switch says beats its profile, and that the defaults. Mappings are merged key by key, anything else is
+replaced; null takes away what was said before. Secrets are named, never written: no message repeats a value
+that may be one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import reduce
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
+
+from settings.errors import SettingsError
+from settings.inventory_int import IntKeys, SaidOfInt, reporting_devices
+from settings.inventory_part import Part
+from settings.load import counted
+from settings.validation import HIDDEN, HiddenValueError, Mistake, dotted, mistake, telling
+from settings.yaml_file import read_yaml
+from switches.credentials import Secret
+from switches.device import Device, Tls, UnitProfile
+from telemetry.decode.p4.devices import Devices
+from telemetry.decode.p4.devices import UnitProfile as IntUnitProfile
+
+SECRETS = ("username", "password", "token")
+_SECRETS_RULE = (
+    "an inventory names the one place of a secret, and never holds it",
+    "write {env: NAME} of an environment variable, or {file: PATH} of a mounted file",
+)
+
+
+class SecretKeys(Part):
+    """Where a secret is: the name of an environment variable, or a file whose first line it is."""
+
+    env: str | None = Field(default=None, min_length=1)
+    file: Path | None = None
+
+    @model_validator(mode="after")
+    def _is_in_one_place(self) -> Self:
+        if (self.env is None) == (self.file is None):
+            raise HiddenValueError(*_SECRETS_RULE)
+        return self
+
+
+class TlsKeys(Part):
+    """How the certificate is checked."""
+
+    enabled: bool | None = None
+    verify: bool | None = None
+    ca_file: Path | None = None
+    server_name: str | None = None
+
+
+class UnitKeys(Part):
+    """What the switch's documentation says of its buffer."""
+
+    thresholds: str | None = None
+    cell_bytes: int | None = Field(default=None, ge=1)
+    buffer_bytes: int | None = Field(default=None, ge=1)
+
+
+def _named(given: object) -> object:
+    if given is None or isinstance(given, Mapping):
+        return given
+    raise HiddenValueError(*_SECRETS_RULE)
+
+
+def _place(given: object) -> object:
+    if not isinstance(given, str):
+        return given
+    if "@" in given:
+        raise HiddenValueError(
+            "an address holds no user name or password", "name them under username and password"
+        )
+    if not given or not given.isprintable() or " " in given:
+        raise ValueError("an address is a host or a URL, without spaces")
+    return given
+
+
+NamedSecret = Annotated[SecretKeys | None, BeforeValidator(_named)]
+Queue = Annotated[int, Field(strict=True, ge=0, le=255)]
+
+
+class SwitchKeys(Part):
+    """What may be said of a switch, in the defaults and in a profile too."""
+
+    platform: str | None = None
+    address: Annotated[str | None, BeforeValidator(_place)] = None
+    port: int | None = Field(default=None, ge=1, le=65_535, strict=True)
+    queues: tuple[Queue, ...] | None = Field(default=None, min_length=1)
+    ports: tuple[str, ...] | None = None
+    username: NamedSecret = None
+    password: NamedSecret = None
+    token: NamedSecret = None
+    tls: TlsKeys | None = None
+    units: UnitKeys | None = None
+    timeout_s: float | None = Field(default=None, gt=0, le=600)
+    settle_s: float | None = Field(default=None, ge=0, le=600)
+    options: dict[str, Any] | None = None
+    int_: IntKeys | None = Field(default=None, alias="int")
+
+
+class OneSwitchKeys(SwitchKeys):
+    """A switch: the same, and the profile it takes."""
+
+    profile: str | None = None
+
+
+class InventoryKeys(Part):
+    """The whole file."""
+
+    defaults: SwitchKeys | None = None
+    profiles: dict[str, SwitchKeys | None] | None = None
+    switches: dict[str, OneSwitchKeys | None] = Field(min_length=1)
+
+
+def load_inventory(path: Path) -> Mapping[str, Device]:
+    """The switches of a file by name, in its order. Relative files are beside it.
+
+    Raises ``SettingsError`` naming the switch and the key. What adapters want is ``check_inventory``'s.
+    """
+    return parse(read_yaml(path, "inventory"), source=f"inventory {path.name}", folder=path.parent)
+
+
+def load_reporting(path: Path, default: IntUnitProfile | None = None) -> Devices:
+    """What the same file says of the INT reports that its switches send; ``default`` are the units of others.
+
+    Raises ``SettingsError`` likewise.
+    """
+    source = f"inventory {path.name}"
+    said = {
+        name: SaidOfInt(f"{where}.int", keys.int_)
+        for name, where, keys in _said(read_yaml(path, "inventory"), source)
+        if keys.int_ is not None
+    }
+    return reporting_devices(said, default)
+
+
+def parse(document: Mapping[str, Any], *, source: str, folder: Path) -> Mapping[str, Device]:
+    """The switches of a file's content."""
+    devices: dict[str, Device] = {}
+    hosts: dict[tuple[str, int | None, str], str] = {}
+    for name, where, keys in _said(document, source):
+        device = _Making(name, where, folder).device(keys)
+        first = hosts.setdefault((device.address, device.port, repr(device.options)), name)
+        if first != name and device.address and "://" not in device.address:
+            raise SettingsError(
+                f"{where}.address",
+                f"{device.address}, which is {first}'s",
+                "a host is one switch",
+                "correct it",
+            )
+        devices[name] = device
+    return devices
+
+
+def _said(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, str, SwitchKeys]]:
+    """Each switch's name, its place in messages, and its keys with what it takes from others."""
+    _check_names(document, source)
+    try:
+        InventoryKeys.model_validate(document)
+    except ValidationError as error:
+        raise _refused(error, source) from None
+    defaults, profiles = document.get("defaults") or {}, document.get("profiles") or {}
+    for name, said in document["switches"].items():
+        where = f"{source} switches.{name}"
+        own = dict(said or {})
+        layers = (defaults, _profile(own.pop("profile", None), profiles, where), own)
+        yield name, where, SwitchKeys.model_validate(said_in(reduce(merged, layers)))
+
+
+def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """``over`` on top of ``under``: mappings key by key, except secrets, each of which is one thing."""
+    both = dict(under)
+    for key, value in over.items():
+        below = both.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping) and key not in SECRETS:
+            both[key] = merged(below, value)
+        else:
+            both[key] = value
+    return both
+
+
+def said_in(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the keys that are null: nobody says anything of those."""
+    return {
+        key: said_in(value) if isinstance(value, Mapping) else value
+        for key, value in document.items()
+        if value is not None
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Making:
+    """Makes one device of its merged keys."""
+
+    name: str
+    where: str
+    folder: Path
+
+    def device(self, keys: SwitchKeys) -> Device:
+        if keys.platform is None:
+            raise SettingsError(
+                f"{self.where}.platform", "nothing", "a switch names its platform", "add it, such as sonic"
+            )
+        plain = keys.model_dump(
+            include={"address", "port", "queues", "ports", "timeout_s", "settle_s", "options"},
+            exclude_none=True,
+        )
+        return Device(
+            name=self.name,
+            platform=keys.platform,
+            username=self._secret(keys.username),
+            password=self._secret(keys.password),
+            token=self._secret(keys.token),
+            tls=self._tls(keys.tls),
+            units=UnitProfile(**keys.units.model_dump()) if keys.units else UnitProfile(),
+            **plain,
+        )
+
+    def _secret(self, keys: SecretKeys | None) -> Secret | None:
+        return None if keys is None else Secret(env=keys.env, file=self._beside(keys.file))
+
+    def _tls(self, keys: TlsKeys | None) -> Tls:
+        if keys is None:
+            return Tls()
+        said = keys.model_dump(exclude_none=True) | {"ca_file": self._beside(keys.ca_file)}
+        return Tls(**said)
+
+    def _beside(self, path: Path | None) -> Path | None:
+        return None if path is None else self.folder / path
+
+
+def _profile(name: str | None, profiles: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    if name is None:
+        return {}
+    if name not in profiles:
+        raise SettingsError(
+            f"{where}.profile",
+            repr(name),
+            f"known profiles are {', '.join(sorted(profiles)) or 'none'}",
+            did_you_mean(name, profiles, "add it under profiles"),
+        )
+    return profiles[name] or {}
+
+
+def _check_names(document: Mapping[str, Any], source: str) -> None:
+    for section in ("profiles", "switches"):
+        content = document.get(section)
+        for name in content if isinstance(content, Mapping) else ():
+            if not isinstance(name, str):
+                raise SettingsError(
+                    f"{source} {section}", f"name {name!r}", "a name is text", "put it in quotes"
+                )
+            if name.strip() != name or not name or not name.isprintable():
+                raise SettingsError(
+                    f"{source} {section}",
+                    f"name {name!r}",
+                    "a name is printable, without spaces around it",
+                    "rename it",
+                )
+
+
+def did_you_mean(name: str, known: Mapping[str, Any] | tuple[str, ...], otherwise: str) -> str:
+    """A remedy that names the nearest known name."""
+    near = get_close_matches(name, sorted(known), n=1)
+    return f"did you mean {near[0]}?" if near else otherwise
+
+
+def _refused(error: ValidationError, source: str) -> SettingsError:
+    return counted([_mistake(one, source) for one in telling(error)])
+
+
+def _mistake(error: ErrorDetails, source: str) -> Mistake:
+    place: tuple[str | int, ...] = error["loc"]
+    for depth, part in enumerate(place):
+        if part in SECRETS:  # what stands there is a secret, be it a value or, by mistake, a key
+            return Mistake(f"{source} {dotted(place[: depth + 1])}", HIDDEN, *_SECRETS_RULE)
+    return mistake(error, model=InventoryKeys, prefix=source, hidden=error["type"] == "extra_forbidden")

@@ -1,0 +1,128 @@
+"""Reads the settings file and the environment into ``Settings``; every mistake is one ``SettingsError``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_settings import SettingsError as SourceError
+
+from settings.errors import SettingsError
+from settings.model import ENV_DELIMITER, Settings
+from settings.validation import Mistake, mistake, telling
+from settings.variables import ENV_PREFIX, NOT_SETTINGS
+from settings.yaml_file import read_yaml
+
+_SQLITE = "sqlite:///"
+
+
+def load_settings(path: Path | None = None, *, environment: Mapping[str, str] | None = None) -> Settings:
+    """Environment over file over defaults. Relative paths in the file start at the file's folder.
+
+    ``environment`` (default: the process's) is only checked for unknown names; values are the process's.
+    """
+    _check_environment(os.environ if environment is None else environment)
+    document = {} if path is None else _resolve(read_yaml(path, "settings"), path.parent)
+    source = "settings" if path is None else f"settings {path.name}"
+    try:
+        return Settings(**document)
+    except SourceError as error:
+        raise SettingsError(
+            "settings environment",
+            str(error),
+            "a section in one variable is a JSON object",
+            "quote it as JSON",
+        ) from error
+    except ValidationError as error:
+        raise settings_error(error, source) from error
+
+
+def override(settings: Settings, *, host: str | None = None, port: int | None = None) -> Settings:
+    """The same with what the command line says; None leaves a value as it is."""
+    given = {key: value for key, value in (("host", host), ("port", port)) if value is not None}
+    if not given:
+        return settings
+    try:
+        server = type(settings.server).model_validate(settings.server.model_dump() | given)
+    except ValidationError as error:
+        raise settings_error(error, "option") from error
+    return settings.model_copy(update={"server": server})
+
+
+def settings_error(error: ValidationError, source: str) -> SettingsError:
+    """The first mistake in four parts, with the number of the others, which are its notes."""
+    return counted([mistake(one, model=Settings, prefix=source) for one in telling(error)])
+
+
+def counted(mistakes: Sequence[Mistake]) -> SettingsError:
+    """One mistake, how many follow it, and each of them as a note."""
+    first, *others = mistakes
+    more = f" ({len(others)} more mistake{'s' if len(others) > 1 else ''} after this one)" if others else ""
+    told = SettingsError(first.where, first.received, first.rule, first.remedy + more)
+    for other in others:
+        told.add_note(str(SettingsError(*other)))
+    return told
+
+
+def _check_environment(environment: Mapping[str, str]) -> None:
+    known = {name.upper() for name in Settings.model_fields}
+    for variable in sorted(environment):
+        upper = variable.upper()
+        if not upper.startswith(ENV_PREFIX) or upper in NOT_SETTINGS:
+            continue
+        section = upper.removeprefix(ENV_PREFIX).split(ENV_DELIMITER)[0]
+        if section not in known:
+            near = get_close_matches(section, sorted(known), n=1)
+            raise SettingsError(
+                f"environment {variable}",
+                f"section {section.lower()!r}",
+                f"known sections are {', '.join(sorted(known)).lower()}; {ENV_DELIMITER} goes before a key",
+                f"did you mean {near[0].lower()}?" if near else "unset or rename it",
+            )
+
+
+def _resolve(document: dict[str, Any], folder: Path) -> dict[str, Any]:
+    for place, beside in (
+        (("fabric", "topology"), _file_beside),
+        (("push", "inventory"), _file_beside),
+        (("search", "dask_ca"), _file_beside),
+        (("search", "dask_certificate"), _file_beside),
+        (("search", "dask_key"), _file_beside),
+        (("storage", "url"), _database_beside),
+        (("server", "tls_certificate"), _file_beside),
+        (("server", "tls_key"), _file_beside),
+        (("server", "tls_key_password_file"), _file_beside),
+        (("server", "tls_client_ca"), _file_beside),
+        (("security", "oidc", "ca"), _file_beside),
+    ):
+        document = _replaced(document, place, partial(beside, folder=folder))
+    return document
+
+
+def _replaced(
+    document: dict[str, Any], place: tuple[str, ...], change: Callable[[str], str]
+) -> dict[str, Any]:
+    """The same with ``change`` made to the text at a place; as it was where there is none."""
+    content = document.get(place[0])
+    if len(place) == 1:
+        return document | {place[0]: change(content)} if isinstance(content, str) else document
+    if not isinstance(content, dict):
+        return document
+    return document | {place[0]: _replaced(content, place[1:], change)}
+
+
+def _file_beside(name: str, folder: Path) -> str:
+    return str(folder / name)
+
+
+def _database_beside(url: str, folder: Path) -> str:
+    """A relative file of SQLite's begins after three slashes; an absolute one has the fourth."""
+    name = url.removeprefix(_SQLITE)
+    if name == url or not name or name.startswith(("/", ":memory:", "file:")):
+        return url
+    return _SQLITE + str(folder.absolute() / name)

@@ -1,0 +1,409 @@
+"""Every setting of the service with its default, frozen; reads nothing by itself (``settings_source`` does).
+
+One section a subject. Defaults the domain already has are taken from there, so each number is written once.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from settings.addresses import database_url, server_url
+from settings.api_udp_settings import UdpSettings
+from settings.counter_settings import CounterPollSettings
+from settings.dask_settings import BackendSettings
+from settings.int_keys import IntSettings
+from settings.sections import AlarmSettings
+from settings.security import BrokenRuleError, SecuritySettings, TlsSettings
+from settings.settings import HistorySettings
+from settings.settings_section import Section
+from settings.validation import HiddenValueError
+from settings.variables import ENV_PREFIX
+from telemetry.settings import NS_PER_S, WindowSettings
+from twin.dcqcn import DcqcnParams, preset
+from twin.scenario_file import dcqcn_from_json
+from twin.search.problem import SearchSettings
+from twin.search.push_gate import GuardSettings
+from twin.search.score import Weights, weights_named
+from twin.watermark import Watermark, WatermarkBounds
+
+ENV_DELIMITER = "__"
+MEBIBYTE = 1 << 20
+IN_MEMORY = "memory"
+
+_WINDOW = WindowSettings()
+_SEARCH = SearchSettings()
+_BOUNDS = WatermarkBounds()
+_GUARD = GuardSettings()
+
+
+class ServerSettings(TlsSettings):
+    """Where the service listens and what it accepts. Without tokens only a loopback host is allowed.
+
+    Bodies of together ``max_pending_bytes`` may be on their way to the window; a body beyond is answered 429,
+    to be sent again. A client may keep the service waiting for ``client_timeout_s`` seconds: with the head of
+    a request, with a pause in a body (that comes with 16 KiB a second or more on the whole), and with reading
+    an answer. A request line and header fields of more than ``max_head_bytes`` together, or more than
+    ``max_header_fields`` fields, are answered 431.
+
+    With ``tls_certificate`` and ``tls_key`` (PEM; a password of the key in ``tls_key_password_file``) it
+    speaks TLS, and with ``tls_client_ca`` only to callers with a certificate of those authorities. Browsers
+    are told to use nothing else for ``hsts_s`` seconds (0: they are not). ``trusted_proxies`` are the
+    addresses or networks whose word for a client's address is taken.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8080, ge=0, le=65_535)
+    max_body_bytes: int = Field(default=64 * MEBIBYTE, gt=0)
+    max_decoded_bytes: int = Field(default=512 * MEBIBYTE, gt=0)
+    max_pending_bytes: int = Field(default=256 * MEBIBYTE, gt=0)
+    max_head_bytes: int = Field(default=65_536, ge=8_192)
+    max_header_fields: int = Field(default=100, ge=1)
+    max_errors_listed: int = Field(default=100, ge=0)
+    client_timeout_s: float = Field(default=30.0, gt=0)
+    access_log: bool = False
+    shutdown_grace_s: int = Field(default=5, ge=0)
+    trusted_proxies: tuple[str, ...] = ()
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _are_networks(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for one in given:
+            ip_network(one)  # its ValueError says what is wrong
+        return given
+
+
+class TelemetrySettings(Section):
+    """The sliding window: its length and periods, what counts as an elephant, what memory holds."""
+
+    period_s: float = Field(default=_WINDOW.period_ns / NS_PER_S, gt=0)
+    n_periods: int = _WINDOW.n_periods
+    elephant_bytes: float = _WINDOW.elephant_bytes
+    max_reports: int = _WINDOW.max_reports
+    max_flows: int = _WINDOW.max_flows
+    max_paths: int = _WINDOW.max_paths
+    max_queues: int = _WINDOW.max_queues
+    idle_gap_s: float = Field(default=_WINDOW.idle_gap_ns / NS_PER_S, ge=0)
+    default_rate_gbps: float = _WINDOW.default_rate_gbps
+    default_delay_us: float = _WINDOW.default_delay_us
+    counters: CounterPollSettings = CounterPollSettings()
+    int_: IntSettings = Field(default=IntSettings(), alias="int")
+    udp: UdpSettings = UdpSettings()
+
+    @model_validator(mode="after")
+    def _is_a_window(self) -> Self:
+        self.window()
+        return self
+
+    def window(self) -> WindowSettings:
+        """The same for the domain."""
+        values = self.model_dump(exclude={"period_s", "idle_gap_s", "counters", "int_", "udp"})
+        return WindowSettings(
+            period_ns=max(1, round(self.period_s * NS_PER_S)),
+            idle_gap_ns=round(self.idle_gap_s * NS_PER_S),
+            **values,
+        )
+
+
+class WatermarkSettings(Section):
+    """One (Kmin, Kmax, Pmax)."""
+
+    kmin_bytes: int
+    kmax_bytes: int
+    pmax: float
+
+    @model_validator(mode="after")
+    def _is_a_watermark(self) -> Self:
+        self.watermark()
+        return self
+
+    def watermark(self) -> Watermark:
+        """The same for the domain."""
+        return Watermark(self.kmin_bytes, self.kmax_bytes, self.pmax)
+
+
+class BoundsSettings(Section):
+    """The hard bounds no candidate leaves."""
+
+    kmin_low_bytes: int = _BOUNDS.kmin_low_bytes
+    kmin_high_bytes: int = _BOUNDS.kmin_high_bytes
+    kmax_low_bytes: int = _BOUNDS.kmax_low_bytes
+    kmax_high_bytes: int = _BOUNDS.kmax_high_bytes
+    pmax_low: float = _BOUNDS.pmax_low
+    pmax_high: float = _BOUNDS.pmax_high
+
+    @model_validator(mode="after")
+    def _are_bounds(self) -> Self:
+        self.bounds()
+        return self
+
+    def bounds(self) -> WatermarkBounds:
+        """The same for the domain."""
+        return WatermarkBounds(**self.model_dump())
+
+
+class DcqcnSettings(Section):
+    """What the senders run: a preset's name, or ``parameters`` with a scenario's ``dcqcn`` keys."""
+
+    preset: str = "paper"
+    parameters: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def _are_parameters(self) -> Self:
+        if self.parameters is not None and "preset" in self.model_fields_set:
+            raise ValueError("give either preset or parameters, not both")
+        self.params()
+        return self
+
+    def params(self) -> DcqcnParams:
+        """The same for the domain."""
+        if self.parameters is not None:
+            return dcqcn_from_json(self.parameters, where="dcqcn parameters")
+        return preset(self.preset)
+
+
+class FabricSettings(Section):
+    """What reports do not tell: sizes of packets and buffers, PFC, and the declared topology's file.
+
+    ``mtu_payload_bytes`` None derives it from the largest packets reported.
+    """
+
+    topology: Path | None = None
+    mtu_payload_bytes: int | None = Field(default=None, gt=0)
+    wire_overhead_bytes: int = Field(default=48, ge=0)
+    buffer_bytes: int = Field(default=32_000_000, gt=0)
+    pfc: bool = True
+
+
+class IncumbentSettings(Section):
+    """What the switches run until an adapter has read it: one watermark for all, and those that differ."""
+
+    default: WatermarkSettings = WatermarkSettings(kmin_bytes=400_000, kmax_bytes=1_600_000, pmax=0.2)
+    switches: dict[str, WatermarkSettings] = Field(default_factory=dict)
+
+
+class SearchSection(BackendSettings):
+    """What a round spends: candidates, worker processes (None: one a core), seed, and the operator's weights.
+
+    ``base`` is what the first draws are biased around; None takes the incumbent. At least two workers: a
+    round in the service's own process would keep it from answering. ``niceness`` is by how much they give way
+    to reports that come in (0: not at all, 19: as far as can be).
+
+    ``second_opinion`` names the engine that reviews the incumbent and the ``second_opinion_candidates`` best,
+    and on which the round decides; none or false asks nobody. It runs under ``second_opinion_seeds`` seeds,
+    each for as much of the window as ``second_opinion_packet_hops`` allow. Engines that differ by more than
+    ``second_opinion_margin`` (0.25: a quarter) are said to disagree.
+
+    ``backend`` ``dask`` runs rounds on the cluster whose scheduler is at ``dask_scheduler``, such as
+    ``tcp://scheduler:8786``; at ``tls://`` it is shown ``dask_certificate`` with its ``dask_key``, and held
+    against ``dask_ca``. What it is asked must be answered within ``dask_timeout_s``, and once in
+    ``dask_silence_s`` a batch of candidates must come back. ``workers`` and ``niceness`` are of processes
+    here. See docs/scaling.md.
+    """
+
+    candidates: int = Field(default=_SEARCH.candidates, ge=2, le=100_000)
+    narrowed: int = Field(default=_SEARCH.narrowed, ge=0, le=100_000)
+    workers: int | None = Field(default=None, ge=2)
+    niceness: int = Field(default=19, ge=0, le=19)
+    seed: int = Field(default=1, ge=0)
+    weights: str = "balanced"
+    base: WatermarkSettings | None = None
+    second_opinion: Literal["packet"] | None = "packet"
+    second_opinion_candidates: int = Field(default=_SEARCH.second_candidates, ge=1, le=1_000)
+    second_opinion_seeds: int = Field(default=_SEARCH.second_seeds, ge=1, le=100)
+    second_opinion_packet_hops: int = Field(default=_SEARCH.second_packet_hops, ge=1)
+    second_opinion_margin: float = Field(default=_SEARCH.second_margin, ge=0)
+
+    @field_validator("second_opinion", mode="before")
+    @classmethod
+    def _on_or_off(cls, given: object) -> object:
+        """Switches as people write them, in YAML and in the environment, beside the engine's name."""
+        word = str(given).lower()
+        if word in ("false", "no", "off", "none", "null", ""):
+            return None
+        return "packet" if word in ("true", "yes", "on") else given
+
+    @model_validator(mode="after")
+    def _known_weights(self) -> Self:
+        self.policy()
+        return self
+
+    def policy(self) -> Weights:
+        """The weights of that name."""
+        return weights_named(self.weights)
+
+
+class TuningSettings(Section):
+    """When rounds run by themselves, what makes a new recommendation, and what holds one back.
+
+    ``margin`` is the predicted gain in score over the incumbent below which nothing new is recommended. A
+    push waits ``cool_down_s`` after the last, needs the twin's queue within a factor ``residual_limit`` of
+    the measured one and the engines within ``disagreement_limit`` of each other (1: a factor of two; None:
+    any), and moves no value by more than the factor ``max_step`` (None: any).
+    """
+
+    enabled: bool = True
+    period_s: float = Field(default=30.0, gt=0)
+    stale_after_s: float = Field(default=60.0, gt=0)
+    margin: float = Field(default=_SEARCH.margin, ge=0)
+    cool_down_s: float = Field(default=_GUARD.cool_down_s, ge=0)
+    residual_limit: float = Field(default=_GUARD.residual_limit, gt=1)
+    disagreement_limit: float | None = Field(default=_GUARD.disagreement_limit, gt=0)
+    max_step: float | None = Field(default=None, gt=1)
+    keep: int = Field(default=100, ge=1)
+
+
+class PushSettings(Section):
+    """How an approved recommendation reaches the switches; ``dry-run`` only records.
+
+    ``inventory`` is the file that says where the fabric's switches are. They are read, and diffs for
+    them shown, but nothing is written until ``enabled`` is true; a lab is always written. ``lab`` sets the
+    switches of a running lab, whose control interface is at ``lab_url``. What switches run is read anew every
+    ``read_every_s`` seconds, so that one that was away, or was set by others, is seen.
+    """
+
+    adapter: str = "dry-run"
+    lab_url: str | None = None
+    inventory: Path | None = None
+    enabled: bool = False
+    read_every_s: float = Field(default=10.0, gt=0)
+
+    @field_validator("lab_url")
+    @classmethod
+    def _is_the_url_of_a_server(cls, text: str | None) -> str | None:
+        return text if text is None else server_url(text)
+
+    @model_validator(mode="after")
+    def _the_lab_can_be_found(self) -> Self:
+        if self.adapter == "lab" and self.lab_url is None:
+            raise ValueError("the adapter lab needs lab_url, such as http://127.0.0.1:9000")
+        return self
+
+
+class RolloutSettings(Section):
+    """How a watermark goes from one switch to all, and what stops it and takes it back.
+
+    ``auto`` approves by itself what nothing holds back. The switches named in ``canary`` go first (none: the
+    first leaf by name), then the others in batches of ``batch_size``, ``at_once`` of them at a time. The
+    canary is watched for ``soak_s`` seconds and each batch for ``batch_soak_s``, measured every
+    ``measure_every_s``.
+
+    Taken back on: ports paused by PFC for a larger share of the time than before by more than
+    ``pause_share_limit`` (0 to 1); half again as many PFC frames sent as before and ``pfc_frames_limit`` a
+    second more, half again as many packets dropped and ``drops_limit`` a second more; a queue beyond
+    ``queue_limit`` times the larger of what it was and what was predicted; throughput below
+    ``throughput_limit`` (0 to 1) of what it was; no telemetry for ``silence_s`` seconds; a switch that does
+    not answer for ``patience_s`` seconds.
+
+    Once a rollout was taken back, ``auto`` approves nothing on its switches for ``auto_hold_s`` seconds,
+    twice as long after a second in a row, and so on up to a day. A person may at any time.
+    """
+
+    auto: bool = False
+    auto_hold_s: float = Field(default=1_800.0, ge=0)
+    canary: tuple[str, ...] = ()
+    batch_size: int = Field(default=8, ge=1)
+    at_once: int = Field(default=16, ge=1, le=256)
+    soak_s: float = Field(default=60.0, ge=0)
+    batch_soak_s: float = Field(default=15.0, ge=0)
+    measure_every_s: float = Field(default=5.0, gt=0)
+    silence_s: float = Field(default=15.0, gt=0)
+    patience_s: float = Field(default=60.0, ge=0)
+    pause_share_limit: float = Field(default=0.01, ge=0, le=1)
+    pfc_frames_limit: float = Field(default=100.0, ge=0)
+    drops_limit: float = Field(default=0.0, ge=0)
+    queue_limit: float = Field(default=2.0, ge=1)
+    throughput_limit: float = Field(default=0.5, ge=0, le=1)
+
+
+class StorageSettings(HistorySettings):
+    """Where the service remembers, as the URL of a database: ``sqlite:///ecntwin.db`` is a file, and lies
+    beside the settings file; ``postgresql://ecntwin@db.example/ecntwin`` is a PostgreSQL. ``memory`` ends
+    with the service. None: ``ecntwin.db`` in the user's folder for state.
+
+    ``keep_recommendations`` of those that nobody decided on are kept, and those that were approved or
+    rejected for ``keep_days``, as long as alarms and residuals; the audit log for ``keep_audit_days``.
+
+    Every ``history_step_s`` seconds what ports did is written down (none: never), and kept for
+    ``history_keep_days``. Coarser steps are made of these: ``history_coarser`` says for each length in
+    seconds, a multiple of the one before, for how many days it is kept.
+    """
+
+    url: str | None = None
+    keep_recommendations: int = Field(default=5_000, ge=1)
+    keep_days: float = Field(default=400.0, gt=0)
+    keep_audit_days: float = Field(default=400.0, gt=0)
+
+    @field_validator("url")
+    @classmethod
+    def _is_the_url_of_a_database(cls, text: str | None) -> str | None:
+        try:
+            return text if text in (None, IN_MEMORY) else database_url(text)
+        except ValueError as error:
+            raise HiddenValueError(str(error)) from None  # it may hold a password
+
+    @property
+    def database(self) -> str | None:
+        """The URL; None for one in memory."""
+        return None if self.url == IN_MEMORY else self.url
+
+
+class LogSettings(Section):
+    """How much is logged to standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Settings(BaseSettings):
+    """Everything the service may be told. Environment beats file beats default."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENV_PREFIX,
+        env_nested_delimiter=ENV_DELIMITER,
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+    )
+
+    server: ServerSettings = ServerSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
+    fabric: FabricSettings = FabricSettings()
+    dcqcn: DcqcnSettings = DcqcnSettings()
+    incumbent: IncumbentSettings = IncumbentSettings()
+    bounds: BoundsSettings = BoundsSettings()
+    search: SearchSection = SearchSection()
+    tuning: TuningSettings = TuningSettings()
+    push: PushSettings = PushSettings()
+    rollout: RolloutSettings = RolloutSettings()
+    alarms: AlarmSettings = AlarmSettings()
+    storage: StorageSettings = StorageSettings()
+    security: SecuritySettings = SecuritySettings()
+    log: LogSettings = LogSettings()
+
+    @model_validator(mode="after")
+    def _what_is_written_can_be_undone(self) -> Self:
+        if self.push.enabled and self.storage.database is None:
+            raise BrokenRuleError(
+                "push.enabled",
+                "true with no storage.url that lasts",
+                "push.enabled needs storage.url: a service that ends in the middle of a rollout finds in its "
+                "journal which switches it has touched and what they ran",
+                "name a database, such as sqlite:///ecntwin.db",
+            )
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The environment first; what the file says comes in as arguments."""
+        return env_settings, init_settings

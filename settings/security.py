@@ -1,0 +1,132 @@
+"""Settings of who may call, how much, and over what; must not know the other sections."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from settings.addresses import is_loopback, server_url
+from settings.callers import Scope
+from settings.errors import SettingsError
+from settings.settings_section import Section
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$", to_lower=True)]
+
+# None with a shared secret, and not "none": a key that everybody may know must never sign.
+Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+
+
+class BrokenRuleError(SettingsError, ValueError):
+    """Settings that do not go together; pydantic takes it for one of its own."""
+
+
+class TlsSettings(Section):
+    """What a server needs to speak TLS: files in PEM, read when it starts and whenever they change."""
+
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    tls_key_password_file: Path | None = None
+    tls_client_ca: Path | None = None
+    hsts_s: int = Field(default=31_536_000, ge=0)
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Self:
+        for needs, needed in (
+            ("tls_certificate", "tls_key"),
+            ("tls_key", "tls_certificate"),
+            ("tls_key_password_file", "tls_key"),
+            ("tls_client_ca", "tls_certificate"),
+        ):
+            if getattr(self, needs) is not None and getattr(self, needed) is None:
+                raise BrokenRuleError(
+                    needs, f"{needs} without {needed}", f"{needs} needs {needed}", f"give {needed} too"
+                )
+        return self
+
+
+class RateSettings(Section):
+    """How much each token may ask: ``requests_per_s`` on average and ``burst`` at once, bodies of together
+    ``bytes_per_s`` (none: any), each of ``max_body_bytes`` and at most ``server.max_body_bytes``.
+
+    Where no token is asked for there is no such limit.
+    """
+
+    requests_per_s: float = Field(default=1_000.0, gt=0)
+    burst: int = Field(default=5_000, ge=1)
+    bytes_per_s: float | None = Field(default=None, gt=0)
+    max_body_bytes: int | None = Field(default=None, gt=0)
+
+
+class OidcSettings(Section):
+    """Bearer tokens that an issuer of OpenID Connect signs (JWT), beside those configured here.
+
+    ``audience`` is what the token must be for. Keys are fetched from ``jwks_url``, or from where the issuer's
+    discovery document says; ``ca`` is a file (PEM) with who vouches for its certificate, the machine's own
+    authorities otherwise. ``scopes`` maps values of the claim ``scope_claim`` (a text of words or a list;
+    dots lead into objects) to scopes of this service. ``name_claim`` is who that is in the audit log.
+    """
+
+    issuer: str
+    audience: str = Field(min_length=1)
+    jwks_url: str | None = None
+    ca: Path | None = None
+    algorithms: tuple[Algorithm, ...] = Field(default=("RS256", "ES256"), min_length=1)
+    scope_claim: str = Field(default="scope", min_length=1)
+    scopes: dict[str, frozenset[Scope]] = Field(min_length=1)
+    name_claim: str = Field(default="sub", min_length=1)
+    leeway_s: float = Field(default=30.0, ge=0, le=600)
+
+    @field_validator("issuer", "jwks_url")
+    @classmethod
+    def _cannot_be_listened_to(cls, text: str | None) -> str | None:
+        return text if text is None else private_url(text)
+
+
+class TokenSettings(Section):
+    """One bearer token, known by the SHA-256 of its text (hex); the text itself is never stored."""
+
+    name: str = Field(min_length=1, max_length=100)
+    sha256: Sha256
+    scopes: frozenset[Scope] = Field(min_length=1)
+
+
+class SecuritySettings(Section):
+    """Who may call ([docs/access.md](access.md)). No token, here or by ``ecntwin token``: only loopback may.
+
+    ``limits`` hold for every token, and ``limits_of`` names those for which something else does. An address
+    from which more than ``failures_per_min`` tokens a minute are wrong is answered 429 for them.
+    """
+
+    tokens: tuple[TokenSettings, ...] = ()
+    oidc: OidcSettings | None = None
+    limits: RateSettings = RateSettings()
+    limits_of: dict[str, RateSettings] = Field(default_factory=dict)
+    failures_per_min: int = Field(default=30, ge=1)
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Self:
+        names = [token.name for token in self.tokens]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"token name {name!r} is used twice; names are unique")
+        return self
+
+    def limits_for(self, name: str) -> RateSettings:
+        """What a token of that name may ask."""
+        own = self.limits_of.get(name)
+        return (
+            self.limits if own is None else self.limits.model_copy(update=own.model_dump(exclude_unset=True))
+        )
+
+
+def private_url(text: str) -> str:
+    """``text``, if it is an https URL, or of this machine; raises ``ValueError``: keys fetched in the clear
+    could be anybody's.
+    """
+    url = server_url(text)
+    if not url.startswith("https:") and not is_loopback(urlsplit(url).hostname or ""):
+        raise ValueError("it is an https URL; http only on loopback")
+    return url

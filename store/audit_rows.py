@@ -1,0 +1,75 @@
+"""Rows of the audit log: begun before a change, ended after it; must not know what changes there are."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from store.tables import audit as table
+from store.texts import takeable
+
+UNDER_WAY = "under way"
+_LONGEST = {"who": 200, "address": 80, "what": 80, "subject": 200, "outcome": 200}
+
+
+class AuditEntry(NamedTuple):
+    """One change that was asked for; ``before`` and ``after`` are JSON, ``at_ns`` when it was asked."""
+
+    at_ns: int
+    who: str
+    address: str | None
+    what: str
+    subject: str
+    before: str | None = None
+    after: str | None = None
+    outcome: str = UNDER_WAY
+
+
+class AuditRow(NamedTuple):
+    """An entry as it is kept."""
+
+    number: int
+    entry: AuditEntry
+
+
+def fitted(entry: AuditEntry) -> AuditEntry:
+    """The same with texts as databases take them, and as long as there is room for."""
+    kept: dict[str, Any] = {
+        name: takeable(value)[:most] for name, most in _LONGEST.items() if (value := getattr(entry, name))
+    }
+    return entry._replace(**kept)
+
+
+def add(connection: Connection, entry: AuditEntry) -> int:
+    """Writes one; its number."""
+    row = insert(table).values(**fitted(entry)._asdict()).returning(table.c.number)
+    number: int = connection.execute(row).scalar_one()
+    return number
+
+
+def number_of(connection: Connection, entry: AuditEntry) -> int | None:
+    """Its number where it is there: nobody asks for the same of the same in one nanosecond."""
+    kept = fitted(entry)
+    same = (getattr(table.c, name) == getattr(kept, name) for name in ("at_ns", "who", "what", "subject"))
+    return connection.scalar(select(table.c.number).where(*same))
+
+
+def end(connection: Connection, number: int, *, before: str | None, after: str | None, outcome: str) -> None:
+    """Says how one ended."""
+    known = {"before": before, "after": after, "outcome": takeable(outcome)[: _LONGEST["outcome"]]}
+    connection.execute(update(table).where(table.c.number == number).values(**known))
+
+
+def listed(connection: Connection, *, limit: int, before: int | None = None) -> list[AuditRow]:
+    """The newest first, of those with numbers below ``before``."""
+    columns = (table.c.number, *(getattr(table.c, name) for name in AuditEntry._fields))
+    query = select(*columns).order_by(table.c.number.desc()).limit(limit)
+    if before is not None:
+        query = query.where(table.c.number < before)
+    return [AuditRow(row[0], AuditEntry._make(row[1:])) for row in connection.execute(query)]
+
+
+def forget(connection: Connection, before_ns: int) -> int:
+    """Removes what is older; how many there were."""
+    return connection.execute(delete(table).where(table.c.at_ns < before_ns)).rowcount

@@ -1,0 +1,257 @@
+"""Where a database is and how a connection to it is made, SQLite and PostgreSQL; must not keep one open."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from filelock import FileLock, Timeout
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.pool import NullPool, StaticPool
+
+from settings.addresses import without_password
+from settings.errors import SettingsError
+
+CONNECT_WITHIN_S = 5
+ANSWER_WITHIN_S = 20
+STEPS_BETWEEN_LOOKS = 100_000  # of SQLite's machine: some milliseconds
+WAIT_FOR_OTHERS_S = 5.0
+ONLY_READS = "ecntwin_only_reads"
+_LOCK_KEY = int.from_bytes(b"ecntwin")
+_TRIES, _BETWEEN_TRIES_S = 20, 0.1  # the server may not have noticed yet that its last holder is gone
+_URL = "settings storage.url"
+_OWNER_ONLY = 0o600
+_BESIDE = ("", "-wal", "-shm", "-journal", ".lock")
+
+_log = logging.getLogger("ecntwin.storage")
+
+# Said by SQLite of a file that was sound when the service last ran, and by a disk: these may pass.
+_MAY_PASS = ("malformed", "disk is full", "disk I/O error", "database or disk is full")
+# PostgreSQL's classes of errors that no waiting mends: authorisation, no such database, no such schema.
+_STAYS = ("28", "3D", "3F")
+
+
+class TakenError(Exception):
+    """Another service has this database."""
+
+
+class GoneError(Exception):
+    """The database's file is not where it was opened; the text says what happened to it."""
+
+
+class Lock(Protocol):
+    """That one service alone takes rollouts up and sets switches by this database."""
+
+    def hold(self, connection: Connection) -> None:
+        """Takes it, or finds it held by this service; raises ``TakenError``."""
+        ...
+
+    def release(self) -> None:
+        """Lets it go."""
+        ...
+
+
+class NoLock:
+    """Of a database in memory, which nobody else can see, and of commands, which decide nothing."""
+
+    def hold(self, connection: Connection) -> None:
+        """See ``Lock``."""
+
+    def release(self) -> None:
+        """See ``Lock``."""
+
+
+class FileLocked:
+    """A lock on a file beside SQLite's own, so that commands may write while the service runs."""
+
+    def __init__(self, path: Path) -> None:
+        self._lock = FileLock(f"{path}.lock", timeout=0, mode=_OWNER_ONLY, thread_local=False)
+
+    def hold(self, connection: Connection) -> None:
+        """See ``Lock``."""
+        if self._lock.is_locked:
+            return
+        try:
+            self._lock.acquire()
+        except Timeout:
+            raise TakenError from None
+
+    def release(self) -> None:
+        """See ``Lock``."""
+        self._lock.release(force=True)
+
+
+class SessionLocked:
+    """PostgreSQL's advisory lock: it ends with the connection that holds it, however that ends."""
+
+    def hold(self, connection: Connection) -> None:
+        """See ``Lock``."""
+        for _ in range(_TRIES):
+            if connection.scalar(text("SELECT pg_try_advisory_lock(:key)"), {"key": _LOCK_KEY}):
+                return
+            time.sleep(_BETWEEN_TRIES_S)
+        raise TakenError
+
+    def release(self) -> None:
+        """See ``Lock``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A database: how it may be shown, the engine that connects to it, and its file if it is one."""
+
+    shown: str
+    engine: Engine
+    path: Path | None
+
+    @property
+    def durable(self) -> bool:
+        """Whether what is written outlives this process."""
+        return self.engine.pool.__class__ is not StaticPool
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it is reached over a connection that may end by itself."""
+        return self.durable and self.path is None
+
+    def lock(self) -> Lock:
+        """A lock of its own kind, not held yet."""
+        if self.is_server:
+            return SessionLocked()
+        return NoLock() if self.path is None else FileLocked(self.path)
+
+
+def place_of(url: str | None) -> Place:
+    """The database at ``url``, None: one in memory. Opens nothing; raises ``SettingsError``."""
+    if url is None:
+        return Place("in memory", _sqlite("sqlite://", poolclass=StaticPool), None)
+    shown = without_password(url)
+    try:
+        parsed = _parsed(url)
+        if parsed.get_backend_name() != "sqlite":
+            return Place(shown, _postgresql(url), None)
+        if parsed.database in (None, "", ":memory:"):
+            raise ArgumentError("it names no file")
+        if "uri" in parsed.query:
+            raise ArgumentError("its path is a path, not a URI")
+        path = Path(str(parsed.database))
+        engine = _sqlite(url, poolclass=NullPool)
+        event.listen(engine, "do_connect", lambda *_: _keep_private(path))
+        return Place(shown, engine, path)
+    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
+        raise SettingsError(
+            _URL,
+            shown,
+            f"it is the URL of a SQLite file or a PostgreSQL database ({said(error)})",
+            "give such as sqlite:///ecntwin.db or postgresql+psycopg://user@host/ecntwin",
+        ) from error
+
+
+def _parsed(url: str) -> URL:
+    try:
+        return make_url(url)
+    except ValueError:  # its words repeat what may be the half of a password
+        raise ArgumentError("its port is no number") from None
+
+
+def _sqlite(url: str, *, poolclass: Any) -> Engine:
+    engine = create_engine(
+        url, poolclass=poolclass, connect_args={"check_same_thread": False, "timeout": WAIT_FOR_OTHERS_S}
+    )
+    event.listen(engine, "connect", _durable)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _keep_private(path: Path) -> None:
+    """Makes an empty file for the owner alone where there is none, and narrows ours that others may use.
+
+    SQLite would make it as the umask says. What it makes beside it gets the same mode.
+    """
+    at = Path(os.path.realpath(path))
+    with suppress(OSError):  # SQLite says what is wrong with the file
+        # Never opened where it exists: closing it would end the locks of this process's other connections.
+        os.close(os.open(at, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWNER_ONLY))
+    narrowed = []
+    for suffix in _BESIDE:
+        one = Path(f"{at}{suffix}")
+        with suppress(OSError):
+            found = one.stat()
+            if found.st_uid == os.geteuid() and (mode := stat.S_IMODE(found.st_mode)) & 0o077:
+                one.chmod(_OWNER_ONLY)
+                narrowed.append(f"{one.name} ({mode:04o})")
+    if narrowed:
+        _log.warning(
+            "the database %s was open to other users: only its owner may use it now (0600); before: %s",
+            at,
+            ", ".join(narrowed),
+        )
+
+
+def _durable(connection: Any, record: object) -> None:
+    connection.isolation_level = None  # the driver would begin its transactions late, and not for tables
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    only_reads = connection.get_execution_options().get(ONLY_READS, False)
+    if only_reads:
+        # As PostgreSQL does by itself: a question about years must not keep all others waiting, tokens too.
+        until_s = time.monotonic() + ANSWER_WITHIN_S
+        driver: Any = connection.connection.dbapi_connection
+        driver.set_progress_handler(lambda: time.monotonic() > until_s, STEPS_BETWEEN_LOOKS)
+    connection.exec_driver_sql("BEGIN" if only_reads else "BEGIN IMMEDIATE")
+
+
+def _postgresql(url: str) -> Engine:
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "postgresql":
+        raise ArgumentError(f"{parsed.get_backend_name()} is neither")
+    if "+" not in parsed.drivername:
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    return create_engine(
+        parsed,
+        poolclass=NullPool,
+        connect_args={
+            "connect_timeout": CONNECT_WITHIN_S,
+            "options": f"-c statement_timeout={ANSWER_WITHIN_S}s -c lock_timeout={ANSWER_WITHIN_S}s",
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": 1000 * ANSWER_WITHIN_S,
+            "application_name": "ecntwin",
+        },
+    )
+
+
+def may_pass(error: Exception, place: Place) -> bool:
+    """Whether opening again later may do: nothing to correct in the settings."""
+    if isinstance(error, GoneError):
+        return True
+    cause = getattr(error, "orig", None)
+    if place.path is not None:
+        return any(part in str(cause or error) for part in _MAY_PASS)
+    code = getattr(cause, "sqlstate", None) or ""
+    told = str(cause)  # psycopg has no code where the server refused the connection itself
+    refused = any(
+        part in told for part in ("authentication failed", "does not exist", "no password supplied")
+    )
+    return isinstance(error, DBAPIError) and not code.startswith(_STAYS) and not refused
+
+
+def said(error: Exception) -> str:
+    """The driver's own words, without the statement that SQLAlchemy adds."""
+    if isinstance(error, TakenError):
+        return "another service has it"
+    cause = getattr(error, "orig", None) or error
+    return str(cause).strip().partition("\n")[0] or type(cause).__name__

@@ -1,0 +1,208 @@
+"""The service's database, whatever happens to it: written in one thread, read in another; must not know what
+is in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DataError, SQLAlchemyError
+
+from settings.errors import SettingsError, UnavailableError
+from store.connection import GoneError, NoLock, TakenError, may_pass, place_of, said
+from store.migrating import NewerSchemaError, migrate
+from store.session import Session
+from store.tables import pulse
+
+_TROUBLE = (SQLAlchemyError, OSError, TakenError, GoneError)
+
+_log = logging.getLogger("ecntwin.storage")
+
+T = TypeVar("T")
+
+
+class Database:
+    """``url`` is SQLAlchemy's, None keeps everything in memory; raises ``SettingsError`` for one that means
+    nothing. Nothing is opened before ``open``.
+
+    A service has it ``alone``: two would both take its rollouts up. Commands open it beside the service.
+    """
+
+    def __init__(
+        self, url: str | None = None, *, alone: bool = True, clock_ns: Callable[[], int] = time.time_ns
+    ) -> None:
+        self._place = place_of(url)
+        self._alone = alone
+        self._clock_ns = clock_ns
+        self._writing = Session(self._place, self._place.lock() if alone else NoLock())
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-storage")
+        # A database in memory is its one connection.
+        self._reading = Session(self._place, reads=True) if self._place.durable else self._writing
+        self._reader = (
+            ThreadPoolExecutor(1, thread_name_prefix="ecntwin-storage-read")
+            if self._place.durable
+            else self._writer
+        )
+        self._open = False
+        self._closed = False
+        self._failing: str | None = None
+
+    @property
+    def durable(self) -> bool:
+        """Whether what is written outlives this process."""
+        return self._place.durable
+
+    @property
+    def shown(self) -> str:
+        """The URL without its password."""
+        return self._place.shown
+
+    @property
+    def failing(self) -> str | None:
+        """Why it could not be written when last tried, in the driver's words; None where it could."""
+        return self._failing
+
+    def open(self) -> None:
+        """Connects and migrates; blocking. Once it stands, does nothing.
+
+        Raises ``UnavailableError`` where the same may do later (and tries again on the next use), and
+        ``SettingsError`` where it will not: taken by another service, of a later version, no database.
+        """
+        try:
+            self._writer.submit(self._opened).result()
+        except RuntimeError as error:
+            raise self._stopping() from error
+
+    async def write(self, transaction: Callable[[Connection], T]) -> T:
+        """Runs it and commits; it is on disk when this returns. Raises ``UnavailableError``: nothing is."""
+        return await self._within(self._writer, lambda: self._written(transaction))
+
+    async def read(self, query: Callable[[Connection], T]) -> T:
+        """What ``query`` finds. Raises ``UnavailableError``."""
+        return await self._within(self._reader, lambda: self._read(query))
+
+    def write_now(self, transaction: Callable[[Connection], T]) -> T:
+        """The same as ``write``, blocking."""
+        return self._writer.submit(self._written, transaction).result()
+
+    def read_now(self, query: Callable[[Connection], T]) -> T:
+        """The same as ``read``, blocking."""
+        return self._reader.submit(self._read, query).result()
+
+    async def probe(self) -> bool:
+        """Writes a little, so that ``failing`` tells how it is now; whether it could."""
+        try:
+            await self.write(self._beat)
+        except UnavailableError:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Ends what is being written, and lets go of the database; once it is let go, does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._writer.submit(self._writing.close)
+        if self._reader is not self._writer:
+            self._reader.submit(self._reading.close)
+            self._reader.shutdown(wait=True)
+        self._writer.shutdown(wait=True)
+        self._place.engine.dispose()
+
+    def _opened(self) -> None:
+        if self._open:
+            return
+        try:
+            self._writing.run(migrate)
+        except NewerSchemaError as error:
+            raise SettingsError(
+                "settings storage.url",
+                f"{self.shown}, whose tables are of revision {error}",
+                "a database is read by the version that wrote it, or a later one",
+                "run that version, or restore the copy that was made before it",
+            ) from error
+        except TakenError as error:
+            raise SettingsError(
+                "settings storage.url",
+                f"{self.shown}: {said(error)}",
+                "the database is opened by one service alone",
+                "stop the other service, or give this one a database of its own",
+            ) from error
+        except _TROUBLE as error:
+            if may_pass(error, self._place):
+                raise self._failed(error) from error
+            raise SettingsError(
+                "settings storage.url",
+                f"{self.shown}: {said(error)}",
+                "the database can be opened",
+                "correct the path, its rights or the credentials",
+            ) from error
+        self._open = True
+        self._failing = None
+
+    def _written(self, transaction: Callable[[Connection], T]) -> T:
+        try:
+            self._opened()
+            done = self._writing.run(transaction)
+        except SettingsError as error:  # found only now, as it could not be reached before
+            self._failing = f"{error.received}; {error.rule}"
+            raise UnavailableError(
+                f"database ({self.shown})", error.received, error.rule, error.remedy
+            ) from error
+        except DataError as error:  # of what is written: the database is as it was
+            raise self._unavailable(said(error)) from error
+        except _TROUBLE as error:
+            raise self._failed(error) from error
+        if self._failing is not None:
+            _log.warning("the database (%s) can be written again", self.shown)
+            self._failing = None
+        return done
+
+    def _read(self, query: Callable[[Connection], T]) -> T:
+        if not self._open:
+            raise self._unavailable(self._failing or "a question before it was opened")
+        try:
+            return self._reading.run(query)
+        except _TROUBLE as error:
+            raise self._unavailable(said(error)) from error
+
+    def _failed(self, error: Exception) -> UnavailableError:
+        """Notes that it cannot be written; says so in a service's log once. A command tells it itself."""
+        told = said(error)
+        if self._alone and self._failing != told:
+            _log.error("the database (%s) cannot be written: %s", self.shown, told)
+        self._failing = told
+        return self._unavailable(told)
+
+    def _unavailable(self, received: str) -> UnavailableError:
+        return UnavailableError(
+            f"database ({self.shown})",
+            received,
+            "what is decided is written down first",
+            "make room, or bring the database back; no switch is set until then",
+        )
+
+    def _stopping(self) -> UnavailableError:
+        return UnavailableError(
+            f"database ({self.shown})",
+            "a request while the service stops",
+            "what is decided is written down first",
+            "ask again once the service has started",
+        )
+
+    async def _within(self, thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        try:
+            waiting = asyncio.get_running_loop().run_in_executor(thread, work)
+        except RuntimeError as error:  # its thread has ended
+            raise self._stopping() from error
+        return await waiting
+
+    def _beat(self, connection: Connection) -> None:
+        connection.execute(pulse.delete())
+        connection.execute(pulse.insert().values(id=1, at_ns=self._clock_ns()))

@@ -1,0 +1,262 @@
+"""Rows of the table of queue history: written, folded, pruned and read; must not know who asks.
+
+A row is a port in one step. A step without a row of a port that has others is one in which nothing was seen
+of it: it counts as empty where figures are averaged, as it does in a window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    and_,
+    delete,
+    distinct,
+    func,
+    literal,
+    select,
+    tuple_,
+)
+
+from store.tables import queue_history as history
+from store.texts import takeable
+from store.upserting import upsert, upsert_from
+
+NS_PER_S = 1_000_000_000
+MEANS = ("depth_bytes", "throughput_bytes_per_s", "marked_packets_per_s", "pause_share")
+
+
+class PortStep(NamedTuple):
+    """One port in one step; None: not told.
+
+    A port's queues are added: ``depth_bytes`` their mean depths, ``depth_max_bytes`` their largest.
+    """
+
+    switch: str
+    port: str
+    depth_bytes: float | None
+    depth_max_bytes: float | None
+    throughput_bytes_per_s: float | None
+    marked_packets_per_s: float | None
+    pause_share: float | None
+
+
+class PortPoint(NamedTuple):
+    """A port at a time, nanoseconds since 1970."""
+
+    at_ns: int
+    step: PortStep
+
+
+class Seen(NamedTuple):
+    """What was seen of some switches' ports over some steps: means over ports and time, but the largest depth
+    of any port (``depth_max_bytes``), and sums over ports of throughput and marks. None: not told.
+    """
+
+    steps: int
+    ports: int
+    depth_bytes: float | None
+    depth_max_bytes: float | None
+    throughput_bytes_per_s: float | None
+    marked_packets_per_s: float | None
+    pause_share: float | None
+
+
+def write_step(connection: Connection, step_s: int, at_ns: int, ports: Sequence[PortStep]) -> None:
+    """Writes what ports did in the step that is named by ``at_ns``; what was written of it is replaced."""
+    rows = [{"step_s": step_s, "at_ns": at_ns, **port._asdict()} for port in ports]
+    if rows:
+        connection.execute(upsert(connection, history), rows)
+
+
+def fold(connection: Connection, *, from_s: int, to_s: int, within_ns: int) -> None:
+    """Makes of the steps of ``from_s`` the one of ``to_s`` in which a time lies; anew where it is there."""
+    since_ns = begin_ns(within_ns, to_s)
+    folded = _folded(from_s, _between(since_ns, since_ns + to_s * NS_PER_S), width_s=to_s).subquery()
+    columns = [history.c.step_s, *(history.c[name] for name in ("at_ns", *PortStep._fields))]
+    source = select(literal(to_s), *(folded.c[column.name] for column in columns[1:])).where(literal(True))
+    connection.execute(upsert_from(connection, history, [column.name for column in columns], source))
+
+
+def prune(connection: Connection, step_s: int, before_ns: int, *, most: int) -> int:
+    """Removes the ``most`` oldest steps of that length that lie before a time, one by one: each is as many
+    rows as there are ports. How many were removed.
+    """
+    for removed in range(most):
+        at_ns = oldest_ns(connection, step_s)
+        if at_ns is None or at_ns >= before_ns:
+            return removed
+        connection.execute(delete(history).where(history.c.step_s == step_s, history.c.at_ns == at_ns))
+    return most
+
+
+def oldest_ns(connection: Connection, step_s: int) -> int | None:
+    """When the oldest step of that length was."""
+    found: int | None = connection.scalar(select(func.min(history.c.at_ns)).where(history.c.step_s == step_s))
+    return found
+
+
+def newest_ns(connection: Connection, step_s: int, *, until_ns: int) -> int | None:
+    """When the newest step of that length was, of those until a time."""
+    found: int | None = connection.scalar(
+        select(func.max(history.c.at_ns)).where(history.c.step_s == step_s, history.c.at_ns <= until_ns)
+    )
+    return found
+
+
+def lengths(connection: Connection) -> list[int]:
+    """Which lengths of steps there are, in seconds; one look into the index each."""
+    found: list[int] = []
+    while True:
+        longer = history.c.step_s > (found[-1] if found else 0)
+        step_s = connection.scalar(select(func.min(history.c.step_s)).where(longer))
+        if step_s is None:
+            return found
+        found.append(step_s)
+
+
+def deepest(
+    connection: Connection,
+    step_s: int,
+    *,
+    since_ns: int,
+    until_ns: int,
+    switch: str | None,
+    port: str | None,
+    most: int,
+) -> list[tuple[str, str]]:
+    """The ports of that time, the deepest on average first; those whose depth nobody tells last."""
+    wanted = and_(history.c.step_s == step_s, _between(since_ns, until_ns), _of(switch, port))
+    query = (
+        select(history.c.switch, history.c.port)
+        .where(wanted)
+        .group_by(history.c.switch, history.c.port)
+        .order_by(func.coalesce(func.sum(history.c.depth_bytes), -1.0).desc())
+        .order_by(history.c.switch, history.c.port)
+        .limit(most)
+    )
+    return [(row.switch, row.port) for row in connection.execute(query)]
+
+
+def series(
+    connection: Connection,
+    step_s: int,
+    *,
+    width_s: int,
+    since_ns: int,
+    until_ns: int,
+    ports: Collection[tuple[str, str]],
+) -> Mapping[tuple[str, str], list[PortPoint]]:
+    """What these ports did, in order of time; ``width_s``, a multiple of the step, puts steps together."""
+    between = _between(since_ns, until_ns)
+    found: dict[tuple[str, str], list[PortPoint]] = {one: [] for one in ports}
+    if not found:
+        return found
+    named = tuple_(history.c.switch, history.c.port).in_(list(found))
+    if width_s == step_s:
+        plain = [history.c[name] for name in ("at_ns", *PortStep._fields)]
+        query = select(*plain).where(history.c.step_s == step_s, between, named)
+    else:
+        query = _folded(step_s, between, width_s=width_s, rows=named)
+    for at_ns, *step in connection.execute(query.order_by("at_ns")):
+        found[step[0], step[1]].append(PortPoint(at_ns, PortStep(*step)))
+    return found
+
+
+def seen(
+    connection: Connection, step_s: int, *, since_ns: int, until_ns: int, switches: Collection[str]
+) -> Seen | None:
+    """What was seen of these switches' ports in that time; None for nothing."""
+    rows = (
+        select(history)
+        .where(
+            history.c.step_s == step_s, _between(since_ns, until_ns), history.c.switch.in_(sorted(switches))
+        )
+        .subquery()
+    )
+    times = func.count(distinct(rows.c.at_ns))
+    row = connection.execute(
+        select(
+            times,
+            func.sum(rows.c.depth_bytes),
+            func.count() - func.count(rows.c.depth_bytes),
+            func.max(rows.c.depth_max_bytes),
+            func.sum(rows.c.throughput_bytes_per_s),
+            func.sum(rows.c.marked_packets_per_s),
+            func.sum(rows.c.pause_share),
+        )
+    ).one()
+    steps, depth, untold, most, throughput, marks, paused = row
+    if not steps:
+        return None
+    named = select(rows.c.switch, rows.c.port).distinct().subquery()
+    ports = connection.scalar(select(func.count()).select_from(named)) or 0
+    cells = steps * ports
+    return Seen(
+        steps=steps,
+        ports=ports,
+        depth_bytes=None if depth is None else depth / (cells - untold),
+        depth_max_bytes=most,
+        throughput_bytes_per_s=None if throughput is None else throughput / steps,
+        marked_packets_per_s=None if marks is None else marks / steps,
+        pause_share=None if paused is None else paused / cells,
+    )
+
+
+def begin_ns(at_ns: int, step_s: int) -> int:
+    """When the step of that length began in which a time lies."""
+    return at_ns // (step_s * NS_PER_S) * step_s * NS_PER_S
+
+
+def _folded(
+    step_s: int, between: ColumnElement[bool], *, width_s: int, rows: ColumnElement[bool] | None = None
+) -> Select[Any]:
+    """Steps put together to ``width_s``: means over all of them, also those without a row of the port."""
+    width_ns = literal(width_s * NS_PER_S)
+    wanted = and_(history.c.step_s == step_s, between)
+    bucket = history.c.at_ns // width_ns * width_ns
+    steps = (
+        select(bucket.label("began_ns"), func.count(distinct(history.c.at_ns)).label("steps"))
+        .where(wanted)
+        .group_by("began_ns")  # not at_ns, which is a column's name too
+        .subquery()
+    )
+    means = {
+        name: (
+            func.sum(history.c[name])
+            / func.nullif(steps.c.steps - func.count() + func.count(history.c[name]), 0)
+        )
+        for name in MEANS
+    }
+    figures = means | {"depth_max_bytes": func.max(history.c.depth_max_bytes)}
+    query = (
+        select(
+            steps.c.began_ns.label("at_ns"),
+            history.c.switch,
+            history.c.port,
+            *(figures[name].label(name) for name in PortStep._fields[2:]),
+        )
+        .join_from(history, steps, steps.c.began_ns == bucket)
+        .where(wanted)
+        .group_by(steps.c.began_ns, steps.c.steps, history.c.switch, history.c.port)
+    )
+    return query if rows is None else query.where(rows)
+
+
+def _between(since_ns: int, until_ns: int) -> ColumnElement[bool]:
+    return and_(history.c.at_ns >= since_ns, history.c.at_ns < until_ns)
+
+
+def _of(switch: str | None, port: str | None) -> ColumnElement[bool]:
+    return and_(
+        literal(True),
+        *(
+            column == takeable(name)
+            for column, name in ((history.c.switch, switch), (history.c.port, port))
+            if name is not None
+        ),
+    )

@@ -1,0 +1,83 @@
+"""Rows of the table of recommendations: written whole, decided on, listed, pruned; must not know what they
+say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from sqlalchemy import Connection, Select, and_, delete, func, insert, or_, select, update
+
+from store.tables import recommendations as table
+from store.texts import takeable
+
+DECIDED = ("approved", "rejected", "rolled_back")
+
+
+class RoundRow(NamedTuple):
+    """One recommendation; ``document`` never changes, ``standing`` is what was decided about it."""
+
+    id: str
+    created_ns: int
+    status: str
+    standing: str
+    document: bytes
+
+
+def save(connection: Connection, row: RoundRow) -> None:
+    """Writes it, in the place of one of the same id."""
+    connection.execute(delete(table).where(table.c.id == row.id))
+    connection.execute(insert(table).values(**row._asdict()))
+
+
+def stand(connection: Connection, row_id: str, status: str, standing: str) -> None:
+    """Writes what was decided since, where the row is still there."""
+    connection.execute(update(table).where(table.c.id == row_id).values(status=status, standing=standing))
+
+
+def remove(connection: Connection, ids: Collection[str]) -> None:
+    """Removes these."""
+    connection.execute(delete(table).where(table.c.id.in_(list(ids))))
+
+
+def newest(connection: Connection, limit: int, *, before_ns: int | None = None) -> list[RoundRow]:
+    """The newest, newest first; only those made before ``before_ns``, if that is given."""
+    query = _rows()
+    if before_ns is not None:
+        query = query.where(table.c.created_ns < before_ns)
+    return [RoundRow._make(row) for row in connection.execute(query.limit(limit))]
+
+
+def one(connection: Connection, row_id: str) -> RoundRow | None:
+    """The one of that id."""
+    row = connection.execute(_rows().where(table.c.id == takeable(row_id))).first()
+    return None if row is None else RoundRow._make(row)
+
+
+def count(connection: Connection) -> int:
+    """How many there are."""
+    return connection.scalar(select(func.count()).select_from(table)) or 0
+
+
+def prune(connection: Connection, *, keep: int, decided_since_ns: int) -> None:
+    """Removes those that nobody decided on beyond the newest ``keep``, and all from before
+    ``decided_since_ns``.
+    """
+    undecided = table.c.status.not_in(DECIDED)
+    oldest_kept = connection.scalar(
+        select(table.c.created_ns)
+        .where(undecided)
+        .order_by(table.c.created_ns.desc())
+        .offset(keep - 1)
+        .limit(1)
+    )
+    gone = table.c.created_ns < decided_since_ns
+    if oldest_kept is not None:
+        gone = or_(gone, and_(undecided, table.c.created_ns < oldest_kept))
+    connection.execute(delete(table).where(gone))
+
+
+def _rows() -> Select[tuple[str, int, str, str, bytes]]:
+    columns = (table.c.id, table.c.created_ns, table.c.status, table.c.standing, table.c.document)
+    return select(*columns).order_by(table.c.created_ns.desc(), table.c.id.desc())

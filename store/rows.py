@@ -1,0 +1,76 @@
+"""Rows of the table of alarms: put, ended, taken up, pruned and listed; must not know what one means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, and_, delete, func, or_, select, update
+
+from store.tables import alarms, pulse, queue_history
+from store.upserting import insert_once
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmRow:
+    """One alarm from its raise to its end; ``key`` names it."""
+
+    key: str
+    kind: str
+    subject: str
+    switch: str | None
+    level: str
+    sentence: str
+    raised_ns: int
+    ended_ns: int | None = None
+    why: str | None = None
+
+
+_NAMES = tuple(AlarmRow.__dataclass_fields__)
+_COLUMNS = tuple(alarms.c[name] for name in _NAMES)
+
+
+def put(connection: Connection, row: AlarmRow) -> None:
+    """Writes an alarm as it is; what was written of it is replaced, but for when it was raised."""
+    values = {name: getattr(row, name) for name in _NAMES}
+    connection.execute(insert_once(connection, alarms, "key").values(values))
+    del values["key"], values["raised_ns"]
+    connection.execute(update(alarms).where(alarms.c.key == row.key).values(values))
+
+
+def open_rows(connection: Connection) -> list[AlarmRow]:
+    """Those that have not ended, the first raised first."""
+    query = select(*_COLUMNS).where(alarms.c.ended_ns.is_(None)).order_by(alarms.c.raised_ns, alarms.c.number)
+    return [AlarmRow(*row) for row in connection.execute(query)]
+
+
+def listed(connection: Connection, *, since_ns: int, until_ns: int, limit: int) -> list[AlarmRow]:
+    """Those that were there at any time from ``since_ns`` to before ``until_ns``, the last raised first."""
+    there = and_(
+        alarms.c.raised_ns < until_ns, or_(alarms.c.ended_ns.is_(None), alarms.c.ended_ns >= since_ns)
+    )
+    query = select(*_COLUMNS).where(there).order_by(alarms.c.raised_ns.desc(), alarms.c.number.desc())
+    return [AlarmRow(*row) for row in connection.execute(query.limit(limit))]
+
+
+def prune(connection: Connection, *, ended_before_ns: int, keep: int, most: int) -> None:
+    """Removes those that ended before a time, and all but the newest ``keep``; ``most`` of either at once."""
+    newest = connection.scalar(select(func.max(alarms.c.number))) or 0
+    for old in (alarms.c.ended_ns < ended_before_ns, alarms.c.number <= newest - keep):
+        those = select(alarms.c.number).where(old).order_by(alarms.c.number).limit(most)
+        connection.execute(delete(alarms).where(alarms.c.number.in_(those.scalar_subquery())))
+
+
+def last_alive_ns(connection: Connection, before_ns: int) -> int | None:
+    """When something was last written that tells its time, before a time: a service wrote until then."""
+    lengths = select(func.min(queue_history.c.step_s)).scalar_subquery()
+    found: Sequence[int | None] = [
+        connection.scalar(select(func.max(column)).where(column < before_ns))
+        for column in (pulse.c.at_ns, alarms.c.raised_ns, alarms.c.ended_ns)
+    ]
+    step_ns = connection.scalar(
+        select(func.max(queue_history.c.at_ns)).where(
+            queue_history.c.step_s == lengths, queue_history.c.at_ns < before_ns
+        )
+    )
+    return max((at_ns for at_ns in (*found, step_ns) if at_ns is not None), default=None)

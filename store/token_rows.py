@@ -1,0 +1,54 @@
+"""Rows of the table of tokens: made, listed, revoked, used; never a token's text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sqlalchemy import Connection, insert, select, update
+
+from store.tables import tokens as table
+
+
+class TokenRow(NamedTuple):
+    """One token; times are nanoseconds since 1970, ``scopes`` names with a space between."""
+
+    name: str
+    sha256: str
+    scopes: str
+    created_ns: int
+    created_by: str
+    expires_ns: int | None
+    revoked_ns: int | None
+    used_ns: int | None
+
+
+_COLUMNS = tuple(getattr(table.c, name) for name in TokenRow._fields)
+
+
+def add(connection: Connection, row: TokenRow) -> None:
+    """Writes a new one; its name must not be taken."""
+    connection.execute(insert(table).values(**row._asdict()))
+
+
+def named(connection: Connection, name: str) -> TokenRow | None:
+    """The one of that name, revoked or not."""
+    found = connection.execute(select(*_COLUMNS).where(table.c.name == name)).first()
+    return None if found is None else TokenRow._make(found)
+
+
+def listed(connection: Connection) -> list[TokenRow]:
+    """All that were ever made, the oldest first."""
+    order = (table.c.created_ns, table.c.name)
+    return [TokenRow._make(row) for row in connection.execute(select(*_COLUMNS).order_by(*order))]
+
+
+def revoke(connection: Connection, name: str, at_ns: int) -> None:
+    """Ends one; its row stays, so that its name says in the audit log who that was."""
+    connection.execute(update(table).where(table.c.name == name).values(revoked_ns=at_ns))
+
+
+def used(connection: Connection, when_ns: Mapping[str, int]) -> None:
+    """Notes when those were last used."""
+    for name, at_ns in when_ns.items():
+        connection.execute(update(table).where(table.c.name == name).values(used_ns=at_ns))

@@ -1,0 +1,295 @@
+"""A change through a NETCONF candidate and a confirmed commit; must not know any data model.
+
+A commit is one transaction: a switch runs all of a change or none of it. No session outlives its call, except
+where the switch binds a confirmed commit to the session that made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from switches import read_back
+from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
+from switches.change_name import name_of
+from switches.concurrent_edit import check_nobody_else, left_alone
+from switches.device import Device
+from switches.errors import CapabilityError, ConcurrentEditError
+from switches.read_back import Waiting, settled
+from switches.staging import recorded, staged
+from switches.transport.netconf import NetconfSession
+from switches.units import Rounded, WatermarkUnits, to_device
+from twin.watermark import Watermark
+
+ConfigT = TypeVar("ConfigT")
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Found(Generic[ConfigT]):
+    """What one look at a switch found: its configuration, and what its queues run."""
+
+    config: ConfigT
+    queues: tuple[QueueWatermark, ...]
+
+
+class Model(Protocol[ConfigT]):
+    """How a platform writes a watermark. A record is what a change does and what was before, as JSON."""
+
+    @property
+    def record_kind(self) -> type[Any]:
+        """What a record is one of."""
+        ...
+
+    def look(self, session: NetconfSession) -> Found[ConfigT]:
+        """What is configured and what runs. Raises ``SwitchError`` for what is no watermark."""
+        ...
+
+    def unsettled(self, config: ConfigT) -> str | None:
+        """A queue that does not run what is configured, as a text; None: there is none, or none is seen."""
+        ...
+
+    def plan(self, now: Found[ConfigT], rounded: Rounded) -> Record:
+        """What the change does to this configuration."""
+        ...
+
+    def made(self, record: Record, config: ConfigT) -> bool:
+        """Whether it is configured as planned."""
+        ...
+
+    def undone(self, record: Record, config: ConfigT) -> bool:
+        """Whether it is configured as it was."""
+        ...
+
+    def stranger(self, record: Record, config: ConfigT) -> str | None:
+        """What is configured now and neither planned nor as it was, as a text; None: nothing."""
+        ...
+
+    def forward(self, record: Record, config: ConfigT) -> str:
+        """The edit that makes the change, as XML."""
+        ...
+
+    def backward(self, record: Record, config: ConfigT) -> str:
+        """The edit that restores what was before, as XML."""
+        ...
+
+
+class Commits(Protocol):
+    """How a platform commits so that it takes the change back unless it is confirmed."""
+
+    def check(self, session: NetconfSession, change_id: str) -> None:
+        """Raises ``SwitchError`` where the switch cannot, or another confirmed commit waits."""
+        ...
+
+    def commit(self, session: NetconfSession, change_id: str) -> bool:
+        """Commits, to be confirmed; True where the session must stay open until then."""
+        ...
+
+    def confirm(self, session: NetconfSession, change_id: str) -> None:
+        """The change stays; does nothing where it does not wait."""
+        ...
+
+    def cancel(self, session: NetconfSession, change_id: str) -> None:
+        """Takes back a change that waits, where the platform has a call for it."""
+        ...
+
+    def keep(self, session: NetconfSession, change_id: str) -> None:
+        """Commits what was before the change, for good."""
+        ...
+
+
+class CandidateAdapter(Generic[ConfigT]):
+    """One switch. ``clock_ns`` gives wall-clock nanoseconds since 1970."""
+
+    def __init__(
+        self,
+        device: Device,
+        model: Model[ConfigT],
+        commits: Commits,
+        new_session: Callable[[], NetconfSession],
+        *,
+        capabilities: Capabilities,
+        clock_ns: Callable[[], int],
+        waiting: Waiting | None,
+    ) -> None:
+        self.switch = device.name
+        self._device = device
+        self._model = model
+        self._commits = commits
+        self._new_session = new_session
+        self._capabilities = capabilities
+        self._clock_ns = clock_ns
+        self._waiting = waiting or Waiting()
+        self._held: NetconfSession | None = None
+        new_session()  # only checks what the inventory says of it
+
+    def capabilities(self) -> Capabilities:
+        return self._capabilities
+
+    def read(self) -> Reading:
+        with self._new_session() as session:
+            return self._reading(self._model.look(session))
+
+    def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
+        rounded = to_device(watermark, self._units)
+        with self._new_session() as session:
+            self._commits.check(session, change_id)
+            now = self._settled(session)
+        changes = any(queue.watermark != rounded.watermark for queue in now.queues)
+        undo = self._model.plan(now, rounded) if changes else {}
+        return staged(change_id, self._reading(now), watermark, rounded, undo)
+
+    def apply(self, change: StagedChange) -> None:
+        self._check_record(change)
+        session = self._new_session()
+        stays = False
+        try:
+            session.open()
+            if self._is_made(change, self._model.look(session)):
+                return
+            self._commits.check(session, change.id)
+            with session.locked():
+                now = self._model.look(session)
+                check_nobody_else(change, self._reading(now), self._device.where)
+                self._check_configured(change, now.config)
+                session.edit(self._model.forward(change.undo, now.config))
+                stays = self._commits.commit(session, change.id)
+        finally:
+            if stays:
+                self._let_go()
+                self._held = session
+            else:
+                session.close()
+
+    def verify(self, change: StagedChange) -> Reading:
+        return read_back.made(change, self._read_while_it_settles, self._device, self._waiting)
+
+    def confirm(self, change: StagedChange) -> None:
+        if self._held is not None and self._held.alive:
+            self._commits.confirm(self._held, change.id)
+            self._let_go()
+            return
+        with self._new_session() as session:
+            self._commits.confirm(session, change.id)
+
+    def rollback(self, change: StagedChange) -> None:
+        self._check_record(change)
+        self._let_go()
+        with self._new_session() as session:
+            if change.undo:
+                self._commits.cancel(session, change.id)
+            now = self._model.look(session)
+            if self._is_undone(change, now):
+                return
+            self._left_alone(change, now)
+            self._commits.check(session, change.id)
+            with session.locked():
+                now = self._model.look(session)
+                self._left_alone(change, now)
+                self._check_configured(change, now.config)
+                session.edit(self._model.backward(change.undo, now.config))
+                self._commits.keep(session, change.id)
+        read_back.undone(change, self._read_while_it_settles, self._device, self._waiting)
+
+    def close(self) -> None:
+        self._let_go()
+
+    @property
+    def _units(self) -> WatermarkUnits:
+        return self._capabilities.units
+
+    def _reading(self, found: Found[ConfigT]) -> Reading:
+        return Reading.of(self.switch, found.queues, self._clock_ns())
+
+    def _is_made(self, change: StagedChange, now: Found[ConfigT]) -> bool:
+        """Whether nothing is left to do: it runs, or it is committed and hardware is yet to follow."""
+        runs = change.made_in(self._reading(now))
+        return runs or (bool(change.undo) and self._model.made(change.undo, now.config))
+
+    def _is_undone(self, change: StagedChange, now: Found[ConfigT]) -> bool:
+        configured = not change.undo or self._model.undone(change.undo, now.config)
+        return configured and change.undone_in(self._reading(now))
+
+    def _left_alone(self, change: StagedChange, now: Found[ConfigT]) -> None:
+        """What is configured as planned is taken back whatever hardware makes of it."""
+        if not (change.undo and self._model.made(change.undo, now.config)):
+            left_alone(change, self._reading(now), self._device.where)
+
+    def _settled(self, session: NetconfSession) -> Found[ConfigT]:
+        """What is found once hardware runs what is configured: no change could be undone to anything else."""
+        return settled(
+            lambda: self._model.look(session),
+            lambda now: self._model.unsettled(now.config),
+            self._device,
+            self._waiting,
+        )
+
+    def _read_while_it_settles(self) -> Reading:
+        """A reading; one of no queues where the switch shows what is no watermark, or not all of it yet."""
+        try:
+            return self.read()
+        except CapabilityError:
+            return Reading.of(self.switch, (), self._clock_ns())
+
+    def _let_go(self) -> None:
+        if self._held is not None:
+            self._held.close()
+            self._held = None
+
+    def _check_record(self, change: StagedChange) -> None:
+        if change.undo:
+            recorded(change, self._model.record_kind, self._device.where)
+
+    def _check_configured(self, change: StagedChange, config: ConfigT) -> None:
+        stranger = self._model.stranger(change.undo, config)
+        if stranger is not None:
+            raise ConcurrentEditError(
+                self._device.where,
+                stranger,
+                "since it was staged, only this change may configure these queues",
+                "find out who did; what runs now is the start of the next recommendation",
+            )
+
+
+class PersistentCommits:
+    """Confirmed commits of RFC 6241: named where the switch can, bound to their session where it cannot."""
+
+    def __init__(self, device: Device, confirm_timeout_s: int) -> None:
+        self._device = device
+        self._confirm_timeout_s = confirm_timeout_s
+
+    def check(self, session: NetconfSession, change_id: str) -> None:
+        for capability in ("candidate:1.0", "confirmed-commit:1.0"):
+            if not (session.offers(capability) or session.offers(capability.replace("1.0", "1.1"))):
+                raise CapabilityError(
+                    self._device.where,
+                    f"no :{capability} among what it offers",
+                    "a change is made in a candidate and taken back by the switch unless it is confirmed",
+                    "enable it on the switch, or use another of its interfaces",
+                )
+
+    def commit(self, session: NetconfSession, change_id: str) -> bool:
+        persists = self._persists(session)
+        persist = name_of(change_id) if persists else None
+        session.commit(confirm_within_s=self._confirm_timeout_s, persist=persist)
+        return not persists
+
+    def confirm(self, session: NetconfSession, change_id: str) -> None:
+        if self._persists(session):
+            session.confirm(name_of(change_id))
+        else:
+            # From the session that made it, this confirms. From another one it is refused while the change
+            # waits, and commits what runs already where nothing waits.
+            with session.locked():
+                session.commit()
+
+    def cancel(self, session: NetconfSession, change_id: str) -> None:
+        if self._persists(session):
+            session.cancel(name_of(change_id))
+
+    def keep(self, session: NetconfSession, change_id: str) -> None:
+        session.commit()
+
+    def _persists(self, session: NetconfSession) -> bool:
+        return session.offers("confirmed-commit:1.1")

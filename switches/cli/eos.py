@@ -1,0 +1,250 @@
+"""The adapter to Arista EOS, over eAPI; must not know how commands travel.
+
+A change is one configuration session, committed under a timer: unless it is confirmed, the switch takes it
+back by itself. What is verified of the forms here, and against what, is told in docs/switches/eos.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+import httpx
+import msgspec
+
+from switches import read_back
+from switches.base import Capabilities, Reading, StagedChange
+from switches.change_name import name_of
+from switches.cli.config import Section, below, sections
+from switches.cli.eapi import EapiSession, Sessions
+from switches.cli.wred_line import Grammar, Spot, making, spot, undoing, units_of
+from switches.concurrent_edit import check_nobody_else, left_alone
+from switches.device import Device, options_of
+from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, RefusedError
+from switches.policies import policies_of
+from switches.staging import staged
+from switches.transport.http import needs_password
+from switches.units import to_device
+from twin.watermark import Watermark
+
+_LOWEST, _HIGHEST = 1, 256_000_000
+_SHOWN = (
+    "show running-config section qos profile",
+    "show running-config section service-profile",
+    "show running-config section tx-queue",
+)
+_UNIT = r"(segments|bytes|kbytes|mbytes|milliseconds)"
+_GRAMMAR = Grammar(
+    starts="random-detect ecn minimum-threshold ",
+    line=re.compile(
+        rf"random-detect ecn minimum-threshold (?P<kmin>\d+) (?P<kmin_unit>{_UNIT})"
+        rf" maximum-threshold (?P<kmax>\d+) (?P<kmax_unit>{_UNIT})"
+        r" max-mark-probability (?P<pmax>\d+)(?: weight (?P<weight>\d+))?"
+    ),
+    template="random-detect ecn minimum-threshold {kmin} {unit} maximum-threshold {kmax} {unit}"
+    " max-mark-probability {pmax} weight {weight}",
+    units=("bytes", "kbytes", "mbytes", "segments"),
+)
+
+
+class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``profile``: the QoS profile, where it is not to be found from the ports. ``commit_timer_s``: an
+    unconfirmed change is taken back after so long. ``save``: what is confirmed also becomes the startup
+    configuration. ``kilo_bytes``: what the platform means by kbytes.
+    """
+
+    profile: str | None = None
+    commit_timer_s: int = 300
+    save: bool = False
+    kilo_bytes: int = 1000
+
+
+class EosAdapter:
+    """One Arista switch; ``clock_ns`` gives wall-clock nanoseconds since 1970."""
+
+    def __init__(
+        self, device: Device, *, clock_ns: Callable[[], int], transport: httpx.BaseTransport | None = None
+    ) -> None:
+        options = options_of(device, _Options)
+        needs_password(device)
+        if not 10 <= options.commit_timer_s < 86_400:
+            raise InventoryError(
+                f"{device.where} options.commit_timer_s",
+                str(options.commit_timer_s),
+                "a commit waits 10 s to a day for its confirmation",
+                "choose between them, such as 300",
+            )
+        self.switch = device.name
+        self._device = device
+        self._clock_ns = clock_ns
+        self._options = options
+        self._units = units_of(
+            _GRAMMAR, device, kilo_bytes=options.kilo_bytes, lowest=_LOWEST, highest=_HIGHEST
+        )
+        self._session = EapiSession(device, transport=transport)
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            kind="eos",
+            writes=True,
+            per="profile",
+            units=self._units,
+            dead_man=True,
+            undo="the commit is aborted, or the old lines are written in a new session",
+            read_back="the running configuration",
+        )
+
+    def read(self) -> Reading:
+        return self._reading(self._spots())
+
+    def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
+        spots = self._spots()
+        running = self._reading(spots)
+        rounded = to_device(watermark, self._units)
+        return staged(change_id, running, watermark, rounded, {"lines": [one.undo for one in spots]})
+
+    def apply(self, change: StagedChange) -> None:
+        spots = self._spots()
+        now = self._reading(spots)
+        if change.made_in(now):
+            return
+        check_nobody_else(change, now, self._device.where)
+        if self._discard(change):
+            spots = self._spots()
+        self._commit(change, making(change, spots, _GRAMMAR, self._units), self._timer())
+
+    def verify(self, change: StagedChange) -> Reading:
+        return read_back.made(change, self.read, self._device)
+
+    def confirm(self, change: StagedChange) -> None:
+        waiting = self._ours(change, self._session.sessions()).waiting
+        if waiting is not None:
+            self._session.run([f"configure session {waiting} commit"])
+        if self._options.save:
+            self._session.run(["copy running-config startup-config"])
+
+    def rollback(self, change: StagedChange) -> None:
+        sessions = self._ours(change, self._session.sessions())
+        now = self.read()
+        if sessions.waiting is not None and not change.explains(now):
+            # Aborting it, like its timer, would restore the whole configuration over what they have set.
+            self._session.run([f"configure session {sessions.waiting} commit"])
+        else:
+            self._discard(change)
+        spots = self._spots()
+        now = self._reading(spots)
+        if not change.undone_in(now):
+            left_alone(change, now, self._device.where)
+            self._commit(change, undoing(change, spots, self._device.where), "commit")
+            read_back.undone(change, self.read, self._device)
+        if self._options.save:
+            self._session.run(["copy running-config startup-config"])
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _reading(self, spots: Iterable[Spot]) -> Reading:
+        return Reading.of(self.switch, [one.running for one in spots], self._clock_ns())
+
+    def _spots(self) -> list[Spot]:
+        """Where the watermarks of the wanted ports are configured."""
+        running = sections(self._session.text(_SHOWN))
+        profiles = dict(below(running, "qos profile "))
+        interfaces = dict(below(running, "interface "))
+        own = [
+            found
+            for port, inner in interfaces.items()
+            if self._options.profile is None and self._device.wants(port)
+            for found in self._queues(f"interface {port}", port, inner)
+            if found.line is not None
+        ]
+        applied = [
+            (port, name)
+            for port, inner in interfaces.items()
+            for name, _ in below(inner, "service-profile ")
+            if name in profiles
+        ]
+        if own and not any(self._device.wants(port) for port, _ in applied):
+            return own
+        named = policies_of(self._device, applied, self._options.profile, "qos profile")
+        shared = [
+            found
+            for name in named
+            for found in self._queues(f"qos profile {name}", name, profiles.get(name, {}))
+        ]
+        if not shared and not own:
+            raise CapabilityError(
+                f"{self._device.where} qos profile {', '.join(named)}",
+                f"no uc-tx-queue {', '.join(map(str, self._device.queues))}",
+                "the queue is in the profile before its watermark is set",
+                "set it up by hand once, or correct queues or options.profile of the inventory",
+            )
+        return [*shared, *own]
+
+    def _queues(self, line: str, place: str, section: Section) -> Iterable[Spot]:
+        for queue in self._device.queues:
+            for word in ("uc-tx-queue", "tx-queue"):
+                path = (line, f"{word} {queue}")
+                if path[1] in section:
+                    yield spot(
+                        _GRAMMAR,
+                        self._device,
+                        path,
+                        place,
+                        queue,
+                        section[path[1]],
+                        kilo_bytes=self._options.kilo_bytes,
+                    )
+
+    def _timer(self) -> str:
+        minutes, seconds = divmod(self._options.commit_timer_s, 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"commit timer {hours:02}:{minutes:02}:{seconds:02}"
+
+    def _commit(
+        self, change: StagedChange, lines: Sequence[tuple[tuple[str, ...], str]], commit: str
+    ) -> None:
+        """Writes the lines in a session made anew: an older one would bring back its own past."""
+        sessions = self._session.sessions()
+        if sessions.waiting is not None:
+            raise ConcurrentEditError(
+                self._device.where,
+                f"configuration session {sessions.waiting} waits for its confirmation",
+                "one commit at a time is under a timer",
+                "confirm or abort it, or wait for its timer",
+            )
+        name = self._free(change, sessions)
+        commands = [f"configure session {name}"]
+        for path, line in lines:
+            commands += [*path, line, *("exit" for _ in path)]
+        try:
+            self._session.run([*commands, commit])
+        except RefusedError:
+            self._discard(change)
+            raise
+
+    def _discard(self, change: StagedChange) -> bool:
+        """Ends every session of this change that is not over; a commit that waits is taken back by it.
+
+        Whether there was any.
+        """
+        sessions = self._ours(change, self._session.sessions())
+        open_ones = [name for name, state in sessions.states.items() if state == "pending"]
+        found = {*open_ones, sessions.waiting} - {None}
+        for name in found:
+            self._session.run([f"configure session {name} abort"])
+        return bool(found)
+
+    def _ours(self, change: StagedChange, sessions: Sessions) -> Sessions:
+        """Those of this change: its name, or its name and a number where it was tried again."""
+        mine = re.compile(rf"{re.escape(name_of(change.id))}(\.\d+)?")
+        states = {name: state for name, state in sessions.states.items() if mine.fullmatch(name)}
+        waiting = sessions.waiting
+        return Sessions(states, waiting if waiting and mine.fullmatch(waiting) else None)
+
+    def _free(self, change: StagedChange, sessions: Sessions) -> str:
+        """A name that no session has: one that is over cannot be entered again."""
+        first = name_of(change.id)
+        taken = len(self._ours(change, sessions).states)
+        names = [first, *(f"{first}.{number}" for number in range(2, taken + 2))]
+        return next(name for name in names if name not in sessions.states)

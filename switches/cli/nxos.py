@@ -1,0 +1,176 @@
+"""The adapter to Cisco NX-OS, over NX-API; must not know how commands travel.
+
+One queue's line is one command: its three values change at one moment, several queues one after the other.
+What is verified of the forms here, and against what, is told in docs/switches/nxos.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+import httpx
+import msgspec
+
+from switches import read_back
+from switches.base import Capabilities, Reading, StagedChange
+from switches.change_name import name_of
+from switches.cli.config import Section, below, sections
+from switches.cli.nxapi import NxapiSession
+from switches.cli.wred_line import Grammar, Spot, making, spot, undoing, units_of
+from switches.concurrent_edit import check_nobody_else, left_alone
+from switches.device import Device, options_of
+from switches.errors import CapabilityError
+from switches.policies import policies_of
+from switches.staging import staged
+from switches.transport.http import needs_password
+from switches.units import to_device
+from twin.watermark import Watermark
+
+_LOWEST, _HIGHEST = 1, 2**31 - 1
+_EVERY_PORT = "system qos"
+_UNIT = r"(packets|bytes|kbytes|mbytes|ms|us)"
+_GRAMMAR = Grammar(
+    starts="random-detect ",
+    line=re.compile(
+        rf"random-detect minimum-threshold (?P<kmin>\d+) (?P<kmin_unit>{_UNIT})"
+        rf" maximum-threshold (?P<kmax>\d+) (?P<kmax_unit>{_UNIT})"
+        r" drop-probability (?P<pmax>\d+)(?: weight (?P<weight>\d+))?(?P<ecn> ecn)?"
+    ),
+    template="random-detect minimum-threshold {kmin} {unit} maximum-threshold {kmax} {unit}"
+    " drop-probability {pmax} weight {weight} ecn",
+    units=("bytes", "kbytes", "mbytes"),
+)
+_SYSTEM_CLASS = re.compile(r"c-out-(?:8q-)?q(?P<queue>\d|-default)")
+
+
+class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``policy``: the queuing policy, where it is not to be found from the ports. ``classes``: the queue of
+    each queuing class, beside the system's own. ``checkpoint``: the switch keeps one from apply to confirm.
+    ``save``: what is confirmed also becomes the startup configuration. ``kilo_bytes``: what kbytes means.
+    """
+
+    policy: str | None = None
+    classes: Mapping[str, int] = {}
+    checkpoint: bool = True
+    save: bool = False
+    kilo_bytes: int = 1000
+
+
+class NxosAdapter:
+    """One Nexus switch; ``clock_ns`` gives wall-clock nanoseconds since 1970."""
+
+    def __init__(
+        self, device: Device, *, clock_ns: Callable[[], int], transport: httpx.BaseTransport | None = None
+    ) -> None:
+        options = options_of(device, _Options)
+        needs_password(device)
+        self.switch = device.name
+        self._device = device
+        self._clock_ns = clock_ns
+        self._options = options
+        self._units = units_of(
+            _GRAMMAR, device, kilo_bytes=options.kilo_bytes, lowest=_LOWEST, highest=_HIGHEST
+        )
+        self._session = NxapiSession(device, transport=transport)
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            kind="nxos",
+            writes=True,
+            per="profile",
+            units=self._units,
+            atomic=False,
+            undo="the old lines are written again; until it is confirmed, a checkpoint is there for a person",
+            read_back="the running configuration",
+        )
+
+    def read(self) -> Reading:
+        return self._reading(self._spots())
+
+    def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
+        spots = self._spots()
+        running = self._reading(spots)
+        rounded = to_device(watermark, self._units)
+        return staged(change_id, running, watermark, rounded, {"lines": [one.undo for one in spots]})
+
+    def apply(self, change: StagedChange) -> None:
+        spots = self._spots()
+        now = self._reading(spots)
+        if change.made_in(now):
+            return
+        check_nobody_else(change, now, self._device.where)
+        name = name_of(change.id)
+        if self._options.checkpoint and not self._session.has_checkpoint(name):
+            self._session.show(f"checkpoint {name}")
+        self._write(making(change, spots, _GRAMMAR, self._units))
+
+    def verify(self, change: StagedChange) -> Reading:
+        return read_back.made(change, self.read, self._device)
+
+    def confirm(self, change: StagedChange) -> None:
+        self._end(change)
+
+    def rollback(self, change: StagedChange) -> None:
+        spots = self._spots()
+        now = self._reading(spots)
+        if not change.undone_in(now):
+            left_alone(change, now, self._device.where)
+            # Not the checkpoint: it would take back everything that anybody has configured since.
+            self._write(undoing(change, spots, self._device.where))
+            read_back.undone(change, self.read, self._device)
+        self._end(change)
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _reading(self, spots: Iterable[Spot]) -> Reading:
+        return Reading.of(self.switch, [one.running for one in spots], self._clock_ns())
+
+    def _write(self, lines: Iterable[tuple[tuple[str, ...], str]]) -> None:
+        self._session.configure([command for path, line in lines for command in (*path, line)])
+
+    def _end(self, change: StagedChange) -> None:
+        """The change is over: its checkpoint goes, and what runs now is saved where that is wanted."""
+        name = name_of(change.id)
+        if self._options.checkpoint and self._session.has_checkpoint(name):
+            self._session.show(f"no checkpoint {name}")
+        if self._options.save:
+            self._session.show("copy running-config startup-config")
+
+    def _spots(self) -> list[Spot]:
+        """Where the watermarks of the wanted ports are configured."""
+        running = sections(self._session.show("show running-config ipqos"))
+        policies = dict(below(running, "policy-map type queuing "))
+        places = [(_EVERY_PORT, inner) for _, inner in below(running, _EVERY_PORT)]
+        applied = [
+            (port, name.split()[0])
+            for port, section in [*places, *below(running, "interface ")]
+            for name, _ in below(section, "service-policy type queuing output ")
+        ]
+        names = policies_of(self._device, applied, self._options.policy, "queuing policy")
+        found = [one for name in names for one in self._queues(name, policies.get(name, {}))]
+        if not found:
+            raise CapabilityError(
+                f"{self._device.where} queuing policy {', '.join(names)}",
+                f"no class of queue {', '.join(map(str, self._device.queues))}",
+                "the queue's class is in the policy before its watermark is set",
+                "add it by hand once, or correct queues, options.policy or options.classes of the inventory",
+            )
+        return found
+
+    def _queues(self, name: str, policy: Section) -> Iterable[Spot]:
+        for label, lines in below(policy, "class type queuing "):
+            queue = self._queue(label)
+            if queue in self._device.queues:
+                path = (f"policy-map type queuing {name}", f"class type queuing {label}")
+                yield spot(
+                    _GRAMMAR, self._device, path, name, queue, lines, kilo_bytes=self._options.kilo_bytes
+                )
+
+    def _queue(self, label: str) -> int | None:
+        """The queue of a class: the inventory's word, else that of the system's own names."""
+        if label in self._options.classes:
+            return self._options.classes[label]
+        match = _SYSTEM_CLASS.fullmatch(label)
+        return None if match is None else int(match["queue"].replace("-default", "0"))

@@ -1,0 +1,222 @@
+"""The adapter to a switch that speaks OpenConfig QoS over gNMI; must not know how gNMI is carried.
+
+The queues of a change get a profile of their own, named after what it holds, and are bound to it by the same
+SetRequest. No profile is ever edited: what other queues share stays as it is, and Kmin never passes Kmax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from switches import read_back
+from switches.base import Capabilities, Reading, StagedChange
+from switches.concurrent_edit import check_nobody_else, left_alone
+from switches.device import Device, options_of
+from switches.errors import CapabilityError, ConcurrentEditError, RefusedError
+from switches.openconfig import model
+from switches.openconfig.model import Qos
+from switches.openconfig.openconfig_plan import Plan
+from switches.openconfig.queues import OpenConfigQueues
+from switches.read_back import Waiting, settled
+from switches.staging import recorded, staged
+from switches.transport.gnmi import GnmiOptions
+from switches.transport.gnmi_path import GnmiPath
+from switches.transport.gnmi_session import GnmiSession
+from switches.transport.gnmi_tree import tree_of
+from switches.units import to_device
+from twin.watermark import Watermark
+
+PORT = 9339  # IANA's for gNMI
+
+
+class OpenConfigOptions(GnmiOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """``queue_names``: what the switch calls a queue, by number. ``read_back``: the leaves a reading is of.
+    ``profile``: how the names of its own profiles begin. ``origin``: of every path.
+    """
+
+    queue_names: dict[int | str, str] = msgspec.field(default_factory=dict)
+    read_back: Literal["state", "config"] = "state"
+    profile: str = "ecntwin"
+    origin: str = "openconfig"
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one Get said: all of it, and what the device's queues run."""
+
+    qos: Qos
+    reading: Reading
+
+
+class OpenConfigAdapter:
+    """One switch at the device's ``address``. ``clock_ns`` gives wall-clock nanoseconds since 1970."""
+
+    def __init__(
+        self, device: Device, *, clock_ns: Callable[[], int], waiting: Waiting | None = None
+    ) -> None:
+        self.switch = device.name
+        self._device = device
+        self._clock_ns = clock_ns
+        self._waiting = waiting or Waiting()
+        self._options = options_of(device, OpenConfigOptions)
+        self._queues = OpenConfigQueues.of(
+            device,
+            self._options.queue_names,
+            from_state=self._options.read_back == "state",
+            profile=self._options.profile,
+        )
+        self._session = GnmiSession(device, self._options, default_port=PORT)
+
+    def capabilities(self) -> Capabilities:
+        return Capabilities(
+            kind="openconfig",
+            writes=True,
+            units=self._queues.units,
+            undo="one Set binds the queues to what they were bound to",
+            read_back=self._queues.read_back,
+        )
+
+    def read(self) -> Reading:
+        return self._look().reading
+
+    def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
+        now = self._settled()
+        rounded = to_device(watermark, self._queues.units)
+        if any(queue.watermark != rounded.watermark for queue in now.reading.queues):
+            plan = self._queues.plan(now.qos, now.reading.queues, rounded.device)
+        else:
+            plan = Plan()
+        return staged(change_id, now.reading, watermark, rounded, plan.recorded())
+
+    def apply(self, change: StagedChange) -> None:
+        plan, now = self._plan(change), self._look()
+        if change.made_in(now.reading) and plan.made_in(now.qos):
+            return
+        if not plan.shows_in(now.qos):
+            check_nobody_else(change, now.reading, self._device.where)
+            self._check_configured(plan, now.qos)
+        origin = self._options.origin
+        self._session.set(
+            replace=[
+                (model.profile_path(name, origin=origin), model.profile_entry(name, planned.becomes))
+                for name, planned in plan.profiles.items()
+            ],
+            update=[
+                (model.binding_path(queue.port, queue.name, origin), queue.binds) for queue in plan.queues
+            ],
+        )
+
+    def verify(self, change: StagedChange) -> Reading:
+        return read_back.made(change, self._read_while_it_settles, self._device, self._waiting)
+
+    def confirm(self, change: StagedChange) -> None:
+        """Removes its own profiles of earlier changes that no queue uses any more: nothing else waits."""
+        plan = self._plan(change)
+        bound_before = {queue.bound for queue in plan.queues if queue.bound is not None}
+        self._remove_unused(name for name in sorted(bound_before) if self._queues.is_own(name))
+
+    def rollback(self, change: StagedChange) -> None:
+        plan, now = self._plan(change), self._look()
+        if not (change.undone_in(now.reading) and plan.undone_in(now.qos)):
+            if not plan.shows_in(now.qos):
+                left_alone(change, now.reading, self._device.where)
+            self._check_configured(plan, now.qos)
+            self._put_back(plan, now.qos)
+            read_back.undone(change, self._read_while_it_settles, self._device, self._waiting)
+        self._remove_unused(name for name, planned in plan.profiles.items() if planned.was is None)
+
+    def close(self) -> None:
+        self._session.close()
+
+    def _plan(self, change: StagedChange) -> Plan:
+        return recorded(change, Plan, self._device.where)
+
+    def _look(self) -> _Look:
+        origin = self._options.origin
+        paths = [GnmiPath.of(*model.INTERFACES, origin=origin), GnmiPath.of(*model.PROFILES, origin=origin)]
+        values = self._session.get(paths)
+        try:
+            qos = model.parse(tree_of(values, model.LIST_KEYS))
+            reading = Reading.of(self.switch, self._queues.running(qos), self._clock_ns())
+        except ValueError as error:
+            raise RefusedError(
+                self._device.where,
+                f"an answer that cannot be read ({error})",
+                "it is shaped as openconfig-qos says",
+                "look at the switch, and its version",
+            ) from error
+        if not reading.queues:
+            self._nothing_found()
+        return _Look(qos, reading)
+
+    def _settled(self) -> _Look:
+        """What a Get said, once hardware runs what is configured; ``ReadBackError`` where it does not."""
+        return settled(self._look, lambda now: self._queues.unsettled(now.qos), self._device, self._waiting)
+
+    def _read_while_it_settles(self) -> Reading:
+        """A reading; one of no queues where the switch shows a profile bound, and not yet what is in it."""
+        try:
+            return self.read()
+        except CapabilityError:
+            return Reading.of(self.switch, (), self._clock_ns())
+
+    def _put_back(self, plan: Plan, qos: Qos) -> None:
+        origin = self._options.origin
+        gone = {name: leaves for name, leaves in plan.ran.items() if name not in qos.profiles}
+        kept = {name: planned.was for name, planned in plan.profiles.items() if planned.was is not None}
+        self._session.set(
+            delete=[
+                model.binding_path(queue.port, queue.name, origin)
+                for queue in plan.queues
+                if queue.bound is None
+            ],
+            replace=[
+                (model.profile_path(name, origin=origin), model.profile_entry(name, leaves))
+                for name, leaves in (gone | kept).items()
+            ],
+            update=[
+                (model.binding_path(queue.port, queue.name, origin), queue.bound)
+                for queue in plan.queues
+                if queue.bound is not None
+            ],
+        )
+
+    def _remove_unused(self, names: Iterable[str]) -> None:
+        candidates = list(names)
+        if not candidates:
+            return
+        qos = self._look().qos
+        unused = [name for name in candidates if name in qos.profiles and not qos.users(name)]
+        unused = [name for name in unused if name not in qos.other_users]
+        if unused:
+            # What is left over marks nothing, and the switch may have a reason to keep it.
+            with suppress(RefusedError):
+                self._session.set(
+                    delete=[model.profile_path(name, origin=self._options.origin) for name in unused]
+                )
+
+    def _check_configured(self, plan: Plan, qos: Qos) -> None:
+        stranger = plan.stranger_in(qos)
+        if stranger is not None:
+            raise ConcurrentEditError(
+                self._device.where,
+                stranger,
+                "since it was staged, only this change may configure these queues and profiles",
+                "find out who did; what runs now is the start of the next recommendation",
+            )
+
+    def _nothing_found(self) -> None:
+        models = self._session.capabilities().models
+        if models and "openconfig-qos" not in models:
+            raise CapabilityError(
+                self._device.where,
+                f"{len(models)} models, and not openconfig-qos among them",
+                "the watermark is set through openconfig-qos",
+                "name another platform for this switch, or another version of its software",
+            )
+        raise self._queues.none_found()

@@ -1,0 +1,197 @@
+"""The queues of the inventory in OpenConfig's QoS model: what they run, and the plan of a change.
+
+The queues of a change get a profile of their own, named after what it holds, and are bound to it. No profile
+is ever edited: what other queues share stays as it is. Must not talk to a switch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from switches.base import QueueWatermark
+from switches.device import Device
+from switches.errors import CapabilityError, InventoryError
+from switches.openconfig import model
+from switches.openconfig.model import Qos
+from switches.openconfig.openconfig_plan import Plan, PlannedProfile, PlannedQueue
+from switches.units import DeviceWatermark, WatermarkUnits, bytes_units, percent_units
+from twin.watermark import Watermark
+
+_HIGHEST_UINT64 = 2**64 - 1
+_LARGEST_CELL_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class OpenConfigQueues:
+    """``names`` are queue numbers by the switch's names for them. ``from_state``: a reading is of the state
+    leaves, else of what is configured. ``profile`` is how the names of own profiles begin. Hardware keeps
+    thresholds in cells: state within ``rounding_bytes`` of what is configured counts as that.
+    """
+
+    device: Device
+    names: Mapping[str, int]
+    in_percent: bool
+    units: WatermarkUnits
+    from_state: bool
+    profile: str
+    rounding_bytes: int
+
+    @classmethod
+    def of(
+        cls, device: Device, queue_names: Mapping[int | str, str], *, from_state: bool, profile: str
+    ) -> OpenConfigQueues:
+        """As the inventory has them. Raises ``InventoryError``."""
+        in_percent, units = _units(device)
+        cell_bytes = device.units.cell_bytes or _LARGEST_CELL_BYTES
+        return cls(
+            device, queue_numbers(device, queue_names), in_percent, units, from_state, profile, cell_bytes
+        )
+
+    @property
+    def read_back(self) -> str:
+        """What a reading is read from, in a phrase."""
+        return "state leaves" if self.from_state else "config leaves: what was asked, not what runs"
+
+    def running(self, qos: Qos) -> Iterator[QueueWatermark]:
+        """What they run. Raises ``CapabilityError`` for no watermark, ``ValueError`` for no number."""
+        for port, name in sorted(qos.queues):
+            bound = qos.queues[port, name]
+            if name not in self.names or not bound.configured or not self.device.wants(port):
+                continue
+            queue = self.names[name]
+            where = f"{self.device.where} {port} queue {queue}"
+            used = bound.state if self.from_state else bound.config
+            if used is None:
+                if self.from_state and bound.config is not None:
+                    raise CapabilityError(
+                        where,
+                        f"profile {bound.config} in its config, and none in its state",
+                        "what runs is read from the state leaves",
+                        "let read_back be config if this switch shows no state there",
+                    )
+                yield QueueWatermark(port, queue, None)
+                continue
+            profile = qos.profiles.get(used, model.Profile())
+            running = self._meant(profile.state if self.from_state else profile.config, where)
+            if self.from_state and used == bound.config:
+                with suppress(CapabilityError):  # a leaf that is not configured may run at a default
+                    asked = self._meant(profile.config, where)
+                    running = asked if self._rounded(running, asked) else running
+            yield QueueWatermark(port, queue, running)
+
+    def unsettled(self, qos: Qos) -> str | None:
+        """A queue whose state is not what it is configured to, as a text; None: there is none.
+
+        An undo puts back what is configured: a change that starts from other state could not be undone to it.
+        """
+        if not self.from_state:
+            return None
+        for port, name in sorted(qos.queues):
+            bound = qos.queues[port, name]
+            if name not in self.names or not bound.configured or not self.device.wants(port):
+                continue
+            said = f"{port} queue {self.names[name]}"
+            if bound.config != bound.state:
+                return f"{said} bound to {bound.config or 'nothing'}, and running {bound.state or 'nothing'}"
+            profile = qos.profiles.get(bound.config or "", model.Profile())
+            with suppress(CapabilityError):  # a leaf that is not configured may run at a default
+                asked, running = (self._meant(leaves, said) for leaves in (profile.config, profile.state))
+                if asked != running and not self._rounded(running, asked):
+                    return f"{said} configured for {asked or 'no marking'}, and running {running or 'none'}"
+        return None
+
+    def plan(self, qos: Qos, queues: Sequence[QueueWatermark], wanted: DeviceWatermark) -> Plan:
+        """Queues whose profiles are alike but for the marking share a new one."""
+        names = {queue: name for name, queue in self.names.items()}
+        groups: dict[str, list[tuple[str, str]]] = {}
+        sources: dict[str, model.Leaves] = {}
+        ran: dict[str, dict[str, Any]] = {}
+        for queue in queues:
+            key = (queue.port, names[queue.queue])
+            bound = qos.queues[key].config
+            leaves = qos.profiles.get(bound or "", model.Profile()).config
+            if bound is not None:
+                ran[bound] = dict(leaves)
+            becomes = model.leaves_for(
+                leaves, wanted.kmin, wanted.kmax, wanted.pmax, in_percent=self.in_percent
+            )
+            alike = msgspec.json.encode(becomes, order="deterministic").decode()
+            groups.setdefault(alike, []).append(key)
+            sources.setdefault(alike, becomes)
+        planned, profiles = [], {}
+        for alike, keys in groups.items():
+            becomes = dict(sources[alike])
+            users = (f"{port}/{name}" for port, name in keys)
+            own = model.own_name(self.profile, users, becomes)
+            there = qos.profiles.get(own)
+            profiles[own] = PlannedProfile(becomes=becomes, was=None if there is None else dict(there.config))
+            planned += [
+                PlannedQueue(port=port, name=name, bound=qos.queues[port, name].config, binds=own)
+                for port, name in keys
+            ]
+        return Plan(queues=planned, profiles=profiles, ran=ran)
+
+    def _meant(self, leaves: model.Leaves, where: str) -> Watermark | None:
+        return model.watermark_of(model.marking(leaves), self.units, in_percent=self.in_percent, where=where)
+
+    def _rounded(self, running: Watermark | None, asked: Watermark | None) -> bool:
+        if running is None or asked is None:
+            return False
+        return (
+            abs(running.kmin_bytes - asked.kmin_bytes) <= self.rounding_bytes
+            and abs(running.kmax_bytes - asked.kmax_bytes) <= self.rounding_bytes
+            and running.pmax == asked.pmax
+        )
+
+    def is_own(self, profile: str) -> bool:
+        """Whether a profile was made for the queues of a change."""
+        return profile.startswith(f"{self.profile}-")
+
+    def none_found(self) -> InventoryError:
+        """What to raise where the switch has none of them."""
+        return InventoryError(
+            self.device.where,
+            f"no configured output queue {', '.join(self.names)}"
+            + (f" of {', '.join(self.device.ports)}" if self.device.ports else ""),
+            "the queues to set are configured under /qos/interfaces",
+            "correct queues, queue_names or ports, or configure QoS on the switch",
+        )
+
+
+def queue_numbers(device: Device, queue_names: Mapping[int | str, str]) -> dict[str, int]:
+    """The device's queues by the switch's names for them. Raises ``InventoryError``."""
+    given = {str(number): name for number, name in queue_names.items()}
+    strange = sorted(set(given) - {str(queue) for queue in device.queues})
+    if strange:
+        raise InventoryError(
+            f"{device.where} queue_names",
+            strange[0],
+            f"it names queues of the inventory: {', '.join(map(str, device.queues))}",
+            "correct or drop it",
+        )
+    names = {given.get(str(queue), str(queue)): queue for queue in device.queues}
+    if len(names) != len(set(device.queues)):
+        raise InventoryError(
+            f"{device.where} queue_names", "one name twice", "queues have different names", "correct one"
+        )
+    return names
+
+
+def _units(device: Device) -> tuple[bool, WatermarkUnits]:
+    match device.units.thresholds:
+        case None | "bytes":
+            return False, bytes_units(highest=_HIGHEST_UINT64)
+        case "percent":
+            return True, percent_units(f"{device.where} units", device.units.buffer_bytes)
+        case other:
+            raise InventoryError(
+                f"{device.where} units.thresholds",
+                other,
+                "OpenConfig has thresholds in bytes and in percent",
+                "give one of the two",
+            )

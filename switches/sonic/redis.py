@@ -1,0 +1,216 @@
+"""Connections to a switch's redis, every failure a ``SwitchError``; must not know what a row means."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import msgspec
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from switches.device import Device
+from switches.errors import AccessError, ConcurrentEditError, InventoryError, RefusedError, UnreachableError
+from switches.transport.quoted import quoted
+
+PORT = 6379
+_UNIX = "unix:"
+_SCAN = 1000
+
+Number = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class SonicOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The platform's own options.
+
+    ``own_profile`` False: the profile that the queues are bound to is edited where it stands.
+    ``asic_rounding_bytes``: by how much a threshold in hardware may differ from the one asked for. The rest
+    are database numbers, as in the switch's database_config.json.
+    """
+
+    own_profile: bool = True
+    asic_rounding_bytes: Number = 256
+    config_db: Number = 4
+    asic_db: Number = 1
+    counters_db: Number = 2
+    state_db: Number = 6
+
+
+class Databases:
+    """The databases of one switch while they are connected."""
+
+    def __init__(self, open_db: Callable[[int], Any], options: SonicOptions) -> None:
+        self.config = open_db(options.config_db)
+        self.asic = open_db(options.asic_db)
+        self.counters = open_db(options.counters_db)
+
+    def close(self) -> None:
+        for client in (self.config, self.asic, self.counters):
+            client.close()
+
+
+def keys_of(client: Any, pattern: str) -> list[str]:
+    """The keys that match, sorted; the switch's other work goes on meanwhile."""
+    return sorted(set(client.scan_iter(match=pattern, count=_SCAN)))
+
+
+def rows_of(client: Any, keys: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The hashes under these keys, in one exchange; a key that is not there is left out."""
+    if not keys:
+        return {}
+    asked = client.pipeline(transaction=False)
+    for key in keys:
+        asked.hgetall(key)
+    return {key: row for key, row in zip(keys, asked.execute(), strict=True) if row}
+
+
+def fields_of(client: Any, keys: Iterable[str], field: str) -> list[str | None]:
+    """One field of each of these hashes, in one exchange."""
+    asked = client.pipeline(transaction=False)
+    for key in keys:
+        asked.hget(key, field)
+    found: list[str | None] = asked.execute()
+    return found
+
+
+@contextmanager
+def connected(device: Device, options: SonicOptions) -> Iterator[Databases]:
+    """The switch's databases, until the block ends; nothing is left open.
+
+    Raises ``UnreachableError``, ``AccessError``, ``RefusedError``, and ``ConcurrentEditError`` where a
+    watched row changed before a transaction.
+    """
+    common = arguments(device)
+    databases = Databases(lambda number: redis.Redis(db=number, **common), options)
+    try:
+        with telling(device):
+            yield databases
+    finally:
+        databases.close()
+
+
+@contextmanager
+def telling(device: Device) -> Iterator[None]:
+    """What fails inside is a ``SwitchError``; raises as ``connected`` does."""
+    try:
+        yield
+    except redis.WatchError as error:
+        lost = error.__context__  # the client says so too of a connection that ends before the answer
+        if isinstance(lost, redis.ConnectionError | redis.TimeoutError):
+            raise UnreachableError(
+                device.where,
+                f"no answer to a transaction ({_said(device, lost)})",
+                "a switch answers in time",
+                "ask what it runs: the change may have been made",
+            ) from error
+        raise ConcurrentEditError(
+            device.where,
+            "a row that changed while it was being set",
+            "nobody else sets the same queues at the same moment",
+            "try again, or find out who set it",
+        ) from error
+    except (redis.AuthenticationError, redis.exceptions.NoPermissionError) as error:
+        raise AccessError(
+            device.where,
+            _said(device, error),
+            "the credentials are the switch's",
+            "correct them, or the account's rights",
+        ) from None  # it holds the switch's words as they came, and so does the last
+    except redis.TimeoutError as error:
+        raise UnreachableError(
+            device.where,
+            f"no answer from redis within {device.timeout_s:g} s",
+            "a switch answers in time",
+            "look whether it is up, and whether its management network is",
+        ) from error
+    except UnicodeError as error:  # before ValueError, which it is
+        raise InventoryError(
+            f"{device.where} address",
+            f"no host's name ({error})",
+            "SONiC's redis is at a host and port, or at a socket",
+            "correct the address",
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise RefusedError(
+            device.where,
+            f"an answer that cannot be read ({_said(device, error)})",
+            "redis answers in its own protocol",
+            "look whether something else listens there",
+        ) from None
+    except (redis.ConnectionError, OSError) as error:
+        raise UnreachableError(
+            device.where,
+            f"no connection to redis ({_said(device, error)})",
+            "a switch takes connections at the address of the inventory",
+            "look whether it is up, or correct the address",
+        ) from error
+    except redis.RedisError as error:
+        raise RefusedError(
+            device.where,
+            _said(device, error),
+            "redis takes the commands",
+            "look at the switch, and at the numbers of its databases",
+        ) from None
+
+
+def check_address(device: Device) -> None:
+    """Raises ``InventoryError`` for an address that names no redis, without asking it."""
+    if not device.address or "://" in device.address or device.address == _UNIX:
+        raise InventoryError(
+            f"{device.where} address",
+            repr(device.address) if device.address else "none",
+            "SONiC's redis is at a host and port, or at a socket",
+            "give a host (and port), or unix:/var/run/redis/redis.sock",
+        )
+
+
+def _check_authorities(device: Device) -> None:
+    """Raises ``InventoryError`` where the file of authorities is none."""
+    if device.tls.ca_file is None:
+        return
+    try:
+        ssl.create_default_context(cafile=str(device.tls.ca_file))
+    except (OSError, ssl.SSLError) as error:
+        raise InventoryError(
+            f"{device.where} tls.ca_file",
+            f"{device.tls.ca_file}: {error.strerror or error}",
+            "it holds certificates in PEM",
+            "correct the path",
+        ) from error
+
+
+def arguments(device: Device) -> Mapping[str, Any]:
+    """What a client of its redis is made with. Raises ``InventoryError``, ``CredentialsError`` too."""
+    where: dict[str, Any]
+    if device.address.startswith(_UNIX):
+        where = {"unix_socket_path": device.address.removeprefix(_UNIX)}
+    else:
+        where = {"host": device.address, "port": device.port or PORT}
+        if device.tls.enabled:
+            _check_authorities(device)
+            where |= {
+                "ssl": True,
+                "ssl_cert_reqs": ssl.CERT_REQUIRED if device.tls.verify else ssl.CERT_NONE,
+                "ssl_check_hostname": device.tls.verify,
+                "ssl_ca_certs": None if device.tls.ca_file is None else str(device.tls.ca_file),
+            }
+    return where | {
+        "username": device.credential("username"),
+        "password": device.credential("password"),
+        "socket_timeout": device.timeout_s,
+        "socket_connect_timeout": device.timeout_s,
+        "retry": Retry(NoBackoff(), 0),  # a lost reply is found out by asking again, and not by setting twice
+        "single_connection_client": False,
+        "max_connections": 2,  # one watches rows while the other reads them
+        "decode_responses": True,
+        "encoding_errors": "replace",
+        "protocol": 2,  # switches run redis 5 too
+        "driver_info": None,
+    }
+
+
+def _said(device: Device, error: Exception) -> str:
+    return quoted(device, str(error)) or type(error).__name__

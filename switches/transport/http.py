@@ -1,0 +1,311 @@
+"""JSON over HTTP to one switch, every failure a ``SwitchError``; must not know any platform."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import msgspec
+
+from switches.device import Device
+from switches.errors import AccessError, InventoryError, RefusedError, SwitchError, UnreachableError
+from switches.transport.http_deadline import BoundedTransport, Deadline
+from switches.transport.quoted import header_text, quoted
+
+_MOST_BYTES = 16 * 2**20
+_AWAY = frozenset({502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a switch answered: its HTTP status and its body."""
+
+    status: int
+    content: bytes
+    content_type: str = ""
+
+    def json(self, kind: Any = Any) -> Any:
+        """The body as JSON, of that type; raises ``ValueError``."""
+        try:
+            return msgspec.json.decode(self.content, type=kind)
+        except RecursionError:
+            raise ValueError("JSON that is nested too deeply") from None
+
+
+class NotFoundError(RefusedError):
+    """The switch answers, and has nothing of that name."""
+
+
+class DeviceAuth(httpx.Auth):
+    """The device's own credentials, read anew for each call: its token as a bearer, else user and password.
+
+    A device without any is called without.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        token = self._device.credential("token")
+        if token is not None:
+            said = header_text(f"{self._device.where} token", token)
+            request.headers["Authorization"] = f"Bearer {said}"
+            yield request
+            return
+        username = self._device.credential("username")
+        if username is None:
+            yield request
+            return
+        password = self._device.credential("password") or ""
+        yield from httpx.BasicAuth(username.encode(), password.encode()).auth_flow(request)
+
+
+class HttpSession:
+    """Calls to ``base_url``, each over within the device's ``timeout_s``, its answer included.
+
+    ``transport`` replaces the network in tests, ``monotonic_s`` the clock that bounds an answer.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        base_url: str,
+        *,
+        auth: httpx.Auth | None = None,
+        headers: Mapping[str, str] | None = None,
+        keep_alive: bool = True,
+        transport: httpx.BaseTransport | None = None,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._device = device
+        self._base_url = base_url.rstrip("/")
+        self._auth = auth
+        self._headers = dict(headers or {})
+        self._keep_alive = 2 if keep_alive else 0
+        self._transport = transport
+        self._deadline = Deadline(monotonic_s)
+        self._client: httpx.Client | None = None
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        json: Any = None,
+        content: bytes | None = None,
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        forbidden: str = "correct them, or the account's rights",
+    ) -> Answer:
+        """One answer that is a success; ``forbidden`` is the remedy where the switch answers 403.
+
+        Raises ``UnreachableError`` (no answer, or a gateway's), ``AccessError`` (401, 403, or a certificate
+        that is not trusted), ``NotFoundError`` (404) and ``RefusedError`` (any other error answer, with what
+        it said).
+        """
+        where = self._device.where
+        try:
+            answer = self._ask(method, path, json, content, params, headers)
+        except httpx.TimeoutException as error:
+            raise self._late(method, path) from error
+        except (
+            httpx.InvalidURL,
+            UnicodeError,
+        ) as error:  # the latter: of a host name
+            raise InventoryError(
+                where, f"no URL ({error})", "an address is a host or a URL", "correct the address"
+            ) from error
+        except httpx.HTTPError as error:
+            if (distrust := _distrust(error)) is not None:
+                raise AccessError(
+                    where,
+                    f"a certificate that is not trusted ({distrust.verify_message})",
+                    "a switch's certificate is signed by an authority known here, for its name",
+                    "give tls.ca_file, or tls.server_name where it is another than the address",
+                ) from error
+            raise UnreachableError(
+                where,
+                f"no connection ({self.shown(str(error)) or type(error).__name__})",
+                "a switch takes connections at the address of the inventory",
+                "look whether it is up, or correct the address",
+            ) from error
+        if 200 <= answer.status < 300:
+            return answer
+        said = f"{answer.status} to {method} {path}: {self.told(answer)}"
+        if answer.status in (401, 403):
+            remedy = forbidden if answer.status == 403 else "correct them, or the account's rights"
+            raise AccessError(where, said, "the credentials are the switch's", remedy)
+        if answer.status in _AWAY:
+            raise UnreachableError(where, said, "a switch's interface is up", "wait, or look at the switch")
+        refused = NotFoundError if answer.status == 404 else RefusedError
+        raise refused(where, said, "the switch takes the call", "look at the switch, and its version")
+
+    def told(self, answer: Answer) -> str:
+        """What an answer says, shortened, without secrets."""
+        return self.shown(_said(answer)) or "nothing more"
+
+    def shown(self, text: str) -> str:
+        """A text of the switch as it may stand in a message: one line, shortened, without secrets."""
+        return quoted(self._device, text)
+
+    def close(self) -> None:
+        """Ends its connections."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        json: Any,
+        content: bytes | None,
+        params: Mapping[str, str] | None,
+        headers: Mapping[str, str] | None,
+    ) -> Answer:
+        self._deadline.within(self._device.timeout_s)
+        name = self._device.tls.server_name
+        body = bytearray()
+        with self._open().stream(
+            method,
+            path,
+            json=json,
+            content=content,
+            params=params,
+            headers=headers,
+            extensions={"sni_hostname": name} if name else None,
+        ) as answer:
+            for chunk in answer.iter_bytes():
+                body += chunk
+                if len(body) > _MOST_BYTES:
+                    raise RefusedError(
+                        self._device.where,
+                        f"more than {_MOST_BYTES} bytes to {method} {path}",
+                        "a switch's answer fits",
+                        "look whether something else listens there",
+                    )
+                if self._deadline.over:
+                    raise self._late(method, path)
+            return Answer(answer.status_code, bytes(body), answer.headers.get("content-type", ""))
+
+    def _late(self, method: str, path: str) -> SwitchError:
+        return UnreachableError(
+            self._device.where,
+            f"no answer to {method} {path} within {self._device.timeout_s:g} s",
+            "a switch answers in time",
+            "look whether it is up, and whether its management network is",
+        )
+
+    def _open(self) -> httpx.Client:
+        if self._client is None:
+            self._client = httpx.Client(
+                base_url=self._base_url,
+                auth=self._auth,
+                headers=self._headers,
+                timeout=self._device.timeout_s,
+                transport=self._transport or self._network(),
+                trust_env=False,
+            )
+        return self._client
+
+    def _network(self) -> BoundedTransport:
+        verify = self._context() if self._base_url.startswith("https:") else False
+        return BoundedTransport(self._deadline, verify=verify, keep_alive=self._keep_alive)
+
+    def _context(self) -> ssl.SSLContext:
+        tls = self._device.tls
+        try:
+            context = ssl.create_default_context(cafile=None if tls.ca_file is None else str(tls.ca_file))
+        except (OSError, ssl.SSLError) as error:
+            raise InventoryError(
+                f"{self._device.where} tls.ca_file",
+                f"{tls.ca_file}: {error.strerror or error}",
+                "it holds certificates in PEM",
+                "correct the path",
+            ) from error
+        if not tls.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+
+
+def base_url_of(device: Device, *, port: int | None = None, path: str = "") -> str:
+    """The URL of a switch's interface: the address as given where it is a URL, else from its parts.
+
+    ``port`` is the platform's usual one. TLS is on unless the inventory turns it off. Raises
+    ``InventoryError`` where there is no address, one with a password in it, or two ports.
+    """
+    if "@" in device.address:
+        raise InventoryError(
+            f"switch {device.name!r} address",
+            "a user or password in it",
+            "credentials are named apart, by their environment variable or file",
+            "name them as username and password, and give the address without",
+        )
+    if not device.address:
+        raise InventoryError(
+            device.where, "no address", "a switch is found by its host or URL", "give its address"
+        )
+    if device.address.startswith(("http://", "https://")):
+        return _with_port(device).rstrip("/") + path
+    scheme = "http" if device.tls.enabled is False else "https"
+    number = device.port or port
+    host = f"[{device.address}]" if device.address.count(":") > 1 else device.address
+    return f"{scheme}://{host}{f':{number}' if number else ''}{path}"
+
+
+def _with_port(device: Device) -> str:
+    """A URL with the port that the inventory gives beside it."""
+    try:
+        url = httpx.URL(device.address)
+    except httpx.InvalidURL as error:
+        raise InventoryError(
+            device.where, f"no URL ({error})", "an address is a host or a URL", "correct the address"
+        ) from error
+    if device.port is None or device.port == url.port:
+        return device.address
+    if url.port is not None:
+        raise InventoryError(
+            f"{device.where} port", str(device.port), "it is the port in the address", "drop one of the two"
+        )
+    return str(url.copy_with(port=device.port))
+
+
+def needs_password(device: Device) -> None:
+    """Raises ``InventoryError`` where a platform that knows users only has none to name."""
+    if device.username is None or device.password is None:
+        missing = "username" if device.username is None else "password"
+        raise InventoryError(
+            f"{device.where} {missing}",
+            "none",
+            "this platform takes a user's name and password",
+            f"name the {missing}'s environment variable or file",
+        )
+
+
+def _distrust(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
+    """The failed check of a certificate below an error."""
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error
+
+
+def _said(answer: Answer) -> str:
+    try:
+        document = answer.json()
+    except ValueError:
+        if answer.content_type.startswith("text/plain"):
+            return answer.content.decode("utf-8", "replace")
+        return ""
+    if isinstance(document, Mapping):
+        for key in ("detail", "message", "title", "error"):
+            found = document.get(key)
+            if isinstance(found, str):
+                return found
+            if isinstance(found, Mapping | Sequence):
+                return str(found)
+    return str(document)

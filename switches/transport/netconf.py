@@ -1,0 +1,414 @@
+"""One NETCONF session over SSH, every failure a ``SwitchError``; must not know any data model.
+
+Sources: RFC 6241 (operations, candidate, confirmed commit 1.1), RFC 6242 (SSH), ncclient.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from selectors import BaseSelector, SelectorKey
+from threading import Timer
+from typing import Any
+from xml.etree import ElementTree
+
+import msgspec
+from ncclient import NCClientError
+from ncclient.manager import make_device_handler
+from ncclient.operations import RPC, RPCError, TimeoutExpiredError
+from ncclient.transport import AuthenticationError, SSHSession
+from ncclient.transport.errors import SSHUnknownHostError
+from ncclient.xml_ import to_ele
+
+from switches.device import Device
+from switches.errors import (
+    AccessError,
+    ConcurrentEditError,
+    InventoryError,
+    RefusedError,
+    SwitchError,
+    UnreachableError,
+)
+from switches.transport.quoted import quoted
+
+BASE = "urn:ietf:params:xml:ns:netconf:base:1.0"
+_SSH_PORT = 830  # RFC 6242
+_SOMEBODY_ELSE = frozenset({"lock-denied", "in-use", "resource-denied"})
+_NOT_PENDING = frozenset({"invalid-value", "operation-failed"})
+
+
+class NetconfOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Options of every NETCONF platform.
+
+    ``known_hosts`` is a file of host keys (none: the account's own, ``~/.ssh/known_hosts``), ``key_file`` a
+    private key, whose passphrase is then the device's password. A change that is not confirmed within
+    ``confirm_timeout_s`` is taken back by the switch.
+    """
+
+    known_hosts: str | None = None
+    key_file: str | None = None
+    confirm_timeout_s: int = 600
+
+
+class NetconfSession:
+    """A session with ``device``, opened by ``with``; ``dialect`` is ncclient's name of the platform.
+
+    Constructing checks what the inventory says and connects to nothing. Raises ``InventoryError``.
+    """
+
+    def __init__(self, device: Device, options: NetconfOptions, *, dialect: str = "default") -> None:
+        if not device.address:
+            raise InventoryError(device.where, "no address", "a switch is found by its host", "give address")
+        if device.username is None:
+            raise InventoryError(
+                device.where,
+                "no username",
+                "NETCONF is spoken as an account of the switch",
+                "name its secret",
+            )
+        if device.password is None and options.key_file is None:
+            raise InventoryError(
+                device.where,
+                "neither password nor key_file",
+                "NETCONF runs over SSH, which asks for one",
+                "name the password's secret, or give options.key_file",
+            )
+        for name, path in (("known_hosts", options.known_hosts), ("key_file", options.key_file)):
+            if path is not None and not Path(path).is_file():
+                raise InventoryError(
+                    f"{device.where} options.{name}",
+                    path,
+                    "it is a file that can be read",
+                    "correct the path",
+                )
+        if options.confirm_timeout_s < 1:
+            raise InventoryError(
+                f"{device.where} options.confirm_timeout_s",
+                str(options.confirm_timeout_s),
+                "a switch waits for a second at least",
+                "give seconds, such as 600",
+            )
+        self._device = device
+        self._options = options
+        self._dialect = dialect
+        self._session: _Session | None = None
+
+    def __enter__(self) -> NetconfSession:
+        self.open()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is open still, as far as this end can tell."""
+        return self._session is not None and bool(self._session.connected)
+
+    def open(self) -> None:
+        """Connects, unless it is connected.
+
+        Raises ``UnreachableError``, ``AccessError`` (the credentials, or a host key that is not known).
+        """
+        if self.alive:
+            return
+        self._drop()
+        device = self._device
+        username, password = device.credential("username"), device.credential("password")
+        session = _Session(make_device_handler({"name": self._dialect}), self._options.known_hosts)
+        connection: list[socket.socket] = []
+        late = Timer(device.timeout_s, _hang_up, args=(connection,))
+        late.daemon = True
+        late.start()
+        try:
+            port = device.port if device.port is not None else _SSH_PORT
+            connection.append(socket.create_connection((device.address, port), device.timeout_s))
+            session.connect(
+                host=device.address,
+                port=port,
+                sock=connection[0],
+                timeout=device.timeout_s,
+                username=username,
+                password=password,
+                key_filename=self._options.key_file,
+                hostkey_verify=device.tls.verify,
+                allow_agent=False,
+                look_for_keys=False,
+            )
+        except Exception as error:  # what ncclient and paramiko raise while connecting is not one family
+            session.end()
+            for one in connection:
+                one.close()
+            raise self._not_connected(error, expired=late.finished.is_set()) from error
+        finally:
+            late.cancel()
+        self._session = session
+
+    def close(self) -> None:
+        """Ends it, politely where the switch still answers."""
+        if self.alive:
+            with suppress(SwitchError):  # it is over either way
+                self.call(f'<close-session xmlns="{BASE}"/>')
+        self._drop()
+
+    def offers(self, capability: str) -> bool:
+        """Whether the switch announced the capability, such as ``candidate:1.0``."""
+        announced = self._opened().server_capabilities or ()
+        return any(str(one).partition("?")[0].endswith(f":capability:{capability}") for one in announced)
+
+    def get(self, subtree: str) -> ElementTree.Element:
+        """What is configured and what runs, as the reply's ``data``; ``subtree`` is the filter's XML."""
+        return _found(self.call(f'<get xmlns="{BASE}">{_filter(subtree)}</get>'), "data")
+
+    def get_config(self, subtree: str) -> ElementTree.Element:
+        """The running configuration, as the reply's ``data``."""
+        return _found(
+            self.call(
+                f'<get-config xmlns="{BASE}"><source><running/></source>{_filter(subtree)}</get-config>'
+            ),
+            "data",
+        )
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """The candidate, locked and the same as what runs; what is not committed inside is discarded after.
+
+        Raises ``ConcurrentEditError`` naming who holds it: another session, edits left uncommitted, or a
+        confirmed commit that waits.
+        """
+        self.call(f'<lock xmlns="{BASE}"><target><candidate/></target></lock>')
+        try:
+            yield
+        except BaseException:
+            with suppress(SwitchError):  # the error that got here is the one to tell
+                self.discard()
+            raise
+        finally:
+            with suppress(SwitchError):  # a session's locks end with it
+                self.call(f'<unlock xmlns="{BASE}"><target><candidate/></target></unlock>')
+
+    def discard(self) -> None:
+        """The candidate is what runs again."""
+        self.call(f'<discard-changes xmlns="{BASE}"/>')
+
+    def edit(self, config: str) -> None:
+        """Merges ``config`` into the candidate.
+
+        A commit validates all of it. It is not validated apart from that: an edit that netconfd was asked to
+        validate is missing from the commit that follows.
+        """
+        self.call(
+            f'<edit-config xmlns="{BASE}"><target><candidate/></target>'
+            f"<default-operation>merge</default-operation><config>{config}</config></edit-config>"
+        )
+
+    def commit(self, *, confirm_within_s: int | None = None, persist: str | None = None) -> None:
+        """The candidate runs; taken back after ``confirm_within_s`` seconds, unless it is confirmed before.
+
+        With ``persist``, any session that knows it may confirm or cancel; without, this one only, and its end
+        takes the change back.
+        """
+        inside = ""
+        if confirm_within_s is not None:
+            inside = f"<confirmed/><confirm-timeout>{confirm_within_s}</confirm-timeout>"
+            inside += f"<persist>{persist}</persist>" if persist is not None else ""
+        self.call(f'<commit xmlns="{BASE}">{inside}</commit>')
+
+    def confirm(self, persist_id: str) -> bool:
+        """Confirms a confirmed commit of any session; False where none of that name waits."""
+        return self._ended(f'<commit xmlns="{BASE}"><persist-id>{persist_id}</persist-id></commit>')
+
+    def cancel(self, persist_id: str) -> bool:
+        """Takes a confirmed commit of any session back; False where none of that name waits."""
+        return self._ended(
+            f'<cancel-commit xmlns="{BASE}"><persist-id>{persist_id}</persist-id></cancel-commit>'
+        )
+
+    def call(self, operation: str) -> ElementTree.Element:
+        """The reply to one operation, given as XML. Raises ``SwitchError``."""
+        reply, errors = self._asked(operation)
+        if errors:
+            raise self._refused(_name(operation), errors)
+        return reply
+
+    def _ended(self, operation: str) -> bool:
+        _, errors = self._asked(operation)
+        if errors and not _tags(errors) <= _NOT_PENDING:
+            raise self._refused(_name(operation), errors)
+        return not errors
+
+    def _asked(self, operation: str) -> tuple[ElementTree.Element, list[RPCError]]:
+        """The reply, and the errors in it; warnings are none."""
+        device, what = self._device, _name(operation)
+        session = self._opened()
+        asking = _Asking(session, session.handler, timeout=device.timeout_s)
+        try:
+            asking.request(to_ele(operation))
+            errors = [one for one in asking.reply.errors if one.severity != "warning"]
+            return ElementTree.fromstring(asking.reply.xml), errors
+        except TimeoutExpiredError as error:
+            self._drop()
+            raise UnreachableError(
+                device.where,
+                f"no answer to {what} within {device.timeout_s:g} s",
+                "a switch answers in time",
+                "look whether it is up, and whether its management network is",
+            ) from error
+        except (NCClientError, OSError, EOFError) as error:
+            self._drop()
+            raise UnreachableError(
+                device.where,
+                f"a session that ended during {what}",
+                "a session lasts until its change is made",
+                "look at the switch, and at the network between",
+            ) from error
+        except (SyntaxError, ValueError) as error:  # both XML libraries' parse errors are SyntaxErrors
+            raise RefusedError(
+                device.where,
+                f"an answer to {what} that cannot be read ({self._said(str(error))})",
+                "a NETCONF server answers in XML",
+                "look whether something else listens there",
+            ) from error
+
+    def _refused(self, what: str, errors: Sequence[RPCError]) -> SwitchError:
+        tags, said = _tags(errors), self._said("; ".join(map(_message, errors)))
+        where = self._device.where
+        if "access-denied" in tags:
+            return AccessError(
+                where, f"{said} to {what}", "the account may read and set QoS", "correct its rights"
+            )
+        if tags & _SOMEBODY_ELSE or what == "lock":  # some switches say so in words alone
+            about = " ".join(str(one.info or "") for one in errors)
+            holder = re.search(r"<(?:\w+:)?session-id[^>]*>\s*(\d+)\s*<", about)
+            by = f" (session {holder[1]})" if holder and holder[1] != "0" else ""
+            return ConcurrentEditError(
+                where,
+                f"{said}{by} to {what}",
+                "one change is made at a time, from a configuration without uncommitted edits",
+                "let the other one end, or discard what it left on the switch",
+            )
+        return RefusedError(
+            where, f"{said} to {what}", "the switch takes the change", "look at the switch, and its version"
+        )
+
+    def _not_connected(self, error: Exception, *, expired: bool) -> SwitchError:
+        device, text = self._device, str(error)
+        if isinstance(error, SwitchError):
+            return error
+        if expired or isinstance(error, TimeoutError) or "timed out" in text:
+            return UnreachableError(
+                device.where,
+                f"no session within {device.timeout_s:g} s",
+                "a switch answers in time",
+                "look whether it is up, and whether its management network is",
+            )
+        if isinstance(error, SSHUnknownHostError):
+            return AccessError(
+                device.where,
+                f"a host key that is not known ({error.fingerprint})",
+                "a switch shows the key that known_hosts has for it",
+                "add its key once you have checked it, or say tls.verify: false for a network you trust",
+            )
+        if isinstance(error, AuthenticationError) and "transport shut down" not in text:
+            return AccessError(
+                device.where, "a refusal to log in", "the credentials are the switch's", "correct them"
+            )
+        return UnreachableError(
+            device.where,
+            f"no session ({self._said(text) or type(error).__name__})",
+            "a switch speaks NETCONF over SSH at the address of the inventory",
+            "look whether it is up and NETCONF is enabled, or correct address and port",
+        )
+
+    def _said(self, text: str) -> str:
+        return quoted(self._device, text)
+
+    def _drop(self) -> None:
+        if self._session is not None:
+            self._session.end()
+            self._session = None
+
+    def _opened(self) -> _Session:
+        self.open()
+        assert self._session is not None
+        return self._session
+
+
+class _Session(SSHSession):  # type: ignore[misc]  # ncclient is untyped
+    """ncclient's session, with a host key file of one's own, an end that always ends, and no waiting to send:
+    its thread looks for something to send ten times a second, unless it is woken.
+    """
+
+    def __init__(self, handler: Any, known_hosts: str | None) -> None:
+        super().__init__(handler)
+        # What it would log, stack traces among it, is raised here as one sentence.
+        logging.getLogger("ncclient.transport.ssh").setLevel(logging.CRITICAL)
+        self.handler = handler
+        self._known_hosts = known_hosts
+        self._woken, self._waker = socket.socketpair()
+
+    def load_known_hosts(self, filename: str | None = None) -> None:
+        super().load_known_hosts(filename or self._known_hosts)
+
+    def send(self, message: str) -> None:
+        super().send(message)
+        with suppress(OSError):  # it is over: asking finds that out
+            self._waker.send(b"!")
+
+    def end(self) -> None:
+        if self._transport is not None:
+            self.close()
+        self._woken.close()
+        self._waker.close()
+
+    def _transport_register(self, selector: BaseSelector, event: int) -> None:
+        super()._transport_register(selector, event)
+        selector.register(self._woken, event)
+        select = selector.select
+
+        def of_the_switch(timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
+            ready = select(timeout)
+            if any(key.fileobj is self._woken for key, _ in ready):
+                self._woken.recv(4096)
+            return [(key, mask) for key, mask in ready if key.fileobj is not self._woken]
+
+        selector.select = of_the_switch  # type: ignore[method-assign]
+
+
+class _Asking(RPC):  # type: ignore[misc]  # ncclient is untyped
+    """One operation as it is given; errors in its reply are the caller's to judge."""
+
+    def request(self, operation: Any) -> Any:
+        return self._request(operation)
+
+
+def _hang_up(connections: list[socket.socket]) -> None:
+    for connection in connections:
+        with suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
+
+def _filter(subtree: str) -> str:
+    return f'<filter type="subtree">{subtree}</filter>'
+
+
+def _found(reply: ElementTree.Element, name: str) -> ElementTree.Element:
+    found = reply.find(f"{{*}}{name}")
+    return found if found is not None else ElementTree.Element(name)
+
+
+def _name(operation: str) -> str:
+    found = re.match(r"<([\w-]+)", operation)
+    return found[1] if found else "a call"
+
+
+def _tags(errors: Sequence[RPCError]) -> set[str]:
+    return {(one.tag or "").strip() for one in errors}
+
+
+def _message(error: RPCError) -> str:
+    return (error.message or "").strip() or (error.tag or "").strip() or "an error without a reason"

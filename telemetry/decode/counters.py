@@ -1,0 +1,115 @@
+"""Counter samples in JSON (one object, an array, NDJSON; gzip of each), bad samples left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from msgspec.structs import astuple
+
+from telemetry.counters.counters import MOST, Counters, CounterSample, SeriesKey
+from telemetry.decode.body import unpacked
+from telemetry.decode.problem import Wording
+from telemetry.decode.records import MOST_EXPLAINED, Kind, not_explained, read_records
+from telemetry.errors import ReportError
+from telemetry.report import ReportProblem
+
+DEFAULT_MAX_BODY_BYTES = 64 << 20
+MAX_NAME_LENGTH = 256
+
+_Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
+# SONiC keeps its counters as text.
+_Count = Annotated[int, Meta(ge=0, le=MOST)] | Annotated[str, Meta(pattern=r"^[0-9]{1,19}\Z")]
+
+
+class _Sample(Struct, gc=False):
+    """Its counters stand last, in the order of ``Counters``."""
+
+    switch: _Name
+    port: _Name
+    ts_ns: Annotated[int, Meta(ge=0, le=MOST)]
+    queue: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    pfc_tx_frames: _Count | None = None
+    pfc_rx_frames: _Count | None = None
+    pfc_pause_ns: _Count | None = None
+    ecn_marked_packets: _Count | None = None
+    cnp_packets: _Count | None = None
+    dropped_packets: _Count | None = None
+    dropped_bytes: _Count | None = None
+    wred_dropped_packets: _Count | None = None
+    tx_packets: _Count | None = None
+    tx_bytes: _Count | None = None
+
+
+_SAMPLES = Kind(_Sample)
+
+WORDING = Wording(
+    noun="sample",
+    plural="counter samples",
+    whole="a sample is a JSON object with switch, port, ts_ns and at least one counter",
+    absent="send null for a counter the device does not give",
+    rules=MappingProxyType(
+        {
+            "switch": "switch is a name (1 to 256 characters)",
+            "port": "port is a name (1 to 256 characters)",
+            "queue": "queue is a whole number, 0 or more, or null for the port as a whole",
+            "ts_ns": "ts_ns is a whole number of nanoseconds, 0 or more",
+        }
+        | {
+            name: f"{name} is a whole number from 0 to {MOST}, also as text, or null"
+            for name in Counters._fields
+        }
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedCounters:
+    """The sound samples of a body with their positions in it, and the others."""
+
+    samples: tuple[CounterSample, ...]
+    positions: tuple[int, ...]
+    errors: tuple[ReportProblem, ...]
+
+
+def decode_counters(
+    body: bytes, *, content_encoding: str | None = None, max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
+) -> DecodedCounters:
+    """Counter samples from one object, an array or NDJSON, gzipped or not (``docs/counters.md`` has the
+    format).
+
+    A sample that breaks a rule is left out and named in ``errors`` by its position (from 0; blank lines do
+    not count), the others are kept. Raises ``DecodeError`` only where the body holds no samples at all.
+    """
+    text = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
+    samples: list[CounterSample] = []
+    positions: list[int] = []
+    wrong = 0
+
+    def take(some: list[_Sample], their_positions: list[int]) -> list[ReportProblem]:
+        nonlocal wrong
+        problems: list[ReportProblem] = []
+        for given, position in zip(some, their_positions, strict=True):
+            try:
+                samples.append(_sample(given))
+                positions.append(position)
+            except ReportError as error:
+                at = f"sample {position} {error.where}"
+                wrong += 1
+                if wrong <= MOST_EXPLAINED:
+                    said = str(ReportError(at, error.received, error.rule, error.remedy))
+                else:
+                    said = not_explained(at)
+                problems.append(ReportProblem(position, said))
+        return problems
+
+    problems = read_records(text, _SAMPLES, WORDING, take)
+    return DecodedCounters(tuple(samples), tuple(positions), tuple(problems))
+
+
+def _sample(given: _Sample) -> CounterSample:
+    switch, port, ts_ns, queue, *counts = astuple(given)
+    counters = Counters._make([int(count) if type(count) is str else count for count in counts])
+    return CounterSample(SeriesKey(switch, port, queue), ts_ns, counters)

@@ -1,0 +1,124 @@
+"""Many v2.0 INT reports of one layout written at once, from columns; must not import a decoder.
+
+The layout is ``telemetry.encode_p4``'s: a report it wrote is the template, of which only the values change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telemetry.encode.p4 import UDP, InnerType, Metadata, int_headers, packet, report_v2
+from telemetry.state import FlowKey
+
+MOST_OCCUPANCY = 0xFF_FFFE
+TRACKED_FLOW = 2
+_NOWHERE = Metadata(node=0, layer1=(0, 0), queue=(0, 0), ingress_time=0, egress_time=0)
+_HOP_BYTES = 28
+_OWN_AT, _INNER_AT = 12, 36
+_STACK_AFTER_UDP = 16  # shim and INT-MD header
+_ADDRESS = {4: ("0.0.0.1", 20, 12, 4), 6: ("::1", 40, 8, 16)}
+_INNER_TYPE = {4: InnerType.IPV4, 6: InnerType.IPV6}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReportColumns:
+    """Packets of UDP with equally many hops, all of one IP version.
+
+    Of each hop, in path order (reports, hops): ``node``, interface ids ``ingress`` and ``egress`` (16 bits),
+    ``queue``, ``occupancy`` in the device's unit (at most ``MOST_OCCUPANCY``), times in nanoseconds. Of each
+    packet: raw addresses (reports, 4 or 16), ports, ``packet_bytes`` from the IP header on, the ECN field.
+    """
+
+    node: NDArray[np.int64]
+    ingress: NDArray[np.int64]
+    egress: NDArray[np.int64]
+    queue: NDArray[np.int64]
+    occupancy: NDArray[np.int64]
+    ingress_time: NDArray[np.int64]
+    egress_time: NDArray[np.int64]
+    source: NDArray[np.uint8]
+    destination: NDArray[np.uint8]
+    source_port: NDArray[np.int64]
+    destination_port: NDArray[np.int64]
+    packet_bytes: NDArray[np.int64]
+    ecn: NDArray[np.int64]
+
+    @property
+    def version(self) -> int:
+        """4 or 6."""
+        return 4 if self.source.shape[1] == 4 else 6
+
+
+def reports_v2(columns: ReportColumns, *, int_port: int = 5000) -> NDArray[np.uint8]:
+    """The reports as bytes, a row each: what the last hop of each, the one that reports, would send.
+
+    That hop is in the report's header (its node in the datagram's, which is not here), those before are a
+    stack in the packet, which then goes to ``int_port`` and keeps its port in the shim.
+    """
+    n_reports, n_hops = columns.node.shape
+    template = np.frombuffer(_template(columns.version, n_hops, int_port), np.uint8)
+    rows = np.tile(template, (n_reports, 1))
+    if not n_reports:
+        return rows
+    _write_hop(rows, _OWN_AT, columns, n_hops - 1)
+    _, network_bytes, address_at, address_bytes = _ADDRESS[columns.version]
+    udp_at = _INNER_AT + network_bytes
+    length = columns.packet_bytes
+    _put(rows, udp_at, ">u2", columns.source_port)
+    _put(rows, udp_at + 4, ">u2", length - network_bytes)
+    for place, address in enumerate((columns.source, columns.destination)):
+        begin = _INNER_AT + address_at + place * address_bytes
+        rows[:, begin : begin + address_bytes] = address
+    if columns.version == 4:
+        rows[:, _INNER_AT + 1] |= columns.ecn.astype(np.uint8)
+        _put(rows, _INNER_AT + 2, ">u2", length)
+        _put(rows, _INNER_AT + 10, ">u2", _checksums(rows[:, _INNER_AT : _INNER_AT + 20]))
+    else:
+        rows[:, _INNER_AT + 1] |= (columns.ecn << 4).astype(np.uint8)
+        _put(rows, _INNER_AT + 4, ">u2", length - 40)
+    if n_hops == 1:
+        _put(rows, udp_at + 2, ">u2", columns.destination_port)
+        return rows
+    _put(rows, udp_at + 8 + 2, ">u2", columns.destination_port)
+    begin = udp_at + 8 + _STACK_AFTER_UDP
+    for place, hop in enumerate(reversed(range(n_hops - 1))):  # the last hop comes first
+        at = begin + place * _HOP_BYTES
+        _put(rows, at, ">u4", columns.node[:, hop])
+        _write_hop(rows, at + 4, columns, hop)
+    return rows
+
+
+def _template(version: int, n_hops: int, int_port: int) -> bytes:
+    address, network_bytes, _, _ = _ADDRESS[version]
+    behind = b"" if n_hops == 1 else int_headers([_NOWHERE] * (n_hops - 1), next_protocol=1)
+    flow = FlowKey(address, address, 0, 0 if n_hops == 1 else int_port, UDP)
+    inner = bytearray(packet(flow, behind, packet_bytes=network_bytes))
+    if version == 4:
+        inner[10:12] = bytes(2)  # the checksum is of what will stand there
+    own = Metadata(layer1=(0, 0), queue=(0, 0), ingress_time=0, egress_time=0)
+    return report_v2(own, flags=TRACKED_FLOW, inner=bytes(inner), inner_type=_INNER_TYPE[version])
+
+
+def _write_hop(rows: NDArray[np.uint8], at: int, columns: ReportColumns, hop: int) -> None:
+    """Interfaces, queue and times, in their order on the wire."""
+    _put(rows, at, ">u2", columns.ingress[:, hop])
+    _put(rows, at + 2, ">u2", columns.egress[:, hop])
+    _put(rows, at + 4, ">u4", columns.queue[:, hop] << 24 | columns.occupancy[:, hop])
+    _put(rows, at + 8, ">u8", columns.ingress_time[:, hop])
+    _put(rows, at + 16, ">u8", columns.egress_time[:, hop])
+
+
+def _put(rows: NDArray[np.uint8], at: int, kind: str, values: NDArray[np.int64]) -> None:
+    np.ndarray((len(rows),), kind, rows, at, (rows.shape[1],))[:] = values
+
+
+def _checksums(headers: NDArray[np.uint8]) -> NDArray[np.int64]:
+    words = headers.astype(np.int64)
+    total = (words[:, 0::2] << 8 | words[:, 1::2]).sum(axis=1)
+    total = (total & 0xFFFF) + (total >> 16)
+    total = (total & 0xFFFF) + (total >> 16)
+    checksums: NDArray[np.int64] = ~total & 0xFFFF
+    return checksums

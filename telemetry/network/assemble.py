@@ -1,0 +1,204 @@
+"""From the samples of a window to ``NetworkState``; imports only numpy and ``telemetry``, reads no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telemetry.flow_keys import FlowKeys
+from telemetry.network.classify import classify, dominant_class
+from telemetry.network.discovery import discover
+from telemetry.network.host_names import HostNames
+from telemetry.network.journeys import journeys
+from telemetry.network.placement import Placement, placement
+from telemetry.network.queues import HopRows, hop_rows, queue_states, service_rates
+from telemetry.network.telemetry_arrivals import flow_arrivals
+from telemetry.settings import WindowSettings
+from telemetry.state import (
+    FlowClass,
+    FlowGroup,
+    FlowTable,
+    NetworkState,
+    QueueRef,
+)
+from telemetry.topology import Topology
+from telemetry.window.places import Paths
+from telemetry.window.samples import NEVER_NS, Samples
+
+
+def network_state(
+    samples: Samples,
+    *,
+    flow_keys: FlowKeys,
+    flow_fingerprint: NDArray[np.uint64],
+    last_before_ns: NDArray[np.int64],
+    path_sites: Paths,
+    merged_flows: NDArray[np.int64],
+    span_ns: tuple[int, int],
+    settings: WindowSettings,
+    topology: Topology | None,
+) -> NetworkState:
+    """The state that these samples (in canonical order, at least one) show.
+
+    ``flow_keys``, ``flow_fingerprint``, ``last_before_ns`` (negative: never), ``path_sites`` are the window's
+    tables, by the samples' flow and path numbers; ``merged_flows`` how many flows of each class were merged;
+    ``span_ns`` start and end.
+    """
+    duration_s = (span_ns[1] - span_ns[0]) * 1e-9
+    places = placement(samples, path_sites)
+    hops = hop_rows(samples, places.hop_queue)
+    rates = _port_rates(hops, places.refs)
+    declared = topology is not None
+    if topology is None:
+        topology = discover(
+            journeys(samples, flow_keys, places.site_paths, places.row_site_path),
+            rates_bytes_per_s=rates,
+            default_rate_gbps=settings.default_rate_gbps,
+            default_delay_us=settings.default_delay_us,
+        )
+    capacity = {
+        number: topology.ports[index].rate_bytes_per_s
+        for number, ref in enumerate(places.refs)
+        if (index := topology.port_index.get((ref.switch, ref.port))) is not None
+        # A discovered port that was never seen full has an assumed rate only: no capacity to go by.
+        and (declared or (ref.switch, ref.port) in rates)
+    }
+    queues = queue_states(hops, places.refs, capacity, duration_s)
+    del hops  # the largest of all, and no longer wanted
+    hosts = HostNames.of(flow_keys, topology)
+    flows, receiver, bytes_by_class, flows_by_class = _flows(
+        samples, flow_keys, flow_fingerprint, merged_flows, places, span_ns, settings, hosts
+    )
+    arrivals, incast = flow_arrivals(samples, hosts, last_before_ns, places, span_ns, settings, topology)
+    return NetworkState(
+        window_start_ns=span_ns[0],
+        window_end_ns=span_ns[1],
+        n_reports=int(samples.stands_for.sum()),
+        topology=topology,
+        topology_declared=declared,
+        paths=places.paths,
+        flows=flows,
+        groups=_groups(flows, receiver, hosts),
+        queues=queues,
+        arrivals=arrivals,
+        bytes_by_class=bytes_by_class,
+        flows_by_class=flows_by_class,
+        dominant_class=dominant_class(bytes_by_class),
+        packet_bytes=_usual_packet(samples),
+        incast=incast,
+    )
+
+
+def _port_rates(hops: HopRows, refs: Sequence[QueueRef]) -> dict[tuple[str, str], float]:
+    rates: dict[tuple[str, str], float] = {}
+    for number, rate in service_rates(hops, len(refs)).items():
+        port = (refs[number].switch, refs[number].port)
+        rates[port] = max(rate, rates.get(port, 0.0))
+    return rates
+
+
+def _flows(
+    samples: Samples,
+    flow_keys: FlowKeys,
+    flow_fingerprint: NDArray[np.uint64],
+    merged_flows: NDArray[np.int64],
+    places: Placement,
+    span_ns: tuple[int, int],
+    settings: WindowSettings,
+    hosts: HostNames,
+) -> tuple[FlowTable, NDArray[np.int64], dict[FlowClass, float], dict[FlowClass, int]]:
+    """The flows, the number of each one's receiver in ``hosts``, and bytes and flows by class."""
+    own = np.flatnonzero(samples.flow >= 0)
+    used, flow = np.unique(samples.flow[own], return_inverse=True)
+    n = len(used)
+    window_bytes = np.bincount(flow, samples.true_bytes[own], minlength=n).astype(np.float64)
+    period = (samples.ts_ns[own] - settings.origin_ns) // settings.period_ns
+    first_period = (span_ns[0] - settings.origin_ns) // settings.period_ns
+    n_periods = int((span_ns[1] - 1 - settings.origin_ns) // settings.period_ns - first_period) + 1
+    cells = np.unique(flow * n_periods + (period - first_period))
+    classes = classify(
+        window_bytes,
+        np.bincount(cells // n_periods, minlength=n),
+        n_periods=n_periods,
+        elephant_bytes=settings.elephant_bytes,
+    )
+    first_ns = np.full(n, np.iinfo(np.int64).max)
+    np.minimum.at(first_ns, flow, samples.ts_ns[own])
+    last_ns = np.full(n, NEVER_NS, np.int64)
+    np.maximum.at(last_ns, flow, samples.ts_ns[own])
+    path = _main_path(flow, places.row_path[own], samples.true_bytes[own], len(places.paths), n)
+    order = np.lexsort((flow_fingerprint[used], -window_bytes))
+    used = used[order].astype(np.int64)
+    # Summed in the order shown: in any other the last bit would depend on which flow came first.
+    bytes_by_class = np.zeros(len(FlowClass))  # numpy counts nothing at all in whole numbers
+    bytes_by_class += np.bincount(classes[order], window_bytes[order], minlength=len(FlowClass))
+    flows_by_class = np.bincount(classes, minlength=len(FlowClass)) + merged_flows
+    merged = np.flatnonzero(samples.flow < 0)
+    bytes_by_class += np.bincount(
+        -1 - samples.flow[merged], samples.true_bytes[merged], minlength=len(FlowClass)
+    )
+    table = FlowTable(
+        keys=flow_keys.take(used),
+        src_host=hosts.called(hosts.src[used]),
+        dst_host=hosts.called(hosts.dst[used]),
+        path=path[order],
+        flow_class=classes[order],
+        window_bytes=window_bytes[order],
+        throughput_bytes_per_s=window_bytes[order] / ((span_ns[1] - span_ns[0]) * 1e-9),
+        n_reports=np.bincount(flow, samples.stands_for[own], minlength=n).astype(np.int64)[order],
+        first_ns=first_ns[order],
+        last_ns=last_ns[order],
+    )
+    return (
+        table,
+        hosts.dst[used],
+        {c: float(bytes_by_class[c]) for c in FlowClass},
+        {c: int(flows_by_class[c]) for c in FlowClass},
+    )
+
+
+def _main_path(
+    flow: NDArray[np.int64],
+    path: NDArray[np.int32],
+    true_bytes: NDArray[np.float64],
+    n_paths: int,
+    n_flows: int,
+) -> NDArray[np.int32]:
+    """The path that carried most of each flow's bytes."""
+    pairs, pair = np.unique(flow * n_paths + path, return_inverse=True)
+    carried = np.bincount(pair, true_bytes)
+    owner = pairs // n_paths
+    order = np.lexsort((-pairs, carried, owner))
+    last = (
+        np.concatenate((owner[order][1:] != owner[order][:-1], [True])) if n_flows else np.empty(0, np.bool_)
+    )
+    main: NDArray[np.int64] = pairs[order][last] % n_paths
+    return main.astype(np.int32)
+
+
+def _groups(flows: FlowTable, receiver: NDArray[np.int64], hosts: HostNames) -> tuple[FlowGroup, ...]:
+    """Flows by receiver (its number in ``hosts``) and path, in order of name and path."""
+    reached = np.unique(receiver)
+    by_name = np.array(sorted(reached.tolist(), key=hosts.names.__getitem__), np.int64)
+    rank = np.empty(len(hosts.names), np.int64)
+    rank[by_name] = np.arange(len(by_name))
+    most = int(flows.path.max(initial=0)) + 2  # a flow without a path has -1
+    codes, group = np.unique(rank[receiver] * most + flows.path + 1, return_inverse=True)
+    place, path = np.divmod(codes, most)
+    return tuple(
+        map(
+            FlowGroup,
+            hosts.called(by_name[place]),
+            (path - 1).tolist(),
+            np.bincount(group, minlength=len(codes)).tolist(),
+            np.bincount(group, flows.throughput_bytes_per_s, minlength=len(codes)).tolist(),
+        )
+    )
+
+
+def _usual_packet(samples: Samples) -> int:
+    sizes, size = np.unique(samples.packet_bytes, return_inverse=True)
+    carried = np.bincount(size, samples.true_bytes)
+    return int(sizes[len(sizes) - 1 - int(np.argmax(carried[::-1]))])

@@ -1,0 +1,216 @@
+"""A topology from the hops of reports, where none is declared; imports only ``telemetry`` and the standard
+library.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from telemetry.report import HopSite
+from telemetry.topology import GBPS, Host, Link, Topology
+from telemetry.window.places import Path
+
+STANDARD_RATES_GBPS = (1, 10, 25, 40, 50, 100, 200, 400, 800, 1600)
+
+Port = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Journey:
+    """Packets that went from one address to another along one path."""
+
+    src: str
+    dst: str
+    path: Path
+
+
+@dataclass(slots=True)
+class _Sightings:
+    """What the hops say: cables between known ports, half-known cables, and the addresses behind ports."""
+
+    switches: dict[str, None] = field(default_factory=dict)
+    addresses: dict[str, None] = field(default_factory=dict)
+    cables: dict[tuple[Port, Port], None] = field(default_factory=dict)
+    half_cables: dict[tuple[Port, str], None] = field(default_factory=dict)
+    behind: dict[tuple[Port, str], None] = field(default_factory=dict)
+    behind_switch: dict[tuple[str, str], None] = field(default_factory=dict)
+    ports: set[Port] = field(default_factory=set)
+
+
+def discover(
+    journeys: Iterable[Journey],
+    *,
+    rates_bytes_per_s: Mapping[Port, float],
+    default_rate_gbps: float,
+    default_delay_us: float,
+) -> Topology:
+    """The smallest fabric that explains the paths seen; ``Topology.path`` can route on it.
+
+    The source sits behind the first hop's ingress port, the destination behind the last hop's egress port,
+    and consecutive hops share a cable. Hosts are named by their addresses. Where several ends meet at one
+    port, something that sends no reports stands between them: it becomes a switch of its own (``behind SWITCH
+    PORT``). Where a device does not name a port, a cable with an invented port name stands in (``to NODE``).
+
+    ``rates_bytes_per_s`` are rates measured at ports; a cable takes its ends' larger one, snapped to a
+    standard rate, else the default. Order of ``journeys`` does not matter. Never raises ``TopologyError``.
+    """
+    seen = _sighted(sorted(set(journeys), key=lambda j: (j.src, j.dst, tuple(map(sortable, j.path)))))
+    names = _host_names(seen)
+    links: list[tuple[str, str | None, str, str | None]] = []
+    switches = dict(seen.switches)
+    _join_half_cables(seen)
+    wired: set[tuple[str, str]] = set()  # (host name, switch)
+    for number, (ports, addresses) in enumerate(_segments(seen)):
+        ends: list[tuple[str, str | None]] = [*ports, *((names[address], None) for address in addresses)]
+        wired.update((names[address], switch) for address in addresses for switch, _ in ports)
+        if len(ends) == 1:
+            continue  # a port seen with nothing behind it
+        if len(ends) == 2 and ends[0][0] != ends[1][0]:
+            links.append((*ends[0], *ends[1]))
+            continue
+        hub = _free_name(f"behind {ports[0][0]} {ports[0][1]}", switches, names, number)
+        switches[hub] = None
+        links.extend((*end, hub, f"to {place}") for place, end in enumerate(ends))
+    for switch, address in seen.behind_switch:
+        if (names[address], switch) not in wired:
+            links.append((names[address], None, *_invented_port(seen, switch, f"to {names[address]}")))
+    rates = {port: _standard_gbps(rate) for port, rate in rates_bytes_per_s.items()}
+    return Topology(
+        tuple(Host(names[address], address) for address in seen.addresses),
+        tuple(switches),
+        tuple(
+            Link(
+                a,
+                b,
+                max((rates.get((a, a_port or ""), 0), rates.get((b, b_port or ""), 0))) or default_rate_gbps,
+                default_delay_us,
+                a_port,
+                b_port,
+            )
+            for a, a_port, b, b_port in links
+        ),
+    )
+
+
+def sortable(site: HopSite) -> tuple[str, str, str]:
+    """By what places are put in order."""
+    return site.switch or "", site.ingress_port or "", site.egress_port or ""
+
+
+def _sighted(journeys: list[Journey]) -> _Sightings:
+    seen = _Sightings()
+    for journey in journeys:
+        told = [site for site in journey.path if site.switch is not None]
+        for site in told:
+            seen.switches[str(site.switch)] = None
+            seen.ports.update((str(site.switch), p) for p in (site.ingress_port, site.egress_port) if p)
+        if journey.src != journey.dst:  # else a report that shows no packet: nobody's address is known
+            for address in (journey.src, journey.dst):
+                seen.addresses[address] = None
+        for site, after in pairwise(told):
+            here, there = str(site.switch), str(after.switch)
+            if here == there:
+                continue
+            if site.egress_port is not None and after.ingress_port is not None:
+                one, other = sorted([(here, site.egress_port), (there, after.ingress_port)])
+                seen.cables[one, other] = None
+            elif site.egress_port is not None:
+                seen.half_cables[(here, site.egress_port), there] = None
+            elif after.ingress_port is not None:
+                seen.half_cables[(there, after.ingress_port), here] = None
+        if told and journey.src != journey.dst:
+            _behind(seen, str(told[0].switch), told[0].ingress_port, journey.src)
+            _behind(seen, str(told[-1].switch), told[-1].egress_port, journey.dst)
+    return seen
+
+
+def _behind(seen: _Sightings, switch: str, port: str | None, address: str) -> None:
+    if port is None:
+        seen.behind_switch[switch, address] = None
+    else:
+        seen.behind[(switch, port), address] = None
+
+
+def _host_names(seen: _Sightings) -> dict[str, str]:
+    """A name per address: itself, unless a switch bears it."""
+    taken = {address: address for address in seen.addresses}
+    return {
+        address: _free_name(f"host {address}", seen.switches, taken, 0)
+        if address in seen.switches
+        else address
+        for address in seen.addresses
+    }
+
+
+def _invented_port(seen: _Sightings, switch: str, wish: str) -> Port:
+    port = (switch, wish)
+    while port in seen.ports:
+        port = (switch, port[1] + "'")
+    seen.ports.add(port)
+    return port
+
+
+def _free_name(wish: str, switches: Mapping[str, None], names: Mapping[str, str], number: int) -> str:
+    taken = set(switches) | set(names.values())
+    name = wish
+    while name in taken:
+        number += 1
+        name = f"{wish} ({number})"
+    return name
+
+
+def _join_half_cables(seen: _Sightings) -> None:
+    """Turn cables known at one end into whole ones: two halves of one pair of switches are taken for one
+    cable.
+    """
+    known = {port for cable in seen.cables for port in cable}
+    loose: defaultdict[tuple[str, str], list[Port]] = defaultdict(list)
+    for port, there in seen.half_cables:
+        if port not in known:
+            loose[port[0], there].append(port)
+    for (here, there), ports in loose.items():
+        back = loose.get((there, here), [])
+        for place, port in enumerate(ports):
+            other = back[place] if place < len(back) else _invented_port(seen, there, f"to {here} {port[1]}")
+            one, two = sorted([port, other])
+            seen.cables[one, two] = None
+
+
+def _segments(seen: _Sightings) -> list[tuple[list[Port], list[str]]]:
+    """Groups of switch ports that share a cable (or an unseen device), and the addresses behind each
+    group.
+    """
+    parent: dict[Port, Port] = {}
+
+    def root(port: Port) -> Port:
+        parent.setdefault(port, port)
+        while parent[port] != port:
+            parent[port] = parent[parent[port]]
+            port = parent[port]
+        return port
+
+    for one, other in seen.cables:
+        parent[root(one)] = root(other)
+    ports: defaultdict[Port, list[Port]] = defaultdict(list)
+    addresses: defaultdict[Port, dict[str, None]] = defaultdict(dict)
+    for port, _ in seen.behind:
+        root(port)
+    for port in sorted(parent):
+        ports[root(port)].append(port)
+    for port, address in seen.behind:
+        addresses[root(port)][address] = None
+    # A report that lost its last hops seems to put its receiver behind a cable between switches; where the
+    # host is seen at a port of its own elsewhere, that place is the true one.
+    direct = {address for top in ports if len(ports[top]) == 1 for address in addresses[top]}
+    return [
+        (members, [address for address in addresses[top] if len(members) == 1 or address not in direct])
+        for top, members in ports.items()
+    ]
+
+
+def _standard_gbps(rate_bytes_per_s: float) -> float:
+    rate = rate_bytes_per_s / GBPS
+    return min(STANDARD_RATES_GBPS, key=lambda standard: abs(standard / rate - rate / standard))

@@ -1,0 +1,73 @@
+"""Which path and which egress queues each sample of a window went through; imports only numpy and
+``telemetry``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telemetry.appearance import as_they_appear
+from telemetry.columns import Ragged
+from telemetry.fingerprint import mixed
+from telemetry.state import QueueRef
+from telemetry.window.places import Paths, queue_of
+from telemetry.window.samples import Samples
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """Paths and queues of the samples, numbered as the state shows them.
+
+    ``site_paths`` are distinct by hop sites (``row_site_path`` per sample), ``paths`` by egress queues
+    (``row_path`` per sample); ``refs`` the egress queues, ``hop_queue`` per hop its number in ``refs`` (-1:
+    not told).
+    """
+
+    site_paths: Paths
+    row_site_path: NDArray[np.int64]
+    paths: Ragged[QueueRef]
+    row_path: NDArray[np.int32]
+    refs: tuple[QueueRef, ...]
+    hop_queue: NDArray[np.int32]
+
+
+def placement(samples: Samples, path_sites: Paths) -> Placement:
+    """Place samples (in canonical order) whose path numbers index ``path_sites``."""
+    # Numbered as they appear in the samples, so that the numbers do not depend on arrival order.
+    first, row_site_path = as_they_appear(samples.path)
+    site_paths = path_sites.take(samples.path[first].astype(np.int64))
+    refs, queue = _queues(site_paths)
+    paths, path_of = _by_queues(site_paths.offset, queue, refs)
+    hop_row = samples.hop_row
+    place = np.arange(len(hop_row)) - samples.hop_offset[:-1][hop_row]
+    hop_queue = queue[site_paths.offset[row_site_path[hop_row]] + place]
+    return Placement(site_paths, row_site_path, paths, path_of[row_site_path], refs, hop_queue)
+
+
+def _queues(paths: Paths) -> tuple[tuple[QueueRef, ...], NDArray[np.int32]]:
+    """The egress queues on these paths, in order, and the queue of each hop of theirs (-1: not told)."""
+    used, hop = np.unique(paths.number, return_inverse=True)
+    queues = [queue_of(paths.things[site]) for site in used.tolist()]
+    refs = tuple(sorted({ref for ref in queues if ref is not None}))
+    number_of = {ref: number for number, ref in enumerate(refs)}
+    numbers = [-1 if ref is None else number_of[ref] for ref in queues]
+    return refs, np.array(numbers, np.int32)[hop]
+
+
+def _by_queues(
+    offset: NDArray[np.int64], queue: NDArray[np.int32], refs: tuple[QueueRef, ...]
+) -> tuple[Ragged[QueueRef], NDArray[np.int32]]:
+    """The distinct paths by egress queues, those not told left out, and which of them each path is."""
+    told = queue >= 0
+    ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(told, dtype=np.int64)))[offset]
+    queue = queue[told]
+    place = np.arange(len(queue)) - np.repeat(ends[:-1], np.diff(ends))
+    hops = mixed((queue.astype(np.uint64) << np.uint64(32)) + place.astype(np.uint64))
+    sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(hops, dtype=np.uint64)))
+    # Two paths with one fingerprint (one pair in 2**64) would be taken for one.
+    fingerprint = mixed(sums[ends[1:]] - sums[ends[:-1]] + np.diff(ends).astype(np.uint64))
+    first, path = as_they_appear(fingerprint)
+    return Ragged(refs, ends, queue).take(first), path.astype(np.int32)

@@ -1,0 +1,179 @@
+"""Depth, marking and throughput of egress queues over a window; imports only numpy, ``samples`` and
+``state``.
+
+Reports are seen packet by packet, but depth is wanted as a *time* average. While a queue is not empty its
+port sends at line rate, so a packet of B bytes sampled at rate s stands for B / s / capacity seconds at the
+depth it saw; the time no packet stands for is time the queue was empty. (Under PFC pause, or where queues
+share a port, a packet stands for longer: depth then reads low.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telemetry.state import QueueRef, QueueState
+from telemetry.window.samples import Samples
+
+_QUANTILE = 0.99
+_GAPS_PER_BIN = 8
+_BINS_AT_LEAST = 100
+_DEEP_BYTES = 20_000
+_DEEP_SAMPLES = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HopRows:
+    """One row a hop whose egress queue is known: ``queue`` number, and the columns of its report and
+    itself.
+    """
+
+    queue: NDArray[np.int32]
+    ts_ns: NDArray[np.int64]
+    true_bytes: NDArray[np.float64]
+    true_packets: NDArray[np.float64]
+    stands_for: NDArray[np.int32]
+    queue_bytes: NDArray[np.float64]
+    residence_ns: NDArray[np.int32]
+    marked: NDArray[np.int8]
+
+
+def hop_rows(samples: Samples, hop_queue: NDArray[np.int32]) -> HopRows:
+    """Hops of the samples by queue number (``hop_queue``, -1: not known, left out), in the samples' order."""
+    hops = np.flatnonzero(hop_queue >= 0)
+    row = samples.hop_row[hops]
+    return HopRows(
+        queue=hop_queue[hops],
+        ts_ns=samples.ts_ns[row],
+        true_bytes=samples.true_bytes[row],
+        true_packets=samples.true_bytes[row] / samples.packet_bytes[row],
+        stands_for=samples.stands_for[row],
+        queue_bytes=samples.queue_bytes[hops],
+        residence_ns=samples.residence_ns[hops],
+        marked=samples.marked[hops],
+    )
+
+
+def queue_states(
+    hops: HopRows, refs: Sequence[QueueRef], capacity_bytes_per_s: Mapping[int, float], duration_s: float
+) -> tuple[QueueState, ...]:
+    """One ``QueueState`` per queue in ``refs``, over a window of ``duration_s``.
+
+    ``capacity_bytes_per_s`` by queue number. Where it is missing, the window is cut into bins of eight of the
+    queue's usual gaps between samples; a bin counts at the mean depth seen in it, empty bins as an empty
+    queue (coarser, and a little high). Packets whose device told no depth count for throughput alone; the
+    others then stand for them too. Where no packet told one, the depth is NaN: not known, which is not empty.
+    """
+    n = len(refs)
+    told = ~np.isnan(hops.queue_bytes)
+    all_bytes = np.bincount(hops.queue, hops.true_bytes, minlength=n)
+    told_bytes = np.bincount(hops.queue[told], hops.true_bytes[told], minlength=n)
+    capacity = np.array([capacity_bytes_per_s.get(number, np.nan) for number in range(n)])
+    scale = np.divide(all_bytes, told_bytes * capacity, out=np.full(n, np.nan), where=told_bytes > 0)
+    queue, depth = hops.queue[told], hops.queue_bytes[told]
+    held_s = hops.true_bytes[told] * scale[queue]
+    rated = ~np.isnan(held_s)
+    binned = _binned(queue[~rated], depth[~rated], hops.ts_ns[told][~rated], n, duration_s)
+    mean, high = _time_averages(
+        np.concatenate((queue[rated], binned[0])),
+        np.concatenate((depth[rated], binned[1])),
+        np.concatenate((held_s[rated], binned[2])),
+        n,
+        duration_s,
+    )
+    most = np.zeros(n)
+    np.maximum.at(most, queue, depth)
+    mean = np.minimum(mean, most)  # scaling to fit may round up
+    unknown = np.bincount(queue, minlength=n) == 0
+    mean[unknown] = high[unknown] = most[unknown] = np.nan
+    answers = hops.marked >= 0
+    answered = np.bincount(hops.queue[answers], hops.true_packets[answers], minlength=n)
+    marked = np.bincount(hops.queue[answers], hops.true_packets[answers] * hops.marked[answers], minlength=n)
+    ratio = np.divide(marked, answered, out=np.full(n, np.nan), where=answered > 0)
+    marked_per_s = ratio * np.bincount(hops.queue, hops.true_packets, minlength=n) / duration_s
+    samples = np.bincount(hops.queue, hops.stands_for, minlength=n)
+    return tuple(
+        QueueState(
+            ref=ref,
+            n_samples=int(samples[number]),
+            depth_mean_bytes=float(mean[number]),
+            depth_p99_bytes=float(high[number]),
+            depth_max_bytes=float(most[number]),
+            marked_ratio=float(ratio[number]) if answered[number] > 0 else None,
+            throughput_bytes_per_s=float(all_bytes[number] / duration_s),
+            capacity_bytes_per_s=capacity_bytes_per_s.get(number),
+            marked_packets_per_s=float(marked_per_s[number]) if answered[number] > 0 else None,
+        )
+        for number, ref in enumerate(refs)
+    )
+
+
+def service_rates(hops: HopRows, n_queues: int) -> dict[int, float]:
+    """Rate each queue drains at, bytes/s, from depth ÷ time in the switch of packets that found it deep.
+
+    The median over at least ten packets that saw 20 KB or more; queues without as many are left out.
+    """
+    deep = np.flatnonzero((hops.queue_bytes >= _DEEP_BYTES) & (hops.residence_ns > 0))
+    queue, rate = hops.queue[deep], hops.queue_bytes[deep] / (hops.residence_ns[deep] * 1e-9)
+    order = np.lexsort((rate, queue))
+    counts = np.bincount(queue, minlength=n_queues)
+    starts = np.cumsum(counts) - counts
+    middle = starts + counts // 2
+    return {
+        number: float(rate[order[middle[number]]])
+        for number in np.flatnonzero(counts >= _DEEP_SAMPLES).tolist()
+    }
+
+
+def _binned(
+    queue: NDArray[np.int32],
+    depth: NDArray[np.float64],
+    ts_ns: NDArray[np.int64],
+    n: int,
+    duration_s: float,
+) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+    """Occupied bins as (queue, mean depth, seconds); rows come in time order."""
+    if len(queue) == 0:
+        return queue, depth, depth
+    order = np.argsort(queue, kind="stable")
+    queue, depth, ts_ns = queue[order], depth[order], ts_ns[order]
+    same = queue[1:] == queue[:-1]
+    gap_queue, gap = queue[1:][same], np.diff(ts_ns)[same]
+    counts = np.bincount(gap_queue, minlength=n)
+    by_gap = gap[np.lexsort((gap, gap_queue))]
+    middle = np.minimum(np.cumsum(counts) - counts + counts // 2, max(len(gap) - 1, 0))
+    usual = np.where(counts > 0, by_gap[middle] if len(gap) else 1, 1)
+    width = np.clip(_GAPS_PER_BIN * usual, 1, max(int(duration_s * 1e9 / _BINS_AT_LEAST), 1))
+    _, first, bin_of = np.unique(
+        np.stack((queue, ts_ns // width[queue])), axis=1, return_index=True, return_inverse=True
+    )
+    mean = np.bincount(bin_of, depth) / np.bincount(bin_of)
+    return queue[first], mean, width[queue[first]] * 1e-9
+
+
+def _time_averages(
+    queue: NDArray[np.int32],
+    depth: NDArray[np.float64],
+    held_s: NDArray[np.float64],
+    n: int,
+    duration_s: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and 99th percentile of depth over ``duration_s``; time not held by any row is at depth 0."""
+    busy_s = np.bincount(queue, held_s, minlength=n)
+    # Sampling noise can claim more time than there is.
+    fit = np.minimum(1.0, np.divide(duration_s, busy_s, out=np.ones(n), where=busy_s > 0))
+    held_s = held_s * fit[queue]
+    mean = np.bincount(queue, held_s * depth, minlength=n) / duration_s
+    order = np.lexsort((depth, queue))
+    counts = np.bincount(queue, minlength=n)
+    starts = np.cumsum(counts) - counts
+    high = np.zeros(n)
+    for number in np.flatnonzero(counts).tolist():
+        rows = order[starts[number] : starts[number] + counts[number]]
+        from_the_top = np.cumsum(held_s[rows][::-1])
+        place = int(np.searchsorted(from_the_top, (1 - _QUANTILE) * duration_s))
+        high[number] = depth[rows[::-1][place]] if place < len(rows) else 0.0
+    return mean, high

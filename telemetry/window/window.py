@@ -1,0 +1,428 @@
+"""The sliding window: takes batches of reports, judges, de-duplicates and keeps them, and answers
+``NetworkState``.
+
+Reads no clock (time is the reports' own) and does no I/O; must not import a decoder, ``twin``, ``switches``,
+``api``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telemetry.columns import take_rows
+from telemetry.errors import ReportError, WindowError
+from telemetry.fingerprint import report_fingerprints
+from telemetry.network.messages import longest_patience_ns
+from telemetry.network.snapshot import Snapshot
+from telemetry.report import MISSING_NS, HopSite, ReportBatch, ReportProblem
+from telemetry.settings import NS_PER_S, WindowSettings
+from telemetry.state import FlowClass, NetworkState
+from telemetry.topology import Topology
+from telemetry.window.hash_table import ABSENT
+from telemetry.window.interning import GONE
+from telemetry.window.known_flows import KnownFlows
+from telemetry.window.places import misplaced
+from telemetry.window.samples import NEVER_NS, Samples, SampleStore, merged_flow, thinned, used_numbers
+from telemetry.window.tables import KnownPaths, path_fingerprints
+from telemetry.window.tally import AddResult, WindowCounters
+from telemetry.window.timeline import Timeline, Verdict
+
+__all__ = ["AddResult", "Window", "WindowCounters", "WindowSettings"]
+
+_EVICT_TO = 0.9
+_TABLE_SIZE = 2  # the flows met to those that matter, at most
+_FEW_FLOWS = 1_024
+_THIN_BACK = 0.25
+_MOST_NS = np.iinfo(np.int32).max
+_MOST_REMEMBERED = 262_144
+
+
+class Window:
+    """A sliding window of INT reports in bounded memory.
+
+    The order of reports inside the window, and copies of them, change nothing. ``add`` costs the same per
+    report whatever the window holds. Not thread-safe: one owner at a time.
+    """
+
+    def __init__(self, settings: WindowSettings | None = None, topology: Topology | None = None) -> None:
+        self.settings = settings or WindowSettings()
+        self.set_topology(topology)
+        self._counters = WindowCounters()
+        self._start_anew()
+
+    def _start_anew(self) -> None:
+        self._timeline = Timeline(self.settings)
+        self._empty()
+
+    def _empty(self) -> None:
+        self._store = SampleStore()
+        self._flows = KnownFlows()
+        self._room_for_flows = _FEW_FLOWS
+        self._paths = KnownPaths(self.settings.max_paths, self.settings.max_queues)
+        self._merged_flows: dict[int, NDArray[np.int64]] = {}
+        self._begun_ns: int = np.iinfo(np.int64).max
+        self._level = 0
+
+    @property
+    def topology(self) -> Topology | None:
+        """The declared topology, if there is one."""
+        return self._topology
+
+    @property
+    def counters(self) -> WindowCounters:
+        """Totals since the window was made."""
+        return self._counters
+
+    @property
+    def last_report_ns(self) -> int | None:
+        """The newest believed timestamp; None while the window is empty."""
+        held = self._held()
+        return None if held is None else held[1]
+
+    @property
+    def span_ns(self) -> tuple[int, int] | None:
+        """Start and end (exclusive) of the window as far as reports reach; None while it is empty."""
+        held = self._held()
+        return None if held is None else self._span(*held)
+
+    def __len__(self) -> int:
+        """Reports held in memory (fewer than accepted once old ones leave or many are thinned)."""
+        return self._store.rows
+
+    def set_topology(self, topology: Topology | None) -> None:
+        """Declare the topology, or withdraw it; reports already held stay."""
+        self._topology = topology
+
+        @lru_cache(_MOST_REMEMBERED)
+        def misplaced_here(site: HopSite) -> tuple[str, str] | None:
+            return None if topology is None else misplaced(site, topology)
+
+        self._misplaced = misplaced_here
+        self._all_placed: tuple[HopSite, ...] = ()
+
+    def add(self, batch: ReportBatch) -> AddResult:
+        """Take a batch: reject what cannot be right, drop what is there already, keep the rest."""
+        rejections: dict[int, ReportError] = {}
+        rows = self._known_places(batch, rejections)
+        flow = self._flows.fingerprints(batch.flow_keys)
+        site = self._paths.site_fingerprints(batch.sites)[batch.hop_site]
+        rows, fingerprints, periods = self._new_rows(batch, rows, flow, site)
+        verdicts, anew = self._timeline.judge(periods)
+        if anew:
+            self._empty()
+        self._reject_by_time(batch, rows, verdicts, rejections)
+        kept = verdicts == Verdict.KEEP
+        rows, fingerprints, periods = rows[kept], fingerprints[kept], periods[kept]
+        if len(rows):
+            path = self._paths_of(batch, rows, site)
+            roomy = path != ABSENT
+            self._reject_overflow(batch, rows[~roomy], rejections)
+            self._keep(batch, rows[roomy], flow, path[roomy], fingerprints[roomy], periods[roomy])
+        accepted = len(batch) - len(rejections)
+        self._count(accepted=accepted, rejected=len(rejections))
+        errors = tuple(
+            ReportProblem(int(batch.index[row]), str(error)) for row, error in sorted(rejections.items())
+        )
+        return AddResult(accepted, len(rejections), errors)
+
+    def state(self) -> NetworkState:
+        """The network as the window shows it now.
+
+        Raises ``WindowError`` while the window holds no report.
+        """
+        return self.snapshot().state()
+
+    def snapshot(self) -> Snapshot:
+        """What the window holds now, to work out the state from elsewhere while reports keep coming.
+
+        Raises ``WindowError`` while the window holds no report.
+        """
+        held = self._held()
+        if held is None:
+            raise WindowError(
+                "window",
+                "no report yet",
+                "a state needs at least one report",
+                "post INT reports and ask again",
+            )
+        last, newest_ns = held
+        first = last - self.settings.n_periods + 1
+        merged = np.zeros(len(FlowClass), np.int64)
+        for period, counts in self._merged_flows.items():
+            if first <= period <= last:
+                merged += counts
+        return Snapshot(
+            parts=self._store.between(first, last),
+            flow_keys=self._flows.keys(),
+            flow_fingerprint=self._flows.all_fingerprints.copy(),
+            last_before_ns=self._flows.before_ns.copy(),
+            path_sites=self._paths.paths(),
+            merged_flows=merged,
+            span_ns=self._span(last, newest_ns),
+            settings=self.settings,
+            topology=self._topology,
+        )
+
+    def _held(self) -> tuple[int, int] | None:
+        """The newest believed period that holds anything, and its newest timestamp."""
+        end = self._timeline.end
+        return None if end is None else self._store.newest(end)
+
+    def _span(self, last: int, newest_ns: int) -> tuple[int, int]:
+        """Start and end (exclusive) of the window as far as reports reach."""
+        settings = self.settings
+        end_ns = newest_ns + 1
+        start_ns = settings.origin_ns + (last - settings.n_periods + 1) * settings.period_ns
+        # A window just begun is as long as its reports reach; one report alone gets a millisecond.
+        shortest = min(settings.period_ns, NS_PER_S // 1000)
+        return min(max(start_ns, self._begun_ns), end_ns - shortest), end_ns
+
+    def _known_places(self, batch: ReportBatch, rejections: dict[int, ReportError]) -> NDArray[np.int64]:
+        """Rows whose hops all lie in the declared topology."""
+        rows = np.arange(len(batch))
+        if self._topology is None or len(batch) == 0:
+            return rows
+        if batch.sites is self._all_placed:
+            return rows
+        wrong = {number: said for number, site in enumerate(batch.sites) if (said := self._misplaced(site))}
+        if not wrong:
+            self._all_placed = batch.sites
+            return rows
+        is_wrong = np.zeros(len(batch.sites), np.bool_)
+        is_wrong[list(wrong)] = True
+        bad_hops = is_wrong[batch.hop_site]
+        bad_rows = np.logical_or.reduceat(bad_hops, batch.hop_offset[:-1])
+        for row in np.flatnonzero(bad_rows).tolist():
+            begin = int(batch.hop_offset[row])
+            hop = int(np.argmax(bad_hops[begin : int(batch.hop_offset[row + 1])]))
+            received, rule = wrong[int(batch.hop_site[begin + hop])]
+            rejections[row] = ReportError(
+                f"report {batch.index[row]} hops[{hop}]",
+                received,
+                rule,
+                "correct the report or the topology; this report was left out",
+            )
+        self._count(unknown_sites=len(rejections))
+        return rows[~bad_rows]
+
+    def _new_rows(
+        self,
+        batch: ReportBatch,
+        rows: NDArray[np.int64],
+        flow: NDArray[np.uint64],
+        site: NDArray[np.uint64],
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
+        """Rows seen neither in this batch before nor in the window, with their fingerprints and periods."""
+        if len(rows) == 0:
+            return rows, np.empty(0, np.uint64), np.empty(0, np.int64)
+        every = report_fingerprints(
+            flow[batch.flow],
+            batch.ts_ns,
+            batch.packet_bytes,
+            batch.sampling_rate,
+            batch.hop_offset,
+            site,
+            batch.queue_bytes,
+            batch.ingress_ns,
+            batch.egress_ns,
+            batch.marked,
+        )
+        _, first = np.unique(every[rows], return_index=True)
+        rows_once = rows[np.sort(first)]
+        fingerprints = every[rows_once]
+        periods = (batch.ts_ns[rows_once] - self.settings.origin_ns) // self.settings.period_ns
+        fresh = np.ones(len(rows_once), np.bool_)
+        for period in self._store.known(np.unique(periods).tolist()):
+            here = np.flatnonzero(periods == period)
+            fresh[here] = ~self._store.seen(period, fingerprints[here])
+        self._count(duplicates=len(rows) - int(np.count_nonzero(fresh)))
+        return rows_once[fresh], fingerprints[fresh], periods[fresh]
+
+    def _reject_by_time(
+        self,
+        batch: ReportBatch,
+        rows: NDArray[np.int64],
+        verdicts: NDArray[np.int8],
+        rejections: dict[int, ReportError],
+    ) -> None:
+        wrong = verdicts != Verdict.KEEP
+        for row, ts_ns, far in zip(
+            rows[wrong].tolist(),
+            batch.ts_ns[rows[wrong]].tolist(),
+            (verdicts[wrong] == Verdict.FAR).tolist(),
+            strict=True,
+        ):
+            rejections[row] = ReportError(
+                f"report {batch.index[row]} ts_ns",
+                f"{ts_ns}{self._distance(ts_ns)}",
+                "timestamps lie within reach of the window's other reports"
+                if far
+                else f"a report arrives within the window of {self.settings.length_ns / NS_PER_S:g} s",
+                "correct the sink's clock; if it is right, the window follows once enough reports agree"
+                if far
+                else "send reports sooner, or lengthen the window",
+            )
+        self._count(
+            skewed=int(np.count_nonzero(verdicts == Verdict.FAR)),
+            too_old=int(np.count_nonzero(verdicts == Verdict.TOO_OLD)),
+        )
+
+    def _distance(self, ts_ns: int) -> str:
+        end = self._timeline.end
+        if end is None:
+            return ", away from most of its batch"
+        away_s = (ts_ns - self.settings.origin_ns - (end + 1) * self.settings.period_ns) / NS_PER_S
+        return f", {abs(away_s):.6g} s {'after' if away_s > 0 else 'before'} the window's end"
+
+    def _paths_of(
+        self, batch: ReportBatch, rows: NDArray[np.int64], site: NDArray[np.uint64]
+    ) -> NDArray[np.int32]:
+        """The path number of each row; ``ABSENT`` without room for it, even once unused ones are gone."""
+        fingerprints = path_fingerprints(batch.hop_offset, site)[rows]
+        offset, hops = take_rows(batch.hop_offset, rows)
+        known, hop_site = self._paths, batch.hop_site[hops]
+        path = known.numbers(fingerprints, batch.sites, offset, hop_site)
+        if (path == ABSENT).any():
+            self._sweep()
+            path = known.numbers(fingerprints, batch.sites, offset, hop_site)
+        return path
+
+    def _reject_overflow(
+        self, batch: ReportBatch, rows: NDArray[np.int64], rejections: dict[int, ReportError]
+    ) -> None:
+        for row in rows.tolist():
+            rejections[row] = ReportError(
+                f"report {batch.index[row]} hops",
+                "one more path or egress queue",
+                f"a window holds {self.settings.max_paths} paths and {self.settings.max_queues} queues",
+                "raise max_paths or max_queues, or look for a device that invents names",
+            )
+        self._count(overflowed=len(rows))
+
+    def _keep(
+        self,
+        batch: ReportBatch,
+        rows: NDArray[np.int64],
+        flow: NDArray[np.uint64],
+        path: NDArray[np.int32],
+        fingerprints: NDArray[np.uint64],
+        periods: NDArray[np.int64],
+    ) -> None:
+        if len(rows) == 0:
+            return
+        used, place = np.unique(batch.flow[rows], return_inverse=True)
+        number = self._flows.numbers(batch.flow_keys.take(used), flow[used])[place]
+        offset, hops = take_rows(batch.hop_offset, rows)
+        samples = Samples(
+            ts_ns=batch.ts_ns[rows],
+            fingerprint=fingerprints,
+            flow=number,
+            path=path,
+            packet_bytes=batch.packet_bytes[rows].astype(np.int32),
+            true_bytes=batch.packet_bytes[rows] / batch.sampling_rate[rows],
+            stands_for=np.ones(len(rows), np.int32),
+            hop_offset=offset,
+            queue_bytes=batch.queue_bytes[hops],
+            residence_ns=self._residence_ns(batch.ingress_ns[hops], batch.egress_ns[hops]),
+            marked=batch.marked[hops],
+        )
+        self._begun_ns = min(self._begun_ns, int(samples.ts_ns.min()))
+        gone = self._timeline.record(periods)
+        for period in gone:
+            self._expire(period)
+        # A batch may bring a period of its own for every report, most of them gone with its newest.
+        past = np.isin(periods, gone)
+        if past.any():
+            passed = thinned(samples.take(np.flatnonzero(past)), self._level)
+            self._flows.pass_by(passed.flow, passed.ts_ns)
+        for period in np.unique(periods[~past]).tolist():
+            here = periods == period
+            own = samples if here.all() else samples.take(np.flatnonzero(here))
+            part = thinned(own, self._level)
+            self._store.append(period, part)
+            self._flows.hold(part.flow)
+        self._hold_to_limits()
+
+    def _residence_ns(self, ingress_ns: NDArray[np.int64], egress_ns: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Time within each switch, by its own clock alone; -1 where it is not told or runs backwards."""
+        told = (ingress_ns != MISSING_NS) & (egress_ns != MISSING_NS)
+        residence = egress_ns - ingress_ns
+        self._count(negative_latencies=int(np.count_nonzero(told & (residence < 0))))
+        return np.where(told & (residence >= 0), np.minimum(residence, _MOST_NS), -1).astype(np.int32)
+
+    def _expire(self, period: int) -> None:
+        for part in self._store.pop(period):
+            self._flows.release(part.flow, part.ts_ns)
+        self._merged_flows.pop(period, None)
+
+    def _hold_to_limits(self) -> None:
+        settings = self.settings
+        if self._level and self._store.rows < _THIN_BACK * settings.max_reports:
+            self._level -= 1
+        while self._store.rows > settings.max_reports:
+            self._level += 1
+            before = self._store.rows
+            self._store.thin(self._level)
+            self._flows.recount(self._store)
+            self._count(thinned=before - self._store.rows)
+        most = settings.max_flows
+        if len(self._flows) > most and np.count_nonzero(self._flows.held) > most:
+            self._merge_smallest()
+        if len(self._flows) > min(self._room_for_flows, _TABLE_SIZE * most):
+            self._forget_flows()
+
+    def _forget_flows(self) -> None:
+        """Forget flows silent for so long that what they send next is another message, whenever that is; all
+        that are not held where there are too many.
+        """
+        held = self._flows.held > 0
+        begin_ns = self.settings.origin_ns + self._timeline.oldest * self.settings.period_ns
+        kept = held | (self._flows.before_ns >= begin_ns - longest_patience_ns(self.settings))
+        if np.count_nonzero(kept) > self.settings.max_flows:
+            kept = held
+        self._keep_flows(np.flatnonzero(kept))
+        self._room_for_flows = max(_TABLE_SIZE * len(self._flows), _FEW_FLOWS)
+
+    def _merge_smallest(self) -> None:
+        """Merge the smallest flows (of equals, the longest silent) by class, and forget those not held."""
+        settings, n = self.settings, len(self._flows)
+        held_bytes, last_ns = np.zeros(n), np.full(n, NEVER_NS, np.int64)
+        for part in self._store:
+            live = part.flow >= 0
+            held_bytes += np.bincount(part.flow[live], part.true_bytes[live], minlength=n)
+            np.maximum.at(last_ns, part.flow[live], part.ts_ns[live])
+        by_size = np.lexsort((last_ns, held_bytes))[::-1]
+        room = max(int(_EVICT_TO * settings.max_flows), 1)
+        gone = by_size[room:][held_bytes[by_size[room:]] > 0]
+        large = held_bytes >= settings.elephant_bytes
+        period = (last_ns[gone] - settings.origin_ns) // settings.period_ns
+        for one in np.unique(period).tolist():
+            counts = self._merged_flows.setdefault(one, np.zeros(len(FlowClass), np.int64))
+            elephants = int(np.count_nonzero(large[gone[period == one]]))
+            counts[FlowClass.ELEPHANT] += elephants
+            counts[FlowClass.MOUSE] += int(np.count_nonzero(period == one)) - elephants
+        self._keep_flows(np.sort(by_size[:room][held_bytes[by_size[:room]] > 0]), large)
+        self._count(evicted=len(gone))
+
+    def _keep_flows(self, kept: NDArray[np.int64], large: NDArray[np.bool_] | None = None) -> None:
+        """Forget all other flows; those that are held become one of their class (``large``: elephants)."""
+        renumbered = self._flows.keep(kept)
+        if large is not None:
+            merged = np.where(large, merged_flow(FlowClass.ELEPHANT), merged_flow(FlowClass.MOUSE))
+            renumbered = np.where(renumbered == GONE, merged, renumbered).astype(np.int32)
+        self._store.renumber(flow=renumbered)
+
+    def _sweep(self) -> None:
+        """Forget paths and queues that no report in the window uses."""
+        used = used_numbers((part.path for part in self._store), len(self._paths))
+        self._store.renumber(path=self._paths.keep(np.flatnonzero(used)))
+
+    def _count(self, **more: int) -> None:
+        counters = self._counters
+        self._counters = replace(
+            counters, **{name: getattr(counters, name) + add for name, add in more.items()}
+        )

@@ -1,0 +1,130 @@
+"""What a tuning round is asked and how it may search; must import no engine and no telemetry."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from twin.errors import ParameterError
+from twin.result import ELEPHANT_FROM_BYTES
+from twin.scenario import Scenario
+from twin.search.biased import lambda_for
+from twin.search.score import NEAR_TIE, WEIGHT_PRESETS, Weights
+from twin.watermark import Watermark, WatermarkBounds
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningProblem:
+    """A scenario, the watermark that runs on it now, and the base the draws are biased around.
+
+    ``dominant_class`` is the label of the class that carries most bytes: ``elephant``,
+    ``potential_elephant``, ``mouse``. ``pfc`` None takes the scenario's. ``notes`` (what telemetry could not
+    tell, say) are handed on with the recommendation. Raises ``ParameterError`` for an unknown class.
+    """
+
+    scenario: Scenario
+    incumbent: Watermark
+    base: Watermark
+    dominant_class: str
+    pfc: bool | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        lambda_for(self.dominant_class)
+
+    @property
+    def lambda_(self) -> float:
+        """λ of the dominant class."""
+        return lambda_for(self.dominant_class)
+
+    @property
+    def pauses(self) -> bool:
+        """Whether PFC is on, so that pause time counts as loss does."""
+        return self.scenario.pfc if self.pfc is None else self.pfc
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchSettings:
+    """The budget and policy of a round.
+
+    ``candidates`` watermarks are tried (incumbent, base and vendor rows included) on windows of ``fractions``
+    of the scenario, the last being 1; after each but the last the better ``keep`` of them go on. ``narrowed``
+    more are drawn around the ``neighbourhoods`` best and run in full, then the ``leaders`` best under
+    ``seeds`` different seeds. A recommendation must beat the incumbent's score by ``margin``; scores within
+    ``near_tie`` are equal. ``engine`` is a name of ``twin.engine`` or ``module:Class``; ``batch`` candidates
+    go to a worker at a time.
+
+    Then ``second_engine`` (None: none) runs the incumbent and ``second_candidates`` of the best under
+    ``second_seeds`` seeds, for as much of the window as ``second_packet_hops`` a run allow, and the decision
+    is made on that; engines that differ by more than ``second_margin`` (0.25: a quarter) are said to
+    disagree.
+    Raises ``ParameterError`` for a value outside its meaning.
+    """
+
+    candidates: int = 256
+    narrowed: int = 64
+    neighbourhoods: int = 6
+    fractions: tuple[float, ...] = (0.4, 1.0)
+    keep: float = 0.375
+    leaders: int = 8
+    seeds: int = 4
+    batch: int = 16
+    margin: float = 0.05
+    near_tie: float = NEAR_TIE
+    weights: Weights = WEIGHT_PRESETS["balanced"]
+    bounds: WatermarkBounds = field(default_factory=WatermarkBounds)
+    sigma: float = 1.2
+    pmax_factor: float = 10.0
+    engine: str = "replay"
+    max_parts: int = 8
+    second_engine: str | None = "packet"
+    second_candidates: int = 4
+    second_seeds: int = 1
+    second_packet_hops: int = 20_000_000
+    second_margin: float = 0.25
+
+    def __post_init__(self) -> None:
+        least = {
+            "candidates": 2,
+            "neighbourhoods": 1,
+            "leaders": 1,
+            "seeds": 1,
+            "batch": 1,
+            "max_parts": 1,
+            "narrowed": 0,
+            "second_candidates": 1,
+            "second_seeds": 1,
+            "second_packet_hops": 1,
+        }
+        for name, low in least.items():
+            if not getattr(self, name) >= low:
+                raise ParameterError(
+                    f"search {name}", str(getattr(self, name)), f"it is at least {low}", f"give {low} or more"
+                )
+        for name in ("margin", "near_tie", "second_margin"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise ParameterError(
+                    f"search {name}", str(getattr(self, name)), "it is 0 or more", "give such as 0.05"
+                )
+        if not 0 < self.keep <= 1:
+            raise ParameterError(
+                "search keep", str(self.keep), "a share lies in (0, 1]", "give such as 0.375"
+            )
+        if not self.fractions or self.fractions[-1] != 1.0 or not _rising(self.fractions):
+            raise ParameterError(
+                "search fractions", str(self.fractions), "they rise from above 0 to 1", "give such as 0.4, 1"
+            )
+
+
+def persistent_share(scenario: Scenario) -> float | None:
+    """Never-ending flows as a share of those and the finite elephants; None where there is neither."""
+    payload = scenario.flows.payload_bytes
+    persistent = int(np.count_nonzero(np.isinf(payload)))
+    elephants = int(np.count_nonzero(np.isfinite(payload) & (payload >= ELEPHANT_FROM_BYTES)))
+    return persistent / (persistent + elephants) if persistent + elephants else None
+
+
+def _rising(fractions: tuple[float, ...]) -> bool:
+    return all(low < high for low, high in zip((0.0, *fractions), fractions, strict=False))

@@ -1,0 +1,175 @@
+"""What a round answers: the watermark, why, and all it was weighed against; must import no engine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from twin.result import Prediction
+from twin.search.base import Origin
+from twin.search.score import Weights
+from twin.trajectories import Trajectories
+from twin.watermark import Watermark
+
+
+class VerdictKind(Enum):
+    """What the round concluded."""
+
+    CHANGE = "change"
+    STAND_STILL = "stand_still"
+    NO_EFFECT = "no_effect"
+    UNCONGESTED = "uncongested"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The conclusion in one sentence, and remarks on what no watermark will cure."""
+
+    kind: VerdictKind
+    sentence: str
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredCandidate:
+    """One watermark of the round.
+
+    ``rung`` is the last window length it ran (0 the shortest) and ``window_s`` that length; ``prediction`` is
+    what the engine said there, over ``n_seeds`` seeds. Terms and score are on the scale of the full window,
+    for candidates dropped early by the median ratio of those that ran both lengths, and on that of the second
+    engine, where it was asked, in the same way. ``score`` is None where a run failed.
+    """
+
+    watermark: Watermark
+    origin: Origin
+    source: str
+    rung: int
+    window_s: float
+    n_seeds: int
+    prediction: Prediction
+    raw: Mapping[str, float]
+    normalised: Mapping[str, float]
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Improvement:
+    """The best candidate against the incumbent: score gained, the margin to exceed, relative changes.
+
+    ``best`` is the twin's best watermark; it is what is recommended where the gain exceeds the margin.
+    ``relative[figure]`` is new ÷ old − 1 for figures the incumbent has above 0: ``queue_mean``,
+    ``queue_p99``, ``goodput``, ``elephant_slowdown``, ``mice_p99_slowdown``, ``loss``, ``pause``.
+    """
+
+    best: Watermark
+    score_gain: float
+    margin: float
+    relative: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class PartRecommendation:
+    """One independent part of the fabric judged alone.
+
+    ``traffic_share`` is its share of the delivered bytes, ``switch_ports`` its egress ports as (switch,
+    port).
+    """
+
+    name: str
+    n_flows: int
+    switch_ports: tuple[tuple[str, str], ...]
+    traffic_share: float
+    watermark: Watermark
+    score_gain: float
+    incumbent_prediction: Prediction
+    winner_prediction: Prediction
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One watermark under both engines, on the same window; ``score`` is the one decided on."""
+
+    watermark: Watermark
+    first: Prediction
+    second: Prediction
+    score: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class SecondOpinion:
+    """What another engine said of the incumbent and the few best candidates.
+
+    Both engines ran ``window_s`` seconds from the scenario's start, all of it unless ``cut``. ``candidates``
+    begin with the incumbent. ``first_pick`` is the best by the first engine, ``pick`` the best after both;
+    whether either is recommended is for the margin to say. ``decided`` is False where the second engine could
+    not run the incumbent and the first decided alone. ``disagreement`` is per figure the median over the
+    candidates of the engines' ratio, the larger over the smaller, less 1.
+    """
+
+    engine: str
+    n_seeds: int
+    window_s: float
+    cut: bool
+    candidates: tuple[Compared, ...]
+    disagreement: Mapping[str, float]
+    margin: float
+    first_pick: Watermark
+    pick: Watermark
+    decided: bool
+    sentence: str
+
+    @property
+    def disagreement_ratio(self) -> float:
+        """The figure the engines differ in most; 0 is agreement, NaN nothing to compare."""
+        return max(self.disagreement.values(), default=math.nan)
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether the engines differ by more than the margin."""
+        return self.disagreement_ratio > self.margin
+
+    @property
+    def changed_pick(self) -> bool:
+        """Whether another watermark is best after both than by the first engine alone."""
+        return self.pick != self.first_pick
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """The answer of one round; ``watermark`` is the incumbent where the verdict is not to change.
+
+    ``winner_prediction`` is that of ``watermark``. ``candidates`` are all that were tried, best first. Where
+    there is a ``second_opinion`` scores are on the second engine's scale; predictions stay the first's, which
+    ran every candidate. ``trajectories`` are those of the incumbent and of ``watermark``, in this order, by
+    the first engine under ``seed``; None where there could be none, and ``notes`` says why. The same problem,
+    settings, seed and version give the same recommendation anywhere.
+    """
+
+    watermark: Watermark
+    incumbent: Watermark
+    incumbent_prediction: Prediction
+    winner_prediction: Prediction
+    candidates: tuple[ScoredCandidate, ...]
+    improvement: Improvement
+    verdict: Verdict
+    why: str
+    parts: tuple[PartRecommendation, ...]
+    dominant_class: str
+    lambda_: float
+    engine: str
+    seed: int
+    version: str
+    throughput_is: str
+    queue_is: str
+    weights: Weights
+    notes: tuple[str, ...] = ()
+    second_opinion: SecondOpinion | None = None
+    trajectories: Trajectories | None = None
+
+    @property
+    def changes(self) -> bool:
+        """Whether it recommends another watermark than the incumbent."""
+        return self.verdict.kind is VerdictKind.CHANGE

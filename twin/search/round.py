@@ -1,0 +1,336 @@
+"""One tuning round: propose, predict in workers, halve, draw closer, confirm, review, recommend.
+
+Pure but for its workers: no clock, no global random state. Must import no engine by name and nothing of
+telemetry.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from twin.errors import ParameterError, SearchError, TwinError
+from twin.prediction import averaged
+from twin.result import Prediction, SolveStatus
+from twin.scenario import Scenario
+from twin.search.base import Origin, Proposal, fill, generator, without_repeats
+from twin.search.biased import BiasedSampler
+from twin.search.conclusion import recommend
+from twin.search.fleet import FleetScores, fleet_scores
+from twin.search.narrowed import NarrowedSampler
+from twin.search.parts import split
+from twin.search.problem import SearchSettings, TuningProblem, persistent_share
+from twin.search.recommendation import Recommendation
+from twin.search.runs import Ledger
+from twin.search.score import rank, tie_width
+from twin.search.second_engine import Asked, Decision, RoundSoFar, second_stage
+from twin.search.vendor_table import vendor_table
+from twin.trajectories import predict_trajectories
+from twin.watermark import Watermark
+from twin.workers.pool import Task, Workers, shipped
+
+_DRAWN_STREAM, _NARROWED_STREAM, _ENGINE_STREAM = range(3)
+_INCUMBENT = 0  # proposed first, so its candidate number
+_CONFIRMATIONS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """``done`` of ``total`` candidate runs of one stage; stages follow each other as they are reported."""
+
+    stage: str
+    done: int
+    total: int
+
+
+def tune(
+    problem: TuningProblem,
+    settings: SearchSettings,
+    *,
+    seed: int,
+    workers: Workers,
+    progress: Callable[[Progress], None] | None = None,
+    version: str = "unknown",
+) -> Recommendation:
+    """One round. The same problem, settings, seed and version give the same answer for any number of workers.
+
+    ``progress`` is called in this thread after every batch; what it raises ends the round. Every candidate of
+    a stage runs under the same engine seed (``seed`` itself first), so that differences are the watermark's.
+    Raises ``SearchError`` where workers keep dying or the incumbent cannot be predicted, ``ParameterError``
+    for a seed below 0 or an unknown engine.
+    """
+    if seed < 0:
+        raise ParameterError("seed", repr(seed), "a seed is a whole number, 0 or more", "give such as 1")
+    parts = split(problem.scenario, settings.max_parts)
+    whole = [problem.scenario] if len(parts) > 1 else []
+    with shipped([*parts, *whole]) as files:
+        round_ = _Round(problem, settings, seed, workers, progress, parts, files)
+        return round_.run(version)
+
+
+def propose(problem: TuningProblem, settings: SearchSettings, seed: int) -> list[Proposal]:
+    """The first draw: incumbent, base and vendor rows, then biased draws up to ``settings.candidates``.
+
+    The incumbent is always first and kept even outside the bounds: it is what runs. Nothing else may leave
+    them.
+    """
+    fastest = float(problem.scenario.port_rate_bytes_per_s[list(problem.scenario.monitored)].max())
+    known = [Proposal(problem.incumbent, Origin.INCUMBENT), Proposal(problem.base, Origin.BASE)]
+    known += [Proposal(row.watermark, Origin.VENDOR, row.name) for row in vendor_table(fastest)]
+    inside = [
+        proposal
+        for proposal in without_repeats(known)
+        if proposal.origin is Origin.INCUMBENT or settings.bounds.contains(proposal.watermark)
+    ]
+    sampler = BiasedSampler(
+        base=problem.base,
+        lambda_=problem.lambda_,
+        bounds=settings.bounds,
+        sigma=settings.sigma,
+        pmax_factor=settings.pmax_factor,
+    )
+    return fill(inside, sampler, Origin.DRAWN, settings.candidates, generator(seed, _DRAWN_STREAM))
+
+
+def engine_seeds(seed: int, count: int) -> tuple[int, ...]:
+    """The engine seeds of a round: ``seed`` itself, then fixed others derived from it."""
+    derived = np.random.SeedSequence([seed, _ENGINE_STREAM]).generate_state(count - 1, np.uint32).tolist()
+    return (seed, *derived)
+
+
+class _Round:
+    """The state of one round: the ledger of predictions and how to get more of them."""
+
+    def __init__(
+        self,
+        problem: TuningProblem,
+        settings: SearchSettings,
+        seed: int,
+        workers: Workers,
+        progress: Callable[[Progress], None] | None,
+        parts: Sequence[Scenario],
+        files: Sequence[Path],
+    ) -> None:
+        self._problem = problem
+        self._settings = settings
+        self._seed = seed
+        self._seeds = engine_seeds(seed, settings.seeds)
+        self._workers = workers
+        self._progress = _silent if progress is None else progress
+        self._parts = parts
+        self._files = files
+        self._shares = [persistent_share(part) for part in parts]
+        self._last_rung = len(settings.fractions) - 1
+        self._ledger = Ledger(len(parts), len(settings.fractions))
+
+    def run(self, version: str) -> Recommendation:
+        settings = self._settings
+        alive = self._ledger.extend(propose(self._problem, settings, self._seed))
+        for rung, fraction in enumerate(settings.fractions):
+            self._predict(f"window {fraction:g}", alive, rung, self._seeds[:1])
+            if rung < self._last_rung:
+                alive = self._survivors(alive, rung)
+        self._draw_closer(alive)
+        confirmed = frozenset(self._confirm())
+        first = Decision(self._settled_scores(), confirmed, (confirmed,) * len(self._parts))
+        answer = recommend(
+            self._problem,
+            settings,
+            parts=self._parts,
+            ledger=self._ledger,
+            decision=second_stage(self._so_far(), first),
+            incumbent=_INCUMBENT,
+            whole=self._predict_whole,
+            seed=self._seed,
+            version=version,
+        )
+        return self._with_trajectories(answer)
+
+    def _with_trajectories(self, answer: Recommendation) -> Recommendation:
+        """With the queues over time under the incumbent and the winner; a failure there is only noted."""
+        try:
+            found = predict_trajectories(
+                self._problem.scenario,
+                self._files[-1],  # the whole scenario, divided or not
+                (answer.incumbent, answer.watermark),
+                engine=self._settings.engine,
+                seed=self._seed,
+                workers=self._workers,
+                progress=lambda done, total: self._progress(Progress("trajectories", done, total)),
+            )
+        except TwinError as error:
+            return replace(answer, notes=(*answer.notes, f"No trajectories of the queues: {error}."))
+        return replace(answer, trajectories=found)
+
+    def _so_far(self) -> RoundSoFar:
+        """This round as the second engine's stage sees it."""
+        return RoundSoFar(
+            scenario=self._problem.scenario,
+            settings=self._settings,
+            ledger=self._ledger,
+            n_parts=len(self._parts),
+            incumbent=_INCUMBENT,
+            first_seeds=self._seeds,
+            second_seeds=engine_seeds(self._seed, self._settings.second_seeds),
+            predict=self._predict_apart,
+            score=self._scores,
+            confirm=self._run_as_leaders,
+        )
+
+    def _survivors(self, alive: Sequence[int], rung: int) -> list[int]:
+        """The better share, in its order: the fleet's best, each part's own best, the incumbent."""
+        scores = self._scores([self._ledger.at(part, alive, rung) for part in range(len(self._parts))])
+        n_kept = max(math.ceil(self._settings.keep * len(alive)), self._settings.leaders)
+        kept = set(rank(scores.fleet, near_tie=0.0)[:n_kept].tolist())
+        if len(self._parts) > 1:
+            each = math.ceil(n_kept / (2 * len(self._parts)))
+            for part in scores.parts:
+                kept.update(rank(part, near_tie=0.0)[:each].tolist())
+        feasible = scores.fleet.feasible
+        return [
+            number
+            for row, number in enumerate(alive)
+            if number == _INCUMBENT or (row in kept and feasible[row])
+        ]
+
+    def _draw_closer(self, alive: Sequence[int]) -> None:
+        if self._settings.narrowed == 0:
+            return
+        full = [self._ledger.at(part, alive, self._last_rung) for part in range(len(self._parts))]
+        order = rank(self._scores(full).fleet, near_tie=0.0)[: self._settings.neighbourhoods]
+        known = self._ledger.proposals
+        sampler = NarrowedSampler([known[alive[row]].watermark for row in order], self._settings.bounds)
+        drawn = fill(
+            known,
+            sampler,
+            Origin.NARROWED,
+            len(known) + self._settings.narrowed,
+            generator(self._seed, _NARROWED_STREAM),
+        )
+        self._predict("narrowed", self._ledger.extend(drawn), self._last_rung, self._seeds[:1])
+
+    def _confirm(self) -> list[int]:
+        """Runs the leaders under every seed until the one in front has been; the candidates so confirmed.
+
+        More seeds move scores, so a candidate with one seed, or one dropped early, may come to the front: it
+        is run as thoroughly before it may win.
+        """
+        confirmed: list[int] = []
+        for attempt in range(_CONFIRMATIONS):
+            scores = self._settled_scores()
+            width = tie_width(scores.fleet, self._settings.near_tie)
+            order = rank(scores.fleet, incumbent=_INCUMBENT, near_tie=width).tolist()
+            if order[0] in confirmed:
+                break
+            leaders = order[: self._settings.leaders]
+            if attempt == 0:
+                leaders = [_INCUMBENT, *leaders]
+                if len(self._parts) > 1:
+                    for part in scores.parts:
+                        leaders += rank(part, incumbent=_INCUMBENT, near_tie=self._settings.near_tie)[
+                            :2
+                        ].tolist()
+            fresh = [number for number in dict.fromkeys(leaders) if number not in confirmed]
+            self._run_as_leaders(fresh)
+            confirmed += fresh
+        return confirmed
+
+    def _run_as_leaders(self, candidates: Collection[int]) -> None:
+        """Runs what these lack of the full window under every seed."""
+        rung_of, n_seeds = self._ledger.rung_of, self._ledger.n_seeds
+        in_full = [number for number in candidates if rung_of(number) == self._last_rung]
+        once = [number for number in in_full if n_seeds(number) < len(self._seeds)]
+        self._predict("leaders", once, self._last_rung, self._seeds[1:])
+        dropped = [number for number in candidates if number not in in_full]
+        self._predict("leaders", dropped, self._last_rung, self._seeds)
+
+    def _predict_whole(self, candidates: Sequence[int]) -> list[Prediction]:
+        """The undivided scenario under these candidates, over all seeds."""
+        if len(self._parts) == 1:
+            return [self._ledger.whole(candidate) for candidate in candidates]
+        watermarks = tuple(self._ledger.proposals[candidate].watermark for candidate in candidates)
+        tasks = [self._task(len(self._parts), self._last_rung, watermarks, seed) for seed in self._seeds]
+        by_task: dict[int, list[Prediction]] = {}
+        self._run("whole", tasks, by_task.__setitem__)
+        return [
+            averaged([by_task[task][row] for task in range(len(tasks))]) for row in range(len(watermarks))
+        ]
+
+    def _predict(self, stage: str, candidates: Sequence[int], rung: int, seeds: Sequence[int]) -> None:
+        """Predicts candidates on every part at one window length under each seed, into the ledger."""
+        if not candidates or not seeds:
+            return
+        spread = math.ceil(len(candidates) * len(self._parts) * len(seeds) / max(self._workers.n_workers, 1))
+        # Whole vectors of eight: an engine runs candidates side by side in one instruction.
+        size = min(self._settings.batch, 8 * math.ceil(spread / 8))
+        chunks = [candidates[first : first + size] for first in range(0, len(candidates), size)]
+        jobs = [(part, chunk, seed) for part in range(len(self._parts)) for seed in seeds for chunk in chunks]
+        tasks = [
+            self._task(part, rung, tuple(self._ledger.proposals[number].watermark for number in chunk), seed)
+            for part, chunk, seed in jobs
+        ]
+
+        def enter(task: int, predictions: list[Prediction]) -> None:
+            part, chunk, seed = jobs[task]
+            for number, prediction in zip(chunk, predictions, strict=True):
+                self._ledger.record(part, number, rung, seed, prediction)
+
+        self._run(stage, tasks, enter)
+        self._check_incumbent(rung)
+
+    def _predict_apart(self, stage: str, asked: Sequence[Asked]) -> list[list[Prediction]]:
+        """Runs that do not enter the ledger: another engine's, or of another window."""
+        watermarks = [tuple(self._ledger.proposals[row].watermark for row in one.candidates) for one in asked]
+        tasks = [
+            Task(self._files[one.part], one.engine, one.duration_s, tried, one.seed)
+            for one, tried in zip(asked, watermarks, strict=True)
+        ]
+        by_task: dict[int, list[Prediction]] = {}
+        self._run(stage, tasks, by_task.__setitem__)
+        return [by_task[number] for number in range(len(tasks))]
+
+    def _task(self, file: int, rung: int, watermarks: tuple[Watermark, ...], seed: int) -> Task:
+        duration_s = self._settings.fractions[rung] * self._problem.scenario.duration_s
+        return Task(self._files[file], self._settings.engine, duration_s, watermarks, seed)
+
+    def _run(self, stage: str, tasks: Sequence[Task], enter: Callable[[int, list[Prediction]], None]) -> None:
+        total, done = sum(len(task.watermarks) for task in tasks), 0
+        self._progress(Progress(stage, 0, total))
+
+        def finished(number: int, predictions: list[Prediction]) -> None:
+            nonlocal done
+            enter(number, predictions)
+            done += len(predictions)
+            self._progress(Progress(stage, done, total))
+
+        self._workers.run(tasks, finished)
+
+    def _check_incumbent(self, rung: int) -> None:
+        if self._ledger.rung_of(_INCUMBENT) < rung:
+            return
+        for part, scenario in enumerate(self._parts):
+            status = self._ledger.at(part, [_INCUMBENT], rung)[0].status
+            if status is not SolveStatus.OK:
+                raise SearchError(
+                    f"tuning round, {scenario.name!r}",
+                    f"status {status.code} for the incumbent ({self._problem.incumbent})",
+                    "candidates are judged against the incumbent, so its run must reach its end",
+                    status.value.partition("; ")[2] or "look at the scenario",
+                )
+
+    def _settled_scores(self) -> FleetScores:
+        return self._scores([self._ledger.settled(part) for part in range(len(self._parts))])
+
+    def _scores(self, predictions: Sequence[Sequence[Prediction]]) -> FleetScores:
+        """Scores of rows whose first is the incumbent, in all parts."""
+        return fleet_scores(
+            predictions, _INCUMBENT, self._settings.weights, self._problem.pauses, self._shares
+        )
+
+
+def _silent(progress: Progress) -> None:
+    """Reports nothing."""

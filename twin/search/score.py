@@ -1,0 +1,282 @@
+"""Score = a·T̂ − b·Q̂ − c·L̂ over a candidate set (design section 1.5); must import no engine and no scenario.
+
+Three rules beyond the formula:
+
+*Spread.* A term is min-max normalised, but a spread too small to be a watermark's doing is never blown up to
+the full scale: the divisor is at least the term's smallest telling spread (``LEAST_SPREAD``). A constant term
+is 0 for everyone, and a pause of 0.228 to 0.235 s at every setting weighs a fifth of one that a watermark can
+switch off.
+
+*Throughput where both kinds of flow are seen.* T is what flows get: completing elephants 1 ÷ slowdown,
+persistent flows bytes per second. With both, T is their geometric mean weighted by how many flows are of each
+kind (``persistent_share``), so that 10 % more of either counts alike per flow and units cancel.
+
+*Loss.* L̂ is bytes lost normalised, plus, where PFC is on, pause time normalised, the sum normalised again:
+both hurt, and L stays one term on the scale of the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin.errors import ParameterError
+from twin.result import Prediction, SolveStatus
+from twin.search.prediction_rows import as_predictions
+
+QUEUE_OFFSET_BYTES = 1_000.0
+NEAR_TIE = 0.02  # another seed moves a score by about this much
+
+# The smallest spread over a candidate set that counts in full, twice what another seed moves the figure by
+# (packet-level runs: goodput 0.4 %, elephant slowdown 6 %, queue 6 %, mice p99 11 %); logarithmic for the
+# queue.
+LEAST_SPREAD: Mapping[str, float] = MappingProxyType(
+    {
+        "goodput": 0.02,
+        "slowdown": 0.10,
+        "queue": math.log(1.1),
+        "mice": 0.20,
+        "completion": 0.10,
+        "loss": 0.20,
+        "pause": 0.20,
+    }
+)
+# Below these a difference is a packet here and there, whatever its ratio.
+LEAST_LOSS_BYTES = 10_000.0
+LEAST_PAUSE_S = 100e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """An operator's policy: the weight of each term, all ≥ 0, and whether mice take the queue's place.
+
+    ``completion`` weighs the mean slowdown of all flows, ``mice`` the p99 slowdown of mice; both are off by
+    default. With ``mice_for_queue`` Q is the p99 mice slowdown where mice are seen.
+    """
+
+    throughput: float = 1.0
+    queue: float = 1.0
+    loss: float = 1.0
+    completion: float = 0.0
+    mice: float = 0.0
+    mice_for_queue: bool = False
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name != "mice_for_queue" and not (math.isfinite(value) and value >= 0):
+                raise ParameterError(
+                    f"weights {item.name}", str(value), "a weight is 0 or more", "give such as 1"
+                )
+        if self.throughput + self.queue + self.loss + self.completion + self.mice == 0:
+            raise ParameterError("weights", "all 0", "some term must count", "raise one of them")
+
+
+WEIGHT_PRESETS: Mapping[str, Weights] = MappingProxyType(
+    {
+        "balanced": Weights(1.0, 1.0, 1.0),
+        "throughput": Weights(1.0, 0.3, 1.0),
+        "latency": Weights(0.3, 1.0, 1.0, mice_for_queue=True),
+    }
+)
+
+
+def weights_named(name: str) -> Weights:
+    """The preset of that name; raises ``ParameterError`` naming the known ones."""
+    try:
+        return WEIGHT_PRESETS[name]
+    except KeyError:
+        known = ", ".join(sorted(WEIGHT_PRESETS))
+        raise ParameterError(
+            "weights", repr(name), f"known presets are {known}", "name one of them"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of a candidate set, arrays in its order.
+
+    ``score`` is −inf where infeasible. ``raw`` holds each term before normalising (``throughput``, ``queue``,
+    ``loss_bytes``, ``pause_s`` and, where weighed, ``completion`` and ``mice``), ``normalised`` each after
+    (``throughput``, ``queue``, ``loss``, ...): 0 at the set's smallest, 1 at its largest; NaN where
+    infeasible. ``throughput_is`` and ``queue_is`` say what stood for T and Q.
+    """
+
+    score: NDArray[np.float64]
+    feasible: NDArray[np.bool_]
+    raw: Mapping[str, NDArray[np.float64]]
+    normalised: Mapping[str, NDArray[np.float64]]
+    queue_mean_bytes: NDArray[np.float64]
+    throughput_is: str
+    queue_is: str
+
+
+def score(
+    predictions: Sequence[Prediction | Mapping[str, Any]],
+    weights: Weights,
+    pfc: bool,
+    *,
+    persistent_share: float | None = None,
+) -> Scores:
+    """Scores the candidates against each other; a failed row is infeasible, never an exception.
+
+    ``predictions`` are ``Prediction``s or rows of a truth or whatif document. ``persistent_share`` is the
+    share of never-ending flows among those that are elephants (``search_problem.persistent_share``); None
+    means none of them where elephants complete, and all of them where none do.
+    """
+    rows = as_predictions(predictions)
+    queue_mean = np.array([row.queue_mean_bytes for row in rows], dtype=np.float64)
+    goodput = np.array([row.goodput_bytes_per_s for row in rows], dtype=np.float64)
+    loss = np.array([row.loss_bytes for row in rows], dtype=np.float64)
+    pause = np.array([row.pfc_pause_s for row in rows], dtype=np.float64)
+    sound = np.array([row.status is SolveStatus.OK for row in rows], dtype=np.bool_)
+    feasible = sound & np.isfinite(queue_mean) & np.isfinite(goodput) & np.isfinite(loss) & np.isfinite(pause)
+
+    throughput, least, throughput_is = _throughput(rows, goodput, feasible, persistent_share)
+    raw = {"throughput": throughput, "loss_bytes": loss, "pause_s": pause}
+    normalised = {"throughput": _normalised(throughput, feasible, relative=least)}
+
+    mice = _slowdowns(rows, "mice", "p99")
+    queue_is = "mice_p99_slowdown" if weights.mice_for_queue and _seen(mice, feasible) else "log_queue"
+    if queue_is == "log_queue":
+        raw["queue"] = np.log(np.maximum(queue_mean, 0.0) + QUEUE_OFFSET_BYTES)
+        normalised["queue"] = _normalised(raw["queue"], feasible, absolute=LEAST_SPREAD["queue"])
+    else:
+        raw["queue"] = mice
+        normalised["queue"] = _normalised(mice, feasible, relative=LEAST_SPREAD["mice"])
+
+    normalised["loss"] = _loss(loss, pause, feasible, pfc)
+    if weights.completion > 0:
+        raw["completion"] = _slowdowns(rows, "all", "mean")
+        normalised["completion"] = _normalised(
+            raw["completion"], feasible, relative=LEAST_SPREAD["completion"]
+        )
+    if weights.mice > 0:
+        raw["mice"] = mice
+        normalised["mice"] = _normalised(mice, feasible, relative=LEAST_SPREAD["mice"])
+
+    total = weights.throughput * normalised["throughput"]
+    for name in ("queue", "loss", "completion", "mice"):
+        if name in normalised:
+            total = total - getattr(weights, name) * normalised[name]
+    return Scores(
+        score=np.where(feasible, total, -np.inf),
+        feasible=feasible,
+        raw=raw,
+        normalised=normalised,
+        queue_mean_bytes=queue_mean,
+        throughput_is=throughput_is,
+        queue_is=queue_is,
+    )
+
+
+def rank(scores: Scores, *, incumbent: int | None = None, near_tie: float = NEAR_TIE) -> NDArray[np.intp]:
+    """Row indices, best first; infeasible rows last.
+
+    Rows within ``near_tie`` of the best score are one near-tie: the incumbent leads it, then the lower queue.
+    """
+    feasible_score = scores.score[scores.feasible]
+    best = float(feasible_score.max()) if feasible_score.size else -math.inf
+
+    def place(row: int) -> tuple[int, int, float, float]:
+        if not scores.feasible[row]:
+            return 2, 0, 0.0, 0.0
+        if scores.score[row] >= best - near_tie:
+            return 0, int(row != incumbent), float(scores.queue_mean_bytes[row]), -float(scores.score[row])
+        return 1, 0, -float(scores.score[row]), float(scores.queue_mean_bytes[row])
+
+    return np.array(sorted(range(len(scores.score)), key=place), dtype=np.intp)
+
+
+def tie_width(scores: Scores, near_tie: float = NEAR_TIE) -> float:
+    """``near_tie``, or that share of the range of the feasible scores where they span less than 1.
+
+    Where throughput and queue cancel, all scores may lie within 0.1: a fixed width would call half a set one
+    tie.
+    """
+    feasible = scores.score[scores.feasible]
+    return near_tie * min(1.0, float(np.ptp(feasible))) if feasible.size else near_tie
+
+
+def best_among(scores: Scores, *, among: Collection[int], incumbent: int, near_tie: float = NEAR_TIE) -> int:
+    """The best feasible row of those ``among``; near-ties (``tie_width``) as in ``rank``.
+
+    The incumbent where there is none.
+    """
+    may_win = np.zeros(len(scores.score), dtype=np.bool_)
+    may_win[list(among)] = True
+    eligible = replace(scores, feasible=scores.feasible & may_win)
+    first = int(rank(eligible, incumbent=incumbent, near_tie=tie_width(scores, near_tie))[0])
+    return first if eligible.feasible[first] else incumbent
+
+
+def _throughput(
+    rows: Sequence[Prediction],
+    goodput: NDArray[np.float64],
+    feasible: NDArray[np.bool_],
+    persistent_share: float | None,
+) -> tuple[NDArray[np.float64], float, str]:
+    """T per row, its least telling spread, and what it is."""
+    slowdown = _slowdowns(rows, "elephant", "mean")
+    completing = _seen(slowdown, feasible)
+    share = persistent_share if persistent_share is not None else (0.0 if completing else 1.0)
+    if not 0.0 <= share <= 1.0:
+        raise ParameterError(
+            "persistent_share", str(share), "a share lies in [0, 1]", "give a share of flows"
+        )
+    if not completing or share == 1.0:
+        return goodput, LEAST_SPREAD["goodput"], "goodput_bytes_per_s"
+    if share == 0.0:
+        return 1.0 / slowdown, LEAST_SPREAD["slowdown"], "inverse_elephant_slowdown"
+    least = (1 - share) * LEAST_SPREAD["slowdown"] + share * LEAST_SPREAD["goodput"]
+    return slowdown ** (share - 1.0) * np.maximum(goodput, 0.0) ** share, least, "slowdown_and_goodput"
+
+
+def _loss(
+    loss: NDArray[np.float64], pause: NDArray[np.float64], feasible: NDArray[np.bool_], pfc: bool
+) -> NDArray[np.float64]:
+    lost = _normalised(loss, feasible, relative=LEAST_SPREAD["loss"], absolute=LEAST_LOSS_BYTES)
+    if not pfc:
+        return lost
+    paused = _normalised(pause, feasible, relative=LEAST_SPREAD["pause"], absolute=LEAST_PAUSE_S)
+    # A divisor of at least 1 shrinks a sum beyond 1 and never magnifies what the rules above made small.
+    return _normalised(lost + paused, feasible, absolute=1.0)
+
+
+def _slowdowns(rows: Sequence[Prediction], size_class: str, figure: str) -> NDArray[np.float64]:
+    """One figure of one size class per row; NaN where no flow of it was seen."""
+    values = (
+        getattr(row.slowdown[size_class], figure) if size_class in row.slowdown else math.nan for row in rows
+    )
+    return np.fromiter(values, dtype=np.float64, count=len(rows))
+
+
+def _seen(values: NDArray[np.float64], feasible: NDArray[np.bool_]) -> bool:
+    """Whether every feasible row has the figure: a term is the same quantity for all or it is not used."""
+    return bool(feasible.any()) and bool(
+        np.all(np.isfinite(values[feasible])) and np.all(values[feasible] > 0)
+    )
+
+
+def _normalised(
+    values: NDArray[np.float64], feasible: NDArray[np.bool_], *, relative: float = 0.0, absolute: float = 0.0
+) -> NDArray[np.float64]:
+    """(x − min) ÷ max(spread, least telling spread) over the feasible rows; NaN elsewhere."""
+    result = np.full(len(values), np.nan)
+    inside = values[feasible]
+    if inside.size == 0:
+        return result
+    if not np.all(np.isfinite(inside)):
+        # A completion term no flow speaks to (nothing of that class, or not in every row) decides nothing.
+        result[feasible] = 0.0
+        return result
+    low, high = float(inside.min()), float(inside.max())
+    divisor = max(high - low, relative * abs(high), absolute)
+    result[feasible] = (inside - low) / divisor if divisor > 0 else 0.0
+    return result

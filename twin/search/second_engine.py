@@ -1,0 +1,277 @@
+"""The last stage of a round: the second engine runs the few best, and the decision is made on that.
+
+Must import no engine by name; how runs reach the workers is the search's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+
+from twin.errors import ScenarioError, SearchError
+from twin.prediction import averaged, pooled
+from twin.result import Prediction, SolveStatus
+from twin.scenario import Scenario
+from twin.search.disagreement import ahead, corrected, differ_text, disagreement, few, on_one_scale
+from twin.search.explain import watermark_text
+from twin.search.fleet import FleetScores
+from twin.search.problem import SearchSettings
+from twin.search.recommendation import Compared, SecondOpinion
+from twin.search.runs import Ledger
+from twin.search.score import best_among
+from twin.units import duration_text, percent_text
+from twin.workload import affordable_s
+
+STAGE = "second opinion"
+LEAST_WINDOW_S = 2e-3  # forty CNP intervals of 50 µs: less is over before rates have settled
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Runs wanted of one engine: candidates and a part by their numbers, cut at ``duration_s``."""
+
+    part: int
+    engine: str
+    duration_s: float
+    candidates: tuple[int, ...]
+    seed: int
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Scores to decide on, and which candidates may win: over the fleet, and in each part."""
+
+    scores: FleetScores
+    fleet: frozenset[int]
+    parts: tuple[frozenset[int], ...]
+    opinion: SecondOpinion | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RoundSoFar:
+    """What the stage needs of the round around it.
+
+    ``predict`` runs engines, ``score`` scores a full set of predictions by part, ``confirm`` has the first
+    engine run candidates under all its seeds.
+    """
+
+    scenario: Scenario
+    settings: SearchSettings
+    ledger: Ledger
+    n_parts: int
+    incumbent: int
+    first_seeds: tuple[int, ...]
+    second_seeds: tuple[int, ...]
+    predict: Callable[[str, Sequence[Asked]], list[list[Prediction]]]
+    score: Callable[[Sequence[Sequence[Prediction]]], FleetScores]
+    confirm: Callable[[Collection[int]], None]
+
+
+def second_stage(so_far: RoundSoFar, first: Decision) -> Decision:
+    """``first``, the decision of the first engine, reviewed by the second.
+
+    A candidate may win that ran under the second engine to its end; ``on_one_scale`` says what is decided on.
+    Where the second engine cannot run the incumbent, or at all, the first decision stands, with a note. What
+    ``predict`` raises besides ``SearchError`` and ``ScenarioError`` ends the round.
+    """
+    settings = so_far.settings
+    if settings.second_engine is None:
+        return first
+    scenario = so_far.scenario
+    window_s = affordable_s(scenario, settings.second_packet_hops)
+    if window_s < min(LEAST_WINDOW_S, scenario.duration_s):
+        return _unasked(
+            first,
+            f"No second opinion: within {settings.second_packet_hops:g} packet-hops a run, "
+            f"{settings.second_engine} would see only {duration_text(window_s)} of this fabric, "
+            f"less than {duration_text(LEAST_WINDOW_S)}; raise second_packet_hops for one.",
+        )
+    review = _Review(so_far, first, window_s)
+    try:
+        return review.decide()
+    except (SearchError, ScenarioError) as error:
+        return _unasked(_as_of_now(so_far, first), f"No second opinion: {error}.")
+
+
+def _unasked(first: Decision, note: str) -> Decision:
+    return replace(first, notes=(*first.notes, note))
+
+
+def _as_of_now(so_far: RoundSoFar, first: Decision) -> Decision:
+    """The first engine's decision with what it has run since: more seeds of those to be asked about."""
+    return replace(
+        first, scores=so_far.score([so_far.ledger.settled(part) for part in range(so_far.n_parts)])
+    )
+
+
+class _Review:
+    """Runs of both engines on one window, and what follows from them."""
+
+    def __init__(self, so_far: RoundSoFar, first: Decision, window_s: float) -> None:
+        self._so_far = so_far
+        self._first = first
+        self._window_s = window_s
+        self._share = window_s / so_far.scenario.duration_s
+        self._engine = so_far.settings.second_engine or ""
+        # (part, candidate): the first engine's figures of the window, and the second's.
+        self._runs: dict[tuple[int, int], tuple[Prediction, Prediction]] = {}
+        self._fleet: list[int] = []
+
+    def decide(self) -> Decision:
+        so_far, settings, first = self._so_far, self._so_far.settings, self._first
+        pick = best_among(
+            first.scores.fleet, among=first.fleet, incumbent=so_far.incumbent, near_tie=settings.near_tie
+        )
+        wanted = few(first.scores.fleet, settings.weights, settings.second_candidates, pick, so_far.incumbent)
+        by_part = {part: [so_far.incumbent, *wanted] for part in range(so_far.n_parts)}
+        if so_far.n_parts > 1:
+            for part, alone in enumerate(first.scores.parts):
+                own = best_among(
+                    alone, among=first.parts[part], incumbent=so_far.incumbent, near_tie=settings.near_tie
+                )
+                by_part[part] = list(dict.fromkeys([*by_part[part], own]))
+        self._fleet = [so_far.incumbent, *wanted]
+        self._run(by_part)
+        if not self._sound(so_far.incumbent):
+            return self._undecided()
+        scores = self._scores()
+        for _ in range(settings.second_candidates):
+            front = ahead(scores.fleet, self._fleet, settings.near_tie)
+            if front is None:
+                break
+            self._fleet.append(front)
+            self._run({part: [front] for part in range(so_far.n_parts)})
+            scores = self._scores()
+        may_win = frozenset(row for row in self._fleet if self._sound(row))
+        after = best_among(
+            scores.fleet, among=may_win, incumbent=so_far.incumbent, near_tie=settings.near_tie
+        )
+        return Decision(
+            scores,
+            may_win,
+            tuple(
+                frozenset(row for at, row in self._runs if at == part and self._ok(part, row))
+                for part in range(so_far.n_parts)
+            ),
+            self._opinion(pick, after, scores),
+            first.notes,
+        )
+
+    def _run(self, by_part: dict[int, list[int]]) -> None:
+        """Both engines on the window, for candidates of each part that have not run it yet."""
+        so_far = self._so_far
+        wanted = {
+            part: [row for row in rows if (part, row) not in self._runs] for part, rows in by_part.items()
+        }
+        so_far.confirm(dict.fromkeys(row for rows in wanted.values() for row in rows))
+        asked, keys = [], []
+        for part, rows in wanted.items():
+            # One candidate at a time: each of these runs is long.
+            for seed in so_far.second_seeds:
+                for row in rows:
+                    asked.append(Asked(part, self._engine, self._window_s, (row,), seed))
+                    keys.append(1)
+            if self._share < 1.0 and rows:
+                for seed in so_far.first_seeds:
+                    asked.append(Asked(part, so_far.settings.engine, self._window_s, tuple(rows), seed))
+                    keys.append(0)
+        found: dict[tuple[int, int, int], list[Prediction]] = {}
+        for which, one, predictions in zip(keys, asked, so_far.predict(STAGE, asked), strict=True):
+            for row, prediction in zip(one.candidates, predictions, strict=True):
+                found.setdefault((which, one.part, row), []).append(prediction)
+        for part, rows in wanted.items():
+            for row in rows:
+                short = averaged(found[0, part, row]) if self._share < 1.0 else so_far.ledger.full(part, row)
+                self._runs[part, row] = short, averaged(found[1, part, row])
+
+    def _ok(self, part: int, row: int) -> bool:
+        return all(one.status is SolveStatus.OK for one in self._runs[part, row])
+
+    def _sound(self, row: int) -> bool:
+        return all(self._ok(part, row) for part in range(self._so_far.n_parts))
+
+    def _scores(self) -> FleetScores:
+        """All candidates on the second engine's scale."""
+        rows = []
+        for part in range(self._so_far.n_parts):
+            settled = self._so_far.ledger.settled(part)
+            asked = {
+                row: corrected(settled[row], short, second, self._share)
+                for (at, row), (short, second) in self._runs.items()
+                if at == part
+            }
+            rows.append(on_one_scale(settled, asked, len(self._so_far.second_seeds) * self._share))
+        return self._so_far.score(rows)
+
+    def _undecided(self) -> Decision:
+        so_far, first = self._so_far, _as_of_now(self._so_far, self._first)
+        pick = best_among(
+            first.scores.fleet,
+            among=first.fleet,
+            incumbent=so_far.incumbent,
+            near_tie=so_far.settings.near_tie,
+        )
+        bad = next(
+            one.status
+            for part in range(so_far.n_parts)
+            for one in self._runs[part, so_far.incumbent]
+            if one.status is not SolveStatus.OK
+        )
+        sentence = (
+            f"No second opinion: status {bad.code} for the incumbent under {self._engine} ({bad.value}), "
+            f"so {so_far.settings.engine} decided alone."
+        )
+        opinion = self._opinion(pick, pick, first.scores, sentence)
+        return replace(first, opinion=opinion, notes=(*first.notes, sentence))
+
+    def _opinion(
+        self, pick: int, after: int, scores: FleetScores, sentence: str | None = None
+    ) -> SecondOpinion:
+        so_far, fleet = self._so_far, scores.fleet
+        candidates = []
+        for row in sorted(self._fleet, key=lambda at: (at != so_far.incumbent, -float(fleet.score[at]), at)):
+            runs = [self._runs[part, row] for part in range(so_far.n_parts)]
+            candidates.append(
+                Compared(
+                    so_far.ledger.proposals[row].watermark,
+                    pooled([short for short, _ in runs]),
+                    pooled([second for _, second in runs]),
+                    float(fleet.score[row]) if fleet.feasible[row] else None,
+                )
+            )
+        by_figure = disagreement([(one.first, one.second) for one in candidates])
+        first_pick, last_pick = (so_far.ledger.proposals[row].watermark for row in (pick, after))
+        opinion = SecondOpinion(
+            engine=self._engine,
+            n_seeds=len(so_far.second_seeds),
+            window_s=self._window_s,
+            cut=self._share < 1.0,
+            candidates=tuple(candidates),
+            disagreement=by_figure,
+            margin=so_far.settings.second_margin,
+            first_pick=first_pick,
+            pick=last_pick,
+            decided=sentence is None,
+            sentence=sentence or "",
+        )
+        return opinion if sentence else replace(opinion, sentence=self._sentence(opinion))
+
+    def _sentence(self, opinion: SecondOpinion) -> str:
+        first = self._so_far.settings.engine
+        if opinion.changed_pick:
+            says = (
+                f"{opinion.engine} prefers {watermark_text(opinion.pick)} to {first}'s pick, "
+                f"{watermark_text(opinion.first_pick)}"
+            )
+        else:
+            says = f"{opinion.engine} picks the same watermark as {first}"
+        differ = differ_text(opinion.disagreement)
+        margin = percent_text(opinion.margin)
+        apart = (
+            f"the engines disagree by {differ}, beyond the margin of {margin}"
+            if opinion.disagrees
+            else f"the engines differ by at most {differ}"
+        )
+        ran = f"; it ran the first {duration_text(opinion.window_s)} of the window" if opinion.cut else ""
+        return f"{says[:1].upper()}{says[1:]}; {apart}{ran}."

@@ -1,0 +1,190 @@
+"""Runs batches on the workers of a Dask cluster, through joblib; must import no engine by name.
+
+They share no files with this process: a scenario is sent to all of them once a round, under its content's
+name. What a killed worker had is run again elsewhere, by the scheduler or, where it lost the scenario with
+it, from here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from multiprocessing import TimeoutError as JoblibTimeoutError
+from typing import TypeVar
+
+from distributed.client import FutureCancelledError
+from distributed.comm.core import CommClosedError
+from distributed.scheduler import KilledWorker
+from joblib import Parallel, delayed
+
+from twin.errors import SearchError, TwinError
+from twin.workers.backend import TellingDaskBackend
+from twin.workers.dask_connection import Connection, LostError, TlsFiles
+from twin.workers.pool import Job, enter_answers, having, run_in_attempts
+from twin.workers.stamp import Stamp, own_stamp
+
+T = TypeVar("T")
+
+
+class OtherVersion:
+    """The answer of a worker that came in the middle of a run and runs something else."""
+
+
+class DaskWorkers:
+    """The workers of the cluster at ``scheduler``, such as ``tcp://scheduler:8786``.
+
+    Connects with the first run, and again after whatever went wrong. ``timeout_s`` bounds each question to
+    the cluster, ``silence_s`` the time in which no batch comes back. ``told`` hears of workers that are not
+    used. Runs may be asked for from several threads.
+    """
+
+    def __init__(
+        self,
+        scheduler: str,
+        *,
+        tls: TlsFiles | None = None,
+        timeout_s: float = 10.0,
+        silence_s: float = 300.0,
+        retries: int = 2,
+        told: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._scheduler = scheduler
+        self._tls = tls
+        self._timeout_s = timeout_s
+        self._silence_s = silence_s
+        self._retries = retries
+        self._told = told
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+        self._closings = 0
+
+    @property
+    def n_workers(self) -> int:
+        """Threads of the workers that may be used now; raises ``SearchError`` where there is none."""
+        connection = self._connected()
+        try:
+            return connection.crew().n_threads
+        except LostError:
+            self._leave(connection)
+            return self._connected().crew().n_threads
+
+    def run(self, tasks: Sequence[Job[T]], done: Callable[[int, T], None]) -> None:
+        """See ``Workers``."""
+        closings = self._closings
+
+        def attempt(left: dict[int, Job[T]]) -> None:
+            if self._closings != closings:
+                raise SearchError(
+                    "tuning round", "the end of its workers", "a round runs to its end", "ask again"
+                )
+            self._attempt(left, done)
+
+        run_in_attempts(tasks, attempt, self._retries + 1)
+
+    def close(self) -> None:
+        """Leaves the cluster; its workers stay for others. What still runs here ends."""
+        with self._lock:
+            self._closings += 1
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _connected(self) -> Connection:
+        with self._lock:
+            if self._connection is not None and not self._connection.usable:
+                self._connection.close()
+                self._connection = None
+            if self._connection is None:
+                self._connection = Connection(
+                    self._scheduler, tls=self._tls, timeout_s=self._timeout_s, told=self._told
+                )
+            return self._connection
+
+    def _leave(self, connection: Connection) -> None:
+        """Ends a connection on which something went wrong: the next begins with nothing half done."""
+        with self._lock:
+            if self._connection is connection:
+                self._connection = None
+        connection.close()
+
+    def _attempt(self, left: dict[int, Job[T]], done: Callable[[int, T], None]) -> None:
+        """Runs what is ``left`` and removes what came back."""
+        connection = self._connected()
+        files = {task.scenario_file for task in left.values()}
+        try:
+            crew = connection.crew()
+            content = {file: connection.send(file, crew) for file in files}
+        except LostError:  # such as a worker that went while it was sent something
+            self._leave(connection)
+            return
+        stopped = threading.Event()
+        chosen = {"workers": list(crew.threads)} if crew.refused else {}
+
+        def results() -> Iterator[tuple[int, T | TwinError | OtherVersion]]:
+            parallel = Parallel(
+                n_jobs=-1,
+                backend=TellingDaskBackend(
+                    n_threads=crew.n_threads, client=connection.client, pure=False, **chosen
+                ),
+                batch_size=1,
+                pre_dispatch="2 * n_jobs",
+                return_as="generator_unordered",
+                timeout=self._silence_s,
+            )
+            # The call itself hands the first tasks out, and raises where the scheduler has just gone.
+            yield from parallel(
+                delayed(run_there)(number, task, content[task.scenario_file], own_stamp())
+                for number, task in list(left.items())
+                if not stopped.is_set()
+            )
+
+        enter_answers(self._until_lost(results(), connection), left, done, stopped)
+
+    def _until_lost(
+        self, results: Iterator[tuple[int, T | TwinError | OtherVersion]], connection: Connection
+    ) -> Iterator[tuple[int, T | TwinError]]:
+        """The results that come back; ends early where the rest is to be asked for again."""
+        try:
+            for number, answer in results:
+                if not isinstance(answer, OtherVersion):
+                    yield number, answer
+        except KilledWorker as error:
+            self._leave(connection)
+            raise SearchError(
+                "tuning round",
+                f"a batch lost with each of {error.allowed_failures + 1} workers",
+                "worker processes must live to the end of their batch",
+                "look in the workers' logs for an out-of-memory kill, and give them more memory",
+            ) from error
+        except (FutureCancelledError, CancelledError, CommClosedError):
+            self._leave(connection)
+        except (JoblibTimeoutError, TimeoutError) as error:
+            self._leave(connection)
+            raise SearchError(
+                f"dask scheduler {self._scheduler}",
+                f"no batch for {self._silence_s:g} s",
+                "workers answer every now and then (search.dask_silence_s)",
+                "look at the workers: are there any, and do they run?",
+            ) from error
+        except Exception as error:
+            self._leave(connection)
+            raise SearchError(
+                f"dask scheduler {self._scheduler}",
+                f"{type(error).__name__}: {error}",
+                "scheduler and workers run batches",
+                "start them from the service's own image, and look in their logs",
+            ) from error
+
+
+def run_there(
+    number: int, task: Job[T], content: bytes, expected: Stamp
+) -> tuple[int, T | TwinError | OtherVersion]:
+    """In a worker: the task's number and its answer or error, with the scenario that was sent."""
+    if own_stamp() != expected:
+        return number, OtherVersion()
+    try:
+        with having(task.scenario_file, content):
+            return number, task.run()
+    except TwinError as error:
+        return number, error

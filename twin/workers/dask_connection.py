@@ -1,0 +1,207 @@
+"""A connection to a Dask scheduler: which of its workers may be used, and what they were sent.
+
+Every wait has a limit. Must import no engine.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from distributed import Client
+from distributed.security import Security
+
+from twin.errors import SearchError
+from twin.workers.stamp import Stamp, own_stamp
+
+MOST_SENT = 8  # scenarios kept on the workers: some more than a round has parts for long
+
+T = TypeVar("T")
+
+
+class LostError(SearchError):
+    """The connection broke, or a worker went, while something was asked: it may be asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """Who is trusted (``ca``), and who this service is (``certificate`` and its ``key``): PEM files."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+
+    def security(self) -> Security:
+        """The same for Dask, which then speaks TLS or not at all."""
+        return Security(
+            require_encryption=True,
+            tls_ca_file=str(self.ca),
+            tls_client_cert=str(self.certificate),
+            tls_client_key=str(self.key),
+        )
+
+    def check(self) -> None:
+        """Raises ``OSError`` where one is missing or is not what it should be."""
+        self.security().get_connection_args("client")
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """The workers of a cluster now: threads by address, and why others are not used."""
+
+    threads: Mapping[str, int]
+    refused: Mapping[str, str]
+
+    @property
+    def n_threads(self) -> int:
+        """Batches that run at once."""
+        return sum(self.threads.values())
+
+
+class Connection:
+    """A client of one scheduler. ``told`` hears once of each worker that is refused, in a sentence.
+
+    Raises ``SearchError`` where the scheduler cannot be reached within ``timeout_s``.
+    """
+
+    def __init__(
+        self, scheduler: str, *, tls: TlsFiles | None, timeout_s: float, told: Callable[[str], None]
+    ) -> None:
+        self._scheduler = scheduler
+        self._timeout_s = timeout_s
+        self._told = told
+        self._stamps: dict[str, Stamp | str] = {}
+        self._sent: OrderedDict[str, Any] = OrderedDict()
+        self._sending = threading.Lock()
+        try:
+            self.client: Any = Client(  # half of its calls have no types
+                scheduler,
+                security=None if tls is None else tls.security(),
+                timeout=timeout_s,
+                set_as_default=False,
+                name="ecntwin",
+            )
+        except (OSError, ValueError) as error:  # of ssl: files that are missing or hold no certificate
+            raise SearchError(*self._unreachable(error)) from error
+
+    @property
+    def usable(self) -> bool:
+        """Whether the scheduler is still there, as far as is known."""
+        return bool(self.client.status == "running")
+
+    def crew(self) -> Crew:
+        """The workers as the scheduler knows them, none of another version among those to use.
+
+        Waits for a first worker. Raises ``SearchError`` where there is none to use.
+        """
+        threads = self._answer(self._threads, "no worker")
+        strangers = [address for address in threads if address not in self._stamps]
+        if strangers:
+            self._meet(strangers)
+        refused = {
+            address: why
+            for address in threads
+            if (why := _refusal(address, self._stamps.get(address))) is not None
+        }
+        fit = {address: count for address, count in threads.items() if address not in refused}
+        if not fit:
+            raise SearchError(
+                f"dask scheduler {self._scheduler}",
+                next(iter(refused.values())),
+                f"an answer is the same anywhere only where workers run what the service runs, {own_stamp()}",
+                "start workers and scheduler from the service's own image",
+            )
+        return Crew(fit, refused)
+
+    def send(self, file: Path, to: Crew) -> Any:
+        """Dask's future of the content of ``file`` on the workers; its name says what is in it."""
+        with self._sending:
+            future = self._sent.pop(file.name, None)
+            if future is None:
+                content, workers = file.read_bytes(), list(to.threads)
+
+                async def scattered() -> Any:
+                    return await self.client.scatter(content, workers=workers, broadcast=True, hash=False)
+
+                # The scheduler may be waiting for one that has just gone.
+                future = self._answer(scattered, "workers that did not take a scenario", late=LostError)
+            self._sent[file.name] = future
+            while len(self._sent) > MOST_SENT:
+                self._sent.popitem(last=False)
+            return future
+
+    def close(self) -> None:
+        """Leaves the cluster; what it still runs for this client ends there."""
+        self._sent.clear()
+        with suppress(Exception):  # it may be gone already, in the middle of anything
+            self.client.close(timeout=self._timeout_s)
+
+    async def _threads(self) -> dict[str, int]:
+        await self.client.wait_for_workers(1)
+        found: dict[str, int] = await self.client.scheduler.ncores()
+        return found
+
+    def _meet(self, strangers: list[str]) -> None:
+        """Asks workers what they run."""
+
+        async def asked() -> dict[str, Any]:
+            answers: dict[str, Any] = await self.client.run(own_stamp, workers=strangers, on_error="return")
+            return answers
+
+        for address, answer in self._answer(asked, "workers that did not say what they run").items():
+            if isinstance(answer, OSError):
+                continue  # it ended meanwhile
+            known = answer if isinstance(answer, Stamp) else f"{type(answer).__name__}: {answer}"
+            self._stamps[address] = known
+            why = _refusal(address, known)
+            if why is not None:
+                self._told(f"{why}, this service {own_stamp()}: it is given nothing to do")
+
+    def _answer(
+        self, ask: Callable[[], Awaitable[T]], otherwise: str, *, late: type[SearchError] = SearchError
+    ) -> T:
+        """What ``ask`` finds on the client's own loop, in time, else ``late``."""
+        try:
+            found: T = self.client.sync(ask, callback_timeout=self._timeout_s)
+        except TimeoutError as error:
+            raise late(
+                f"dask scheduler {self._scheduler}",
+                f"{otherwise} within {self._timeout_s:g} s",
+                "a round needs workers that answer",
+                "start workers for that scheduler, and look into their logs",
+            ) from error
+        except (OSError, RuntimeError) as error:
+            raise LostError(*self._unreachable(error)) from error
+        except Exception as error:  # of the scheduler: it knows no worker any more that it was told of
+            raise LostError(
+                f"dask scheduler {self._scheduler}",
+                f"{type(error).__name__}: {error}",
+                "a round needs a scheduler that knows its workers",
+                "look in its log and in the workers'; the next round tries again",
+            ) from error
+        return found
+
+    def _unreachable(self, error: Exception) -> tuple[str, str, str, str]:
+        said = str(error).strip() or type(error).__name__
+        return (
+            f"dask scheduler {self._scheduler}",
+            said.rstrip("."),
+            f"a round needs a scheduler that answers within {self._timeout_s:g} s",
+            "start it or correct search.dask_scheduler; the next round tries again",
+        )
+
+
+def _refusal(address: str, stamp: Stamp | str | None) -> str | None:
+    """Why the worker there is not used; None where nothing is against it."""
+    if stamp == own_stamp():
+        return None
+    if stamp is None:
+        return f"worker {address} did not say what it runs"
+    if isinstance(stamp, Stamp):
+        return f"worker {address} runs {stamp}"
+    return f"worker {address} cannot run ecntwin ({stamp})"

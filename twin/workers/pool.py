@@ -1,0 +1,306 @@
+"""Runs batches of candidates in worker processes (joblib, loky) or here; must import no engine by name.
+
+A scenario crosses to the workers once a round, as a file they read and keep; tasks name it. The pool outlives
+the round, so that a worker imports and compiles its kernels once.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from joblib import Parallel, delayed
+from joblib.externals.loky import get_reusable_executor
+
+from twin.engine import Engine
+from twin.engine import engine as engine_named
+from twin.errors import ParameterError, SearchError, TwinError
+from twin.result import Prediction
+from twin.scenario import Scenario
+from twin.watermark import Watermark
+from twin.workers.orphans import end_with
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Job(Protocol[T_co]):
+    """Work for one worker in one go; it and its answer cross between processes."""
+
+    @property
+    def scenario_file(self) -> Path:
+        """A file that ``shipped`` wrote."""
+        ...
+
+    def run(self) -> T_co:
+        """Does it here; raises nothing but ``TwinError``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Candidates for one worker in one go, on the scenario in ``scenario_file`` cut at ``duration_s``."""
+
+    scenario_file: Path
+    engine: str
+    duration_s: float
+    watermarks: tuple[Watermark, ...]
+    seed: int
+
+    def run(self) -> list[Prediction]:
+        """One prediction per watermark; raises ``SearchError`` for an engine that raises."""
+        with answering(self.engine) as engine:
+            scenario = shipped_scenario(self.scenario_file, self.duration_s)
+            return engine.predict(scenario, self.watermarks, seed=self.seed)
+
+
+class Workers(Protocol):
+    """Runs jobs, in any order and place; the results do not depend on either."""
+
+    @property
+    def n_workers(self) -> int:
+        """How many batches run at once."""
+        ...
+
+    def run(self, tasks: Sequence[Job[T]], done: Callable[[int, T], None]) -> None:
+        """Calls ``done(number, answer)`` once for every task, as each ends, in this thread.
+
+        Raises ``SearchError`` where workers keep dying or an engine raises. What ``done`` raises ends the
+        run: no further task starts.
+        """
+        ...
+
+    def close(self) -> None:
+        """Ends what the pool holds; it may be used again, cold."""
+        ...
+
+
+class InProcessWorkers:
+    """Runs the tasks here, one after another: for tests, small rounds and debuggers."""
+
+    n_workers = 1
+
+    def run(self, tasks: Sequence[Job[T]], done: Callable[[int, T], None]) -> None:
+        """See ``Workers``."""
+        for number, task in enumerate(tasks):
+            done(number, task.run())
+
+    def close(self) -> None:
+        """Forgets the scenarios read."""
+        shipped_scenario.cache_clear()
+
+
+class ProcessWorkers:
+    """A pool of ``n_workers`` processes that stays warm between rounds.
+
+    Where a process dies (killed, out of memory) the pool is rebuilt and what it lost is run again, at most
+    ``retries`` times a call. Workers give way to whoever else wants the cores by ``niceness`` (0 to 19).
+    """
+
+    def __init__(
+        self, n_workers: int, *, niceness: int = 0, retries: int = 2, idle_timeout_s: float = 3600.0
+    ) -> None:
+        if n_workers < 2:
+            raise ParameterError(
+                "workers", str(n_workers), "a pool has two processes or more", "ask make_workers for fewer"
+            )
+        self.n_workers = n_workers
+        self._niceness = niceness
+        self._retries = retries
+        self._idle_timeout_s = idle_timeout_s
+
+    def run(self, tasks: Sequence[Job[T]], done: Callable[[int, T], None]) -> None:
+        """See ``Workers``."""
+        run_in_attempts(tasks, lambda left: self._attempt(left, done), self._retries + 1)
+
+    def close(self) -> None:
+        """Ends the worker processes."""
+        get_reusable_executor(max_workers=self.n_workers, reuse=True).shutdown(wait=True)
+
+    def _attempt(self, left: dict[int, Job[T]], done: Callable[[int, T], None]) -> None:
+        """Runs what is ``left`` and removes what came back; a broken pool leaves the rest for a fresh one."""
+        stopped = threading.Event()
+
+        def results() -> Iterator[tuple[int, T | TwinError]]:
+            parallel = Parallel(
+                n_jobs=self.n_workers,
+                backend="loky",
+                batch_size=1,
+                pre_dispatch="2 * n_jobs",
+                return_as="generator_unordered",
+                idle_worker_timeout=self._idle_timeout_s,
+            )
+            # The call itself hands the first tasks out, and raises where a worker was just killed.
+            yield from parallel(
+                delayed(_run_numbered)(number, task, self._niceness, os.getpid())
+                for number, task in list(left.items())
+                if not stopped.is_set()
+            )
+
+        enter_answers(_until_broken(results()), left, done, stopped)
+
+
+def run_in_attempts(tasks: Sequence[Job[T]], attempt: Callable[[dict[int, Job[T]]], None], most: int) -> None:
+    """Calls ``attempt`` with what is left of the tasks, from which it removes what came back, until none is.
+
+    Raises ``SearchError`` where the last attempt leaves some.
+    """
+    left = dict(enumerate(tasks))
+    for _ in range(most):
+        if not left:
+            return
+        attempt(left)
+    if left:
+        raise SearchError(
+            "tuning round",
+            f"{len(left)} of {len(tasks)} batches lost in {most} attempts",
+            "worker processes must live to the end of their batch",
+            "look for an out-of-memory kill, use fewer workers or smaller batches, and run it again",
+        )
+
+
+def enter_answers(
+    results: Iterator[tuple[int, T | TwinError]],
+    left: dict[int, Job[T]],
+    done: Callable[[int, T], None],
+    stopped: threading.Event,
+) -> None:
+    """Calls ``done`` with each answer and takes its task off ``left``; the first error sets ``stopped``.
+
+    It is raised once the results have ended: joblib kills the warm pool of a generator left early.
+    """
+    failure: BaseException | None = None
+    for number, answer in results:
+        if failure is not None:
+            continue
+        try:
+            if isinstance(answer, TwinError):
+                raise answer
+            del left[number]
+            done(number, answer)
+        except BaseException as error:
+            stopped.set()
+            failure = error
+    if failure is not None:
+        raise failure
+
+
+def _until_broken(results: Iterator[T]) -> Iterator[T]:
+    """The results, up to where the pool breaks."""
+    with suppress(BrokenProcessPool):
+        yield from results
+
+
+def make_workers(n_workers: int, *, niceness: int = 0) -> Workers:
+    """A pool of that many processes, which give way by ``niceness``; 0 or 1 runs in this process."""
+    if n_workers < 0:
+        raise ParameterError(
+            "workers", str(n_workers), "a count is 0 or more", "give the number of cores to use"
+        )
+    return ProcessWorkers(n_workers, niceness=niceness) if n_workers > 1 else InProcessWorkers()
+
+
+def resolve_engine(name: str) -> Engine:
+    """An engine by its public name, or by ``module:Class`` for one that is brought along."""
+    if ":" not in name:
+        return engine_named(name)
+    module_name, class_name = name.split(":", 1)
+    try:
+        made: Engine = getattr(import_module(module_name), class_name)()
+    except (ImportError, AttributeError) as error:
+        raise ParameterError(
+            "engine", repr(name), f"it cannot be imported ({error})", "correct the path"
+        ) from error
+    return made
+
+
+@contextmanager
+def answering(engine: str) -> Iterator[Engine]:
+    """The engine of that name; where it breaks its promise never to raise, that is a ``SearchError``."""
+    try:
+        yield resolve_engine(engine)
+    except TwinError:
+        raise
+    except Exception as error:
+        # Typed here, in the worker: whatever the engine raised may not survive the way back.
+        raise SearchError(
+            f"engine {engine}",
+            f"{type(error).__name__}: {error}",
+            "an engine answers with a status and never raises",
+            "report it with the scenario, or choose another engine",
+        ) from error
+
+
+@contextmanager
+def shipped(scenarios: Sequence[Scenario]) -> Iterator[list[Path]]:
+    """Files that hold the scenarios while the block runs."""
+    with tempfile.TemporaryDirectory(prefix="ecntwin-round-") as folder:
+        files = []
+        for scenario in scenarios:
+            content = pickle.dumps(scenario, protocol=pickle.HIGHEST_PROTOCOL)
+            file = Path(folder) / f"{blake2b(content, digest_size=16).hexdigest()}.pickle"
+            file.write_bytes(content)
+            files.append(file)
+        yield files
+
+
+# What this process was sent of files that it cannot read, for the task that it runs.
+_SENT: ContextVar[tuple[Path, bytes] | None] = ContextVar("_SENT", default=None)
+
+
+@contextmanager
+def having(file: Path, content: bytes) -> Iterator[None]:
+    """Lets the block read ``content`` as that of ``file``, which is another machine's."""
+    token = _SENT.set((file, content))
+    try:
+        yield
+    finally:
+        _SENT.reset(token)
+
+
+# Bounded, and keyed by a file that is written once under its content's name: a worker reads each scenario
+# once a round.
+@lru_cache(maxsize=24)
+def shipped_scenario(file: Path, duration_s: float) -> Scenario:
+    """The scenario of a file that ``shipped`` wrote, cut at ``duration_s``; read once a process."""
+    return _scenario(file).until(duration_s)
+
+
+@lru_cache(maxsize=8)
+def _scenario(file: Path) -> Scenario:
+    sent = _SENT.get()
+    # Written by this round's own process for this user only, or sent by the service whose worker this is.
+    content = sent[1] if sent is not None and sent[0] == file else file.read_bytes()
+    scenario: Scenario = pickle.loads(content)
+    return scenario
+
+
+# Once a process: what it is set to stays.
+@lru_cache(maxsize=1)
+def _give_way(niceness: int) -> None:
+    """Leaves the cores to others as far as that says."""
+    now = os.getpriority(os.PRIO_PROCESS, 0)
+    if niceness > now:  # only ever down: up takes a privilege
+        os.setpriority(os.PRIO_PROCESS, 0, niceness)
+
+
+def _run_numbered(number: int, task: Job[T], niceness: int, parent: int) -> tuple[int, T | TwinError]:
+    """The task's number and answer, or its error: raised through joblib it would end the pool."""
+    _give_way(niceness)
+    end_with(parent)
+    try:
+        return number, task.run()
+    except TwinError as error:
+        return number, error
