@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 
 from settings.errors import SettingsError
 from settings.security import TlsSettings
-from settings.trust import read_file, ssl_said, trust
+from settings.tls import read_file, ssl_said, trust
 
 # For TLS 1.2; 1.3 has its own, all of which are good. uvicorn's default, "TLSv1", would leave 1.2 with SHA-1.
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"

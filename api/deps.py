@@ -1,18 +1,26 @@
-"""What a route needs of its caller: a scope, and a way in that a browser does not open to other sites."""
+"""What a route needs of its caller: a scope, and a way in that a browser does not open to other sites.
+
+What routes ask for: the service, and a caller holding a scope; must not hold state of its own.
+
+Work that ends when the client who asked for it goes away; must not know what it is.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Coroutine
 from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 
-from fastapi import Request
+from fastapi import Depends, Request
 
 from api.admission import caller_of
 from service.auth.audit import Audit
-from settings.addresses import is_loopback
-from settings.callers import Caller, Scope
+from service.service import Service
 from settings.errors import ForbiddenError, SettingsError
-from settings.security import SecuritySettings
+from settings.security import Caller, Scope, SecuritySettings
+from settings.validation import is_loopback
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # RFC 9110: a host and maybe a port, with no user name before it; loopback names have no other signs.
@@ -118,3 +126,40 @@ def check_host(host: str, security: SecuritySettings, *, stored: bool = False) -
         "without a token the service listens on loopback only",
         "make one with ecntwin token create, or configure a token in security.tokens, or use 127.0.0.1",
     )
+
+
+def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+ServiceDep = Annotated[Service, Depends(_service)]
+PostsTelemetry = Annotated[Caller, Depends(Requires("telemetry"))]
+Reads = Annotated[Caller, Depends(Requires("read"))]
+Operates = Annotated[Caller, Depends(Requires("operate"))]
+Administers = Annotated[Caller, Depends(Requires("admin"))]
+
+
+T = TypeVar("T")
+
+
+async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
+    """What ``work`` returns; None once the request's client has gone, and ``work`` is cancelled by then.
+
+    The request's body must have been read.
+    """
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() else None
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        # Its own errors were raised above, or nobody is left to hear them.
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

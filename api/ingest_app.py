@@ -8,17 +8,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 
-from api.application import Application
+from api.app import Application
 from api.deps import Requires
 from service.auth.access import Access
-from service.clocks import Clocks
 from service.documents.admin import HealthDocument, ReadinessDocument
 from service.documents.telemetry import IngestDocument
+from service.events import Clocks
+from service.ingest.formats import Ports, encoding_of, media_type_of
 from service.ingest.process import IngestProcess
-from service.ingest.report_formats import Ports, encoding_of, media_type_of
-from settings.callers import Caller
 from settings.errors import ApiError
 from settings.model import Settings
+from settings.security import Caller
 from settings.version import ecntwin_version
 
 

@@ -28,8 +28,7 @@ from bench.figure import Figure
 from bench.search import INCUMBENT, scenario_from_reports
 from twin.dcqcn import GBPS
 from twin.engine import Engine, engine
-from twin.prediction import averaged
-from twin.result import Prediction
+from twin.prediction import Prediction, averaged
 from twin.scenario import Scenario
 from twin.scenario_file import load_scenario
 from twin.search.disagreement import ahead, few, on_one_scale

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from bench.figure import Figure
+from lab.demo.closed_loop import Interval, Round
 from lab.demo.conduct import conduct
-from lab.demo.loop import Interval, Round
 from lab.demo.plan import FULL, DemoPlan
 
 SEEDS = (1, 2, 3, 4, 5)

@@ -22,15 +22,15 @@ import numpy as np
 from bench import accuracy
 from bench.accuracy import Cell
 from bench.figure import Figure
-from telemetry.leaf_spine import leaf_spine
+from telemetry.topology import leaf_spine
 from twin.dcqcn import PAPER
 from twin.packet.fabric import Fabric
 from twin.packet.model import PacketEngine
 from twin.packet.plan import FabricPlan
-from twin.result import Prediction
+from twin.prediction import Prediction
 from twin.scenario import Scenario
-from twin.traffic.pattern import Hosts
-from twin.traffic.poisson import Poisson
+from twin.traffic.base import Hosts
+from twin.traffic.patterns import Poisson
 from twin.traffic.sizes import SizeDistribution
 from twin.watermark import Watermark
 

@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.figure import Figure
-from telemetry.flow_keys import FlowKeys
-from telemetry.report import HopSite, ReportBatch
+from telemetry.report import FlowKeys, HopSite, ReportBatch
 from telemetry.window.window import Window, WindowSettings
 
 N_FLOWS = 1_000_000

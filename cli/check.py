@@ -1,16 +1,54 @@
-"""An inventory for people: what is wrong with it, what its switches run; from ``--json``'s documents."""
+"""An inventory for people: what is wrong with it, what its switches run; from ``--json``'s documents.
+
+``ecntwin check-config``: checks the settings and the inventory, and shows every setting.
+
+``ecntwin switches``: asks every switch of an inventory what it runs, straight through its adapter.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 
+import typer
+import yaml
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cli.output import NONE, headed_table, watermark_text
-from service.documents.inventory import InventoryCheckDocument, InventoryReadDocument, ReadSwitchDocument
+from api.certificates import ServerTls
+from api.deps import check_host
+from cli.output import (
+    BAD_INPUT,
+    FAILED,
+    NONE,
+    console,
+    headed_table,
+    print_json,
+    print_line,
+    shown_progress,
+    watermark_text,
+)
+from service.adapter_check import Answer, Made, check_inventory, make_adapters, read_all
+from service.auth.tokens import holds_tokens
+from service.documents.switches import InventoryCheckDocument, InventoryReadDocument, ReadSwitchDocument
+from service.domain import load_topology, reporting_of
+from service.tuning.workers import check_backend
+from settings.errors import InputError, SettingsError
+from settings.inventory import load_inventory, untuned_in
+from settings.load import load_settings, with_storage
+from settings.model import IncumbentSettings, Settings
+from settings.validation import without_password
+from store.connection import place_of
+from switches.device import Device
+from switches.registry import AdapterRegistry
+from twin.search.round import Progress
 from twin.units import bytes_text, percent_text
+from twin.watermark import Watermark
 
 _PLACES_NAMED = 3
 
@@ -135,3 +173,173 @@ def _drift(one: ReadSwitchDocument) -> str | Text:
     if one.drifted is None:
         return NONE
     return Text("yes", "yellow") if one.drifted else "no"
+
+
+def check_config(config: Path | None, *, as_json: bool) -> None:
+    """Everything ``serve`` would check before it listens; no switch is asked. No secret is shown.
+
+    Exits 2 where the inventory has problems, after it has told each of them.
+    """
+    settings = load_settings(config)
+    _check_host(settings)
+    now_s = time.time()
+    if (tls := ServerTls.of(settings.server)) is not None:
+        tls.check_now(now_s)
+    load_topology(settings.fabric.topology)
+    check_backend(settings.search)
+    place_of(settings.storage.database).engine.dispose()
+    registry = AdapterRegistry.with_installed()
+    registry.factory(settings.push.adapter)
+    inventory = _inventory(settings, registry)
+    document = _shown(settings)
+    if as_json:
+        shown = document | ({} if inventory is None else {"inventory": inventory.model_dump()})
+        print_json(shown if tls is None else shown | {"certificate": tls.facts.document()})
+    else:
+        valid = inventory is None or not inventory.problems
+        name = config or "no settings file: defaults and environment"
+        print_line(f"# {name}; {'valid' if valid else 'the inventory has problems, see the end'}")
+        print_line(yaml.safe_dump(document, sort_keys=False, allow_unicode=True).rstrip())
+        if tls is not None:
+            print_line(f"# {tls.facts.sentence(now_s)}")
+        if inventory is not None:
+            _show_check(inventory)
+    if inventory is not None and inventory.problems:
+        raise typer.Exit(BAD_INPUT)
+
+
+def _check_host(settings: Settings) -> None:
+    """Looks into the database only where it matters what is in it."""
+    try:
+        check_host(settings.server.host, settings.security)
+    except SettingsError:
+        check_host(
+            settings.server.host,
+            settings.security,
+            stored=holds_tokens(with_storage(settings).storage.database),
+        )
+
+
+def _inventory(settings: Settings, registry: AdapterRegistry) -> InventoryCheckDocument | None:
+    path = settings.push.inventory
+    if path is None:
+        return None
+    devices = load_inventory(path)
+    problems = [str(one) for one in check_inventory(devices, registry, clock_ns=time.time_ns)]
+    strangers = [name for name in settings.rollout.canary if name not in devices]
+    if strangers and settings.push.enabled:
+        problems.append(
+            f"settings rollout.canary: received {', '.join(strangers)}; "
+            "a canary is a switch of the inventory; correct the name"
+        )
+    reporting = reporting_of(settings)
+    return InventoryCheckDocument.of(
+        path, devices, problems, reporting=len(reporting.switches), untuned=untuned_in(reporting)
+    )
+
+
+def _shown(settings: Settings) -> dict[str, Any]:
+    """Every setting; tokens' hashes shortened, and no password."""
+    document: dict[str, Any] = settings.model_dump(mode="json", by_alias=True)
+    for token in document["security"]["tokens"]:
+        token["sha256"] = f"{token['sha256'][:8]}…"
+        token["scopes"] = sorted(token["scopes"])
+    if settings.storage.url is not None:
+        document["storage"]["url"] = without_password(settings.storage.url)
+    return document
+
+
+def _show_check(inventory: InventoryCheckDocument) -> None:
+    screen = console()
+    screen.print()
+    found = len(inventory.problems)
+    said = f"{found} problem{'s' if found > 1 else ''}" if found else "all can be used (none was asked)"
+    screen.print(Text.assemble((platforms_text(inventory), "bold"), f"; {said}"), soft_wrap=True)
+    for line in problem_lines(inventory.problems):
+        screen.print(line, soft_wrap=True)
+    for line in reporting_lines(inventory):
+        screen.print(line, soft_wrap=True)
+
+
+def switches(config: Path | None, inventory: Path | None, *, timeout_s: float | None, as_json: bool) -> None:
+    """Exits 0 where all answered, 1 where some did not, 2 where an adapter cannot use its switch."""
+    settings = load_settings(config)
+    path = _path(inventory, settings)
+    devices = {
+        name: _device(device, settings.incumbent, timeout_s) for name, device in load_inventory(path).items()
+    }
+    made = make_adapters(devices, AdapterRegistry.with_installed(), clock_ns=time.time_ns)
+    if made.problems:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(
+            *problem_lines(str(problem) for problem in made.problems), sep="\n"
+        )
+        raise typer.Exit(BAD_INPUT)
+    try:
+        answers = _asked(made, quiet=as_json)
+    finally:
+        made.close()
+    document = _document(path, devices, made, answers, settings.incumbent)
+    if as_json:
+        print_json(document)
+    else:
+        _show_reading(document)
+    if document.answered < len(document.switches):
+        raise typer.Exit(FAILED)
+
+
+def _path(inventory: Path | None, settings: Settings) -> Path:
+    path = inventory or settings.push.inventory
+    if path is None:
+        raise InputError(
+            "ecntwin switches",
+            "no inventory",
+            "an inventory says where the switches are",
+            "give --inventory FILE, or push.inventory in the settings",
+        )
+    return path
+
+
+def _device(device: Device, incumbent: IncumbentSettings, timeout_s: float | None) -> Device:
+    running = incumbent.switches.get(device.name, incumbent.default).watermark()
+    return replace(device, running=running, timeout_s=timeout_s or device.timeout_s)
+
+
+def _asked(made: Made, *, quiet: bool) -> Mapping[str, Answer]:
+    with shown_progress(quiet=quiet) as told:
+        if told is None:
+            return read_all(made.adapters)
+        return read_all(
+            made.adapters, told=lambda done, total: told(Progress("reading switches", done, total))
+        )
+
+
+def _document(
+    path: Path,
+    devices: Mapping[str, Device],
+    made: Made,
+    answers: Mapping[str, Answer],
+    incumbent: IncumbentSettings,
+) -> InventoryReadDocument:
+    documents = [
+        ReadSwitchDocument.of(
+            device, made.adapters[name].capabilities(), answers[name], _expected(name, incumbent)
+        )
+        for name, device in devices.items()
+    ]
+    answered = sum(document.reachable for document in documents)
+    return InventoryReadDocument(path=str(path), answered=answered, switches=documents)
+
+
+def _expected(switch: str, incumbent: IncumbentSettings) -> Watermark | None:
+    """What an operator said that it runs; a default that nobody wrote says nothing of a switch."""
+    if switch in incumbent.switches:
+        return incumbent.switches[switch].watermark()
+    return incumbent.default.watermark() if "default" in incumbent.model_fields_set else None
+
+
+def _show_reading(document: InventoryReadDocument) -> None:
+    screen = console(wide=True)
+    screen.print(answered_text(document), soft_wrap=True)
+    screen.print(switches_table(document), platforms_table(document))
+    for line in reason_lines(document):
+        screen.print(line, soft_wrap=True)

@@ -1,4 +1,6 @@
-"""A running service as commands call it: bounded time, refusals as errors, events as they come; must not know
+"""The bearer token that commands send to a service.
+
+A running service as commands call it: bounded time, refusals as errors, events as they come; must not know
 what an answer means.
 """
 
@@ -15,11 +17,19 @@ from typing import Any, NoReturn, Self, TypeVar
 import httpx
 import msgspec
 
-from cli.bearer import checked_token
-from settings.addresses import server_url
 from settings.errors import AwayError, InputError, RefusedError
 from settings.tls import client_context
-from settings.variables import TOKEN_VARIABLE, URL_VARIABLE
+from settings.validation import TOKEN_VARIABLE, URL_VARIABLE, server_url
+
+
+def checked_token(text: str | None) -> str | None:
+    """A bearer token that a header can carry; raises ``InputError``, which does not show it."""
+    if text is None or (text.isascii() and text.isprintable()):
+        return text
+    raise InputError(
+        TOKEN_VARIABLE, "a token with other characters", "a token is printable ASCII", "give the token alone"
+    )
+
 
 PATIENCE_S = 60.0
 CONNECT_S = 5.0

@@ -13,16 +13,15 @@ from typing import get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from service.tuning.offline import read_bytes
+from service.tuning.round import read_bytes
 from settings.errors import InputError
 from settings.inventory import load_reporting
 from telemetry.decode.capture import address_text, is_capture, udp_datagrams
+from telemetry.decode.p4.assemble import NOT_TOLD, NodesOf
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, Occupancy, TimeUnit, UnitProfile
 from telemetry.decode.p4.packet import IntMarks
-from telemetry.decode.p4.result import NOT_TOLD
-from telemetry.decode.p4.source_nodes import NodesOf
-from telemetry.encode.p4_json import json_lines
+from telemetry.encode.p4 import json_lines
 from telemetry.errors import DecodeError, ReportError
 from telemetry.report import ReportProblem
 

@@ -1,4 +1,7 @@
-"""The ``ecntwin`` command's shape; each subcommand lives in its own file and is imported when run."""
+"""The subcommands of ``ecntwin token``; what they do is imported when one runs.
+
+The ``ecntwin`` command's shape; each subcommand lives in its own file and is imported when run.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,52 @@ from typing import Annotated
 
 import typer
 
-from cli import operator, tokens
-from cli.errors import run_to_exit_code
+from cli import operator
 from cli.options import Config, Json, Seed
+from cli.output import run_to_exit_code
+
+tokens = typer.Typer(
+    name="token",
+    help="Make, list and revoke tokens, in the database of the settings; a service may run meanwhile.",
+    no_args_is_help=True,
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Whose it is.", show_default=False)]
+
+
+@tokens.command()
+def create(
+    name: Name,
+    scope: Annotated[
+        list[str], typer.Option(help="What it may: telemetry, read, operate, admin.", show_default=False)
+    ],
+    expires: Annotated[
+        str | None, typer.Option(help="How long it is good, such as 90d; for ever.", show_default=False)
+    ] = None,
+    config: Config = None,
+    as_json: Json = False,
+) -> None:
+    """Make a token, and print it: it is shown only now."""
+    from cli.token import create_token
+
+    create_token(config, name, scope, expires, as_json=as_json)
+
+
+@tokens.command("list")
+def list_(config: Config = None, as_json: Json = False) -> None:
+    """List the tokens that were made: scopes, when they expire and were last used."""
+    from cli.token import list_tokens
+
+    list_tokens(config, as_json=as_json)
+
+
+@tokens.command()
+def revoke(name: Name, config: Config = None, as_json: Json = False) -> None:
+    """Revoke a token; a service that runs refuses it within a few seconds."""
+    from cli.token import revoke_token
+
+    revoke_token(config, name, as_json=as_json)
+
 
 app = typer.Typer(
     name="ecntwin",
@@ -63,7 +109,7 @@ def ingest(
     ] = False,
 ) -> None:
     """Take INT reports in a process of its own, decode them, and pass them on to a service."""
-    from cli.ingest import ingest as run
+    from cli.serve import ingest as run
 
     run(to, config, host, port, share_port=share_port)
 
@@ -84,7 +130,7 @@ def demo(
 ) -> None:
     """Close the loop on a lab under changing traffic, and compare it with settings that stay."""
     if recording:
-        from cli.recording import recording as replayed
+        from cli.tune import recording as replayed
         from settings.errors import InputError
 
         if as_json or quick or picture is not None:
@@ -96,7 +142,7 @@ def demo(
             )
         replayed(seed=seed, candidates=candidates)
         return
-    from cli.demo import demo as run
+    from cli.lab import demo as run
 
     run(seed=seed, quick=quick, drawn=picture, as_json=as_json)
 
@@ -166,7 +212,7 @@ def lab(
     from cli.lab import lab as run
     from cli.lab import write_inventory as write_lab_inventory
     from lab.setup import LabOptions, LeafSpine, duration_of
-    from service.tuning.offline import parse_watermark
+    from service.tuning.round import parse_watermark
 
     numbers = LeafSpine(
         leaves=leaves,
@@ -250,7 +296,7 @@ def whatif(
     as_json: Json = False,
 ) -> None:
     """Predict watermarks you name on a scenario."""
-    from cli.whatif import whatif as run
+    from cli.tune import whatif as run
 
     run(scenario, watermarks, engine, seed=seed, n_workers=workers, as_json=as_json)
 
@@ -309,7 +355,7 @@ def check_config(
     as_json: Json = False,
 ) -> None:
     """Check a settings file and the environment, and print every setting."""
-    from cli.api_cli_check import check_config as run
+    from cli.check import check_config as run
 
     run(file or config, as_json=as_json)
 
@@ -327,13 +373,13 @@ def switches(
     as_json: Json = False,
 ) -> None:
     """Ask every switch of the inventory what it runs; nothing is written."""
-    from cli.switches import switches as run
+    from cli.check import switches as run
 
     run(config, inventory, timeout_s=timeout, as_json=as_json)
 
 
 operator.add_to(app)
-app.add_typer(tokens.tokens)
+app.add_typer(tokens)
 
 
 @app.command()
@@ -341,7 +387,7 @@ def bench(
     modules: Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)] = None,
 ) -> None:
     """Measure speed and accuracy (from the repository)."""
-    from cli.bench import bench as run
+    from cli.tune import bench as run
 
     run(modules or [])
 
@@ -349,7 +395,7 @@ def bench(
 @app.command()
 def version(as_json: Json = False) -> None:
     """Print the version."""
-    from cli.api_cli_output import print_json, print_line
+    from cli.output import print_json, print_line
     from settings.version import ecntwin_version
 
     if as_json:

@@ -1,14 +1,72 @@
-"""The subcommands that ask a running service; each lives in its own file and is imported when run."""
+"""What the shell offers in place of an id: asks the service, briefly; nothing where that does not answer.
+
+The subcommands that ask a running service; each lives in its own file and is imported when run.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.complete import pending_recommendations, recommendations_known, rollouts_known
 from cli.options import SERVICE, Ca, Json, Url, Wait, Yes
+
+if TYPE_CHECKING:
+    from cli.client import ServiceClient
+
+PATIENCE_S = 2.0
+OFFERED = 20
+
+
+def recommendations_known(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """The newest rounds, each with what it says."""
+    return _offered(ctx, incomplete, _rounds)
+
+
+def pending_recommendations(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Those that wait for a decision."""
+    return _offered(
+        ctx, incomplete, lambda asked: ((one, why) for one, why, pending in _all(asked) if pending)
+    )
+
+
+def rollouts_known(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """The newest rollouts, each with its phase."""
+    return _offered(ctx, incomplete, _rollouts)
+
+
+def _offered(
+    ctx: typer.Context, incomplete: str, find: Callable[[ServiceClient], Iterator[tuple[str, str]]]
+) -> list[tuple[str, str]]:
+    from cli.client import ServiceClient
+    from settings.errors import ApiError
+
+    try:
+        with ServiceClient.at(ctx.params.get("url") or SERVICE, patience_s=PATIENCE_S) as asked:
+            return [one for one in find(asked) if one[0].startswith(incomplete)]
+    except (ApiError, LookupError, TypeError):
+        return []  # a line being typed is no place to complain
+
+
+def _all(asked: ServiceClient) -> Iterator[tuple[str, str, bool]]:
+    found: dict[str, Any] = asked.get(
+        "/v1/recommendations", {"limit": OFFERED, "candidates": False}
+    ).document()
+    for one in found["recommendations"]:
+        yield one["id"], f"{one['status']}: {one['why']}", one["status"] == "pending"
+
+
+def _rounds(asked: ServiceClient) -> Iterator[tuple[str, str]]:
+    return ((one, why) for one, why, _ in _all(asked))
+
+
+def _rollouts(asked: ServiceClient) -> Iterator[tuple[str, str]]:
+    found: dict[str, Any] = asked.get("/v1/rollouts", {"limit": OFFERED}).document()
+    for one in found["rollouts"]:
+        yield one["id"], one["phase"].replace("_", " ")
+
 
 PANEL = "Ask a running service"
 
@@ -80,7 +138,7 @@ def recommendations(
     as_json: Json = False,
 ) -> None:
     """What was recommended, the newest first; one of them with its why."""
-    from cli.api_cli_recommendations import one, several
+    from cli.recommendations import one, several
 
     if recommendation is None:
         several(url, limit, as_json=as_json)
@@ -168,7 +226,7 @@ def rollback(
     as_json: Json = False,
 ) -> None:
     """Return every switch of a rollout to what it ran before."""
-    from cli.rollback import rollback as run
+    from cli.rollouts import rollback as run
 
     run(url, rollout, yes=yes, wait=wait, as_json=as_json)
 
@@ -181,21 +239,21 @@ def alarms(
     as_json: Json = False,
 ) -> None:
     """What is wrong now, the worst first."""
-    from cli.alarms import alarms as run
+    from cli.status import alarms as run
 
     run(url, limit, ended=everything, as_json=as_json)
 
 
 def freeze(url: Url = SERVICE, ca: Ca = None, as_json: Json = False) -> None:
     """Let no switch be set until it is thawed; undoing goes on."""
-    from cli.freeze import put
+    from cli.tables import put
 
     put(url, frozen=True, as_json=as_json)
 
 
 def thaw(url: Url = SERVICE, ca: Ca = None, as_json: Json = False) -> None:
     """Let switches be set again."""
-    from cli.freeze import put
+    from cli.tables import put
 
     put(url, frozen=False, as_json=as_json)
 

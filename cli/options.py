@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from settings.variables import CA_VARIABLE, CONFIG_VARIABLE, URL_VARIABLE
+from settings.validation import CA_VARIABLE, CONFIG_VARIABLE, URL_VARIABLE
 
 SERVICE = "http://127.0.0.1:8080"
 

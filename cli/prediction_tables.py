@@ -12,9 +12,8 @@ from cli.output import NONE, Mark, gbps_text, headed_table, watermark_cells
 from twin.units import bytes_text, change_text, duration_text, percent_text
 
 if TYPE_CHECKING:
-    from service.documents.predictions import PredictionDocument
+    from service.documents.predictions import PredictionDocument, WhatIfDocument
     from service.documents.recommendation import RoundDocument
-    from service.documents.whatif import WhatIfDocument
 
 _BETTER_LOWER, _BETTER_HIGHER, _NEITHER = -1, 1, 0
 

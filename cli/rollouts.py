@@ -1,25 +1,35 @@
-"""``ecntwin rollouts``: how far changes have come, and one of them with all that happened."""
+"""``ecntwin rollouts``: how far changes have come, and one of them with all that happened.
+
+``ecntwin rollback``: returns switches to what they ran before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from urllib.parse import quote
 
+import typer
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from cli.answers import RolloutAnswer, RolloutsAnswer, RolloutSwitchAnswer
-from cli.api_cli_output import console, print_json
 from cli.client import ServiceClient
-from cli.follow import event_text, said
+from cli.follow import event_text, follow, outcome, said
 from cli.output import (
+    FAILED,
     NONE,
     WIDE,
     clock_text,
+    confirm,
+    console,
     headed_table,
     labelled_lines,
+    list_text,
     of_all_text,
+    print_json,
+    screen_for_asking,
+    somebody_there,
     watermark_cells,
     words_of,
 )
@@ -119,3 +129,34 @@ def _change(one: RolloutSwitchAnswer) -> Iterator[Text]:
     after = watermark_cells(one.after or one.target)
     for before, now in zip(watermark_cells(one.before), after, strict=True):
         yield Text(now, "dim") if before == now else Text.assemble((f"{before} → ", "dim"), now)
+
+
+def rollback(url: str, which: str, *, yes: bool, wait: bool, as_json: bool) -> None:
+    """Exits 0 where every switch was returned (or it was begun, not waiting), 1 where one was left alone.
+
+    Asks where a person is there to answer. A script is not asked: undoing is the safe way.
+    """
+    path = f"/v1/rollouts/{quote(which, safe='')}"
+    with ServiceClient.at(url) as service:
+        before = service.get(path).read(RolloutAnswer)
+        if not yes and somebody_there():
+            screen = screen_for_asking()
+            screen.print(rollout_table(before, wide=screen.width >= WIDE))
+            confirm(f"Roll {which} back?")
+        answer = service.post(f"{path}/rollback")
+        lines = None if as_json else console(wide=True)
+        if wait:
+            answer = follow(service, which, lines=lines, told=len(before.events or []))
+    found = answer.read(RolloutAnswer)
+    if lines is None:
+        print_json(answer.document())
+    elif wait:
+        lines.print(Text.assemble(words_of(found.phase), f": {outcome(found)}."))
+    else:
+        lines.print(Text(f"Begun. ecntwin rollouts {found.id} tells how far it has come."))
+    if found.left_alone:
+        left = list_text(one.switch for one in found.left_alone)
+        screen_for_asking().print(
+            Text(f"ecntwin: left alone, as somebody else has set them since: {left}"), soft_wrap=True
+        )
+        raise typer.Exit(FAILED)

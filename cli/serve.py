@@ -1,31 +1,142 @@
-"""``ecntwin serve``: settings, checks, then uvicorn until it is told to stop."""
+"""What the commands that serve share: how they end, and how their threads take turns.
+
+``ecntwin ingest``: settings, checks, a socket that others may share, then uvicorn until told to stop.
+
+``ecntwin serve``: settings, checks, then uvicorn until it is told to stop.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
+import signal
+import socket
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
+import typer
 from fastapi import FastAPI
 
 from api.app import create_app
 from api.certificates import ServerTls
 from api.deps import check_host
-from api.listening import ListeningServer
-from cli.serving import prepare
+from api.ingest_app import create_ingest_app
+from api.server import ListeningServer
+from cli.client import checked_token
 from service.adapter_check import check_inventory
-from service.auth.kept import holds_tokens
+from service.auth.tokens import holds_tokens
 from service.domain import load_topology
-from settings.errors import UnavailableError
+from service.ingest.process import IngestProcess
+from settings.errors import InputError, SettingsError, UnavailableError
 from settings.inventory import load_inventory
-from settings.load import load_settings, override
+from settings.load import load_settings, override, with_storage
 from settings.logging import configure_logging
 from settings.model import Settings
-from settings.state_folder import with_storage
+from settings.validation import TOKEN_VARIABLE, server_url
 from store.database import Database
 from switches.errors import InventoryError
 from switches.registry import AdapterRegistry
+
+SWITCH_INTERVAL_S = 0.001
+"""How long a thread that computes keeps the others waiting. Python's own 5 ms would be most of what a body
+costs: the event loop has to be let in for each piece of it, while another thread decodes the one before.
+"""
+
+
+def prepare() -> None:
+    """Before uvicorn runs in this process."""
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    _take_all_files()
+    # uvicorn raises the signal again once it has stopped: to whoever asked, that is a service that is done.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _done)
+
+
+def _take_all_files() -> None:
+    """Every connection is a file: many systems start programs with 1024 of those they may have."""
+    if sys.platform != "win32":
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with suppress(ValueError, OSError):  # the kernel's own limit may be lower
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _done(number: int, frame: FrameType | None) -> None:
+    raise typer.Exit(0)
+
+
+_BACKLOG = 2048
+
+_ingest_log = logging.getLogger("ecntwin.ingest")
+
+
+def ingest(to: str, config: Path | None, host: str | None, port: int | None, *, share_port: bool) -> None:
+    """Takes and passes on until SIGINT or SIGTERM, then exits 0.
+
+    Raises ``ApiError`` before anything is opened, and for a port that cannot be had.
+    """
+    settings = override(load_settings(config), host=host, port=port)
+    check_host(settings.server.host, settings.security)
+    tls = ServerTls.of(settings.server)
+    token = checked_token(os.environ.get(TOKEN_VARIABLE))
+    process = IngestProcess(settings, _url(to), token=token, shared=share_port)
+    configure_logging(settings.log.level)
+    prepare()
+    app = create_ingest_app(settings, process)
+    logging.getLogger("uvicorn.error").addFilter(lambda record: not hasattr(app.state, "failed"))
+    with _listening(settings.server.host, settings.server.port, share_port=share_port) as listener:
+        at = f"[{settings.server.host}]" if listener.family == socket.AF_INET6 else settings.server.host
+        scheme = "http" if tls is None else "https"
+        port_number = listener.getsockname()[1]
+        _ingest_log.info("ingest running on %s://%s:%d (passing on to %s)", scheme, at, port_number, to)
+        try:
+            ListeningServer(app, settings.server, tls).run(sockets=[listener])
+        finally:
+            if (failed := getattr(app.state, "failed", None)) is not None:
+                raise failed
+
+
+def _url(text: str) -> str:
+    try:
+        return server_url(text)
+    except ValueError as error:
+        raise InputError("--to", repr(text), str(error), "give such as http://127.0.0.1:8080") from None
+
+
+def _listening(host: str, port: int, *, share_port: bool) -> socket.socket:
+    """A listening socket; with ``share_port`` one of several at that port, between which the kernel deals out
+    connections. Raises ``SettingsError``.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise _no_port(host, port, error) from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if share_port:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise _no_port(host, port, error) from error
+    return listener
+
+
+def _no_port(host: str, port: int, error: OSError) -> SettingsError:
+    said = (error.strerror or str(error)).lower()
+    return SettingsError(
+        "server host and port",
+        f"{host} port {port} ({said})",
+        "the address is this machine's and the port free, or shared by all its users",
+        "choose another, or give each process --share-port",
+    )
+
 
 _log = logging.getLogger("ecntwin.serve")
 

@@ -12,14 +12,12 @@ from typing import Any, TypeVar
 from rich.text import Text
 from sqlalchemy import Connection
 
-from cli.api_cli_output import console, print_json, print_line
-from cli.output import NONE, headed_table
+from cli.output import NONE, console, headed_table, print_json, print_line
 from service.auth.tokens import Maker, checked_scopes, create, lifetime_ns, new_text, revoke
 from service.documents.base import timestamp
 from settings.errors import InputError
-from settings.load import load_settings
+from settings.load import load_settings, with_storage
 from settings.model import Settings
-from settings.state_folder import with_storage
 from store import token_rows
 from store.database import Database
 from store.token_rows import TokenRow

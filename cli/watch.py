@@ -21,14 +21,12 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from cli.alarms import alarms_text
 from cli.answers import AlarmsAnswer, FreezeAnswer, ReadinessAnswer, RecommendationsAnswer, RolloutsAnswer
-from cli.api_cli_output import console
 from cli.client import ServiceClient, ServiceEvent
-from cli.event_lines import EventLines
-from cli.follow import said
-from cli.freeze import freeze_text
-from cli.output import labelled_lines, words_of
+from cli.follow import EventLines, said
+from cli.output import console, labelled_lines, words_of
+from cli.status import alarms_text
+from cli.tables import freeze_text
 from settings.errors import AwayError
 
 FIRST_PAUSE_S = 0.5

@@ -11,7 +11,7 @@ from service.documents.base import Asked, Document
 from service.documents.predictions import SlowdownDocument, WatermarkDocument, WatermarkInput
 from service.documents.switches import QueueWatermarkDocument
 from twin.dcqcn import GBPS
-from twin.result import SIZE_CLASSES
+from twin.prediction import SIZE_CLASSES
 
 MOST_PORTS = 4_096  # of a switch
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 import httpx
 import msgspec
 
-from lab.outbox import Outbox
-from lab.poster import FIRST_PAUSE_S, LONGEST_PAUSE_S, TIMEOUT_S, PostError
+from lab.poster import FIRST_PAUSE_S, LONGEST_PAUSE_S, TIMEOUT_S, Outbox, PostError
 from settings.errors import InputError
 from settings.tls import client_context
 

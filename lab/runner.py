@@ -16,13 +16,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from lab.counters import CounterWriter
-from lab.feed import Feed
-from lab.figures import Figures, Stretch
+from lab.figures import CounterWriter, Figures, Stretch
 from lab.p4_reports import IntReportWriter
 from lab.p4_sender import IntSender, Portion
 from lab.poster import Poster
 from lab.reports import ReportWriter
+from lab.setup import Feed
 from settings.errors import ConflictError, UnavailableError, UnprocessableError
 from twin.errors import ScenarioError
 from twin.packet.fabric import Fabric

@@ -1,4 +1,7 @@
-"""What the lab is made of, from the command's options: fabric, senders, traffic; must not start anything."""
+"""Hands traffic to a fabric a little ahead of its time: a fabric looks at each flow that it has taken in.
+
+What the lab is made of, from the command's options: fabric, senders, traffic; must not start anything.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,48 @@ from pathlib import Path
 
 import numpy as np
 
-from lab.feed import Feed
-from service.tuning.offline import read_dcqcn, read_fabric
 from service.tuning.round import Fabric as FabricFacts
+from service.tuning.round import read_dcqcn, read_fabric
 from settings.errors import InputError
-from telemetry.leaf_spine import leaf_spine
-from telemetry.topology import Topology
+from telemetry.topology import Topology, leaf_spine
 from twin.dcqcn import PRESETS
 from twin.packet.plan import FabricPlan
 from twin.scenario_file import load_scenario
-from twin.traffic.base import Traffic
-from twin.traffic.pattern import Hosts
-from twin.traffic.quantities import SECONDS, quantity
-from twin.traffic.twin_traffic_notation import read_traffic
+from twin.traffic.base import Hosts, Traffic
+from twin.traffic.notation import SECONDS, quantity, read_traffic
+
+AHEAD_S = 0.005
+
+
+class Feed:
+    """Portions of ``traffic``: the flows that start within each ``ahead_s``, at times that no caller moves.
+
+    Traffic whose flows wait for others goes out whole: none of it may be missing when another ends.
+    """
+
+    def __init__(self, traffic: Traffic, *, ahead_s: float = AHEAD_S) -> None:
+        self._traffic = traffic
+        self._ahead_s = ahead_s
+        self._whole = len(traffic.after) > 0
+        self._portion = 0
+        self.offered = 0
+
+    @property
+    def next_s(self) -> float:
+        """When the next portion must be offered; inf where there is none."""
+        return self._portion * self._ahead_s if self.offered < len(self._traffic) else float("inf")
+
+    def take(self) -> Traffic:
+        """The next portion, empty where nothing starts in its time."""
+        begin = self._portion * self._ahead_s
+        self._portion += 1
+        if self._whole:
+            self.offered = len(self._traffic)
+            return self._traffic
+        portion = self._traffic.between(begin, self._portion * self._ahead_s)
+        self.offered += len(portion)
+        return portion
+
 
 # It fills two thirds of the default fabric's uplinks; websearch:0.5 offers them more than they carry.
 DEFAULT_TRAFFIC = "websearch:0.3"

@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from settings.model import ENV_DELIMITER, Settings
-from settings.variables import ENV_PREFIX
+from settings.validation import ENV_PREFIX
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 

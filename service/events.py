@@ -1,12 +1,26 @@
-"""Hands out what happens to whoever listens, each with a small queue of its own; knows nothing of HTTP."""
+"""Where time comes from.
+
+Hands out what happens to whoever listens, each with a small queue of its own; knows nothing of HTTP.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """Monotonic seconds, wall-clock nanoseconds since 1970, and the seconds by which work is measured."""
+
+    monotonic_s: Callable[[], float] = time.monotonic
+    wall_ns: Callable[[], int] = time.time_ns
+    cost_s: Callable[[], float] = time.perf_counter
+
 
 QUEUE_LENGTH = 64
 

@@ -1,21 +1,291 @@
-"""Every metric the service exposes, declared once, on a registry that is passed in; no label names a flow."""
+"""Metrics of binary INT reports, for each switch that sends them; must not know a report's layout.
+
+Metrics of who was let in and who was not; no label names a person or an address.
+
+Metrics of bodies and datagrams on their way to the window, for the service and for an ingest process
+alike.
+
+Metrics of what the network does and of its alarms; labels name switches and kinds, no port and no flow.
+
+Metrics of what is written down; must not know where.
+
+Every metric the service exposes, declared once, on a registry that is passed in; no label names a flow.
+"""
 
 from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Mapping
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.exposition import choose_encoder
 
-from service.binary_metrics import BinaryMetrics
-from service.metrics_access import AccessMetrics
-from service.metrics_ingest import IngestMetrics, UdpMetrics
-from service.metrics_network import NetworkMetrics
-from service.metrics_storage import StorageMetrics
+from settings.sections import KINDS
+from telemetry.alarms.board import LEVELS, Alarm, Change
+from telemetry.counters.window import PortRates, Rates
 from telemetry.state import FlowClass, NetworkState
 from twin.watermark import Watermark
+
+MOST_STRANGERS = 256
+"""Senders that the inventory does not have and that get a label of their own; all others share one."""
+
+OTHERS = "other"
+
+
+class BinaryMetrics:
+    """``named`` has to be called first: a label is one of its names, or of a bounded number of others."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._labels: set[str] = set()
+        self._most = MOST_STRANGERS
+        self.datagrams = Counter(
+            "ecntwin_int_datagrams", "Binary INT datagrams, by sender.", ["switch"], registry=registry
+        )
+        self.lost = Gauge(
+            "ecntwin_int_datagrams_lost",
+            "Datagrams since the start that never came, by the sequence numbers of their sender; one that "
+            "comes late is no longer lost.",
+            ["switch"],
+            registry=registry,
+        )
+        self.restarts = Counter(
+            "ecntwin_int_sender_restarts",
+            "Times a sender began its sequence numbers anew.",
+            ["switch"],
+            registry=registry,
+        )
+        self.drops = Counter(
+            "ecntwin_int_drop_reports",
+            "INT reports of packets that were dropped, by the switch and egress queue that dropped them.",
+            ["switch", "queue"],
+            registry=registry,
+        )
+        self.flagged = Counter(
+            "ecntwin_int_flagged_reports",
+            "Binary INT reports by the flag they carry (congested_queue, tracked_flow, intermediate).",
+            ["switch", "flag"],
+            registry=registry,
+        )
+        self.postcards = Counter(
+            "ecntwin_int_postcards",
+            "Reports of one hop, by what became of them: merged into a path, surplus (their node had told of "
+            "the packet already), late (its path was told already).",
+            ["outcome"],
+            registry=registry,
+        )
+        self.untuned = Gauge(
+            "ecntwin_int_untuned",
+            "1 for a switch that reports INT in units nobody told: it is shown and not tuned. Under a label "
+            "that several share, how many.",
+            ["switch"],
+            registry=registry,
+        )
+
+    def named(self, switches: Iterable[str]) -> None:
+        """The switches of the inventory: each has a label, however many there are."""
+        self._labels.update(switches)
+        self._most = len(self._labels) + MOST_STRANGERS
+
+    def label(self, switch: str) -> str:
+        """The label of a sender."""
+        if switch not in self._labels:
+            if len(self._labels) >= self._most:
+                return OTHERS
+            self._labels.add(switch)
+        return switch
+
+
+REFUSALS = ("requests", "bytes")
+FAILURES = ("unknown", "oidc", "too_many")
+
+
+class AccessMetrics:
+    """``token`` is a configured name, or ``oidc`` for all that an issuer signs."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.failures = Counter(
+            "ecntwin_authentication_failures",
+            "Calls with a token that is no good, by reason (unknown, oidc, too_many: not told any more).",
+            ["reason"],
+            registry=registry,
+        )
+        self.limited = Counter(
+            "ecntwin_requests_limited",
+            "Calls answered 429 by the limits of their token, by token and limit (requests, bytes).",
+            ["token", "limit"],
+            registry=registry,
+        )
+        for reason in FAILURES:
+            self.failures.labels(reason)
+
+
+UDP_DROPS = ("queue", "kernel", "refused", "truncated")
+
+
+class IngestMetrics:
+    """What waits, and what was refused because too much did."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.refused = Counter(
+            "ecntwin_ingest_refused",
+            "Posted bodies that were not taken because too many bytes were waiting already.",
+            registry=registry,
+        )
+        self.pending_bytes = Gauge(
+            "ecntwin_ingest_pending_bytes",
+            "Bytes of posted bodies being received or waiting.",
+            registry=registry,
+        )
+
+
+class UdpMetrics:
+    """Datagrams received, lost and waiting."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.received = Counter(
+            "ecntwin_udp_datagrams_received",
+            "Datagrams of telemetry reports received by UDP, dropped ones too.",
+            registry=registry,
+        )
+        self.dropped = Counter(
+            "ecntwin_udp_datagrams_dropped",
+            "Datagrams lost, by where: queue (full), kernel (its buffer full, not received), refused (the "
+            "sender may not send), truncated (too long).",
+            ["where"],
+            registry=registry,
+        )
+        for where in UDP_DROPS:
+            self.dropped.labels(where)
+        self.queue = Gauge(
+            "ecntwin_udp_queue_datagrams", "Datagrams that wait to be decoded.", registry=registry
+        )
+
+
+_SUMMED = tuple(name for name in Rates._fields if name != "pause_share")
+
+
+class NetworkMetrics:
+    """A figure that nobody tells is not there, or NaN: never 0."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.alarms = Gauge(
+            "ecntwin_alarms", "Alarms now, by kind and level.", ["kind", "level"], registry=registry
+        )
+        self.raised = Counter(
+            "ecntwin_alarms_raised", "Alarms that were raised, by kind.", ["kind"], registry=registry
+        )
+        self.incast = Gauge(
+            "ecntwin_incast_degree",
+            "Most senders with a message under way to one receiver at once in the window, of the worst.",
+            registry=registry,
+        )
+        self.mice = Gauge(
+            "ecntwin_mice_to_elephants_ratio",
+            "Mice for each elephant in the window, by flows and by bytes; NaN without elephants.",
+            ["by"],
+            registry=registry,
+        )
+        self.paused = Gauge(
+            "ecntwin_switch_pause_ratio",
+            "Share of time PFC kept the switch's most paused port from sending.",
+            ["switch"],
+            registry=registry,
+        )
+        rates = {
+            "pfc_rx_frames_per_s": ("pfc_frames_received", "PFC frames a switch received"),
+            "pfc_tx_frames_per_s": ("pfc_frames_sent", "PFC frames a switch sent"),
+            "ecn_marked_per_s": ("ecn_marked_packets", "Packets a switch marked"),
+            "cnp_per_s": ("cnp_packets", "Congestion notifications a switch passed"),
+            "drops_per_s": ("dropped_packets", "Packets a switch dropped"),
+            "wred_drops_per_s": ("wred_dropped_packets", "Packets WRED dropped at a switch"),
+        }
+        self.rates = {
+            field: Gauge(
+                f"ecntwin_switch_{name}_per_second",
+                f"{what} a second, all its ports, lately.",
+                ["switch"],
+                registry=registry,
+            )
+            for field, (name, what) in rates.items()
+        }
+        self._shown: dict[Gauge, dict[str, Gauge]] = {one: {} for one in (self.paused, *self.rates.values())}
+        for kind in KINDS:
+            self.raised.labels(kind)
+        self.incast.set(float("nan"))
+        self.saw_alarms((), ())
+
+    def saw_alarms(self, active: Iterable[Alarm], changes: Iterable[Change]) -> None:
+        """The alarms of now, and what has just changed."""
+        counted = Tally((alarm.subject.kind, alarm.level) for alarm in active)
+        for kind in KINDS:
+            for level in LEVELS:
+                self.alarms.labels(kind, level.label).set(counted[kind, level])
+        for change in changes:
+            if change.what == "raised":
+                self.raised.labels(change.alarm.subject.kind).inc()
+
+    def saw_state(self, state: NetworkState | None) -> None:
+        """Incast and mice of the window; None: it tells nothing of now."""
+        worst = state.incast[0].degree if state is not None and state.incast else float("nan")
+        self.incast.set(worst)
+        flows = None if state is None else state.mice_to_elephants
+        by_bytes = None if state is None else state.mice_to_elephants_bytes
+        for by, ratio in (("flows", flows), ("bytes", by_bytes)):
+            self.mice.labels(by).set(float("nan") if ratio is None else ratio)
+
+    def saw_ports(self, ports: Iterable[PortRates]) -> None:
+        """What every switch's ports did lately; switches that tell nothing of now are taken away."""
+        paused: dict[str, float] = {}
+        summed: dict[str, dict[str, float]] = {field: {} for field in _SUMMED}
+        for port in ports:
+            if port.rates.pause_share is not None:
+                paused[port.switch] = max(port.rates.pause_share, paused.get(port.switch, 0.0))
+            for field in _SUMMED:
+                value = getattr(port.rates, field)
+                if value is not None:
+                    summed[field][port.switch] = summed[field].get(port.switch, 0.0) + value
+        for gauge, values in ((self.paused, paused), *((self.rates[one], summed[one]) for one in _SUMMED)):
+            shown = self._shown[gauge]
+            for switch in shown.keys() - values.keys():
+                gauge.remove(switch)
+                del shown[switch]
+            for switch, value in values.items():
+                if switch not in shown:
+                    shown[switch] = gauge.labels(switch)  # looking it up costs far more than setting it
+                shown[switch].set(value)
+
+
+class StorageMetrics:
+    """Whether the database takes what is written, what waits for it, and what did for too long."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.failing = Gauge(
+            "ecntwin_storage_failing",
+            "1 while the database cannot be written, or was not read yet: no switch is set meanwhile.",
+            registry=registry,
+        )
+        self.waiting = Gauge(
+            "ecntwin_storage_waiting",
+            "Entries of the history that wait to be written.",
+            registry=registry,
+        )
+        self.dropped = Counter(
+            "ecntwin_storage_dropped",
+            "Entries of the history that waited for too long, or were refused, and are lost.",
+            registry=registry,
+        )
+
+    def follow(self, *, failing: Callable[[], bool], waiting: Callable[[], int]) -> None:
+        """Asks these whenever it is read."""
+        self.failing.set_function(lambda: float(failing()))
+        self.waiting.set_function(waiting)
+
+    def lost(self, number: int) -> None:
+        """So many more entries are lost."""
+        self.dropped.inc(number)
+
 
 ROUND_OUTCOMES = ("recommended", "kept", "failed", "skipped")
 REJECT_REASONS = ("malformed", "late", "skewed", "unknown_place", "no_room")

@@ -1,4 +1,7 @@
-"""A service that starts takes up what the one before it knew: at once, or when its database is back; must not
+"""What outlives the service, wired together: one database, and what is written to it and read from it; must
+not know telemetry, the twin or switches.
+
+A service that starts takes up what the one before it knew: at once, or when its database is back; must not
 decide anything new.
 """
 
@@ -9,16 +12,48 @@ import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from service.clocks import Clocks
-from service.history.api_history_service import History
-from service.remembering import Remembering
-from service.revisions import FROM_SETTINGS
+from service.auth.access import Access
+from service.auth.audit import Audit
+from service.auth.tokens import StoredTokens
+from service.events import Clocks
+from service.history.service import History
+from service.revisions import FROM_SETTINGS, Revisions
 from service.rollouts.manager import Rollouts
 from service.tuning.gate import Clearance
+from service.tuning.persistence import KeptRounds, Recall
+from service.tuning.recommendations import RecommendationStore
 from settings.errors import SettingsError, UnavailableError
+from settings.model import Settings
+from store.database import Database
+from store.journal import Journal
+from store.recorder import Recorder
 from switches.rollout.events import Approved
 from telemetry.errors import TopologyError
 from telemetry.topology import Topology, topology_from_json
+
+
+class Remembering:
+    """Nothing of it is opened before ``TakingUp`` does."""
+
+    def __init__(self, settings: Settings, access: Access, clocks: Clocks) -> None:
+        storage = settings.storage
+        self.database = Database(storage.database, clock_ns=clocks.wall_ns)
+        self.recorder = Recorder(self.database)
+        self.journal = Journal(self.database)
+        self.tokens = StoredTokens(access.tokens, self.database, self.recorder, wall_ns=clocks.wall_ns)
+        self.audit = Audit(self.database, self.recorder, keep_days=storage.keep_audit_days, clocks=clocks)
+        access.audit = self.audit
+        self.kept = KeptRounds(
+            self.database,
+            self.recorder,
+            keep=storage.keep_recommendations,
+            keep_days=storage.keep_days,
+            waiting=settings.tuning.keep,  # those are in memory anyway
+        )
+        self.store = RecommendationStore(settings.tuning.keep, clock_ns=clocks.wall_ns, keeper=self.kept)
+        self.recall = Recall(self.store, self.kept)
+        self.revisions = Revisions(self.database, wall_ns=clocks.wall_ns)
+
 
 EVERY_S = 2.0
 

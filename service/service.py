@@ -10,31 +10,26 @@ from dataclasses import replace
 from prometheus_client import CollectorRegistry
 
 from api.answers import Answers
-from service.adapters import Adapters
-from service.alarms.measure import Looks
-from service.alarms.memory import Memory
+from service.alarms.measure import Looks, Memory, Sources
 from service.alarms.service import Alarms
-from service.alarms.sources import Sources
 from service.auth.access import Access
-from service.clocks import Clocks
 from service.documents.predictions import WatermarkDocument
 from service.domain import ask_of, guard_of, load_topology
-from service.events import Broadcaster
-from service.fleet import Fleet
-from service.history.api_history_service import History
+from service.events import Broadcaster, Clocks
+from service.fleet import Adapters, Fleet
 from service.history.query import Past
+from service.history.service import History
 from service.ingest.pipeline import Measuring
 from service.metrics import Metrics
-from service.persistence import TakingUp
+from service.persistence import Remembering, TakingUp
 from service.readings import Known
-from service.remembering import Remembering
 from service.rollouts.manager import Rollouts
 from service.rollouts.notify import RolloutNews
 from service.rollouts.watch import Watcher
 from service.tuning.approvals import Approvals
-from service.tuning.entry import Entry
 from service.tuning.gate import Clearance
 from service.tuning.loop import TuningLoop
+from service.tuning.recommendations import Entry
 from service.tuning.whatif_requests import AskedWhatIf
 from service.tuning.workers import search_workers
 from settings.inventory import load_inventory

@@ -12,17 +12,17 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from settings.addresses import database_url, server_url
-from settings.api_udp_settings import UdpSettings
-from settings.counter_settings import CounterPollSettings
-from settings.dask_settings import BackendSettings
 from settings.int_keys import IntSettings
-from settings.sections import AlarmSettings
+from settings.sections import (
+    AlarmSettings,
+    BackendSettings,
+    CounterPollSettings,
+    HistorySettings,
+    Section,
+    UdpSettings,
+)
 from settings.security import BrokenRuleError, SecuritySettings, TlsSettings
-from settings.settings import HistorySettings
-from settings.settings_section import Section
-from settings.validation import HiddenValueError
-from settings.variables import ENV_PREFIX
+from settings.validation import ENV_PREFIX, HiddenValueError, database_url, server_url
 from telemetry.settings import NS_PER_S, WindowSettings
 from twin.dcqcn import DcqcnParams, preset
 from twin.scenario_file import dcqcn_from_json

@@ -1,18 +1,239 @@
-"""The settings of alarms, and the rules they make; must not measure anything.
+"""The kinds of alarms: what their values are, and where to look first; ``docs/alarms.md`` says the rest.
+
+What the sections of the settings have in common; must not know any of them.
+
+Where binary reports are taken by UDP, and whose; must not open a socket.
+
+The settings of counters that are taken from the switches themselves; must not ask one.
+
+Where rounds run: in processes here, or on a Dask cluster; must not import Dask.
+
+The settings of alarms, and the rules they make; must not measure anything.
 
 Each kind has two thresholds: from the first on it is a warning, from the second on critical; None: it never
 is.
+
+Lengths of steps and how long each is kept; must not know a database.
+
+The settings of what is remembered of queues; must not write any.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Annotated, Self
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from ipaddress import ip_network
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from settings.settings_section import Section
+from settings.validation import is_loopback
 from telemetry.alarms.board import Rule
+from telemetry.counters.model import CounterSettings
+
+Unit = Literal["share", "per_second", "seconds", "times", "yes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """``unit`` of the value: a share (0 to 1), events a second, seconds, how many times a limit, or 1 for
+    yes. ``look`` says where to look first. ``holds`` policy from approving a change while it is critical.
+    """
+
+    unit: Unit
+    look: str
+    holds: bool = False
+
+
+KINDS: Mapping[str, Kind] = {
+    "pfc_storm": Kind(
+        "share",
+        "Find who sends the pauses: the device behind this port, or beyond it; a host whose NIC cannot keep "
+        "up, a PFC watchdog that is off, a Kmax above the point where PFC begins.",
+        holds=True,
+    ),
+    "pfc_frames": Kind(
+        "per_second",
+        "Look at what leaves this switch towards the congested receiver: an incast, or ECN that marks too "
+        "late; compare Kmax with the buffer's PFC threshold.",
+        holds=True,
+    ),
+    "lossless_loss": Kind(
+        "per_second",
+        "Check that PFC is on for this queue at both ends of the cable, the headroom for its length, and "
+        "that WRED does not drop on it; alarms.lossless_queues says which queues are meant.",
+        holds=True,
+    ),
+    "ecn_off": Kind(
+        "times",
+        "Read what the hardware runs (GET /v1/switches): the profile bound to the queue, ECN enabled for its "
+        "colour, and that senders set ECT.",
+    ),
+    "clock_skew": Kind(
+        "share", "Check NTP or PTP of the sinks; the window believes the time most of them tell."
+    ),
+    "clock_backwards": Kind(
+        "share",
+        "Check the device's timestamp unit (int: in the inventory) and whether its clock is being stepped.",
+    ),
+    "clock_offset": Kind("seconds", "Check NTP on this machine and on the sinks of INT."),
+    "telemetry_silent": Kind(
+        "seconds", "Check that the exporters run and reach this service; /readyz says what it waits for."
+    ),
+    "switch_silent": Kind(
+        "seconds", "Check this switch's exporter or counter source, and whether any traffic crosses it."
+    ),
+    "sequence_gaps": Kind(
+        "share",
+        "Look for drops between that device and here: its export rate, the path, this machine's sockets.",
+    ),
+    "ingest_drops": Kind(
+        "per_second",
+        "The service takes in less than it is sent: sample less, add ingest processes, or allow the sender.",
+    ),
+    "reports_rejected": Kind(
+        "share",
+        "Look at the errors in the answers to POST /v1/telemetry/int, and at "
+        "ecntwin_reports_rejected_total by reason.",
+    ),
+    "counter_source": Kind(
+        "yes", "Look at the log; check address and credentials of that switch's counters."
+    ),
+    "untuned": Kind(
+        "yes", "Give its units under int: in the inventory; until then it is shown and not tuned."
+    ),
+    "drifted": Kind(
+        "yes", "Compare what it runs with what was set (GET /v1/switches), then set it back, or adopt it."
+    ),
+    "unreachable": Kind("seconds", "Check the switch's management address, its service and its credentials."),
+    "rollout_stalled": Kind(
+        "yes", "Look at why it stands still (GET /v1/rollouts): mostly the journal's disk is full or away."
+    ),
+    "storage": Kind(
+        "yes",
+        "Make room on the database's disk, or bring its server back; the service goes on by itself then.",
+        holds=True,
+    ),
+    "history_lost": Kind(
+        "yes", "Look at the alarm storage and at the log; a database that is too slow wants a longer step."
+    ),
+}
+
+
+class Section(BaseModel):
+    """A part of the settings: frozen, unknown keys refused, no NaN or infinity."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+UdpPort = Annotated[int, Field(ge=0, le=65_535)]
+
+
+class UdpSettings(Section):
+    """Binary telemetry reports by UDP, at each of ``ports`` (one number or a list; none: not listened) of
+    ``host``.
+
+    Datagrams are not authenticated: ``allow`` lists the networks that may send, such as ``192.0.2.0/24``;
+    those of others are counted and dropped. On a loopback host it is this machine unless said, on any other
+    it must be said. Each port has ``sockets`` sockets, for each of which the kernel is asked for
+    ``receive_buffer_bytes``; up to ``queue_datagrams`` wait to be decoded, the next are counted and dropped.
+    """
+
+    ports: tuple[UdpPort, ...] = ()
+    host: str = "127.0.0.1"
+    allow: tuple[str, ...] = ()
+    sockets: int = Field(default=2, ge=1, le=64)
+    queue_datagrams: int = Field(default=262_144, ge=1)
+    receive_buffer_bytes: int = Field(default=16 << 20, ge=4_096, lt=1 << 30)
+
+    @field_validator("ports", mode="before")
+    @classmethod
+    def _one_or_several(cls, given: object) -> object:
+        return (given,) if isinstance(given, int | str) else given
+
+    @field_validator("allow")
+    @classmethod
+    def _are_networks(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for text in given:
+            try:
+                ip_network(text)
+            except ValueError:
+                raise ValueError(f"{text!r} is no network, such as 192.0.2.0/24 or 2001:db8::/32") from None
+        return given
+
+    @model_validator(mode="after")
+    def _whoever_may_send_is_named(self) -> Self:
+        if self.ports and not self.allow and not is_loopback(self.host):
+            raise ValueError(
+                f"host {self.host} needs allow, the networks whose datagrams are taken: "
+                "UDP knows no tokens; list those of the switches, such as 192.0.2.0/24"
+            )
+        return self
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The networks that may send."""
+        return self.allow or ("127.0.0.0/8", "::1/128")
+
+
+_COUNTERS = CounterSettings()
+
+
+class CounterPollSettings(Section):
+    """Counters taken from the switches of `push.inventory` themselves ([docs/counters.md](counters.md) says
+    from which platforms). They are only read: `push.enabled` need not be true.
+
+    Each is asked every ``every_s`` seconds, ``at_once`` of them at a time. ``max_series`` ports and queues
+    have room, of whatever source; each takes up to 13 kB.
+    """
+
+    poll: bool = True
+    every_s: float = Field(default=10.0, ge=1, le=300)
+    at_once: int = Field(default=8, ge=1, le=256)
+    max_series: int = Field(default=_COUNTERS.max_series, ge=1)
+
+    def window(self) -> CounterSettings:
+        """The same for the domain."""
+        return CounterSettings(max_series=self.max_series)
+
+
+_SCHEDULER = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(\d{1,5})")
+
+
+class BackendSettings(Section):
+    """Keys of the section ``search``."""
+
+    backend: Literal["processes", "dask"] = "processes"
+    dask_scheduler: str | None = None
+    dask_ca: Path | None = None
+    dask_certificate: Path | None = None
+    dask_key: Path | None = None
+    dask_timeout_s: float = Field(default=10.0, gt=0)
+    dask_silence_s: float = Field(default=300.0, gt=0)
+
+    @field_validator("dask_scheduler")
+    @classmethod
+    def _is_the_address_of_a_scheduler(cls, text: str | None) -> str | None:
+        found = None if text is None else _SCHEDULER.fullmatch(text)
+        if text is not None and (found is None or not 0 < int(found[3]) <= 65_535):
+            raise ValueError("it is tcp://host:port, or tls://host:port")
+        return text
+
+    @model_validator(mode="after")
+    def _the_cluster_can_be_found(self) -> Self:
+        if self.backend == "dask" and self.dask_scheduler is None:
+            raise ValueError("backend dask needs dask_scheduler, such as tcp://127.0.0.1:8786")
+        files = (self.dask_ca, self.dask_certificate, self.dask_key)
+        tls = self.dask_scheduler is not None and self.dask_scheduler.startswith("tls:")
+        if tls and None in files:
+            raise ValueError("a scheduler at tls:// needs dask_ca, dask_certificate and dask_key")
+        if not tls and any(files):
+            raise ValueError("dask_ca, dask_certificate and dask_key go with a scheduler at tls://")
+        return self
+
 
 _SECONDS = frozenset({"telemetry_silent", "switch_silent", "unreachable"})
 
@@ -105,3 +326,92 @@ class AlarmSettings(Section):
         held = replace(_IT_IS, hold_s=self.hold_s)  # one poll in between may fail
         grew = replace(_IT_IS, clear_s=self.clear_s)  # what is lost comes in bursts
         return found | _YES_OR_NO | {"counter_source": held, "history_lost": grew}
+
+
+DAY_S = 86_400.0
+RANKED_BY = 30
+
+
+class Chosen(NamedTuple):
+    """``width_s``, a multiple of ``step_s``: so many steps are put together."""
+
+    step_s: int
+    width_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """``keep_s``: for how long steps of each length are kept, the finest first; one length at least."""
+
+    keep_s: Mapping[int, float]
+
+    @property
+    def finest_s(self) -> int:
+        """The length that is written; the others are made of it."""
+        return next(iter(self.keep_s))
+
+    @property
+    def folds(self) -> Iterator[tuple[int, int]]:
+        """Which length is made of which, the finest first: (from, to)."""
+        return pairwise(self.keep_s)
+
+    @property
+    def longest_s(self) -> float:
+        """How long the coarsest is kept."""
+        return max(self.keep_s.values())
+
+    def ranked_by(self, chosen_s: int, *, span_s: float) -> int:
+        """Which length tells the deepest ports of a time well enough: the coarsest of which there are
+        ``RANKED_BY`` steps at least. Minutes are six times fewer rows than steps of 10 s.
+        """
+        return max(
+            (step_s for step_s in self.keep_s if step_s * RANKED_BY <= span_s and step_s >= chosen_s),
+            default=chosen_s,
+        )
+
+    def chosen(self, *, span_s: float, age_s: float, most: int) -> Chosen:
+        """The finest steps that reach ``age_s`` back and are ``most`` at most over ``span_s``; where there
+        are none such, the coarsest, so many of them put together.
+        """
+        for step_s, keep_s in self.keep_s.items():
+            if age_s <= keep_s and span_s <= step_s * most:
+                return Chosen(step_s, step_s)
+        coarsest_s = max(self.keep_s)
+        together = -(-span_s // (coarsest_s * most))
+        return Chosen(coarsest_s, coarsest_s * max(int(together), 1))
+
+
+Length = Annotated[int, Field(ge=2, le=86_400)]
+Days = Annotated[float, Field(gt=0, le=36_500)]
+
+
+class HistorySettings(Section):
+    """How long what queues did is remembered: the part of ``StorageSettings`` that says so."""
+
+    history_step_s: int | None = Field(default=10, ge=1, le=3_600)
+    history_keep_days: Days = 1.0
+    history_coarser: dict[Length, Days] = Field(default={60: 14.0, 600: 400.0})
+
+    @model_validator(mode="after")
+    def _are_steps(self) -> Self:
+        before_s, before_days = self.history_step_s, self.history_keep_days
+        for step_s, days in sorted(self.history_coarser.items()) if before_s else ():
+            if before_s and (step_s <= before_s or step_s % before_s):
+                raise ValueError(
+                    f"history_coarser {step_s} is not made of whole steps of {before_s} s; give multiples, "
+                    "such as 10, 60 and 600"
+                )
+            if days < before_days:
+                raise ValueError(
+                    f"history_coarser keeps {step_s} s for {days:g} days and the finer {before_s} s for "
+                    f"{before_days:g}; keep the coarser for as long at least"
+                )
+            before_s, before_days = step_s, days
+        return self
+
+    def steps(self) -> Steps | None:
+        """The same for whoever writes them; None: none are written."""
+        if self.history_step_s is None:
+            return None
+        given = {self.history_step_s: self.history_keep_days, **self.history_coarser}
+        return Steps({step_s: given[step_s] * DAY_S for step_s in sorted(given)})

@@ -1,17 +1,58 @@
-"""Settings of who may call, how much, and over what; must not know the other sections."""
+"""Who calls: a name, scopes, and from where; must not know how that was found out.
+
+Settings of who may call, how much, and over what; must not know the other sections.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from settings.addresses import is_loopback, server_url
-from settings.callers import Scope
 from settings.errors import SettingsError
-from settings.settings_section import Section
+from settings.sections import Section
+from settings.validation import is_loopback, server_url
+
+Scope = Literal["telemetry", "read", "operate", "admin"]
+
+LOCAL_NAME = "local"
+SCOPES: tuple[Scope, ...] = ("telemetry", "read", "operate", "admin")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """``name`` is the token's, ``oidc:`` and a claim, or ``local`` where no token is asked for.
+
+    ``kind`` tells those apart where metrics must not name whom they cannot count; ``address`` is where
+    from.
+    """
+
+    name: str
+    scopes: frozenset[Scope]
+    kind: Literal["token", "oidc", "local"] = "token"
+    address: str = ""
+
+    def calling_from(self, address: str) -> Self:
+        """The same, from there."""
+        return replace(self, address=address)
+
+    @property
+    def label(self) -> str:
+        """What metrics call it: a configured name, and never a person's."""
+        return self.name if self.kind == "token" else self.kind
+
+
+LOCAL = Caller(LOCAL_NAME, frozenset(SCOPES), "local")
+
+
+def scopes_of(text: str) -> frozenset[Scope]:
+    """The scopes among words; a later version may have written others."""
+    words = text.split()
+    return frozenset(scope for scope in SCOPES if scope in words)
+
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-fA-F]{64}$", to_lower=True)]
 

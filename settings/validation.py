@@ -1,14 +1,67 @@
-"""Turns pydantic's errors into this project's four parts: where, received, rule, remedy."""
+"""Addresses of hosts, servers and databases, as settings and options give them; must import nothing of this
+package.
+
+Turns pydantic's errors into this project's four parts: where, received, rule, remedy.
+
+The names of environment variables that are no settings; must import nothing of this package.
+"""
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
+
+_DATABASE = re.compile(r"[a-z][a-z0-9_]*(\+[a-z0-9_]+)?://\S*")
+_PASSWORD = re.compile(r"(?<=://)([^:/@]*):.*@|(?<=password=)([^&]*)")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach that address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def server_url(text: str) -> str:
+    """``text``, if it is where a server is found; raises ``ValueError`` with the rule that it breaks."""
+    rule = "it is the http or https URL of a server"
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        raise ValueError(rule) from None
+    printable = text.isascii() and text.isprintable() and " " not in text
+    if not printable or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(rule)
+    if parts.query or parts.fragment:
+        raise ValueError(f"{rule}, without ? and #")
+    if parts.username or parts.password:
+        raise ValueError(f"{rule}, without a user name or password")
+    return text
+
+
+def database_url(text: str) -> str:
+    """``text``, if it has the form of a database's URL; raises ``ValueError``, which does not repeat it."""
+    if not _DATABASE.fullmatch(text):
+        raise ValueError("it is the URL of a database, such as sqlite:///ecntwin.db")
+    return text
+
+
+def without_password(url: str) -> str:
+    """A database's URL as it may be shown."""
+    return _PASSWORD.sub(lambda found: "***" if found[1] is None else f"{found[1]}:***@", url)
+
 
 _LONGEST_VALUE = 120
 _WORDS = {
@@ -115,3 +168,14 @@ def _fields(model: type[BaseModel], location: Iterable[str | int]) -> Iterable[s
     if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
         return ()
     return [field.alias or name for name, field in annotation.model_fields.items()]
+
+
+ENV_PREFIX = "ECNTWIN_"
+CONFIG_VARIABLE = f"{ENV_PREFIX}CONFIG"  # names the settings file itself
+TOKEN_VARIABLE = f"{ENV_PREFIX}TOKEN"  # what commands that call a service send
+URL_VARIABLE = f"{ENV_PREFIX}URL"  # the service that they call
+CA_VARIABLE = f"{ENV_PREFIX}CA"  # who vouches for its certificate
+CLIENT_CERTIFICATE_VARIABLE = f"{ENV_PREFIX}CLIENT_CERTIFICATE"  # what is shown to one that asks for it
+NOT_SETTINGS = frozenset(
+    {CONFIG_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE, CA_VARIABLE, CLIENT_CERTIFICATE_VARIABLE}
+)

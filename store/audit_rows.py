@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, delete, insert, select, update
 
 from store.tables import audit as table
-from store.texts import takeable
+from store.tables import takeable
 
 UNDER_WAY = "under way"
 _LONGEST = {"who": 200, "address": 80, "what": 80, "subject": 200, "outcome": 200}

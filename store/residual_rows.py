@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, select
 
-from store.tables import residuals
-from store.upserting import upsert
+from store.tables import residuals, upsert
 
 
 class ResidualRow(NamedTuple):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Select, and_, delete, func, insert, or_, select, update
 
 from store.tables import recommendations as table
-from store.texts import takeable
+from store.tables import takeable
 
 DECIDED = ("approved", "rejected", "rolled_back")
 

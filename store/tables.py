@@ -1,21 +1,33 @@
 """The tables as the newest migration leaves them; must not query anything.
 
 Times are nanoseconds since 1970, except in ``journal``, which had seconds before there were migrations.
+
+Texts as both databases take them; must not know what they say.
+
+Rows that may be there already, in SQLite and PostgreSQL alike; must not know any table.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlalchemy import (
     BigInteger,
     Column,
+    Connection,
+    Executable,
     Float,
     Integer,
     LargeBinary,
     MetaData,
+    Select,
     String,
     Table,
     Text,
 )
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql import Insert as PostgresInsert
+from sqlalchemy.dialects.sqlite import Insert as SqliteInsert
 
 NAME_LENGTH = 256
 """Of a switch or a port: reports with longer ones are left out."""
@@ -138,3 +150,41 @@ pulse = Table(
     Column("at_ns", BigInteger, nullable=False),
 )
 """One row, written to see whether the database can be written."""
+
+
+def takeable(text: str) -> str:
+    """The same without a NUL, which PostgreSQL refuses, and without half of a character, which both do."""
+    return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def upsert(connection: Connection, table: Table) -> Executable:
+    """An insert of given rows; one whose primary key is there already is replaced."""
+    return _replacing(_insert(connection, table), table)
+
+
+def upsert_from(
+    connection: Connection, table: Table, columns: Sequence[str], rows: Select[tuple[object, ...]]
+) -> Executable:
+    """The same of what ``rows`` selects, which has a condition: without one SQLite reads another thing."""
+    insert = _insert(connection, table)
+    insert = insert.from_select(list(columns), rows)
+    return _replacing(insert, table)
+
+
+def insert_once(connection: Connection, table: Table, key: str) -> PostgresInsert | SqliteInsert:
+    """An insert that does nothing where there is a row of the same ``key``, a unique column."""
+    return _insert(connection, table).on_conflict_do_nothing(index_elements=[key])
+
+
+def _insert(connection: Connection, table: Table) -> PostgresInsert | SqliteInsert:
+    if connection.dialect.name == "postgresql":
+        return postgresql.insert(table)
+    return sqlite.insert(table)
+
+
+def _replacing(insert: PostgresInsert | SqliteInsert, table: Table) -> Executable:
+    columns = [column.name for column in table.columns if not column.primary_key]
+    return insert.on_conflict_do_update(
+        index_elements=[column.name for column in table.primary_key],
+        set_={name: insert.excluded[name] for name in columns},
+    )

@@ -12,12 +12,10 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from switches import read_back
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
-from switches.change_name import name_of
-from switches.concurrent_edit import check_nobody_else, left_alone
+from switches.changes import check_nobody_else, left_alone, name_of, recorded, staged
 from switches.device import Device
 from switches.errors import CapabilityError, ConcurrentEditError
 from switches.read_back import Waiting, settled
-from switches.staging import recorded, staged
 from switches.transport.netconf import NetconfSession
 from switches.units import Rounded, WatermarkUnits, to_device
 from twin.watermark import Watermark

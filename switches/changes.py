@@ -1,13 +1,46 @@
-"""A watermark change as a unified diff, the same for every adapter; imports nothing but its values."""
+"""What a change is called on a device, as a session or a checkpoint; imports nothing of a platform.
+
+A watermark change as a unified diff, the same for every adapter; imports nothing but its values.
+
+Whether somebody else has set a switch meanwhile; must not ask one.
+
+Which of a switch's named policies are those of the wanted ports; must not know any platform.
+
+Staged changes of one form for every platform, and reading back what a platform recorded in one.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import unified_diff
+from typing import Any, TypeVar
 
-from switches.base import QueueWatermark
+import msgspec
+
+from switches.base import QueueWatermark, Reading, StagedChange
+from switches.device import Device
+from switches.errors import CapabilityError, ConcurrentEditError, InventoryError
+from switches.units import Rounded
 from twin.watermark import Watermark
+
+PREFIX = "ecntwin-"
+_LONGEST = 48
+
+
+def name_of(change_id: str) -> str:
+    """Letters, digits, dashes and underscores only, and the same for the same change in every process.
+
+    Two changes have two names, also where their ids differ in other characters only.
+    """
+    plain = re.sub(r"[^A-Za-z0-9_-]", "-", change_id)
+    if plain != change_id or len(plain) > _LONGEST:
+        digest = hashlib.sha256(change_id.encode()).hexdigest()[:8]
+        plain = f"{plain[: _LONGEST - 9]}-{digest}"
+    return PREFIX + plain
+
 
 _MOST_PORTS = 3
 
@@ -49,3 +82,99 @@ def _lines(watermark: Watermark | None) -> list[str]:
         f"kmax_bytes: {watermark.kmax_bytes}",
         f"pmax: {watermark.pmax:g}",
     ]
+
+
+def check_nobody_else(change: StagedChange, now: Reading, where: str) -> None:
+    """Before setting: raises ``ConcurrentEditError`` where ``now`` shows what nobody here set."""
+    if not change.explains(now):
+        raise ConcurrentEditError(
+            where,
+            _shown(now),
+            f"since it was staged, only this change may set it (it ran {change.ran or 'several'})",
+            "find out who set it; what runs now is the start of the next recommendation",
+        )
+
+
+def left_alone(change: StagedChange, now: Reading, where: str) -> None:
+    """Before undoing: raises ``ConcurrentEditError`` where undoing would overwrite somebody else's values."""
+    if not change.explains(now):
+        raise ConcurrentEditError(
+            where,
+            _shown(now),
+            f"an undo takes back {change.after} only, and leaves what somebody else has set",
+            f"set {change.ran or 'what it ran'} by hand, if that is wanted",
+        )
+
+
+def _shown(now: Reading) -> str:
+    return str(now.watermark) if now.watermark is not None else "queues that differ"
+
+
+def policies_of(
+    device: Device, applied: Iterable[tuple[str, str]], named: str | None, kind: str
+) -> tuple[str, ...]:
+    """The policy that the inventory names, else those applied to ports it wants, sorted.
+
+    ``applied`` are pairs of a port and its policy; ``kind`` is what the platform calls one. Raises
+    ``CapabilityError`` where there is none, or where one is also that of a port which is not wanted: to set
+    it would set that port too.
+    """
+    if named is not None:
+        return (named,)
+    ports: defaultdict[str, list[str]] = defaultdict(list)
+    for port, policy in applied:
+        ports[policy].append(port)
+    wanted = {policy: found for policy, found in ports.items() if any(map(device.wants, found))}
+    if not wanted:
+        raise CapabilityError(
+            device.where,
+            f"no {kind} on the ports asked for",
+            f"the watermark of a port is in the {kind} applied to it",
+            "apply one, name it in the options of the inventory, or correct its ports",
+        )
+    for policy, found in sorted(wanted.items()):
+        others = sorted(port for port in found if not device.wants(port))
+        if others:
+            raise CapabilityError(
+                f"{device.where} {kind} {policy}",
+                f"it is applied to {', '.join(others[:3])} too",
+                "a change sets the ports asked for, and no other",
+                f"ask for these ports too, or give the others a {kind} of their own",
+            )
+    return tuple(sorted(wanted))
+
+
+RecordT = TypeVar("RecordT")
+
+
+def staged(
+    change_id: str,
+    running: Reading,
+    asked: Watermark,
+    rounded: Rounded,
+    undo: Mapping[str, Any] | None = None,
+) -> StagedChange:
+    """The change of ``running`` to what the switch holds of ``asked``."""
+    return StagedChange(
+        id=change_id,
+        switch=running.switch,
+        asked=asked,
+        after=rounded.watermark,
+        before=running.queues,
+        diff=watermark_diff(running.switch, running.queues, rounded.watermark, rounded.notes),
+        notes=rounded.notes,
+        undo=undo or {},
+    )
+
+
+def recorded(change: StagedChange, kind: type[RecordT], where: str) -> RecordT:
+    """A staged change's ``undo`` as its platform's record; raises ``InventoryError`` for one of another."""
+    try:
+        return msgspec.convert(change.undo, kind)
+    except msgspec.ValidationError as error:
+        raise InventoryError(
+            where,
+            f"a change staged in another way ({error})",
+            "a switch keeps its platform while a change is under way",
+            "put the inventory back as it was, or put the switch back by hand",
+        ) from error

@@ -1,10 +1,15 @@
-"""One switch as the inventory describes it: where it is, how to get in, which queues, what units.
+"""Secrets by the name of where they are: an environment variable or a mounted file; never their text.
+
+The text is read when it is used, so that a rotated file is seen, and is never kept, shown or logged.
+
+One switch as the inventory describes it: where it is, how to get in, which queues, what units.
 
 Values only: what they mean to a platform is its adapter's business. Must not open anything.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -13,9 +18,40 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from switches.credentials import Secret
-from switches.errors import InventoryError
+from switches.errors import CredentialsError, InventoryError
 from twin.watermark import Watermark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secret:
+    """One secret: exactly one of ``env``, a variable's name, and ``file``, whose first line it is."""
+
+    env: str | None = None
+    file: Path | None = None
+
+    def __str__(self) -> str:
+        return f"${self.env}" if self.env is not None else f"file {self.file}"
+
+    def reveal(self, where: str) -> str:
+        """The text; raises ``CredentialsError`` where it is not there or empty."""
+        text = os.environ.get(self.env, "") if self.env is not None else self._read(where)
+        if not text:
+            raise CredentialsError(where, f"nothing in {self}", "a secret that is named is there", "set it")
+        return text
+
+    def _read(self, where: str) -> str:
+        if self.file is None:
+            raise CredentialsError(where, "neither env nor file", "a secret names one of them", "give one")
+        try:
+            return self.file.read_text("utf-8").partition("\n")[0].strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise CredentialsError(
+                where,
+                f"{self}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}",
+                "a secret's file is readable",
+                "mount it, or correct its path",
+            ) from error
+
 
 LOSSLESS_QUEUE = 3
 

@@ -14,8 +14,7 @@ import httpx
 import msgspec
 
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
-from switches.changes import watermark_diff
-from switches.concurrent_edit import check_nobody_else, left_alone
+from switches.changes import check_nobody_else, left_alone, watermark_diff
 from switches.device import Device
 from switches.errors import InventoryError, ReadBackError, RefusedError
 from switches.transport.http import HttpSession

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from switches.base import SwitchAdapter
 from switches.device import Device
 from switches.errors import UnknownAdapterError
-from switches.transport.first_use import read_all_fields
+from switches.transport.quoted import read_all_fields
 
 ENTRY_POINT_GROUP = "ecntwin.switches"
 DRY_RUN = "dry-run"

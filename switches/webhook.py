@@ -15,11 +15,10 @@ import msgspec
 
 from switches import read_back
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
-from switches.concurrent_edit import check_nobody_else, left_alone
+from switches.changes import check_nobody_else, left_alone, staged
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, InventoryError, RefusedError
 from switches.read_back import Waiting
-from switches.staging import staged
 from switches.transport.http import DeviceAuth, HttpSession, base_url_of
 from switches.units import WatermarkUnits, bytes_units, cell_units, percent_units, to_device
 from twin.errors import WatermarkError

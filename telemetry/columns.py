@@ -1,13 +1,31 @@
-"""Many short sequences in columns; imports only numpy."""
+"""Distinct values numbered as they first appear; imports only numpy.
+
+Many short sequences in columns; imports only numpy.
+
+64-bit fingerprints of flows, paths and whole reports, the same in every process; imports only numpy.
+
+Columns that grow a row at a time without being copied each time; imports only numpy.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
+
+
+def as_they_appear(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each distinct value is first, in that order, and which of them each value is."""
+    _, first, number = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[number]
+
 
 Thing = TypeVar("Thing")
 
@@ -62,3 +80,82 @@ def take_rows(
     np.cumsum(counts, out=cut[1:])
     elements = np.arange(cut[-1]) + np.repeat(offset[rows] - cut[:-1], counts)
     return cut, elements
+
+
+_U64 = np.uint64
+
+
+def fingerprint_of(parts: Iterable[object]) -> int:
+    """Fingerprint of a key (a flow's five-tuple, a hop's site) from its text."""
+    text = "\x1f".join([str(part) for part in parts])
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "little")
+
+
+def mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """splitmix64's finaliser: every input bit reaches every output bit."""
+    x = values + _U64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> _U64(30))) * _U64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> _U64(27))) * _U64(0x94D049BB133111EB)
+    return x ^ (x >> _U64(31))
+
+
+def report_fingerprints(
+    flow: NDArray[np.uint64],
+    ts_ns: NDArray[np.int64],
+    packet_bytes: NDArray[np.int64],
+    sampling_rate: NDArray[np.float64],
+    hop_offset: NDArray[np.int64],
+    site: NDArray[np.uint64],
+    queue_bytes: NDArray[np.float64],
+    ingress_ns: NDArray[np.int64],
+    egress_ns: NDArray[np.int64],
+    marked: NDArray[np.int8],
+) -> NDArray[np.uint64]:
+    """Fingerprint of each report, all its values taken in; two copies of one report agree.
+
+    ``flow`` and ``site`` are fingerprints per report and per hop; the rest as in ``ReportBatch`` (every
+    report has a hop).
+    """
+    hop = mixed(queue_bytes.view(_U64) ^ mixed(ingress_ns.view(_U64)) ^ site)
+    hop = mixed(hop + (egress_ns.view(_U64) ^ (marked.astype(np.int64).view(_U64) << _U64(62))))
+    # A hop's place in the path counts, so that the sum below is not blind to order.
+    place = np.arange(len(hop)) - np.repeat(hop_offset[:-1], np.diff(hop_offset))
+    hop = mixed(hop + place.astype(_U64))
+    packet = mixed(packet_bytes.view(_U64) ^ sampling_rate.view(_U64))
+    return mixed(mixed(flow ^ mixed(ts_ns.view(_U64) ^ packet)) + np.add.reduceat(hop, hop_offset[:-1]))
+
+
+Kind = TypeVar("Kind", bound=np.generic)
+
+_FIRST_SIZE = 256
+
+
+class GrowingArray(Generic[Kind]):
+    """One column; ``values`` is a view of what it holds, good until it grows."""
+
+    def __init__(self, kind: type[Kind]) -> None:
+        self._room: NDArray[Kind] = np.empty(_FIRST_SIZE, kind)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def values(self) -> NDArray[Kind]:
+        """What it holds, to read and to write."""
+        return self._room[: self._count]
+
+    def extend(self, values: NDArray[Any]) -> None:
+        """Append these."""
+        after = self._count + len(values)
+        if after > len(self._room):
+            room = np.empty(max(after, 2 * len(self._room)), self._room.dtype)
+            room[: self._count] = self.values
+            self._room = room
+        self._room[self._count : after] = values
+        self._count = after
+
+    def replace(self, values: NDArray[Any]) -> None:
+        """Hold these and nothing else."""
+        self._room = np.array(values, self._room.dtype)
+        self._count = len(self._room)

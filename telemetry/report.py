@@ -1,17 +1,108 @@
-"""INT reports as columns: one row a sampled packet, one row a hop; must not import a decoder or the
+"""Many flows' five-tuples in columns; imports only numpy, ``telemetry.columns`` and ``telemetry.state``.
+
+A million of them are a few arrays, where as many tuples would be a quarter of a gigabyte.
+
+INT reports as columns: one row a sampled packet, one row a hop; must not import a decoder or the
 window.
+
+Several batches of reports as one, and one as several.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.columns import take_rows
-from telemetry.flow_keys import FlowKeys
+from telemetry.columns import mixed, take_rows
+from telemetry.state import FlowKey
+
+_SPORT, _DPORT = np.uint64(40), np.uint64(16)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FlowKeys(Sequence[FlowKey]):
+    """A sequence of ``FlowKey``: ``src`` and ``dst`` number ``hosts``, the rest is as in the key.
+
+    Equal to any sequence of the same keys.
+    """
+
+    hosts: tuple[str, ...]
+    src: NDArray[np.int32]
+    dst: NDArray[np.int32]
+    sport: NDArray[np.uint16]
+    dport: NDArray[np.uint16]
+    protocol: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, keys: Iterable[FlowKey]) -> FlowKeys:
+        """These keys in columns."""
+        src, dst, sport, dport, protocol = tuple(zip(*keys, strict=True)) or ((),) * 5
+        numbers: dict[str, int] = {}
+        sender, receiver = (
+            np.array([numbers.setdefault(host, len(numbers)) for host in side], np.int32)
+            for side in (src, dst)
+        )
+        return cls(
+            tuple(numbers),
+            sender,
+            receiver,
+            np.array(sport, np.uint16),
+            np.array(dport, np.uint16),
+            np.array(protocol, np.uint8),
+        )
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    @overload
+    def __getitem__(self, place: int) -> FlowKey: ...
+    @overload
+    def __getitem__(self, place: slice) -> FlowKeys: ...
+    def __getitem__(self, place: int | slice) -> FlowKey | FlowKeys:
+        if isinstance(place, slice):
+            return self.take(np.arange(len(self))[place])
+        return FlowKey(
+            self.hosts[self.src[place]],
+            self.hosts[self.dst[place]],
+            int(self.sport[place]),
+            int(self.dport[place]),
+            int(self.protocol[place]),
+        )
+
+    def __iter__(self) -> Iterator[FlowKey]:
+        hosts = self.hosts
+        for src, dst, *others in zip(
+            *(column.tolist() for column in (self.src, self.dst, self.sport, self.dport, self.protocol)),
+            strict=True,
+        ):
+            yield FlowKey(hosts[src], hosts[dst], *others)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and len(self) == len(other) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> FlowKeys:
+        """The keys at these places, in that order; hosts are shared."""
+        return FlowKeys(
+            self.hosts,
+            self.src[rows],
+            self.dst[rows],
+            self.sport[rows],
+            self.dport[rows],
+            self.protocol[rows],
+        )
+
+    def fingerprints(self, host: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The fingerprint of each key, from those of ``hosts``."""
+        ports = (self.sport.astype(np.uint64) << _SPORT) | (self.dport.astype(np.uint64) << _DPORT)
+        return mixed(mixed(mixed(host[self.src]) ^ host[self.dst]) ^ (ports | self.protocol))
+
 
 MISSING_NS = -1
 """``ingress_ns`` or ``egress_ns`` of a hop whose device gave none (real ones are 0 or more)."""
@@ -125,3 +216,86 @@ class ReportBatch:
             flow_keys=self.flow_keys,
             sites=self.sites,
         )
+
+
+PART_HOPS = 8_192
+"""A window takes a part of so many hops in a few milliseconds, and in 50 ms where each is another's."""
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def joined(batches: Sequence[ReportBatch]) -> ReportBatch:
+    """The reports of all batches, one batch after the other; their ``index`` stays as it is."""
+    if not batches:
+        return ReportBatch.empty()
+    if len(batches) == 1:
+        return batches[0]
+    flow, flow_keys = _flows(batches)
+    sites: dict[HopSite, int] = {}
+    site = np.concatenate([_numbers(batch.sites, sites)[batch.hop_site] for batch in batches])
+    hop_offset = np.zeros(sum(map(len, batches)) + 1, np.int64)
+    np.cumsum(np.concatenate([batch.hop_count for batch in batches]), out=hop_offset[1:])
+    return ReportBatch(
+        index=np.concatenate([batch.index for batch in batches]),
+        ts_ns=np.concatenate([batch.ts_ns for batch in batches]),
+        flow=flow,
+        packet_bytes=np.concatenate([batch.packet_bytes for batch in batches]),
+        sampling_rate=np.concatenate([batch.sampling_rate for batch in batches]),
+        hop_offset=hop_offset,
+        hop_site=site,
+        queue_bytes=np.concatenate([batch.queue_bytes for batch in batches]),
+        ingress_ns=np.concatenate([batch.ingress_ns for batch in batches]),
+        egress_ns=np.concatenate([batch.egress_ns for batch in batches]),
+        marked=np.concatenate([batch.marked for batch in batches]),
+        flow_keys=flow_keys,
+        sites=tuple(sites),
+    )
+
+
+def parted(batch: ReportBatch, hops: int = PART_HOPS) -> Iterator[ReportBatch]:
+    """The reports of a batch in parts of about so many hops, each with no flows and sites but its own."""
+    if batch.hop_offset[-1] <= hops:
+        yield batch
+        return
+    cuts = np.searchsorted(batch.hop_offset, np.arange(hops, batch.hop_offset[-1], hops))
+    for begin, end in pairwise([0, *np.unique(cuts).tolist(), len(batch)]):
+        part = batch.take(np.arange(begin, end))
+        flows, flow = np.unique(part.flow, return_inverse=True)
+        sites, site = np.unique(part.hop_site, return_inverse=True)
+        yield replace(
+            part,
+            flow=flow.astype(np.int32),
+            flow_keys=FlowKeys.of(batch.flow_keys.take(flows)),
+            hop_site=site.astype(np.int32),
+            sites=tuple(batch.sites[number] for number in sites.tolist()),
+        )
+
+
+def _numbers(keys: Iterable[Key], known: dict[Key, int]) -> NDArray[np.int32]:
+    """The number of each key; new ones get one."""
+    return np.array([known.setdefault(key, len(known)) for key in keys], np.int32)
+
+
+def _flows(batches: Sequence[ReportBatch]) -> tuple[NDArray[np.int32], FlowKeys]:
+    """The flow of each report in one table, in which each is once, in order of appearance."""
+    hosts: dict[str, int] = {}
+    parts = [batch.flow_keys for batch in batches]
+    number = [_numbers(part.hosts, hosts) for part in parts]
+    every = FlowKeys(
+        src=np.concatenate([new[part.src] for new, part in zip(number, parts, strict=True)]),
+        dst=np.concatenate([new[part.dst] for new, part in zip(number, parts, strict=True)]),
+        hosts=tuple(hosts),
+        sport=np.concatenate([part.sport for part in parts]),
+        dport=np.concatenate([part.dport for part in parts]),
+        protocol=np.concatenate([part.protocol for part in parts]),
+    )
+    _, pair = np.unique(every.src.astype(np.int64) * len(hosts) + every.dst, return_inverse=True)
+    ports = (every.sport.astype(np.int64) << 24) + (every.dport.astype(np.int64) << 8) + every.protocol
+    _, port = np.unique(ports, return_inverse=True)
+    _, first, same = np.unique(pair * (len(ports) + 1) + port, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty(len(first), np.int32)
+    place[order] = np.arange(len(first), dtype=np.int32)
+    begins = np.cumsum([0, *map(len, parts)])
+    flow = [place[same[begin + batch.flow]] for begin, batch in zip(begins, batches, strict=False)]
+    return np.concatenate(flow), every.take(first[order])

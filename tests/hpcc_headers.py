@@ -1,5 +1,5 @@
 """INT headers of HPCC written, as its switches fill them; must not import a decoder. The layout is told in
-``telemetry.decode.hpcc_header``.
+``telemetry.decode.hpcc``.
 """
 
 from __future__ import annotations

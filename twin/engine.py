@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Protocol
 
 from twin.errors import ParameterError
-from twin.result import Prediction, Trajectory
+from twin.prediction import Prediction, Trajectory
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.errors import SearchError
-from twin.result import SolveStatus, Trajectory
+from twin.prediction import SolveStatus, Trajectory
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 from twin.workers.pool import Workers, answering, shipped_scenario

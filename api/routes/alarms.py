@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from api.api_deps import Reads, ServiceDep
-from service.documents.alarms import AlarmsDocument
+from api.deps import Reads, ServiceDep
+from service.documents.history import AlarmsDocument
 
 router = APIRouter(prefix="/v1", tags=["alarms"])
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from api.api_deps import Administers, ServiceDep
-from service.documents.audit import AuditDocument, AuditEntryDocument
+from api.deps import Administers, ServiceDep
+from service.documents.admin import AuditDocument, AuditEntryDocument
 
 router = APIRouter(prefix="/v1", tags=["access"])
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from api.api_deps import PostsTelemetry, ServiceDep
-from service.documents.udp import UdpDocument
+from api.deps import PostsTelemetry, ServiceDep
+from service.documents.admin import UdpDocument
 
 router = APIRouter(prefix="/v1/telemetry", tags=["telemetry"])
 

@@ -9,11 +9,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from fastapi import APIRouter, Request
 from starlette.responses import StreamingResponse
 
-from api.api_deps import Reads, ServiceDep
+from api.deps import Reads, ServiceDep
 from service.auth.access import Access
 from service.events import Broadcaster, Event
-from settings.callers import Caller
 from settings.errors import ApiError, UnavailableError
+from settings.security import Caller
 
 router = APIRouter(prefix="/v1", tags=["events"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from api.api_deps import Reads, ServiceDep
+from api.deps import Reads, ServiceDep
 from service.documents.admin import (
     HealthDocument,
     ServiceReadinessDocument,

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import AfterValidator, AwareDatetime
 
-from api.api_deps import Reads, ServiceDep
+from api.deps import Reads, ServiceDep
 from service.documents.history import (
     OutcomeDocument,
     PastAlarmsDocument,

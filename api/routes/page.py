@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.responses import FileResponse
 from starlette.staticfiles import StaticFiles
 
-# Every answer gets its security headers in ``api.headers``: scripts and styles only from here.
+# Every answer gets its security headers in ``api.admission``: scripts and styles only from here.
 router = APIRouter(include_in_schema=False)
 
 

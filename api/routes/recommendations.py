@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from api.api_deps import Operates, Reads, ServiceDep
-from service.auth.audited import before_and_after
+from api.deps import Operates, Reads, ServiceDep
+from service.auth.audit import before_and_after
 from service.documents.recommendation import RecommendationDocument, RecommendationsDocument
 
 router = APIRouter(prefix="/v1", tags=["recommendations"])

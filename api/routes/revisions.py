@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from api.api_deps import Administers, ServiceDep
-from service.documents.revisions import RevisionDocument, RevisionsDocument
+from api.deps import Administers, ServiceDep
+from service.documents.admin import RevisionDocument, RevisionsDocument
 from service.revisions import Kind
 
 router = APIRouter(prefix="/v1/revisions", tags=["topology"])

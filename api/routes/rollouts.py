@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from api.api_deps import Operates, Reads, ServiceDep
+from api.deps import Operates, Reads, ServiceDep
 from service.documents.rollouts import FreezeDocument, FreezeInput, RolloutDocument, RolloutsDocument
 
 router = APIRouter(prefix="/v1", tags=["rollouts"])

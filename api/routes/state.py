@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
-from api.api_deps import Reads, ServiceDep
+from api.deps import Reads, ServiceDep
 from service.documents.telemetry import FlowsDocument, StateDocument
 from telemetry.state import FlowClass
 

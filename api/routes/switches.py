@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter
 
-from api.api_deps import Operates, Reads, ServiceDep
+from api.deps import Operates, Reads, ServiceDep
 from service.documents.switches import SwitchDocument
 
 router = APIRouter(prefix="/v1/switches", tags=["switches"])

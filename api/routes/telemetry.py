@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from api.api_deps import PostsTelemetry, ServiceDep
+from api.deps import PostsTelemetry, ServiceDep
 from service.documents.telemetry import IngestDocument
-from service.ingest.report_formats import (
+from service.ingest.formats import (
     ARROW_TYPE,
     BINARY_TYPE,
     Ports,

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Response
 
 from api.admission import MOST_BYTES
-from api.api_deps import Administers, Reads, ServiceDep
-from service.documents.topology import TopologyDocument
+from api.deps import Administers, Reads, ServiceDep
+from service.documents.telemetry import TopologyDocument
 from service.service import Service
 from telemetry.topology import topology_from_json
 

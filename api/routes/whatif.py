@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from api.api_deps import Reads, ServiceDep
-from api.leaving import unless_gone
-from service.documents.whatif import WhatIfDocument, WhatIfRequest
+from api.deps import Reads, ServiceDep, unless_gone
+from service.documents.predictions import WhatIfDocument, WhatIfRequest
 
 CLIENT_GONE = 499  # as proxies log it; nobody is there to read it
 

@@ -1,16 +1,28 @@
-"""The demo's labs and its service as it speaks to them: over HTTP, as anybody would."""
+"""The demo's labs and its service as it speaks to them: over HTTP, as anybody would.
+
+The closed loop, interval by interval, and a run that keeps its setting; must know no process.
+
+What the demo found: runs over the same traffic, scored against each other as rounds score candidates.
+
+Must import no engine; pure.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
 import httpx
 
+from lab.demo.plan import VENDOR_DEFAULT, DemoPlan
 from lab.demo.processes import Child
 from lab.documents import FiguresDocument
+from twin.dcqcn import GBPS
+from twin.prediction import Prediction, Slowdown, SolveStatus
+from twin.search.score import Scores, score, weights_named
+from twin.watermark import Watermark
 
 CALL_S = 300.0
 ROLLOUT_S = 300.0
@@ -129,3 +141,160 @@ def _detail(answer: httpx.Response) -> str:
     except (ValueError, KeyError, TypeError):
         detail = f"status {answer.status_code}"
     return detail
+
+
+IntervalOutcome = Literal["pushed", "kept", "held", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """What a lab did over one interval, and the watermark that was set last before it."""
+
+    watermark: Watermark
+    figures: FiguresDocument
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A round at ``at_s`` of simulated time. ``watermark`` runs from then on, ``gain`` is the twin's."""
+
+    at_s: float
+    outcome: IntervalOutcome
+    watermark: Watermark
+    gain: float | None
+    why: str
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run over the whole traffic; ``rounds`` is empty where the setting was kept."""
+
+    name: str
+    intervals: tuple[Interval, ...]
+    whole: FiguresDocument
+    rounds: tuple[Round, ...] = field(default=())
+
+
+Told = Callable[[Interval, Round | None], None]
+
+
+def keep(name: str, lab: Lab, plan: DemoPlan, watermark: Watermark, told: Told) -> Run:
+    """The whole traffic under one setting. ``told`` hears of every interval."""
+    intervals = []
+    for end_s in plan.ends_s:
+        intervals.append(Interval(watermark, lab.advance(end_s)))
+        told(intervals[-1], None)
+    return Run(name, tuple(intervals), lab.figures())
+
+
+def close_the_loop(
+    name: str,
+    lab: Lab,
+    service: Service,
+    plan: DemoPlan,
+    start: Watermark,
+    told: Told,
+    *,
+    clock_s: Callable[[], float] = time.monotonic,
+) -> Run:
+    """The whole traffic, a round after each interval but the last; what is found is set for those after it.
+
+    A round sees reports of the past only. One that fails or is held back changes nothing.
+    """
+    intervals: list[Interval] = []
+    rounds: list[Round] = []
+    running = start
+    for end_s in plan.ends_s:
+        intervals.append(Interval(running, lab.advance(end_s)))
+        if end_s == plan.ends_s[-1]:
+            told(intervals[-1], None)
+            break
+        rounds.append(_round(service, end_s, running, clock_s))
+        running = rounds[-1].watermark
+        told(intervals[-1], rounds[-1])
+    return Run(name, tuple(intervals), lab.figures(), tuple(rounds))
+
+
+def _round(service: Service, at_s: float, running: Watermark, clock_s: Callable[[], float]) -> Round:
+    began_s = clock_s()
+
+    def ended(outcome: IntervalOutcome, watermark: Watermark, why: str, gain: float | None = None) -> Round:
+        return Round(at_s, outcome, watermark, gain, why, clock_s() - began_s)
+
+    said = service.tune()
+    if said.document is None:
+        return ended("failed", running, said.detail)
+    found = said.document
+    why, gain = str(found["why"]), found["improvement"]["score_gain"]
+    if not found["changes"] or found["staged"] is None:
+        return ended("kept", running, why, gain)
+    if found["holds"]:
+        return ended("held", running, " ".join(found["holds"]), gain)
+    approved = service.approve(str(found["id"]))
+    if approved.document is None:
+        return ended("failed", running, approved.detail, gain)
+    return ended("pushed", _watermark(approved.document["staged"]), why, gain)
+
+
+def _watermark(document: dict[str, Any]) -> Watermark:
+    return Watermark(document["kmin_bytes"], document["kmax_bytes"], document["pmax"])
+
+
+CLOSED_LOOP, VENDOR, PAPER_SETTING = "closed loop", "vendor default", "DCQCN paper"
+WEIGHTS = "balanced"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The runs, the closed loop first, and their scores over the whole run in that order.
+
+    ``wall_s`` is how long all of it took.
+    """
+
+    plan: DemoPlan
+    seed: int
+    runs: tuple[Run, ...]
+    scores: Scores
+    wall_s: float
+
+    @property
+    def loop(self) -> Run:
+        """The closed loop's run."""
+        return self.runs[0]
+
+    @property
+    def lead(self) -> float:
+        """The closed loop's score less that of the better static setting."""
+        found = self.scores.score.tolist()
+        return float(found[0] - max(found[1:]))
+
+
+def outcome_of(plan: DemoPlan, seed: int, runs: Sequence[Run], wall_s: float) -> Outcome:
+    """The runs scored; the first is the closed loop's."""
+    predictions = [measured(run.whole) for run in runs]
+    return Outcome(plan, seed, tuple(runs), score(predictions, weights_named(WEIGHTS), True), wall_s)
+
+
+def measured(figures: FiguresDocument) -> Prediction:
+    """A lab's figures in the shape that scores are made of; nothing of it was predicted.
+
+    The watermark in it means nothing: a closed loop has many.
+    """
+    found = {
+        name: Slowdown(one.n, float(one.mean), float(one.p99))
+        for name, one in figures.slowdown.items()
+        if one.n and one.mean is not None and one.p99 is not None
+    }
+    return Prediction(
+        watermark=VENDOR_DEFAULT,
+        status=SolveStatus.OK,
+        queue_mean_bytes=figures.queue_mean_bytes,
+        queue_p99_bytes=figures.queue_p99_bytes,
+        queue_peak_bytes=float("nan"),
+        goodput_bytes_per_s=figures.goodput_gbps * GBPS,
+        marked_fraction=figures.marked_fraction,
+        loss_bytes=figures.dropped_bytes,
+        pfc_pause_s=figures.paused_s,
+        slowdown=found,
+    )

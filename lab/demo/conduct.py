@@ -12,9 +12,20 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Protocol
 
-from lab.demo.closed_loop import LabAt, ServiceAt
-from lab.demo.loop import Interval, Round, Run, close_the_loop, keep
-from lab.demo.outcome import CLOSED_LOOP, PAPER_SETTING, VENDOR, Outcome, outcome_of
+from lab.demo.closed_loop import (
+    CLOSED_LOOP,
+    PAPER_SETTING,
+    VENDOR,
+    Interval,
+    LabAt,
+    Outcome,
+    Round,
+    Run,
+    ServiceAt,
+    close_the_loop,
+    keep,
+    outcome_of,
+)
 from lab.demo.plan import PAPER, VENDOR_DEFAULT, DemoPlan
 from lab.demo.processes import Child, Children
 from twin.watermark import Watermark

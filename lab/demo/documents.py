@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from lab.demo.loop import Interval, Round, Run
-from lab.demo.outcome import Outcome
+from lab.demo.closed_loop import Interval, Outcome, Round, Run
 from lab.documents import FiguresDocument
 from service.documents.base import Document, Figure
 from service.documents.predictions import WatermarkDocument

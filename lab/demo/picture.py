@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-from lab.demo.loop import Interval, Run
-from lab.demo.outcome import CLOSED_LOOP, PAPER_SETTING, VENDOR, Outcome
+from lab.demo.closed_loop import CLOSED_LOOP, PAPER_SETTING, VENDOR, Interval, Outcome, Run
 from twin.units import bytes_text, duration_text
 
 WIDTH, HEIGHT = 1040, 860

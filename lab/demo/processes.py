@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from settings.errors import UnavailableError
-from settings.variables import ENV_PREFIX
+from settings.validation import ENV_PREFIX
 
 START_S = 300.0  # four at once, and on a busy machine: one that fails says so at once
 GRACE_S = 6.0

@@ -14,8 +14,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from lab.demo.loop import Interval, Round, Run
-from lab.demo.outcome import CLOSED_LOOP, PAPER_SETTING, VENDOR, Outcome
+from lab.demo.closed_loop import CLOSED_LOOP, PAPER_SETTING, VENDOR, Interval, Outcome, Round, Run
 from lab.demo.plan import PAPER, VENDOR_DEFAULT, DemoPlan
 from lab.documents import FiguresDocument
 from twin.units import bytes_text, change_text, duration_text, percent_text

@@ -1,4 +1,9 @@
-"""Everything of the service that may be worth an alarm, measured once a call; must not know thresholds."""
+"""What alarms ask of the database: whether it takes what is written, and what it did not; must not write.
+
+What alarms ask of the ways telemetry comes in; any of them may not be there.
+
+Everything of the service that may be worth an alarm, measured once a call; must not know thresholds.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +13,126 @@ import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from service.alarms.memory import Memory
-from service.alarms.sources import Sources
 from service.fleet import Fleet
-from service.ingest.port_figures import PortFigures
+from service.ingest.counter_owner import PortFigures
+from service.ingest.p4_reports import BinaryReports
 from service.ingest.window_owner import Sensing
+from service.metrics import StorageMetrics
+from service.polling.poller import CounterPolling
 from service.rollouts.manager import Rollouts
+from service.udp.listener import UdpListening
+from store.database import Database
 from telemetry.alarms.board import Finding, Subject
 from telemetry.alarms.findings import ecn_findings, gap_findings, loss_findings, pause_findings
-from telemetry.counters.counter_rates import PortRates
+from telemetry.counters.window import PortRates
 from telemetry.decode.p4.sequence import Sender, SequenceCounts
 from telemetry.errors import WindowError
 from telemetry.state import NetworkState, QueueRef
+
+
+class Memory:
+    """``knows`` is whether what was begun before the service started is taken up; ``lost`` counts entries of
+    the history that were never written.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        knows: Callable[[], bool],
+        waiting: Callable[[], int],
+        lost: Callable[[], int],
+        metrics: StorageMetrics,
+    ) -> None:
+        self._database = database
+        self._knows = knows
+        self._lost = lost
+        self._metrics = metrics
+        self._lost_before = 0
+        metrics.follow(failing=lambda: self.failing is not None, waiting=waiting)
+
+    @property
+    def failing(self) -> str | None:
+        """Why nothing can be decided, None where it can: the database cannot be written, or was not read."""
+        if self._database.failing is not None:
+            return f"the database cannot be written ({self._database.failing})"
+        return None if self._knows() else "the database could not be read, and what was begun is not known"
+
+    def findings(self) -> Iterator[Finding]:
+        """Of storage and of the history, since the last time."""
+        failing = self.failing
+        yield Finding(
+            Subject("storage", "the database"),
+            float(failing is not None),
+            "What is decided can be written down"
+            if failing is None
+            else f"No switch is set: {failing}. Reports are taken and advice is given as before",
+        )
+        lost, before = self._lost(), self._lost_before
+        self._lost_before = lost
+        self._metrics.lost(lost - before)
+        yield Finding(
+            Subject("history_lost", "the history"),
+            float(lost > before),
+            f"{lost - before} entries of the history could not wait for the database any longer: in its "
+            "figures there is a gap",
+        )
+
+
+class Sources:
+    """Binary reports, datagrams and polled counters, of which each may be None."""
+
+    def __init__(
+        self,
+        *,
+        binary: BinaryReports | None = None,
+        udp: UdpListening | None = None,
+        polling: CounterPolling | None = None,
+    ) -> None:
+        self._binary = binary
+        self._named = frozenset() if binary is None else frozenset(binary.devices.switches.values())
+        self._udp = udp
+        self._polling = polling
+
+    def sequence_counts(self) -> Mapping[Sender, SequenceCounts]:
+        """Of every sender of binary reports, since it was first heard."""
+        return {} if self._binary is None else self._binary.sequence_counts()
+
+    def name_of(self, sender: Sender) -> tuple[str, str | None]:
+        """A sender in words, and the switch it is where the inventory has it."""
+        if self._binary is None:
+            return str(sender.node), None
+        name = self._binary.name(sender)
+        known = name in self._named
+        return f"{name if known else f'sender {name}'} unit {sender.hardware}", name if known else None
+
+    def untuned(self) -> Mapping[str, str]:
+        """Devices whose units nobody told, and a sentence of each."""
+        names = () if self._binary is None else self._binary.untuned
+        return {
+            name: f"{name} reports INT in units that nobody told: its queues are not known, and it is not "
+            "tuned"
+            for name in names
+        }
+
+    @property
+    def dropped(self) -> int:
+        """Datagrams dropped on the way in, wherever."""
+        return 0 if self._udp is None else self._udp.dropped
+
+    @property
+    def listens(self) -> bool:
+        """Whether datagrams are taken at all."""
+        return self._udp is not None and bool(self._udp.addresses)
+
+    def failing(self) -> Mapping[str, str]:
+        """Switches whose counters cannot be read, and a sentence of each."""
+        found = {} if self._polling is None else self._polling.failing
+        return {
+            switch: f"The counters of {switch} cannot be read ({reason}): pauses and drops on it are not seen"
+            for switch, reason in found.items()
+        }
+
 
 STATE_SHARE = 0.05
 """Of its time, at most so much is spent on working the state out for alarms."""

@@ -7,12 +7,11 @@ import logging
 from collections.abc import Callable, Collection
 
 from service.alarms.measure import Looks
-from service.documents.alarms import AlarmDocument, AlarmsDocument
 from service.documents.base import timestamp
+from service.documents.history import AlarmDocument, AlarmsDocument
 from service.events import Broadcaster
-from service.metrics_network import NetworkMetrics
-from settings.kinds import KINDS
-from settings.sections import AlarmSettings
+from service.metrics import NetworkMetrics
+from settings.sections import KINDS, AlarmSettings
 from telemetry.alarms.board import Alarm, AlarmBoard, Change, Level
 
 MOST_TOLD = 32

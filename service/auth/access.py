@@ -6,16 +6,15 @@ import ipaddress
 import logging
 import math
 
-from service.auth.api_access_oidc import WHERE, SignedTokens
 from service.auth.audit import Audit
-from service.auth.known_tokens import KnownTokens, digest_of
+from service.auth.oidc import WHERE, SignedTokens
 from service.auth.rate_limit import Allowance, Allowances
-from service.clocks import Clocks
-from service.metrics_access import AccessMetrics
-from settings.addresses import is_loopback
-from settings.callers import LOCAL, Caller
+from service.auth.tokens import KnownTokens, digest_of
+from service.events import Clocks
+from service.metrics import AccessMetrics
 from settings.errors import ApiError, BusyError, UnauthorizedError, UnavailableError
-from settings.security import RateSettings, SecuritySettings
+from settings.security import LOCAL, Caller, RateSettings, SecuritySettings
+from settings.validation import is_loopback
 
 GUESSABLE_CHARACTERS = 32
 MOST_ADDRESSES = 4_096

@@ -1,6 +1,8 @@
 """The audit log: every change that was asked for, written down before it is made; must not make one.
 
 Where the database is gone nothing is changed, except what may always be: that is written down later.
+
+What the audit log says of an approval: what its switches ran, and what they shall run.
 """
 
 from __future__ import annotations
@@ -18,9 +20,11 @@ from sqlalchemy import Connection
 
 from api.problems import status_of
 from service.auth.rate_limit import Allowances
-from service.clocks import Clocks
-from settings.callers import Caller
+from service.documents.predictions import WatermarkDocument
+from service.documents.recommendation import RecommendationDocument
+from service.events import Clocks
 from settings.errors import UnavailableError
+from settings.security import Caller
 from store import audit_rows
 from store.audit_rows import AuditEntry, AuditRow
 from store.database import Database
@@ -161,3 +165,20 @@ def _json(document: Any) -> str | None:
 def _refusal(error: Exception) -> str:
     status = status_of(error)
     return f"{'refused' if status < 500 else 'failed'} ({status}): {error}"
+
+
+def before_and_after(document: RecommendationDocument) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The incumbent before, and what was staged on which switches by which rollout."""
+    staged = None if document.staged is None else _watermark(document.staged)
+    after = {
+        "status": document.status,
+        "rollout": document.rollout,
+        "watermark": staged,
+        "switches": list(document.switches),
+    }
+    return {"watermark": _watermark(document.incumbent)}, after
+
+
+def _watermark(document: WatermarkDocument) -> dict[str, Any]:
+    """Without what was predicted of it."""
+    return document.model_dump(include=set(WatermarkDocument.model_fields))

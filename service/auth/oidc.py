@@ -1,7 +1,11 @@
-"""The public keys of an issuer, fetched when they are needed and kept; must not know what they sign.
+"""What a token's claims say here: who that is, and which scopes; must not know how they were verified.
+
+The public keys of an issuer, fetched when they are needed and kept; must not know what they sign.
 
 They are fetched on the event loop without holding it up, once for all who wait, never more often than
 ``AGAIN_S``, and used for ``KEPT_S`` where the issuer goes away.
+
+Bearer tokens that an issuer signed: verified by PyJWT with the issuer's keys, then mapped to scopes.
 """
 
 from __future__ import annotations
@@ -10,16 +14,55 @@ import asyncio
 import json
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx
+import jwt
 from jwt import PyJWK
 from jwt.exceptions import PyJWTError
 
-from settings.errors import UnavailableError
-from settings.security import OidcSettings, private_url
-from settings.trust import trusting
+from settings.errors import UnauthorizedError, UnavailableError
+from settings.security import Caller, OidcSettings, Scope, private_url
+from settings.tls import trusting
+
+LONGEST_NAME = 100
+
+
+def caller_of(claims: Mapping[str, Any], settings: OidcSettings) -> Caller:
+    """The caller that verified claims tell of; without any scope where none of its values is mapped."""
+    scopes: set[Scope] = set()
+    for value in words(claim(claims, settings.scope_claim)):
+        scopes |= settings.scopes.get(value, frozenset())
+    return Caller(f"oidc:{name_of(claims, settings.name_claim)}", frozenset(scopes), "oidc")
+
+
+def claim(claims: Mapping[str, Any], name: str) -> object:
+    """A claim by its own name, or by dots into objects; None where there is none."""
+    if name in claims:
+        return claims[name]
+    found: object = claims
+    for part in name.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+def words(value: object) -> list[str]:
+    """A claim of several values: a list of texts, or one text with spaces between."""
+    if isinstance(value, str):
+        return value.split()
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
+def name_of(claims: Mapping[str, Any], name: str) -> str:
+    """Who that is, as a log may show it; the subject where that claim tells nobody."""
+    for one in (name, "sub"):
+        value = claim(claims, one)
+        if isinstance(value, str) and value.strip():
+            shown = "".join(sign if sign.isprintable() else "?" for sign in value.strip())
+            return shown[:LONGEST_NAME]
+    return "?"
+
 
 FRESH_S = 600.0
 AGAIN_S = 10.0
@@ -148,3 +191,73 @@ def _made(key: dict[str, Any], algorithm: str) -> PyJWK:
     if key["kty"] == "RSA" and "alg" not in key and algorithm[:2] in ("RS", "PS"):
         return PyJWK(key, algorithm)
     return PyJWK(key)
+
+
+LONGEST_TOKEN = 16_384
+WHERE = "Authorization header"
+
+
+class SignedTokens:
+    """Verifies the tokens of one issuer. ``clock_s`` is monotonic; a token's times are the wall clock's."""
+
+    def __init__(self, settings: OidcSettings, *, clock_s: Callable[[], float]) -> None:
+        self._settings = settings
+        self._keys = IssuerKeys(settings, clock_s=clock_s)
+
+    @staticmethod
+    def looks_like_one(text: str) -> bool:
+        """Whether it has the three parts of a signed token."""
+        return text.count(".") == 2
+
+    async def caller(self, text: str) -> Caller:
+        """Who the token says calls. Raises ``UnauthorizedError`` for one that is no good, and
+        ``UnavailableError`` where that cannot be told because its issuer is away.
+        """
+        try:
+            if len(text) > LONGEST_TOKEN:
+                raise jwt.DecodeError(f"more than {LONGEST_TOKEN} characters")
+            header = jwt.get_unverified_header(text)
+            if (algorithm := header.get("alg")) not in self._settings.algorithms:
+                raise jwt.InvalidAlgorithmError("another algorithm than the settings allow")
+            key = await self._keys.key(header.get("kid"), algorithm)
+            if key is None:
+                raise jwt.InvalidKeyError("no key of the issuer's has its id")
+            return caller_of(self._verified(text, key), self._settings)
+        except (jwt.PyJWTError, ValueError, TypeError) as error:
+            raise refused(error, self._settings) from error
+
+    def _verified(self, text: str, key: PyJWK) -> dict[str, object]:
+        claims: dict[str, object] = jwt.decode(
+            text,
+            key,
+            algorithms=list(self._settings.algorithms),
+            audience=self._settings.audience,
+            issuer=self._settings.issuer,
+            leeway=self._settings.leeway_s,
+            options={"require": ["exp", "iss", "aud"]},
+        )
+        return claims
+
+
+def refused(error: Exception, settings: OidcSettings) -> UnauthorizedError:
+    """What is wrong with a token, without a word of it."""
+    said = next((text for kind, text in _SAID if isinstance(error, kind)), "a token that cannot be verified")
+    return UnauthorizedError(
+        WHERE,
+        said,
+        f"a signed token is good now, for {settings.audience!r}, and signed by {settings.issuer}",
+        "get a new token",
+    )
+
+
+# First match wins, so a class comes before its base.
+_SAID: tuple[tuple[type[Exception], str], ...] = (
+    (jwt.ExpiredSignatureError, "a token that has expired"),
+    (jwt.ImmatureSignatureError, "a token that is not good yet"),
+    (jwt.InvalidAudienceError, "a token for somebody else"),
+    (jwt.InvalidIssuerError, "a token of another issuer"),
+    (jwt.MissingRequiredClaimError, "a token that lacks a claim (exp, iss and aud are needed)"),
+    (jwt.InvalidAlgorithmError, "a token signed by an algorithm that is not allowed"),
+    (jwt.InvalidKeyError, "a token signed with a key that its issuer does not have"),
+    (jwt.InvalidSignatureError, "a token that its issuer did not sign"),
+)

@@ -1,20 +1,166 @@
-"""Tokens made, listed and revoked in the database, each with its entry in the audit log; asks nobody."""
+"""Whether a database holds tokens, asked before a service listens; never makes one.
+
+Bearer tokens by their hash: those of the settings, and those of the database as they were last read.
+
+Tokens are kept as SHA-256. A slow hash is for what people can think of; nobody guesses what is random for
+256 bits, so that a fast one is right for tokens that ``ecntwin token`` made.
+
+Keeps the tokens that are known in step with the database, where commands make and revoke them.
+
+Tokens made, listed and revoked in the database, each with its entry in the audit log; asks nobody.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import logging
 import re
 import secrets
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 
 from sqlalchemy import Connection
 
-from service.auth.known_tokens import digest_of
-from settings.callers import LOCAL_NAME, SCOPES, Scope
-from settings.errors import InputError
+from settings.errors import InputError, UnavailableError
+from settings.security import LOCAL_NAME, SCOPES, Caller, Scope, TokenSettings, scopes_of
 from store import audit_rows, token_rows
 from store.audit_rows import AuditEntry
+from store.connection import place_of
+from store.database import Database
+from store.recorder import Recorder
 from store.token_rows import TokenRow
+
+
+def holds_tokens(url: str | None) -> bool:
+    """Whether any was ever made in the database at ``url`` (None: in memory). True where it is away: a
+    service that cannot ask lets nobody in without a token. Raises ``SettingsError``.
+    """
+    place = place_of(url)
+    if not place.durable or (place.path is not None and not place.path.exists()):
+        return False
+    database = Database(url, alone=False)
+    try:
+        database.open()
+        return bool(database.read_now(token_rows.listed))
+    except UnavailableError:
+        return True
+    finally:
+        database.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the database says of tokens: ``ever`` whether any was ever made, revoked ones too; ``unread``
+    where it could not be asked yet.
+
+    ``live`` is by hash; ``expires_s`` (seconds since 1970) by the name of those that expire.
+    """
+
+    live: Mapping[str, Caller] = field(default_factory=dict)
+    expires_s: Mapping[str, float] = field(default_factory=dict)
+    ever: bool = False
+    unread: bool = False
+
+
+class KnownTokens:
+    """Finds who a token is. ``stored`` is replaced whole by whoever reads the database."""
+
+    def __init__(self, configured: Iterable[TokenSettings]) -> None:
+        self._configured = {one.sha256: Caller(one.name, one.scopes) for one in configured}
+        self.stored = Stored()
+        self.used: dict[str, float] = {}
+        """When tokens of the database were last used, since somebody last took this away."""
+
+    @property
+    def any(self) -> bool:
+        """Whether there is any token, or was one: then none goes without."""
+        return bool(self._configured) or self.stored.ever or self.stored.unread
+
+    def find(self, digest: str, now_s: float) -> Caller | None:
+        """Whose hash that is, at that time (seconds since 1970); a token of the settings goes first."""
+        found = self._configured.get(digest)
+        if found is not None:
+            return found
+        found = self.stored.live.get(digest)
+        if found is not None and now_s >= self.stored.expires_s.get(found.name, float("inf")):
+            return None
+        if found is not None:
+            self.used[found.name] = now_s
+        return found
+
+
+def digest_of(text: str) -> str:
+    """The hash that a token is known by. Looking it up tells nothing about those that are known: it is no
+    secret, and cannot be chosen.
+    """
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+READ_EVERY_S = 2.0
+USED_EVERY_READS = 30
+
+_log = logging.getLogger("ecntwin.access")
+
+
+class StoredTokens:
+    """``wall_ns`` is nanoseconds since 1970. Where the database is gone, those last read stay good."""
+
+    def __init__(
+        self,
+        known: KnownTokens,
+        database: Database,
+        recorder: Recorder,
+        *,
+        wall_ns: Callable[[], int],
+        read_every_s: float = READ_EVERY_S,
+    ) -> None:
+        self._known = known
+        self._database = database
+        self._recorder = recorder
+        self._wall_ns = wall_ns
+        self._read_every_s = read_every_s
+        if database.durable:
+            known.stored = Stored(unread=True)  # there may be some: nobody is let in without one till then
+
+    async def read(self) -> None:
+        """Reads them once; raises ``UnavailableError``."""
+        before, rows = self._known.stored, await self._database.read(token_rows.listed)
+        now_ns = self._wall_ns()
+        live = [row for row in rows if row.revoked_ns is None and (row.expires_ns or now_ns + 1) > now_ns]
+        self._known.stored = Stored(
+            live={row.sha256: Caller(row.name, scopes_of(row.scopes)) for row in live},
+            expires_s={row.name: row.expires_ns / 1e9 for row in live if row.expires_ns is not None},
+            ever=bool(rows),
+        )
+        if rows and not before.ever and not before.unread:
+            _log.warning("a token was made: from now on this service asks for one")
+
+    async def run_forever(self) -> None:
+        """Reads them every few seconds, and now and then writes down which were used."""
+        reads = 0
+        while True:
+            await asyncio.sleep(self._read_every_s)
+            reads += 1
+            try:
+                await self.read()
+            except UnavailableError:
+                continue  # the database itself says so, once
+            if reads % USED_EVERY_READS == 0:
+                self.note_used()
+
+    def note_used(self) -> None:
+        """Has it written down which were used since this was last done."""
+        used, self._known.used = self._known.used, {}
+        if used:
+            at_ns = {name: round(at_s * 1e9) for name, at_s in used.items()}
+            self._recorder.put(partial(_write_used, when_ns=at_ns))
+
+
+def _write_used(connection: Connection, when_ns: dict[str, int]) -> None:
+    token_rows.used(connection, when_ns)
+
 
 PREFIX = "ecntwin_"
 RANDOM_BYTES = 32

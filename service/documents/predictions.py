@@ -1,14 +1,20 @@
-"""Watermarks and what the twin predicts for them, in the shape ``ecntwin whatif`` writes."""
+"""Watermarks and what the twin predicts for them, in the shape ``ecntwin whatif`` writes.
+
+Queue depths over time, as a recommendation and a what-if tell them.
+
+What ``whatif`` reads and writes.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from service.documents.base import Document, Figure
+from service.documents.base import Asked, Document, Figure
 from twin.dcqcn import GBPS
-from twin.result import SIZE_CLASSES, Prediction, SolveStatus
+from twin.prediction import SIZE_CLASSES, Prediction, SolveStatus
+from twin.trajectories import Trajectories
 from twin.watermark import Watermark
 
 
@@ -95,3 +101,145 @@ def prediction_fields(prediction: Prediction) -> dict[str, Any]:
             for name in SIZE_CLASSES
         },
     }
+
+
+STEP_MEAN: Literal["mean of each step"] = "mean of each step"  # what a depth is
+
+
+class QueueTrajectoryDocument(Document):
+    """Predicted depths of one egress queue under the incumbent and under the watermark recommended."""
+
+    switch: str
+    port: str
+    incumbent_bytes: list[int]
+    recommended_bytes: list[int]
+
+
+class TrajectoriesDocument(Document):
+    """Depths of the few deepest queues, the deepest first.
+
+    Entry k of a list is the mean depth from k × ``step_s`` on for one step, or to ``window_s`` where that
+    ends it. By the round's engine and seed alone, where the figures beside it are means over several seeds.
+    """
+
+    window_s: float
+    step_s: float
+    depth_is: Literal["mean of each step"]
+    queues: list[QueueTrajectoryDocument]
+
+    @classmethod
+    def of(cls, found: Trajectories) -> Self:
+        """The document of a round's trajectories: the incumbent's, then the recommended watermark's."""
+        incumbent, recommended = found.depth_bytes
+        return cls(
+            window_s=found.window_s,
+            step_s=found.step_s,
+            depth_is=STEP_MEAN,
+            queues=[
+                QueueTrajectoryDocument(
+                    switch=switch, port=port, incumbent_bytes=list(old), recommended_bytes=list(new)
+                )
+                for (switch, port), old, new in zip(found.queues, incumbent, recommended, strict=True)
+            ],
+        )
+
+
+class AskedQueueDocument(Document):
+    """Predicted depths of one egress queue under the incumbent, if there is one, and each watermark asked."""
+
+    switch: str
+    port: str
+    incumbent_bytes: list[int] | None
+    results_bytes: list[list[int]]
+
+
+class AskedTrajectoriesDocument(Document):
+    """Depths as in a ``TrajectoriesDocument``; ``results_bytes`` has a list a result, in their order."""
+
+    window_s: float
+    step_s: float
+    depth_is: Literal["mean of each step"]
+    queues: list[AskedQueueDocument]
+
+    @classmethod
+    def of(cls, found: Trajectories, *, incumbent: bool) -> Self:
+        """The document of trajectories of which the first may be the incumbent's."""
+        runs = [[list(queue) for queue in run] for run in found.depth_bytes]
+        asked = runs[1:] if incumbent else runs
+        return cls(
+            window_s=found.window_s,
+            step_s=found.step_s,
+            depth_is=STEP_MEAN,
+            queues=[
+                AskedQueueDocument(
+                    switch=switch,
+                    port=port,
+                    incumbent_bytes=runs[0][row] if incumbent else None,
+                    results_bytes=[run[row] for run in asked],
+                )
+                for row, (switch, port) in enumerate(found.queues)
+            ],
+        )
+
+
+MOST_WATERMARKS = 1_000
+# Over all watermarks of one request to the packet engine: minutes of a core.
+MOST_PACKET_HOPS = 2_000_000_000
+MOST_CURVES = 8  # watermarks of a request with trajectories
+
+
+class WhatIfRequest(Asked, Document):
+    """Watermarks to predict on ``scenario`` (its flows inline under ``flows``), or else on the state now.
+
+    Beside them ``incumbent`` is predicted, by default what the switches run where it is on the state now.
+    ``window_s`` asks for less time: the end of the window, the beginning of a scenario. ``max_age_s`` lets an
+    answer be about the window that the last one was about while that is no older, so that answers compare.
+    ``trajectories`` adds the deepest queues over time, for up to 8 watermarks.
+
+    ``engine`` is ``replay`` (queues as fluid, flows one by one), ``fluid`` (equilibria of long flows) or
+    ``packet`` (every packet: the most faithful, a hundred times as long).
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"watermarks": [{"kmin_bytes": 20000, "kmax_bytes": 200000, "pmax": 0.05}], "seed": 1}
+            ]
+        }
+    )
+
+    watermarks: Annotated[list[WatermarkInput], Field(min_length=1, max_length=MOST_WATERMARKS)]
+    scenario: dict[str, Any] | None = None
+    engine: Literal["replay", "fluid", "packet"] = "replay"
+    seed: int = Field(default=1, ge=0, strict=True)
+
+    incumbent: WatermarkInput | None = None
+    trajectories: bool = Field(default=False, strict=True)
+    window_s: float | None = Field(default=None, ge=1e-4, strict=True)
+    max_age_s: float = Field(default=0.0, ge=0, le=60, strict=True)
+
+    @model_validator(mode="after")
+    def _few_curves(self) -> Self:
+        if self.trajectories and len(self.watermarks) > MOST_CURVES:
+            raise ValueError(f"trajectories are of at most {MOST_CURVES} watermarks")
+        return self
+
+
+class WhatIfDocument(Document):
+    """Predictions in the order the watermarks were given, and of the incumbent they were scored beside.
+
+    ``window_s`` is how much time was simulated, ``age_s`` how old the window was when the answer was ready;
+    null on a scenario. ``notes`` say why there are no trajectories.
+    """
+
+    scenario: str
+    engine: str
+    seed: int
+    version: str
+    wall_s: float
+    window_s: float
+    age_s: float | None = None
+    incumbent: PredictionDocument | None
+    results: list[PredictionDocument]
+    trajectories: AskedTrajectoriesDocument | None
+    notes: list[str]

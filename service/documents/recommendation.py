@@ -8,9 +8,13 @@ from typing import Any, Literal, Self
 from pydantic import Field
 
 from service.documents.base import Document, Figure
-from service.documents.predictions import PredictionDocument, WatermarkDocument, prediction_fields
-from service.documents.trajectories import TrajectoriesDocument
-from twin.result import Prediction
+from service.documents.predictions import (
+    PredictionDocument,
+    TrajectoriesDocument,
+    WatermarkDocument,
+    prediction_fields,
+)
+from twin.prediction import Prediction
 from twin.search.push_gate import RESIDUAL_OFFSET_BYTES
 from twin.search.recommendation import (
     Compared,

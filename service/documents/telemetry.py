@@ -1,4 +1,9 @@
-"""What posting reports answers, and the network state and flows as documents."""
+"""What the state says of receivers and ports; null wherever a device does not tell a figure.
+
+What posting reports answers, and the network state and flows as documents.
+
+The topology as a document, in the format it is declared in.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +16,74 @@ from typing import Any, Self
 import numpy as np
 
 from service.documents.base import Document, Figure, timestamp
-from service.documents.state import IncastDocument, PortDocument, worst_first
-from telemetry.counters.counter_rates import PortRates
+from telemetry.counters.window import PortRates, Rates
 from telemetry.report import ReportProblem
-from telemetry.state import FlowClass, FlowTable, NetworkState, QueueRef, QueueState
+from telemetry.state import FlowClass, FlowTable, Incast, NetworkState, QueueRef, QueueState
+from telemetry.topology import Topology
+
+
+class IncastDocument(Document):
+    """One receiver: ``degree`` is the most senders that had a message to it under way at the same moment of
+    the window, ``senders`` how many there were in all of it.
+    """
+
+    receiver: str
+    degree: int
+    senders: int
+
+    @classmethod
+    def of(cls, incast: Incast) -> Self:
+        """The document of one receiver's incast."""
+        return cls(receiver=incast.receiver, degree=incast.degree, senders=incast.senders)
+
+
+class RatesDocument(Document):
+    """What counters say of now: share of time paused by PFC, then events a second; null where not told."""
+
+    pause_share: Figure
+    pfc_rx_frames_per_s: Figure
+    pfc_tx_frames_per_s: Figure
+    ecn_marked_per_s: Figure
+    cnp_per_s: Figure
+    drops_per_s: Figure
+    wred_drops_per_s: Figure
+
+
+class QueueRatesDocument(RatesDocument):
+    """The counters of one queue."""
+
+    queue: int
+
+    @classmethod
+    def of(cls, queue: int, rates: Rates) -> Self:
+        """The document of one queue's rates."""
+        return cls(queue=queue, **rates._asdict())
+
+
+class PortDocument(RatesDocument):
+    """The counters of one port over ``covered_s``: as paused as its most paused queue, all else added up."""
+
+    switch: str
+    port: str
+    covered_s: float
+    queues: list[QueueRatesDocument]
+
+    @classmethod
+    def of(cls, port: PortRates) -> Self:
+        """The document of one port's rates."""
+        return cls(
+            switch=port.switch,
+            port=port.port,
+            covered_s=port.covered_s,
+            queues=[QueueRatesDocument.of(number, rates) for number, rates in port.queues.items()],
+            **port.rates._asdict(),
+        )
+
+
+def worst_first(port: PortRates) -> tuple[float, float, str, str]:
+    """Sorts ports by what hurts: lost packets, then pauses."""
+    rates = port.rates
+    return -(rates.drops_per_s or 0.0), -(rates.pause_share or 0.0), port.switch, port.port
 
 
 class ReportErrorDocument(Document):
@@ -200,3 +269,18 @@ def _flow(state: NetworkState, table: FlowTable, row: int) -> FlowDocument:
         reports=int(table.n_reports[row]),
         path=[f"{ref.switch}/{ref.port}/{ref.queue}" for ref in path],
     )
+
+
+class TopologyDocument(Document):
+    """What was declared, and what the hops of reports show."""
+
+    declared: dict[str, Any] | None
+    discovered: dict[str, Any] | None
+
+    @classmethod
+    def of(cls, declared: Topology | None, discovered: Topology | None) -> Self:
+        """The document of the two."""
+        return cls(
+            declared=declared.to_json() if declared else None,
+            discovered=discovered.to_json() if discovered else None,
+        )

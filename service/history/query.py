@@ -20,10 +20,10 @@ from service.documents.history import (
 from service.documents.recommendation import RecommendationDocument
 from service.history.outcome import outcome_document, times_of
 from settings.errors import UnprocessableError
-from settings.steps import Steps
+from settings.sections import Steps
 from store import residual_rows
 from store.database import Database
-from store.queues import NS_PER_S, PortPoint, PortStep, begin_ns, deepest, seen, series
+from store.queue_rows import NS_PER_S, PortPoint, PortStep, begin_ns, deepest, seen, series
 from switches.rollout.state import RolloutState
 
 _FIGURES = PortStep._fields[2:]

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 from sqlalchemy import Connection
 
-from service.ingest.port_figures import Lately, PortFigures
+from service.ingest.counter_owner import Lately, PortFigures
 from service.ingest.window_owner import Latest, Sensing
-from settings.steps import Steps
-from store.queues import NS_PER_S, PortStep, begin_ns, fold, lengths, newest_ns, prune, write_step
+from settings.sections import Steps
+from store.queue_rows import NS_PER_S, PortStep, begin_ns, fold, lengths, newest_ns, prune, write_step
 from store.recorder import Recorder
 from store.tables import NAME_LENGTH
-from telemetry.counters.counter_rates import PortRates, Rates
+from telemetry.counters.window import PortRates, Rates
 from telemetry.state import QueueState
 
 MOST_WAITING_ROWS = 200_000

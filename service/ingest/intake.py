@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 
 from starlette.requests import ClientDisconnect, Request
 
-from service.metrics_ingest import IngestMetrics
+from service.metrics import IngestMetrics
 from settings.errors import BusyError, StalledError
 
 LONGEST_WAIT_S = 60

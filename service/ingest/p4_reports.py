@@ -1,32 +1,115 @@
-"""Binary INT reports of the fabric's devices in, reports for the window out; must not know how they came.
+"""Devices that report INT in units nobody told: named, logged once, and forgotten when no more is heard.
+
+Must not know what is in a report. Whoever can send datagrams makes up node ids, so of devices that the
+inventory does not have only so many are remembered, and only as long as they are heard.
+
+Binary INT reports of the fabric's devices in, reports for the window out; must not know how they came.
 
 What is no traffic is counted here: dropped packets, flags, sequence numbers, devices whose units nobody told.
+
+Lets merged reports go on also while no others come; must not know what a report is.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from service.binary_metrics import OTHERS, BinaryMetrics
-from service.ingest.binary_untuned import UntunedDevices
 from service.ingest.p4_senders import NOBODY, Senders
 from service.ingest.postcards import Postcards
+from service.metrics import OTHERS, BinaryMetrics
 from settings.int_keys import IntSettings
-from telemetry.decode.decoded import Decoded
+from telemetry.decode.body import Decoded
+from telemetry.decode.p4.assemble import NOT_TOLD, NodesOf, P4Reports
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices
-from telemetry.decode.p4.result import NOT_TOLD, P4Reports
 from telemetry.decode.p4.sequence import Sender, SequenceCounts
-from telemetry.decode.p4.source_nodes import NodesOf
 from telemetry.report import ReportBatch
 from telemetry.topology import Topology
+
+MOST_UNTUNED = 256
+"""Devices that the inventory does not have and that are remembered at a time, and that are logged at all."""
+FORGOTTEN_AFTER_S = 600.0
+
+_log = logging.getLogger("ecntwin.int")
+
+
+class UntunedDevices:
+    """``clock_s`` is monotonic seconds. ``note`` is for one thread; ``names`` may be asked from any."""
+
+    def __init__(self, devices: Devices, *, metrics: BinaryMetrics, clock_s: Callable[[], float]) -> None:
+        self._devices = devices
+        self._metrics = metrics
+        self._clock_s = clock_s
+        self._lock = threading.Lock()
+        self._known: set[int] = set()
+        self._strangers: dict[int, float] = {}
+        self._logged = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """By name or node id, sorted."""
+        with self._lock:
+            self._forget()
+            return tuple(sorted(map(self._devices.switch, (*self._known, *self._strangers))))
+
+    def note(self, nodes: Iterable[int]) -> None:
+        """These have just reported, and have no profile."""
+        now_s = self._clock_s()
+        with self._lock:
+            self._forget()
+            for node in nodes:
+                if node in self._devices.switches:
+                    if node not in self._known:
+                        self._known.add(node)
+                        self._count(node)
+                        self._tell(node)
+                elif node in self._strangers:
+                    self._strangers[node] = now_s
+                elif len(self._strangers) < MOST_UNTUNED:
+                    self._strangers[node] = now_s
+                    self._count(node)
+                    self._tell_stranger(node)
+
+    def _tell_stranger(self, node: int) -> None:
+        if self._logged < MOST_UNTUNED:
+            self._tell(node)
+        elif self._logged == MOST_UNTUNED:
+            _log.warning(
+                "%d devices that the inventory does not have reported without a unit profile; of others the "
+                "log says nothing",
+                MOST_UNTUNED,
+            )
+        self._logged += 1
+
+    def _tell(self, node: int) -> None:
+        _log.warning(
+            "switch %s (node id %d) reports INT, and what it counts in is not known: it is shown and not "
+            "tuned; give it a unit profile in the inventory (docs/int-binary.md)",
+            self._devices.switch(node),
+            node,
+        )
+
+    def _count(self, node: int, there: bool = True) -> None:
+        label = self._metrics.label(self._devices.switch(node))
+        self._metrics.untuned.labels(label).inc(1 if there else -1)  # one label stands for many strangers
+
+    def _forget(self) -> None:
+        """Lets go of strangers that were not heard for long."""
+        before_s = self._clock_s() - FORGOTTEN_AFTER_S
+        for node in [node for node, heard_s in self._strangers.items() if heard_s < before_s]:
+            del self._strangers[node]
+            self._count(node, there=False)
+
 
 MOST_DROP_PLACES = 16_384
 
@@ -176,3 +259,46 @@ class BinaryReports:
 
 def _decoded(reports: P4Reports, batch: ReportBatch) -> Decoded:
     return Decoded(batch, reports.problems, aside=len(reports) - len(batch))
+
+
+_postcards_log = logging.getLogger("ecntwin.postcards")
+
+
+class PostcardRelease:
+    """Asks ``binary`` every ``every_s`` seconds for what has waited long enough, and hands it to ``ingest``;
+    None where nothing is merged. ``start`` and ``stop`` on one event loop.
+    """
+
+    def __init__(
+        self,
+        binary: BinaryReports,
+        ingest: Callable[[Callable[[], Decoded]], Awaitable[object]],
+        *,
+        every_s: float | None,
+        wall_ns: Callable[[], int],
+    ) -> None:
+        self._binary = binary
+        self._ingest = ingest
+        self._every_s = every_s
+        self._wall_ns = wall_ns
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begins to ask, where there is anything to ask for."""
+        if self._every_s is not None:
+            self._task = asyncio.create_task(self._run(self._every_s), name="postcards")
+
+    async def stop(self) -> None:
+        """Asks no more; what waits then is lost."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self, every_s: float) -> None:
+        while True:
+            await asyncio.sleep(every_s)
+            if self._binary.pending:
+                try:
+                    await self._ingest(partial(self._binary.due, self._wall_ns()))
+                except Exception:  # nobody would miss the task
+                    _postcards_log.exception("merged reports were left out; tried again with the next")

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from prometheus_client import Counter, Gauge
 
-from service.binary_metrics import BinaryMetrics
+from service.metrics import BinaryMetrics
+from telemetry.decode.p4.assemble import NOT_TOLD, P4Reports, ReportFlags
+from telemetry.decode.p4.assemble import Senders as SenderColumns
 from telemetry.decode.p4.devices import Devices
-from telemetry.decode.p4.result import NOT_TOLD, P4Reports, ReportFlags
-from telemetry.decode.p4.result import Senders as SenderColumns
 from telemetry.decode.p4.sequence import Sender, SequenceCounts, SequenceGaps
 
 MOST_SENDERS = 4_096

@@ -8,19 +8,16 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 
-from service.clocks import Clocks
 from service.domain import reporting_of
-from service.events import Broadcaster
-from service.ingest.counter_owner import Counting
+from service.events import Broadcaster, Clocks
+from service.ingest.counter_owner import Counting, PortFigures
 from service.ingest.decoding import DecodingThreads
+from service.ingest.formats import ReportFormats
 from service.ingest.intake import Intake, Room
-from service.ingest.p4_reports import BinaryReports
-from service.ingest.port_figures import PortFigures
-from service.ingest.postcard_release import PostcardRelease
-from service.ingest.report_formats import ReportFormats
+from service.ingest.p4_reports import BinaryReports, PostcardRelease
 from service.ingest.window_owner import Sensing, SensingLimits
 from service.metrics import Metrics
-from service.polling.making import counter_polling
+from service.polling.poller import counter_polling
 from service.udp.listener import UdpListening
 from settings.model import Settings
 from switches.device import Device

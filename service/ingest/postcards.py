@@ -8,11 +8,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from service.binary_metrics import BinaryMetrics
+from service.metrics import BinaryMetrics
+from telemetry.decode.p4.assemble import P4Reports
 from telemetry.decode.p4.postcards import PostcardCounts, PostcardMerger
-from telemetry.decode.p4.result import P4Reports
-from telemetry.join import joined
-from telemetry.report import ReportBatch
+from telemetry.report import ReportBatch, joined
 from telemetry.settings import NS_PER_S
 from telemetry.topology import Topology
 

@@ -12,16 +12,14 @@ from prometheus_client import CollectorRegistry
 from service.documents.telemetry import IngestDocument
 from service.domain import reporting_of
 from service.ingest.decoding import DecodingThreads
-from service.ingest.forwarder import Forwarder
+from service.ingest.formats import ReportFormats
+from service.ingest.forwarder import Forwarder, ForwardMetrics
 from service.ingest.intake import Intake, Room
-from service.ingest.metrics import ForwardMetrics
-from service.ingest.p4_reports import BinaryReports
-from service.ingest.postcard_release import PostcardRelease
-from service.ingest.report_formats import ReportFormats
+from service.ingest.p4_reports import BinaryReports, PostcardRelease
 from service.udp.listener import UdpListening
 from settings.model import Settings
 from settings.version import ecntwin_version
-from telemetry.decode.decoded import Decoded
+from telemetry.decode.body import Decoded
 from telemetry.errors import DecodeError
 
 

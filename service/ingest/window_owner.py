@@ -17,16 +17,14 @@ from service.documents.telemetry import IngestDocument
 from service.events import Broadcaster
 from service.ingest.decoding import DecodingThreads
 from service.metrics import Metrics
-from telemetry.decode.decoded import Decoded
+from telemetry.decode.body import Decoded
 from telemetry.errors import DecodeError, WindowError
-from telemetry.join import parted
-from telemetry.network.snapshot import Snapshot
-from telemetry.report import ReportBatch, ReportProblem
+from telemetry.network.assemble import Snapshot
+from telemetry.report import ReportBatch, ReportProblem, parted
 from telemetry.settings import NS_PER_S, WindowSettings
 from telemetry.state import NetworkState
 from telemetry.topology import Topology
-from telemetry.window.tally import AddResult, WindowCounters
-from telemetry.window.window import Window
+from telemetry.window.window import AddResult, Window, WindowCounters
 
 EVENT_EVERY_S = 0.5
 

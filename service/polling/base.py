@@ -1,15 +1,55 @@
-"""Asks a switch for its counters at a steady pace; must not know how, nor what becomes of them."""
+"""What a source of counters is, and how it fails; must not know any platform.
+
+Asks a switch for its counters at a steady pace; must not know how, nor what becomes of them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from typing import Protocol
 
-from service.polling.api_counter_sources_base import Reader
 from switches.device import Device
-from switches.errors import UnreachableError
-from telemetry.decode.polled import Polled
+from switches.errors import SwitchError, UnreachableError
+from telemetry.decode.body import Polled
+
+
+class NoCountersError(SwitchError):
+    """The switch answers, and has no counters of the ports and queues that are wanted."""
+
+    reason = "no_counters"
+
+
+class Reader(Protocol):
+    """Looks at a switch's counters, once a call. Blocks: it runs in a thread, one call at a time."""
+
+    def read(self) -> Polled:
+        """The counters now. Raises ``SwitchError`` only."""
+        ...
+
+    def abort(self) -> None:
+        """Called from another thread: a ``read`` under way fails soon."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of connections; the next ``read`` opens them anew."""
+        ...
+
+
+class CounterSource(Protocol):
+    """The counters of one switch as they come. Use from one event loop only."""
+
+    switch: str
+    adapter: str
+
+    async def following(self) -> Polled:
+        """The next counters, when they are due. Raises ``SwitchError``; the next call begins anew."""
+        ...
+
+    async def close(self) -> None:
+        """Lets go of connections."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from service.polling.api_counter_sources_base import NoCountersError
-from service.polling.base import Polling, Turns
+from service.polling.base import NoCountersError, Polling, Turns
 from switches.device import Device, options_of
 from switches.errors import RefusedError
-from switches.sonic.exchange import Command, RedisExchange
-from switches.sonic.redis import SonicOptions, check_address
-from telemetry.counters.counters import MOST
-from telemetry.decode.polled import Polled
+from switches.sonic.redis import Command, RedisExchange, SonicOptions, check_address
+from telemetry.counters.model import MOST
+from telemetry.decode.body import Polled
 from telemetry.decode.sonic_counters import (
     GROUPS,
     PORT_CAPABILITIES,

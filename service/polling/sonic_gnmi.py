@@ -11,18 +11,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from service.polling.api_counter_sources_base import NoCountersError
-from service.polling.base import Turns
+from service.polling.base import NoCountersError, Turns
 from service.polling.gnmi import GnmiFollowing
 from switches.device import Device, options_of
 from switches.sonic.gnmi_adapter import PORT, SonicGnmiOptions
 from switches.sonic.gnmi_tables import ORIGIN
-from switches.transport.gnmi import GnmiDial
-from switches.transport.gnmi_messages import PathValue
-from switches.transport.gnmi_path import GnmiPath
-from switches.transport.gnmi_session import GnmiSession
-from telemetry.counters.counters import MOST
-from telemetry.decode.polled import Polled
+from switches.transport.gnmi import GnmiDial, GnmiSession
+from switches.transport.gnmi_messages import GnmiPath, PathValue
+from telemetry.counters.model import MOST
+from telemetry.decode.body import Polled
 from telemetry.decode.sonic_counters import (
     GROUPS,
     PORT_NAMES,

@@ -17,22 +17,12 @@ import msgspec
 
 from service.fleet import Fleet
 from service.rollouts.freeze import Freeze
-from service.rollouts.known import Known
-from service.rollouts.runner import Driver, Rollout, Told, to_its_end
-from service.rollouts.steady import SteadyClock
+from service.rollouts.runner import Driver, Known, Rollout, SteadyClock, Told, to_its_end
 from service.rollouts.watch import Watcher
 from settings.errors import ConflictError, NotFoundError, SettingsError, UnavailableError
 from store.journal import ADOPTED, FREEZE, KNOWN, Journal, JournalEntry
 from switches.base import Reading
-from switches.rollout.events import (
-    Approved,
-    Event,
-    Proposed,
-    Resumed,
-    RollbackAsked,
-    decode,
-    encode,
-)
+from switches.rollout.events import Approved, Event, Proposed, Resumed, RollbackAsked, decode, encode
 from switches.rollout.machine import advance, begin
 from switches.rollout.plan import RolloutPlan
 from switches.rollout.state import Phase, RolloutState

@@ -11,7 +11,7 @@ from service.metrics import Metrics
 from service.rollouts.runner import Rollout
 from service.tuning.gate import Clearance
 from service.tuning.recommendations import RecommendationStore
-from settings.callers import Caller
+from settings.security import Caller
 from switches.rollout.events import Applying, Event, Failed, LeftAlone, RollbackAsked, ToSwitch, Undone
 from switches.rollout.state import Phase, RolloutState
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from service.rollouts.watch import Watcher
-from service.tuning.entry import KeptRound
+from service.tuning.recommendations import KeptRound
 from settings.model import RolloutSettings
 from switches.rollout.plan import Figures, Limits, RolloutPlan, stages_of
 from twin.search.push_gate import within_step

@@ -1,4 +1,8 @@
-"""Takes a rollout from step to step: does what the machine wants, and journals what happened before anything
+"""What is known of switches from rollouts: what each was last set to, and when one was; must not set any.
+
+Wall-clock time that no setting of the clock moves while somebody counts with it.
+
+Takes a rollout from step to step: does what the machine wants, and journals what happened before anything
 follows from it. Must not decide whether one may begin, or is taken back.
 """
 
@@ -14,14 +18,11 @@ import msgspec
 
 from service.fleet import Fleet
 from service.rollouts.freeze import Freeze
-from service.rollouts.known import Known
-from service.rollouts.steady import SteadyClock
 from service.rollouts.steps import differing, event_of, step_of
 from service.rollouts.watch import Mark, Watcher
 from settings.errors import UnavailableError
 from store.journal import Journal
 from switches.base import Reading, StagedChange
-from switches.rollout.actions import Action, Apply, Check, SwitchAction, Undo, Verify, Watch
 from switches.rollout.events import (
     Applying,
     Checked,
@@ -31,12 +32,97 @@ from switches.rollout.events import (
     Measured,
     Step,
     Thawed,
+    ToSwitch,
+    Undone,
     Verified,
     WentSilent,
     encode,
 )
 from switches.rollout.machine import advance, next_due_s, wanted
-from switches.rollout.state import Progress, RolloutState
+from switches.rollout.state import (
+    Action,
+    Apply,
+    Check,
+    Phase,
+    Progress,
+    RolloutState,
+    SwitchAction,
+    Undo,
+    Verify,
+    Watch,
+)
+from twin.watermark import Watermark
+
+
+class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What is still to be known of rollouts whose entries are removed from the journal."""
+
+    set_to: dict[str, Watermark]
+    last_set_s: float | None
+
+
+class Known:
+    """``fleet`` is told what each switch should run. ``last_set_s`` is seconds since 1970; None for never."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self.last_set_s: float | None = None
+
+    def to_keep(self) -> bytes:
+        """All of it, as JSON for the journal."""
+        return msgspec.json.encode(_Kept(set_to=dict(self._fleet.all_set_to), last_set_s=self.last_set_s))
+
+    def take_up(self, document: str) -> None:
+        """What ``to_keep`` gave; raises ``msgspec.ValidationError``."""
+        kept = msgspec.json.decode(document, type=_Kept)
+        self._fleet.all_were_set(kept.set_to)
+        self.last_set_s = _later(self.last_set_s, kept.last_set_s)
+
+    def note(self, state: RolloutState, event: Event) -> None:
+        """What a switch should run by now, and when one was last set."""
+        if not isinstance(event, ToSwitch) or event.switch not in state.plan.written:
+            return
+        name = event.switch
+        if isinstance(event, Applying | Undone):
+            self.last_set_s = _later(self.last_set_s, event.at_s)
+        one = state.switches[name]
+        if one.change is None:
+            return
+        if one.progress is Progress.SET and state.phase is not Phase.ROLLING_BACK:
+            self._fleet.was_set(name, one.change.after)
+        elif one.progress is Progress.RESTORED:
+            self._fleet.was_set(name, one.change.ran)
+        elif one.progress is Progress.LEFT_ALONE:
+            self._fleet.was_set(name, one.change.ran or one.change.after)  # which it does not run: drift
+        elif one.progress.touched:
+            self._fleet.was_set(name, None)  # until it is done: half of a change is no drift
+
+
+def _later(one_s: float | None, other_s: float | None) -> float | None:
+    return max((at_s for at_s in (one_s, other_s) if at_s is not None), default=None)
+
+
+class SteadyClock:
+    """Wall-clock seconds since 1970 that go on as ``clock_s``, monotonic seconds, does.
+
+    Waits of a rollout are differences of times in its journal: a wall clock set by a day in the middle must
+    not end a soak, nor keep an undo from being tried again. ``set`` takes the wall clock's time anew.
+    """
+
+    def __init__(self, wall_s: Callable[[], float], clock_s: Callable[[], float]) -> None:
+        self._wall_s = wall_s
+        self._clock_s = clock_s
+        self._ahead_s = 0.0
+        self.set()
+
+    def set(self) -> None:
+        """From now on the time is the wall clock's as it is now."""
+        self._ahead_s = self._wall_s() - self._clock_s()
+
+    def now_s(self) -> float:
+        """Seconds since 1970."""
+        return self._clock_s() + self._ahead_s
+
 
 STALLED_S = 5.0
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from service.fleet import Fleet, OvertakenError
 from switches.base import Reading, StagedChange, SwitchAdapter
 from switches.errors import ConcurrentEditError, ReadBackError, SwitchError, UnreachableError
-from switches.rollout.actions import Apply, Confirm, Stage, SwitchAction, Undo, Verify
 from switches.rollout.events import (
     Applied,
     Confirmed,
@@ -21,6 +20,7 @@ from switches.rollout.events import (
     Verified,
 )
 from switches.rollout.plan import RolloutPlan
+from switches.rollout.state import Apply, Confirm, Stage, SwitchAction, Undo, Verify
 from twin.search.push_gate import within_step
 from twin.watermark import Watermark
 

@@ -1,28 +1,53 @@
-"""From a recommendation to a rollout: who decides, what stands in the way; must not set a switch."""
+"""How long the policy leaves switches alone on which a rollout was taken back; must not approve anything.
+
+From a recommendation to a rollout: who decides, what stands in the way; must not set a switch.
+"""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import replace
 
-from service.auth.audit import Audit
-from service.auth.audited import before_and_after
+from service.auth.audit import Audit, before_and_after
 from service.fleet import Fleet
 from service.rollouts.manager import Rollouts
 from service.rollouts.plan import plan_of
 from service.rollouts.watch import Watcher
-from service.tuning.entry import Entry
 from service.tuning.gate import Clearance
-from service.tuning.policy import hold_left_s
-from service.tuning.recommendations import RecommendationStore
-from settings.callers import Caller
+from service.tuning.recommendations import Entry, RecommendationStore
 from settings.errors import ConflictError, RequestError
 from settings.model import Settings
+from settings.security import Caller
 from switches.errors import SwitchError
 from switches.rollout.plan import RolloutPlan
+from switches.rollout.state import Phase, RolloutState
 from twin.units import duration_text
+
+LONGEST_HOLD_S = 86_400.0
+
+
+def hold_left_s(
+    newest_first: Iterable[RolloutState], switches: Collection[str], *, now_s: float, hold_s: float
+) -> float:
+    """Seconds until the policy may approve a change of these switches; 0 or less: it may now.
+
+    ``hold_s`` after a rollout about any of them was taken back, by whomever, twice that after a second in a
+    row, and so on up to a day: the twin would recommend the same again, and the switches go back and forth.
+    """
+    taken_back: list[float] = []
+    for state in newest_first:
+        if not set(switches).intersection(state.plan.switches):
+            continue
+        if state.phase is Phase.DONE:
+            break
+        taken_back += [at_s for at_s, phase in state.phases if phase is Phase.ROLLING_BACK][-1:]
+    if not taken_back:
+        return 0.0
+    hold_s = min(hold_s * 2.0 ** min(len(taken_back) - 1, 30), LONGEST_HOLD_S)
+    return min(taken_back[0] + hold_s - now_s, hold_s)  # a clock that was set back holds no longer
+
 
 ANSWER_WITHIN_S = 1.0
 POLICY = "policy (rollout.auto)"

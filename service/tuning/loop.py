@@ -19,9 +19,8 @@ from service.events import Broadcaster
 from service.fleet import Fleet
 from service.ingest.window_owner import Sensing
 from service.metrics import Metrics
-from service.tuning.entry import Entry
 from service.tuning.gate import Clearance
-from service.tuning.recommendations import RecommendationStore
+from service.tuning.recommendations import Entry, RecommendationStore
 from service.tuning.round import Ask, RoundResult, run_round
 from settings.errors import ConflictError
 from telemetry.errors import TelemetryError

@@ -11,12 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.documents.predictions import PredictionDocument
-from service.documents.trajectories import AskedTrajectoriesDocument
-from service.documents.whatif import WhatIfDocument
+from service.documents.predictions import AskedTrajectoriesDocument, PredictionDocument, WhatIfDocument
 from twin.engine import ENGINE_NAMES
 from twin.errors import ParameterError, TwinError
-from twin.result import Prediction
+from twin.prediction import Prediction
 from twin.scenario import Scenario
 from twin.search.problem import persistent_share
 from twin.search.round import Progress

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from service.documents.whatif import MOST_PACKET_HOPS, WhatIfDocument, WhatIfRequest
+from service.documents.predictions import MOST_PACKET_HOPS, WhatIfDocument, WhatIfRequest
 from service.events import Broadcaster
 from service.ingest.window_owner import Sensing
 from service.tuning.round import Ask, scenario_of, switches_of
@@ -18,12 +18,11 @@ from service.tuning.whatif import ONE_BY_ONE, SIDE_BY_SIDE, Wanted, what_if
 from settings.errors import UnprocessableError
 from telemetry.state import NetworkState
 from twin.from_telemetry import REPLAY_S
-from twin.scenario import Scenario
+from twin.scenario import Scenario, packet_hops
 from twin.scenario_file import scenario_from_json
 from twin.search.round import Progress
 from twin.watermark import Watermark
 from twin.workers.pool import Workers
-from twin.workload import packet_hops
 
 
 class _GoneError(Exception):

@@ -14,14 +14,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from service.metrics_ingest import UDP_DROPS, UdpMetrics
-from service.udp.queue import DatagramQueue
-from service.udp.receiver import Receiver, UdpCounts
+from service.metrics import UDP_DROPS, UdpMetrics
+from service.udp.receiver import DatagramQueue, Receiver, UdpCounts
 from service.udp.recvmmsg import Chunk, reader
-from service.udp.senders import Senders
-from service.udp.sockets import opened, texts_of
-from settings.api_udp_settings import UdpSettings
-from telemetry.decode.decoded import Decoded
+from service.udp.sockets import Senders, opened, texts_of
+from settings.sections import UdpSettings
+from telemetry.decode.body import Decoded
 from telemetry.errors import TelemetryError
 
 DATAGRAMS_AT_ONCE = 16_384

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from service.udp.senders import Senders
+from service.udp.sockets import Senders
 
 DATAGRAMS_A_READ = 480
 MOST_DATAGRAM_BYTES = 9216

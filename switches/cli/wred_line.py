@@ -1,4 +1,6 @@
-"""The one line of a configuration that holds a queue's watermark: read, written, and put back as it was.
+"""A configuration as switches print it, nested by indentation; must not know any platform's commands.
+
+The one line of a configuration that holds a queue's watermark: read, written, and put back as it was.
 
 The grammar is the platform's; what is here is the same for all that write Kmin, Kmax and Pmax in a line.
 """
@@ -6,17 +8,17 @@ The grammar is the platform's; what is here is the same for all that write Kmin,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
 from switches.base import QueueWatermark, StagedChange
+from switches.changes import recorded
 from switches.device import Device
 from switches.errors import CapabilityError, InventoryError
-from switches.staging import recorded
 from switches.units import (
     DeviceWatermark,
     WatermarkUnits,
@@ -26,6 +28,31 @@ from switches.units import (
     to_device,
 )
 from twin.watermark import Watermark
+
+Section: TypeAlias = "dict[str, Section]"
+
+
+def sections(text: str) -> Section:
+    """Each line and the lines below it; what is there twice is one, comments and blanks are dropped."""
+    root: Section = {}
+    above: list[tuple[int, Section]] = [(-1, root)]
+    for line in text.splitlines():
+        words = " ".join(line.split())
+        if not words or words.startswith("!"):
+            continue
+        indent = len(line) - len(line.lstrip())
+        while above[-1][0] >= indent:
+            above.pop()
+        above.append((indent, above[-1][1].setdefault(words, {})))
+    return root
+
+
+def below(section: Mapping[str, Section], starts: str) -> Iterable[tuple[str, Section]]:
+    """The lines that start so: what follows there, and what is below them."""
+    for line, inner in section.items():
+        if line.startswith(starts):
+            yield line.removeprefix(starts).strip(), inner
+
 
 _BYTES = bytes_units()
 

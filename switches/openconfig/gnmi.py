@@ -15,19 +15,15 @@ import msgspec
 
 from switches import read_back
 from switches.base import Capabilities, Reading, StagedChange
-from switches.concurrent_edit import check_nobody_else, left_alone
+from switches.changes import check_nobody_else, left_alone, recorded, staged
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, ConcurrentEditError, RefusedError
 from switches.openconfig import model
 from switches.openconfig.model import Qos
-from switches.openconfig.openconfig_plan import Plan
-from switches.openconfig.queues import OpenConfigQueues
+from switches.openconfig.queues import OpenConfigQueues, Plan
 from switches.read_back import Waiting, settled
-from switches.staging import recorded, staged
-from switches.transport.gnmi import GnmiOptions
-from switches.transport.gnmi_path import GnmiPath
-from switches.transport.gnmi_session import GnmiSession
-from switches.transport.gnmi_tree import tree_of
+from switches.transport.gnmi import GnmiOptions, GnmiSession
+from switches.transport.gnmi_messages import GnmiPath, tree_of
 from switches.units import to_device
 from twin.watermark import Watermark
 

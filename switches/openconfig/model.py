@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from switches.errors import CapabilityError
-from switches.transport.gnmi_path import GnmiPath
-from switches.transport.gnmi_tree import Tree
+from switches.transport.gnmi_messages import GnmiPath, Tree
 from switches.units import DeviceWatermark, WatermarkUnits, from_device
 from twin.watermark import Watermark
 

@@ -19,8 +19,7 @@ from switches.device import Device, options_of
 from switches.errors import RefusedError
 from switches.openconfig import model
 from switches.openconfig.model import Leaves, Qos
-from switches.openconfig.openconfig_plan import Plan
-from switches.openconfig.queues import OpenConfigQueues
+from switches.openconfig.queues import OpenConfigQueues, Plan
 from switches.read_back import Waiting
 from switches.transport.netconf import BASE, NetconfOptions, NetconfSession
 from switches.units import Rounded

@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from switches.base import StagedChange
-from switches.rollout.actions import Action, Apply, Check, Confirm, Stage, SwitchAction, Undo, Verify, Watch
 from switches.rollout.events import (
     Applied,
     Applying,
@@ -35,7 +34,21 @@ from switches.rollout.events import (
 )
 from switches.rollout.guards import breaches
 from switches.rollout.plan import Figures
-from switches.rollout.state import Phase, Progress, RolloutState, SwitchProgress
+from switches.rollout.state import (
+    Action,
+    Apply,
+    Check,
+    Confirm,
+    Phase,
+    Progress,
+    RolloutState,
+    Stage,
+    SwitchAction,
+    SwitchProgress,
+    Undo,
+    Verify,
+    Watch,
+)
 from twin.watermark import Watermark
 
 FIRST_RETRY_S = 0.5

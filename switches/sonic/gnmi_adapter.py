@@ -12,18 +12,16 @@ from typing import Annotated, Literal
 import msgspec
 
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
-from switches.concurrent_edit import check_nobody_else, left_alone
+from switches.changes import check_nobody_else, left_alone, recorded, staged
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, ReadBackError
 from switches.read_back import Waiting
 from switches.sonic.asic_db import Hardware, matched
-from switches.sonic.config import Config, Setting
+from switches.sonic.config_db import Config, Setting
 from switches.sonic.gnmi_tables import Tables
 from switches.sonic.plan import Plan, check_rows, planned
 from switches.sonic.wred_profile import UNITS, mark_fields, own_prefix
-from switches.staging import recorded, staged
-from switches.transport.gnmi import GnmiOptions
-from switches.transport.gnmi_session import GnmiSession
+from switches.transport.gnmi import GnmiOptions, GnmiSession
 from switches.units import to_device
 from twin.watermark import Watermark
 

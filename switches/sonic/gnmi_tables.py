@@ -14,10 +14,9 @@ from typing import Any
 
 from switches.device import Device
 from switches.errors import RefusedError
-from switches.sonic.config import PROFILE, Config, Setting
-from switches.sonic.config_db import FIELD, PREFIX, bindings_of
-from switches.transport.gnmi_path import GnmiPath
-from switches.transport.gnmi_session import GnmiSession
+from switches.sonic.config_db import FIELD, PREFIX, PROFILE, Config, Setting, bindings_of
+from switches.transport.gnmi import GnmiSession
+from switches.transport.gnmi_messages import GnmiPath
 
 ORIGIN = "sonic-db"
 _CONFIG, _ASIC, _COUNTERS = "CONFIG_DB", "ASIC_DB", "COUNTERS_DB"

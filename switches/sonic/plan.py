@@ -14,8 +14,7 @@ import msgspec
 
 from switches.device import Device
 from switches.errors import CapabilityError, ConcurrentEditError
-from switches.sonic.config import PROFILE, Config, Setting
-from switches.sonic.config_db import FIELD, check_alone, profile_named, written_as
+from switches.sonic.config_db import FIELD, PROFILE, Config, Setting, check_alone, profile_named, written_as
 from switches.sonic.wred_profile import check_known, own_name, own_prefix, watermark_in, with_watermark
 from switches.units import Rounded
 

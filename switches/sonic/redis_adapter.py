@@ -11,16 +11,15 @@ from collections.abc import Callable
 import msgspec
 
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
-from switches.concurrent_edit import check_nobody_else, left_alone
+from switches.changes import check_nobody_else, left_alone, recorded, staged
 from switches.device import Device, options_of
 from switches.errors import ReadBackError
 from switches.read_back import Waiting
 from switches.sonic.asic_db import read_hardware
-from switches.sonic.config import PROFILE, Config, queue_setting, read_config, watched
+from switches.sonic.config_db import PROFILE, Config, queue_setting, read_config, watched
 from switches.sonic.plan import Plan, check_rows, planned
 from switches.sonic.redis import Databases, SonicOptions, check_address, connected
 from switches.sonic.wred_profile import UNITS, own_prefix
-from switches.staging import recorded, staged
 from switches.units import to_device
 from twin.watermark import Watermark
 

@@ -16,8 +16,7 @@ from pygnmi.spec.v080 import gnmi_pb2, gnmi_pb2_grpc
 from switches.device import Device
 from switches.errors import SwitchError, UnreachableError
 from switches.transport.gnmi import GnmiDial
-from switches.transport.gnmi_messages import PathValue, to_wire, values_as_they_are
-from switches.transport.gnmi_path import GnmiPath, listed
+from switches.transport.gnmi_messages import GnmiPath, PathValue, listed, to_wire, values_as_they_are
 
 _NS_PER_S = 1_000_000_000
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 
 from telemetry.alarms.board import Finding, Level, Subject
-from telemetry.counters.counter_rates import PortRates
+from telemetry.counters.window import PortRates
 from telemetry.decode.p4.sequence import Sender, SequenceCounts
 from telemetry.state import QueueRef, QueueState
 

@@ -17,23 +17,29 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from telemetry.columns import take_rows
-from telemetry.decode.arrow_columns import Mask, Names, Numbers, names, numbered, numbers
-from telemetry.decode.arrow_stream import opened, record_batches
-from telemetry.decode.body import unpacked
-from telemetry.decode.decoded import Decoded
+from telemetry.decode.arrow_stream import (
+    Mask,
+    Names,
+    Numbers,
+    names,
+    numbered,
+    numbers,
+    opened,
+    record_batches,
+)
+from telemetry.decode.body import Decoded, unpacked
 from telemetry.decode.json import DEFAULT_MAX_BODY_BYTES, MAX_HOPS, MAX_NAME_LENGTH, WORDING
-from telemetry.decode.problem import shown
-from telemetry.decode.records import too_many
+from telemetry.decode.records import shown, too_many
 from telemetry.errors import DecodeError, OversizeError, ReportError
-from telemetry.flow_keys import FlowKeys
-from telemetry.join import joined
 from telemetry.report import (
     LEAST_SAMPLING_RATE,
     MARK_UNKNOWN,
     MISSING_NS,
+    FlowKeys,
     HopSite,
     ReportBatch,
     ReportProblem,
+    joined,
 )
 
 MOST_PROBLEMS = 20_000

@@ -9,10 +9,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import astuple
 
-from telemetry.counters.counters import MOST, Counters, CounterSample, SeriesKey
+from telemetry.counters.model import MOST, Counters, CounterSample, SeriesKey
 from telemetry.decode.body import unpacked
-from telemetry.decode.problem import Wording
-from telemetry.decode.records import MOST_EXPLAINED, Kind, not_explained, read_records
+from telemetry.decode.records import MOST_EXPLAINED, Kind, Wording, not_explained, read_records
 from telemetry.errors import ReportError
 from telemetry.report import ReportProblem
 

@@ -11,19 +11,26 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Raw, Struct
 
-from telemetry.decode.body import unpacked
-from telemetry.decode.decoded import Decoded
-from telemetry.decode.problem import Wording, broken_json, explained
-from telemetry.decode.records import MOST_EXPLAINED, UNREADABLE, Kind, not_explained, read_records
-from telemetry.flow_keys import FlowKeys
-from telemetry.join import joined
+from telemetry.decode.body import Decoded, unpacked
+from telemetry.decode.records import (
+    MOST_EXPLAINED,
+    UNREADABLE,
+    Kind,
+    Wording,
+    broken_json,
+    explained,
+    not_explained,
+    read_records,
+)
 from telemetry.report import (
     LEAST_SAMPLING_RATE,
     MARK_UNKNOWN,
     MISSING_NS,
+    FlowKeys,
     HopSite,
     ReportBatch,
     ReportProblem,
+    joined,
 )
 from telemetry.state import FlowKey
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from telemetry.counters.counters import MOST, Counters, CounterSample, SeriesKey
-from telemetry.decode.polled import Polled, count_of
+from telemetry.counters.model import MOST, Counters, CounterSample, SeriesKey
+from telemetry.decode.body import Polled, count_of
 
 QUEUES = ("qos", "interfaces", "interface", "output", "queues", "queue", "state")
 """Where a queue's counters are; an interface's key is ``interface-id``, a queue's ``name``."""

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from telemetry.counters.counters import MOST, Counters, CounterSample, SeriesKey
-from telemetry.decode.polled import Polled, count_of
+from telemetry.counters.model import MOST, Counters, CounterSample, SeriesKey
+from telemetry.decode.body import Polled, count_of
 
 PORT_NAMES, QUEUE_NAMES, VOQ_NAMES = (
     "COUNTERS_PORT_NAME_MAP",

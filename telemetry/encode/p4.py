@@ -2,17 +2,27 @@
 
 Report v2.0, v1.0 and v0.5, and INT headers v2.1 and v1.0 inside a packet. Numbers are the wire's: a device's
 own units, all ones for what it cannot tell.
+
+Decoded telemetry reports in the JSON format of INT reports, a line each; must not import JSON's decoder.
+
+What JSON reports have no field for stands beside theirs, under names of its own, which readers of the format
+pass over.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
-from typing import Literal
+from typing import Any, Literal
 
+import msgspec
+
+from telemetry.decode.p4.assemble import NO_REASON, NOT_ROCE, NOT_TOLD, P4Reports, ReportFlags
+from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite
 from telemetry.state import FlowKey
 
 TCP, UDP = 6, 17
@@ -261,3 +271,82 @@ def _checksum(header: bytes) -> bytes:
 def base_transport(queue_pair: int, sequence: int, *, opcode: int = 0x0A) -> bytes:
     """RoCEv2's base transport header: destination queue pair and packet sequence number."""
     return struct.pack(">BBHII", opcode, 0x40, 0xFFFF, queue_pair, 0x8000_0000 | sequence)
+
+
+def json_lines(reports: P4Reports) -> Iterator[bytes]:
+    """One line a report, without its newline; what is not told is left out.
+
+    Beside the fields of the format: ``flags`` (what was reported), ``drop_reason``, ``queue_pair`` and
+    ``packet_sequence`` (RoCEv2), and of a hop ``queue_occupancy`` where its unit is unknown, and
+    ``tx_utilisation`` (1 is full).
+    """
+    encoder = msgspec.json.Encoder()
+    batch = reports.batch
+    hops = _hops(reports)
+    offset = batch.hop_offset.tolist()
+    keys = [key._asdict() for key in batch.flow_keys]
+    flags = [_named(bits) for bits in range(16)]
+    rows = zip(
+        batch.ts_ns.tolist(),
+        batch.flow.tolist(),
+        batch.packet_bytes.tolist(),
+        batch.sampling_rate.tolist(),
+        reports.flags.tolist(),
+        reports.drop_reason.tolist(),
+        reports.queue_pair.tolist(),
+        reports.packet_sequence.tolist(),
+        strict=True,
+    )
+    for number, (ts_ns, flow, packet_bytes, rate, bits, reason, pair, sequence) in enumerate(rows):
+        document: dict[str, Any] = {
+            "ts_ns": ts_ns,
+            "flow": keys[flow],
+            "packet_bytes": packet_bytes,
+            "sampling_rate": rate,
+            "hops": hops[offset[number] : offset[number + 1]],
+            "flags": flags[bits],
+        }
+        if reason != NO_REASON:
+            document["drop_reason"] = reason
+        if pair != NOT_ROCE:
+            document |= {"queue_pair": pair, "packet_sequence": sequence}
+        yield encoder.encode(document)
+
+
+def _named(bits: int) -> list[str]:
+    return [str(flag.name).lower() for flag in reversed(ReportFlags) if bits & flag]
+
+
+def _hops(reports: P4Reports) -> list[dict[str, Any]]:
+    batch = reports.batch
+    places = [_place(site) for site in batch.sites]
+    hops = []
+    for site, depth, occupancy, begun, ended, mark, used in zip(
+        batch.hop_site.tolist(),
+        batch.queue_bytes.tolist(),
+        reports.occupancy.tolist(),
+        batch.ingress_ns.tolist(),
+        batch.egress_ns.tolist(),
+        batch.marked.tolist(),
+        reports.tx_utilisation.tolist(),
+        strict=True,
+    ):
+        hop = dict(places[site])
+        if not math.isnan(depth):
+            hop["queue_bytes"] = int(depth)
+        elif occupancy != NOT_TOLD:
+            hop["queue_occupancy"] = occupancy
+        if begun != MISSING_NS:
+            hop["ingress_ts_ns"] = begun
+        if ended != MISSING_NS:
+            hop["egress_ts_ns"] = ended
+        if mark != MARK_UNKNOWN:
+            hop["ecn_marked"] = bool(mark)
+        if not math.isnan(used):
+            hop["tx_utilisation"] = used
+        hops.append(hop)
+    return hops
+
+
+def _place(site: HopSite) -> dict[str, Any]:
+    return {name: value for name, value in site._asdict().items() if value is not None}

@@ -1,31 +1,55 @@
-"""From the samples of a window to ``NetworkState``; imports only numpy and ``telemetry``, reads no clock."""
+"""Elephant, potential elephant or mouse, and which of them carries the network; imports numpy and ``state``
+only.
+
+From the samples of a window to ``NetworkState``; imports only numpy and ``telemetry``, reads no clock.
+
+What a window held at one moment, for working out its state elsewhere; imports only ``telemetry``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.flow_keys import FlowKeys
-from telemetry.network.classify import classify, dominant_class
-from telemetry.network.discovery import discover
-from telemetry.network.host_names import HostNames
-from telemetry.network.journeys import journeys
-from telemetry.network.placement import Placement, placement
+from telemetry.network.arrivals import flow_arrivals
+from telemetry.network.discovery import discover, journeys
+from telemetry.network.placement import HostNames, Placement, placement
 from telemetry.network.queues import HopRows, hop_rows, queue_states, service_rates
-from telemetry.network.telemetry_arrivals import flow_arrivals
+from telemetry.report import FlowKeys
 from telemetry.settings import WindowSettings
-from telemetry.state import (
-    FlowClass,
-    FlowGroup,
-    FlowTable,
-    NetworkState,
-    QueueRef,
-)
+from telemetry.state import FlowClass, FlowGroup, FlowTable, NetworkState, QueueRef
 from telemetry.topology import Topology
-from telemetry.window.places import Paths
 from telemetry.window.samples import NEVER_NS, Samples
+from telemetry.window.tables import Paths
+
+
+def classify(
+    window_bytes: NDArray[np.float64],
+    active_periods: NDArray[np.int64],
+    *,
+    n_periods: int,
+    elephant_bytes: float,
+) -> NDArray[np.int8]:
+    """``FlowClass`` of each flow from Φ(f), its bytes in the window, and the number of periods it was active
+    in.
+
+    Φ ≥ ``elephant_bytes``: elephant; below, but active in all ``n_periods`` of the window: potential
+    elephant; otherwise mouse. A window of a single period says nothing about persistence, so it has no
+    potential elephants.
+    """
+    classes = np.full(len(window_bytes), FlowClass.MOUSE, np.int8)
+    if n_periods > 1:
+        classes[active_periods >= n_periods] = FlowClass.POTENTIAL_ELEPHANT
+    classes[window_bytes >= elephant_bytes] = FlowClass.ELEPHANT
+    return classes
+
+
+def dominant_class(bytes_by_class: Mapping[FlowClass, float]) -> FlowClass:
+    """The class that carries the most bytes; of equals the one of larger flows."""
+    return max(FlowClass, key=lambda flow_class: (bytes_by_class.get(flow_class, 0.0), flow_class))
 
 
 def network_state(
@@ -202,3 +226,36 @@ def _usual_packet(samples: Samples) -> int:
     sizes, size = np.unique(samples.packet_bytes, return_inverse=True)
     carried = np.bincount(size, samples.true_bytes)
     return int(sizes[len(sizes) - 1 - int(np.argmax(carried[::-1]))])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """A window's reports and tables at one moment; shares nothing that the window will change.
+
+    Taking one costs a few milliseconds. ``state`` costs about a second per 200 000
+    reports and may run in another thread, or (it pickles) another process, while the window takes more.
+    """
+
+    parts: tuple[Samples, ...]
+    flow_keys: FlowKeys
+    flow_fingerprint: NDArray[np.uint64]
+    last_before_ns: NDArray[np.int64]
+    path_sites: Paths
+    merged_flows: NDArray[np.int64]
+    span_ns: tuple[int, int]
+    settings: WindowSettings
+    topology: Topology | None
+
+    def state(self) -> NetworkState:
+        """The network as the window showed it."""
+        return network_state(
+            Samples.joined(list(self.parts)).in_canonical_order(),
+            flow_keys=self.flow_keys,
+            flow_fingerprint=self.flow_fingerprint,
+            last_before_ns=self.last_before_ns,
+            path_sites=self.path_sites,
+            merged_flows=self.merged_flows,
+            span_ns=self.span_ns,
+            settings=self.settings,
+            topology=self.topology,
+        )

@@ -1,4 +1,6 @@
-"""Which path and which egress queues each sample of a window went through; imports only numpy and
+"""What the topology calls the addresses of flows; imports only numpy, ``flow_keys`` and ``topology``.
+
+Which path and which egress queues each sample of a window went through; imports only numpy and
 ``telemetry``.
 """
 
@@ -9,12 +11,40 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.appearance import as_they_appear
-from telemetry.columns import Ragged
-from telemetry.fingerprint import mixed
+from telemetry.columns import Ragged, as_they_appear, mixed
+from telemetry.report import FlowKeys
 from telemetry.state import QueueRef
-from telemetry.window.places import Paths, queue_of
+from telemetry.topology import Topology
 from telemetry.window.samples import Samples
+from telemetry.window.tables import Paths, queue_of
+
+NOBODY = -1
+"""The number of an end that is not known."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostNames:
+    """Names of hosts by number; ``src`` and ``dst`` of each flow, by its number. An address that the topology
+    does not know is a name of its own.
+    """
+
+    names: tuple[str, ...]
+    src: NDArray[np.int64]
+    dst: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, keys: FlowKeys, topology: Topology) -> HostNames:
+        """The names of these flows' ends, and of the topology's hosts."""
+        numbers = {host.name: number for number, host in enumerate(topology.hosts)}
+        known = topology.host_by_address
+        of_host = np.array(
+            [numbers.setdefault(known.get(host, host), len(numbers)) for host in keys.hosts], np.int64
+        )
+        return cls(tuple(numbers), of_host[keys.src], of_host[keys.dst])
+
+    def called(self, numbers: NDArray[np.int64]) -> tuple[str, ...]:
+        """The name of each of these."""
+        return tuple(map(self.names.__getitem__, numbers.tolist()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from telemetry.columns import take_rows
 from telemetry.state import FlowClass
-from telemetry.window.seen import SeenSet
+from telemetry.window.hash_table import SeenSet
 
 # High bits: the low ones already place a fingerprint in its SeenSet.
 _THINNING_SHIFT = np.uint64(32)

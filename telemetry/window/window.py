@@ -1,4 +1,6 @@
-"""The sliding window: takes batches of reports, judges, de-duplicates and keeps them, and answers
+"""What the window says became of the reports it was given; imports only ``telemetry.report``.
+
+The sliding window: takes batches of reports, judges, de-duplicates and keeps them, and answers
 ``NetworkState``.
 
 Reads no clock (time is the reports' own) and does no I/O; must not import a decoder, ``twin``, ``switches``,
@@ -7,29 +9,60 @@ Reads no clock (time is the reports' own) and does no I/O; must not import a dec
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.columns import take_rows
+from telemetry.columns import report_fingerprints, take_rows
 from telemetry.errors import ReportError, WindowError
-from telemetry.fingerprint import report_fingerprints
+from telemetry.network.assemble import Snapshot
 from telemetry.network.messages import longest_patience_ns
-from telemetry.network.snapshot import Snapshot
 from telemetry.report import MISSING_NS, HopSite, ReportBatch, ReportProblem
 from telemetry.settings import NS_PER_S, WindowSettings
 from telemetry.state import FlowClass, NetworkState
 from telemetry.topology import Topology
-from telemetry.window.hash_table import ABSENT
-from telemetry.window.interning import GONE
-from telemetry.window.known_flows import KnownFlows
-from telemetry.window.places import misplaced
+from telemetry.window.hash_table import ABSENT, GONE
 from telemetry.window.samples import NEVER_NS, Samples, SampleStore, merged_flow, thinned, used_numbers
-from telemetry.window.tables import KnownPaths, path_fingerprints
-from telemetry.window.tally import AddResult, WindowCounters
+from telemetry.window.tables import KnownFlows, KnownPaths, misplaced, path_fingerprints
 from telemetry.window.timeline import Timeline, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class AddResult:
+    """What became of one batch; ``accepted + rejected`` is its length, duplicates count as accepted.
+
+    ``errors`` has one entry a rejected report, by its position in the body as sent.
+    """
+
+    accepted: int
+    rejected: int
+    errors: tuple[ReportProblem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCounters:
+    """Totals since the window was made.
+
+    ``duplicates`` came twice and count once; ``too_old`` came after the window had passed; ``skewed`` were
+    too far away in time to believe; ``unknown_sites`` named a switch or port the declared topology lacks;
+    ``overflowed`` found no room for yet another path or queue; ``evicted`` flows were merged with others of
+    their class for want of room; ``thinned`` reports are stood for by others; ``negative_latencies`` are hops
+    that left before they came.
+    """
+
+    accepted: int = 0
+    rejected: int = 0
+    duplicates: int = 0
+    too_old: int = 0
+    skewed: int = 0
+    unknown_sites: int = 0
+    overflowed: int = 0
+    evicted: int = 0
+    thinned: int = 0
+    negative_latencies: int = 0
+
 
 __all__ = ["AddResult", "Window", "WindowCounters", "WindowSettings"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bench import accuracy
+from twin.prediction import Prediction
 from twin.replay.model import ReplayEngine
-from twin.result import Prediction
 from twin.search.score import WEIGHT_PRESETS
 
 Predicted = Callable[[str], list[Prediction]]

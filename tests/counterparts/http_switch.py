@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pytest
 
-from switches.credentials import Secret
+from switches.device import Secret
 
 USER = "ecntwin"
 PASSWORD = "the-switch's-own"

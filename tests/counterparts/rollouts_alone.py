@@ -12,9 +12,8 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from service.adapters import Adapters
 from service.events import Broadcaster
-from service.fleet import Fleet
+from service.fleet import Adapters, Fleet
 from service.ingest.counter_owner import Counting
 from service.ingest.decoding import DecodingThreads
 from service.ingest.window_owner import Sensing, SensingLimits
@@ -29,7 +28,7 @@ from switches.device import Device
 from switches.registry import AdapterRegistry
 from switches.rollout.events import Event
 from switches.rollout.state import RolloutState
-from telemetry.counters.counters import CounterSettings
+from telemetry.counters.model import CounterSettings
 from telemetry.decode.json import decode
 from telemetry.settings import WindowSettings
 

@@ -10,8 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from switches.base import SwitchAdapter
-from switches.credentials import Secret
-from switches.device import Device
+from switches.device import Device, Secret
 from switches.errors import ConcurrentEditError, RefusedError
 from switches.openconfig.netconf import NAMESPACE, NetconfAdapter
 from switches.read_back import Waiting

@@ -20,8 +20,8 @@ import httpx
 import pytest
 from rich.cells import cell_len
 
-from cli.errors import run_to_exit_code
 from cli.main import app
+from cli.output import run_to_exit_code
 from tests.counterparts.ports import free_port
 from tests.e2e.process import PATIENCE_S, REPOSITORY, Served, lab_at, serving
 from tests.e2e.test_lab import DEFAULT, FABRIC

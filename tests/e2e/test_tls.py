@@ -10,8 +10,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cli.errors import run_to_exit_code
 from cli.main import app
+from cli.output import run_to_exit_code
 from tests.counterparts.certificates import Authority
 from tests.e2e.process import PATIENCE_S, serving
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from lab.control import Lab, control_app
-from lab.counters import CounterWriter
+from lab.figures import CounterWriter
 from lab.p4_reports import IntReportWriter
 from lab.p4_sender import IntSender, Taker
 from lab.poster import Poster

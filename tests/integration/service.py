@@ -12,7 +12,7 @@ import httpx
 from prometheus_client import CollectorRegistry
 
 from api.app import create_app
-from service.clocks import Clocks
+from service.events import Clocks
 from service.service import Service
 from settings.model import Settings
 from switches.registry import AdapterRegistry

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from api.app import create_app
-from service.clocks import Clocks
+from service.events import Clocks
 from tests.integration.service import EPOCH_NS, PATIENCE_S, SMALL, TOPOLOGY, manual, traffic
 from twin.workers.pool import InProcessWorkers
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from cli.errors import run_to_exit_code
 from cli.main import app
+from cli.output import run_to_exit_code
 
 NUMBERS = ("queue_mean_bytes", "queue_p99_bytes", "queue_peak_bytes", "goodput_gbps", "marked_fraction")
 INPUT = 2

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cli.errors import run_to_exit_code
 from cli.main import app
+from cli.output import run_to_exit_code
 from telemetry.decode.json import decode as decode_json
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.errors import run_to_exit_code
 from cli.main import app
+from cli.output import run_to_exit_code
 from settings.inventory import load_inventory, load_reporting
 from telemetry.decode.p4.decoder import P4Decoder
 

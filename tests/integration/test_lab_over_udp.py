@@ -16,7 +16,7 @@ import httpx
 import numpy as np
 import pytest
 
-from lab.int_numbers import inventory
+from lab.p4_reports import inventory
 from lab.p4_sender import SILENT_FOR_S
 from lab.reports import Body, ReportWriter
 from switches.lab import LabAdapter

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.auth.known_tokens import digest_of
+from service.auth.tokens import digest_of
 from tests.integration.service import PATIENCE_S, Running, Wanted, manual, report, running
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from cli.errors import run_to_exit_code
 from cli.main import app
+from cli.output import run_to_exit_code
 from tests.counterparts.webhook_switch import NAME, TOKEN, WebhookSwitch
 from twin.watermark import Watermark
 

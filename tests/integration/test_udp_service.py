@@ -11,8 +11,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from api.app import create_app
-from cli.errors import run_to_exit_code
 from cli.main import app
+from cli.output import run_to_exit_code
 from settings.errors import SettingsError
 from tests.integration.service import Running, Wanted, manual, running
 from tests.unit.api.udp.sending import datagram, send

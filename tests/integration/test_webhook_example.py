@@ -11,8 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from switches.credentials import Secret
-from switches.device import Device
+from switches.device import Device, Secret
 from switches.errors import AccessError, RefusedError
 from switches.webhook import WebhookAdapter
 from twin.watermark import Watermark

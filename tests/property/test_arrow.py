@@ -15,8 +15,7 @@ from telemetry.decode.arrow import decode
 from telemetry.decode.json import decode as decode_json
 from telemetry.encode.arrow import encode
 from telemetry.errors import DecodeError
-from telemetry.join import joined
-from telemetry.report import ReportBatch
+from telemetry.report import ReportBatch, joined
 from tests.counterparts.arrow_bodies import stream, table
 
 NAMES = st.sampled_from(["tor1", "tor2", "å", "x" * 256]) | st.text(min_size=1, max_size=4)

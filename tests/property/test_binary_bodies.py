@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from service.binary_metrics import BinaryMetrics
 from service.ingest import formats
 from service.ingest.formats import decode_body
 from service.ingest.p4_reports import BinaryReports
+from service.metrics import BinaryMetrics
 from settings.int_keys import IntSettings
+from telemetry.decode.body import Decoded
 from telemetry.decode.capture import is_capture
-from telemetry.decode.decoded import Decoded
 from telemetry.decode.p4.devices import Devices
 from telemetry.errors import DecodeError, OversizeError
 from tests.counterparts.captures import pcap, pcapng, udp

@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.counters.counters import Counters, CounterSample, CounterSettings, SeriesKey
+from telemetry.counters.model import Counters, CounterSample, CounterSettings, SeriesKey
 from telemetry.counters.window import CounterWindow
 from telemetry.decode.counters import decode_counters
 from telemetry.errors import DecodeError

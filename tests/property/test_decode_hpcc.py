@@ -9,8 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.decode.hpcc import decode
-from telemetry.decode.hpcc_header import HpccHops
+from telemetry.decode.hpcc import HpccHops, decode
 from telemetry.errors import DecodeError
 from tests.hpcc_headers import LINE_RATES_GBPS, HpccHop, hpcc_header
 

@@ -10,12 +10,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from telemetry.decode.p4.assemble import P4Reports
 from telemetry.decode.p4.decoder import P4Decoder, decode_one_by_one
 from telemetry.decode.p4.devices import Devices, UnitProfile
-from telemetry.decode.p4.known import Known
-from telemetry.decode.p4.numbering import Numbering, numbered
+from telemetry.decode.p4.names import Known, Numbering, numbered
 from telemetry.decode.p4.packet import IntMarks
-from telemetry.decode.p4.result import P4Reports
 from telemetry.encode.p4 import (
     InnerType,
     Metadata,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telemetry.decode.json import decode
-from telemetry.join import joined, parted
+from telemetry.report import joined, parted
 
 HOST, SWITCHES = st.integers(0, 5), st.lists(st.integers(0, 9), min_size=1, max_size=6)
 REPORTS = st.lists(st.tuples(HOST, HOST, SWITCHES), min_size=1, max_size=30)

@@ -7,13 +7,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from telemetry.columns import Ragged
-from telemetry.flow_keys import FlowKeys
-from telemetry.network.discovery import Journey, discover
-from telemetry.network.journeys import journeys
-from telemetry.report import HopSite
+from telemetry.network.discovery import Journey, discover, journeys
+from telemetry.report import FlowKeys, HopSite
 from telemetry.state import FlowKey
-from telemetry.window.places import Path
 from telemetry.window.samples import Samples
+from telemetry.window.tables import Path
 
 SWITCHES = st.sampled_from(["leaf1", "leaf2", "spine1", None])
 PORTS = st.sampled_from(["1", "2", "3", None])

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.counters.counters import MOST, Counters, SeriesKey
+from telemetry.counters.model import MOST, Counters, SeriesKey
 from telemetry.counters.window import CounterWindow
 from telemetry.decode.openconfig_counters import OpenConfigCounters
 from telemetry.decode.sonic_counters import (

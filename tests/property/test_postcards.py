@@ -12,8 +12,7 @@ from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.postcards import PostcardMerger
 from telemetry.encode.p4 import InnerType, Metadata, base_transport, datagram_v2, packet, report_v2
-from telemetry.join import joined
-from telemetry.report import ReportBatch
+from telemetry.report import ReportBatch, joined
 from telemetry.state import FlowKey
 
 HOLD_NS = 10_000_000

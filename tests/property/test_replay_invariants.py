@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from telemetry.topology import EgressPort
 from tests.unit.twin.fluid.problems import CHURNING, flow, line, same, star
 from twin.dcqcn import DcqcnParams
+from twin.prediction import Prediction, SolveStatus
 from twin.replay import layout
 from twin.replay.model import STEP_S, ReplayEngine, _Run
-from twin.result import Prediction, SolveStatus
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 

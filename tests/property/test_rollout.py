@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from switches.base import QueueWatermark, StagedChange
-from switches.rollout.actions import Action, Apply, Check, Confirm, Stage, Undo, Verify, Watch
 from switches.rollout.events import (
     Applied,
     Applying,
@@ -41,7 +40,19 @@ from switches.rollout.machine import (
     wanted,
 )
 from switches.rollout.plan import Figures, Limits, RolloutPlan, stages_of
-from switches.rollout.state import Phase, Progress, RolloutState
+from switches.rollout.state import (
+    Action,
+    Apply,
+    Check,
+    Confirm,
+    Phase,
+    Progress,
+    RolloutState,
+    Stage,
+    Undo,
+    Verify,
+    Watch,
+)
 from twin.watermark import Watermark
 
 OLD, NEW, FOREIGN = (

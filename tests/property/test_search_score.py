@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twin.result import Prediction, Slowdown, SolveStatus
+from twin.prediction import Prediction, Slowdown, SolveStatus
 from twin.search.score import WEIGHT_PRESETS, rank, score
 from twin.watermark import Watermark
 

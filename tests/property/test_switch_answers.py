@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from switches.base import Reading
 from switches.cli.eos import EosAdapter
 from switches.cli.nxos import NxosAdapter
-from switches.credentials import Secret
-from switches.device import Device
+from switches.device import Device, Secret
 from switches.errors import SwitchError
 from switches.lab import LabAdapter
 from switches.nvue import NvueAdapter

@@ -13,8 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from telemetry.columns import Ragged
-from telemetry.flow_keys import FlowKeys
-from telemetry.report import HopSite, ReportBatch
+from telemetry.report import FlowKeys, HopSite, ReportBatch
 from telemetry.state import FlowKey, NetworkState
 from telemetry.window.window import Window, WindowSettings
 

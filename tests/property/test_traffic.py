@@ -17,10 +17,9 @@ from tests.unit.twin.traffic.making import (
     waiting_traffic,
     waits_of,
 )
-from twin.traffic.base import Traffic
+from twin.traffic.base import Hosts, Traffic
 from twin.traffic.collectives import AllToAll, RingAllReduce
 from twin.traffic.notation import PATTERNS, pattern
-from twin.traffic.pattern import Hosts
 from twin.traffic.sizes import SizeDistribution
 
 

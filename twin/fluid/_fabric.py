@@ -48,11 +48,10 @@ from twin.fluid._arrays import (
     W1,
     W2,
     WAITING,
+    Floats,
 )
 from twin.fluid._kernels import marking
-from twin.fluid._math import kernel, log_one_minus
-from twin.fluid._words import word_of
-from twin.fluid.twin_fluid__arrays import Floats
+from twin.fluid._math import kernel, log_one_minus, word_of
 
 
 @kernel

@@ -23,12 +23,12 @@ from twin.fluid._arrays import (
     PAST_WAIT,
     TINY,
     WAIT,
+    Floats,
     L,
     P,
     R,
 )
 from twin.fluid._math import kernel
-from twin.fluid.twin_fluid__arrays import Floats
 
 
 @kernel

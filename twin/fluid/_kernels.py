@@ -45,12 +45,13 @@ from twin.fluid._arrays import (
     SLOPE,
     SURE_MARK,
     TARGET,
+    Floats,
     L,
     P,
     R,
+    Sender,
 )
 from twin.fluid._math import expm1_positive, kernel, log_one_minus, to_power
-from twin.fluid.twin_fluid__arrays import Floats, Sender
 
 
 @kernel

@@ -1,4 +1,8 @@
-"""Branch-free exp and log for the kernels' lanes; floats only, must import nothing but numba and numpy.
+"""A double's 64 bits and back, free in compiled kernels; must import nothing but numba and numpy.
+
+numba offers no such cast of a scalar, and one through an array would cost a trip to memory and a loop.
+
+Branch-free exp and log for the kernels' lanes; floats only, must import nothing but numba and numpy.
 
 LLVM vectorises neither ``math.expm1`` nor ``math.log1p`` (they are calls), and these two are most of a step.
 See docs/adr/0003-fluid-scheme.md for the error budget.
@@ -6,10 +10,45 @@ See docs/adr/0003-fluid-scheme.md for the error budget.
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+from typing import Any
 
-from twin.fluid._words import double_of, word_of
+import numpy as np
+from numba import types
+from numba.extending import lower_builtin, type_callable
+
 from twin.jit import compiler
+
+
+def word_of(x: float) -> np.uint64:
+    """The bits of a double."""
+    return np.float64(x).view(np.uint64)
+
+
+def double_of(word: np.uint64) -> float:
+    """The double of 64 bits."""
+    return float(np.uint64(word).view(np.float64))
+
+
+@type_callable(word_of)
+def _type_of_word(context: Any) -> Callable[[Any], Any]:
+    return lambda x: types.uint64 if x == types.float64 else None
+
+
+@type_callable(double_of)
+def _type_of_double(context: Any) -> Callable[[Any], Any]:
+    return lambda word: types.float64 if word == types.uint64 else None
+
+
+@lower_builtin(word_of, types.float64)  # type: ignore[no-untyped-call] # numba ships no types
+def _lower_word(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return builder.bitcast(arguments[0], context.get_value_type(types.uint64))
+
+
+@lower_builtin(double_of, types.uint64)  # type: ignore[no-untyped-call]
+def _lower_double(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return builder.bitcast(arguments[0], context.get_value_type(types.float64))
+
 
 # FMA is the one liberty taken with the arithmetic; NaN must survive, it is how a diverged candidate shows.
 kernel = compiler(fastmath={"contract"}, forceinline=True)

@@ -33,13 +33,19 @@ from twin.fluid._arrays import (
     W0,
     W1,
     WAITING,
+    Buffers,
+    Clock,
+    Fabric,
+    Floats,
+    Groups,
+    Ints,
     L,
     P,
     R,
+    Sender,
 )
 from twin.fluid._kernels import exponentials, first_factors, heun, mark_port
 from twin.fluid._math import entry, kernel
-from twin.fluid.twin_fluid__arrays import Buffers, Clock, Fabric, Floats, Groups, Ints, Sender
 
 SWEEP_STEPS = 64  # how often finished groups give their slots back
 DRAINED_PACKETS = 1e-3

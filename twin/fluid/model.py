@@ -39,11 +39,18 @@ from twin.fluid._arrays import (
     SURE_MARK,
     TALLY_ROWS,
     VECTOR,
+    Buffers,
 )
 from twin.fluid._run import run
 from twin.fluid.problem import Problem, build
-from twin.fluid.twin_fluid__arrays import Buffers
-from twin.result import ELEPHANT_FROM_BYTES, MOUSE_BELOW_BYTES, Prediction, Slowdown, SolveStatus, Trajectory
+from twin.prediction import (
+    ELEPHANT_FROM_BYTES,
+    MOUSE_BELOW_BYTES,
+    Prediction,
+    Slowdown,
+    SolveStatus,
+    Trajectory,
+)
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.errors import ParameterError, ScenarioError
+from twin.fluid._arrays import Clock, Fabric, Groups, Sender
 from twin.fluid._math import MOST_FAST_RECOVERY
-from twin.fluid.twin_fluid__arrays import Clock, Fabric, Groups, Sender
 from twin.scenario import Scenario
 
 # What the reference switches (ns-3 RoCEv2) set aside of their buffer a port, and where a pause ends.

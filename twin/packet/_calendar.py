@@ -10,8 +10,7 @@ from __future__ import annotations
 from numba import uint64
 
 from twin.jit import compiler, inlined
-from twin.packet.layout import LATE_WAKE, MORE_PACKETS, MORE_TIMERS, WAKE
-from twin.packet.state import Params, Record, State
+from twin.packet.layout import LATE_WAKE, MORE_PACKETS, MORE_TIMERS, WAKE, Params, Record, State
 
 SPARE = 16  # packets, and timers but for those of the flows that wait for one: more than an event ever takes
 TIMER_KINDS = 8  # room for START to LATE_WAKE: a timer is its flow's row × this + which

@@ -5,12 +5,22 @@ from __future__ import annotations
 from numba import int64
 
 from twin.jit import inlined
-from twin.packet._cable import drop_sample
 from twin.packet._calendar import TIMER_KINDS, give_back, set_timer, take, wake
 from twin.packet._sender import cnp, count_bytes, go_back, join_round, wait_or_join
-from twin.packet._switch import draw, send_control
-from twin.packet.layout import ACK, CNP, CONTROL_WIRE_BYTES, DATA, DONE, IDLE, MORE_SAMPLES, PACED, START
-from twin.packet.state import Params, State
+from twin.packet._switch import draw, drop_sample, send_control
+from twin.packet.layout import (
+    ACK,
+    CNP,
+    CONTROL_WIRE_BYTES,
+    DATA,
+    DONE,
+    IDLE,
+    MORE_SAMPLES,
+    PACED,
+    START,
+    Params,
+    State,
+)
 
 _SAMPLING = (1 << 31) - 1  # the place whose draws choose the packets INT samples
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from numba import int64, uint64
 
 from twin.jit import inlined, kernel
-from twin.packet._cable import lose
 from twin.packet._calendar import TIMER_KINDS, enter, give_back, next_timer, set_timer
 from twin.packet._host import acknowledge, awake, next_of_round, receive
 from twin.packet._sender import call, cnp, cut_tick, increase_tick, resume, retransmit_tick
@@ -18,6 +17,7 @@ from twin.packet._switch import (
     admit,
     append_data,
     is_marked,
+    lose,
     may_resume,
     must_pause,
     release,
@@ -42,8 +42,10 @@ from twin.packet.layout import (
     START,
     WAITING,
     WAKE,
+    Counts,
+    Params,
+    State,
 )
-from twin.packet.state import Counts, Params, State
 
 
 @kernel

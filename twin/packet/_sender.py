@@ -10,8 +10,7 @@ import math
 
 from twin.jit import compiler, inlined
 from twin.packet._calendar import TIMER_KINDS, enter, set_timer, wake
-from twin.packet.layout import CUT, DONE, IDLE, INCREASE, PACED, READY, RETRANSMIT
-from twin.packet.state import Params, Record, State
+from twin.packet.layout import CUT, DONE, IDLE, INCREASE, PACED, READY, RETRANSMIT, Params, Record, State
 
 
 @inlined

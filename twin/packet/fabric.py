@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.errors import ParameterError, ScenarioError
-from twin.packet import _cable, _kernels, layout
+from twin.packet import _kernels, _switch, layout
 from twin.packet._calendar import SPARE
 from twin.packet.flow_table import FlowTable, NewFlows
 from twin.packet.happenings import Completions, Happenings, Measured, Samples
+from twin.packet.layout import PacketSettings, State
 from twin.packet.plan import FabricPlan
 from twin.packet.routes import Routes, flow_key
-from twin.packet.settings import PacketSettings
-from twin.packet.state import State
 from twin.scenario import Flows
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark
@@ -191,7 +190,7 @@ class Fabric:
         self._check_port(port)
         both = {port, self.plan.reverse[port]}
         for direction in sorted(both):
-            _cable.fail(self._state, self._params, direction)
+            _switch.fail(self._state, self._params, direction)
         self._routes.fail(both)
         self._move_flows()
 
@@ -201,7 +200,7 @@ class Fabric:
         both = {port, self.plan.reverse[port]}
         self._routes.restore(both)
         for direction in sorted(both):
-            _cable.restore(self._state, self._params, direction)
+            _switch.restore(self._state, self._params, direction)
         self._move_flows()
 
     def depths_bytes(self, ports: Sequence[int]) -> NDArray[np.float64]:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from twin.packet import layout
 from twin.packet.happenings import Completions
+from twin.packet.layout import Counts, Indices, Table
 from twin.packet.plan import FabricPlan
 from twin.packet.routes import Way
-from twin.packet.state import Counts, Indices, Table
 
 PERSISTENT_PACKETS = 1 << 62
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.packet.layout import COARSE_BINS, COARSE_BYTES, FINE_BINS, FINE_BYTES
-from twin.packet.state import State
+from twin.packet.layout import COARSE_BINS, COARSE_BYTES, FINE_BINS, FINE_BYTES, State
 
 BIN_LOWER_BYTES = np.concatenate([np.arange(FINE_BINS) * FINE_BYTES, np.arange(COARSE_BINS) * COARSE_BYTES])
 BIN_WIDTH_BYTES = np.concatenate([np.full(FINE_BINS, FINE_BYTES), np.full(COARSE_BINS, COARSE_BYTES)])

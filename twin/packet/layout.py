@@ -6,11 +6,22 @@ a port carries its place, so the next port is the next entry, and −1 says that
 
 An *ingress* needs no record of its own: it is the far end of exactly one egress port, so the buffer a switch
 has given to it is counted in that port's record (``held``, ``headroom_held``).
+
+How a packet-level fabric behaves where real ones differ; imports nothing but the errors.
+
+The arrays a fabric lives in and the numbers it runs by, as the kernels take them; numpy only.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
 import numpy as np
+from numpy.typing import NDArray
+
+from twin.errors import ParameterError
 
 TIME, BYTES, COUNT, INDEX, FLAG = np.float64, np.float64, np.int64, np.int32, np.int8
 
@@ -188,3 +199,100 @@ CONTROL_WIRE_BYTES = 64  # a pause, a resume, a CNP
 
 FINE_BYTES, FINE_BINS = 64.0, 4096  # depth histogram: 64-byte bins up to 256 KiB, ...
 COARSE_BYTES, COARSE_BINS = 2048.0, 32768  # ... then 2 KiB bins up to 64 MiB
+
+
+# InfiniBand's local acknowledgement timeout is 4.096 µs × 2^n (InfiniBand Architecture Specification, volume
+# 1, section 9.7.6.1.3): n = 14 is what RoCE verbs programs usually ask for, n = 10 suits a fabric that drops.
+LOSSLESS_TIMEOUT_S = 4.096e-6 * 2**14
+LOSSY_TIMEOUT_S = 4.096e-6 * 2**10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacketSettings:
+    """Choices of hardware, not of operators.
+
+    ``mark_at``: ``dequeue`` (the depth a packet leaves behind) or ``enqueue`` (the depth it finds).
+    ``pace_cnps_at``: ``sender`` (a CNP with every marked packet, one cut an interval) or ``receiver`` (one
+    CNP an interval, a cut each). ``retransmit_timeout_s`` None takes 67 ms with PFC and 4 ms without.
+    Queues are looked at every ``queue_sample_s``. Raises ``ParameterError``.
+    """
+
+    mark_at: str = "dequeue"
+    pace_cnps_at: str = "sender"
+    retransmit_timeout_s: float | None = None
+    queue_sample_s: float = 1e-6
+
+    def __post_init__(self) -> None:
+        for name, known in (("mark_at", ("dequeue", "enqueue")), ("pace_cnps_at", ("sender", "receiver"))):
+            if getattr(self, name) not in known:
+                raise ParameterError(
+                    f"packet {name}", repr(getattr(self, name)), f"it is {' or '.join(known)}", "name one"
+                )
+        for name in ("retransmit_timeout_s", "queue_sample_s"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise ParameterError(f"packet {name}", str(value), "it is above 0", "give seconds")
+
+    def retransmit_s(self, *, pfc: bool) -> float:
+        """How long a sender waits for an acknowledgement."""
+        if self.retransmit_timeout_s is not None:
+            return self.retransmit_timeout_s
+        return LOSSLESS_TIMEOUT_S if pfc else LOSSY_TIMEOUT_S
+
+
+Table: TypeAlias = NDArray[Any]  # records of one of the types in ``layout``
+Record: TypeAlias = Any  # one row of a table
+Floats: TypeAlias = NDArray[np.float64]
+Counts: TypeAlias = NDArray[np.int64]
+Indices: TypeAlias = NDArray[np.int32]
+
+
+class State(NamedTuple):
+    """Everything that changes; ``layout`` describes the records."""
+
+    clock: Table  # one row
+    packets: Table
+    ports: Table
+    flows: Table
+    switches: Table
+    samples: Table
+    hops: Table  # [sample, hop]
+    places: Indices
+    dependents: Indices
+    buckets: Indices  # first packet of each calendar bucket, −1 for none
+    timer_at: Floats  # a binary heap, earliest first, ...
+    timer_serial: Counts  # ... equal times in the order they were set
+    timer_what: Counts  # flow row × TIMER_KINDS + which timer
+    completed: Indices  # flow rows, as they complete
+    sampled: Indices  # sample rows, as their packets arrive
+    monitored: Indices
+    histogram: Counts
+
+
+class Params(NamedTuple):
+    """What does not change. Seconds, bytes, bytes/s."""
+
+    seed: int
+    buckets_per_s: float
+    horizon_s: float  # how far ahead the calendar reaches
+    packet_bytes: int
+    overhead_bytes: int
+    ack_bytes: int
+    buffer_bytes: float
+    pfc: bool
+    mark_at_enqueue: bool
+    cnps_paced_by_receiver: bool
+    retransmit_s: float
+    sample_s: float  # between looks at the queues
+    sampling_rate: float  # of INT
+    ai_rate: float
+    hai_rate: float
+    gain: float
+    cnp_interval: float
+    alpha_timer: float
+    increase_timer: float
+    byte_counter: float  # inf for none
+    fast_recovery_steps: int
+    min_rate: float
+    clamp_target: bool
+    initial_alpha: float

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from twin.packet.fabric import Fabric
+from twin.packet.layout import PacketSettings
 from twin.packet.plan import FabricPlan
-from twin.packet.settings import PacketSettings
-from twin.result import Prediction, SolveStatus, Trajectory
+from twin.prediction import Prediction, SolveStatus, Trajectory, slowdown_by_class
 from twin.scenario import Scenario
-from twin.slowdown import slowdown_by_class
 from twin.watermark import Watermark
 
 

@@ -17,9 +17,7 @@ from telemetry.topology import EgressPort
 from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError
 from twin.packet import layout
-from twin.packet.layout import CONTROL_WIRE_BYTES, RESERVE_BYTES
-from twin.packet.settings import PacketSettings
-from twin.packet.state import Params, Table
+from twin.packet.layout import CONTROL_WIRE_BYTES, RESERVE_BYTES, PacketSettings, Params, Table
 from twin.scenario import Scenario
 
 HEADROOM_PACKETS = 3  # one being sent at either end when the pause is due, and one half arrived

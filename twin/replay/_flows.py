@@ -12,9 +12,7 @@ import math
 import numpy as np
 
 from twin.jit import inlined
-from twin.replay._random import uniform
-from twin.replay.arrays import Floats, Ints, Params, Record, Steps, Table
-from twin.replay.layout import NEVER, SEGMENTS
+from twin.replay.layout import NEVER, SEGMENTS, Floats, Ints, Params, Record, Steps, Table, uniform
 
 _MASK = SEGMENTS - 1
 

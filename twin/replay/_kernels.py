@@ -43,8 +43,6 @@ from twin.replay._queues import (
     resolve_suffix,
     serve,
 )
-from twin.replay._random import uniform
-from twin.replay.arrays import Floats, Ints, Params, Record, Table, Tables, Work
 from twin.replay.layout import (
     COARSE_BINS,
     COARSE_BYTES,
@@ -58,6 +56,14 @@ from twin.replay.layout import (
     PAUSED,
     PEAK,
     SENT,
+    Floats,
+    Ints,
+    Params,
+    Record,
+    Table,
+    Tables,
+    Work,
+    uniform,
 )
 
 MOST_BYTES = 1e18  # a queue beyond it, or a NaN, has no place in the histogram: the run is over

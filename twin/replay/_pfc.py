@@ -7,8 +7,7 @@ reference problems' switches have it.
 from __future__ import annotations
 
 from twin.jit import inlined
-from twin.replay.arrays import Floats, Table
-from twin.replay.layout import LOG_STEPS, NEVER
+from twin.replay.layout import LOG_STEPS, NEVER, Floats, Table
 
 SHARE = 8.0
 

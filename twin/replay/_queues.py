@@ -7,8 +7,7 @@ from __future__ import annotations
 import math
 
 from twin.jit import inlined
-from twin.replay._random import uniform
-from twin.replay.arrays import Floats, Record, Steps, Table
+from twin.replay.layout import Floats, Record, Steps, Table, uniform
 
 _JITTER_STREAM = 1 << 40  # apart from the flows' streams
 LIGHT = (

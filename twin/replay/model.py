@@ -11,13 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from twin.prediction import Prediction, SolveStatus, Trajectory, slowdown_by_class
 from twin.replay import layout
 from twin.replay._kernels import replay
-from twin.replay.arrays import Tables
+from twin.replay.layout import Tables
 from twin.replay.plan import allocate, compile_params, compile_tables
-from twin.result import Prediction, SolveStatus, Trajectory
 from twin.scenario import Scenario
-from twin.slowdown import slowdown_by_class
 from twin.watermark import Watermark
 
 STEP_S = 2e-6  # 24 packets at 100 Gbit/s, a 25th of the CNP interval; docs/adr/0004-replay.md has the choice

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError
 from twin.replay import layout
-from twin.replay.arrays import Params, Table, Tables, Work
+from twin.replay.layout import Params, Table, Tables, Work
 from twin.scenario import Scenario
 
 # The reference switches' PFC: 4 KB reserved and three bandwidth-delay products of headroom an ingress port,

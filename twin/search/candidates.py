@@ -1,14 +1,84 @@
-"""Truncated log-normal and log-uniform draws as watermarks inside hard bounds; numpy and SciPy only."""
+"""What proposes candidates and what a proposal is; must import no engine, no scenario and no telemetry.
+
+Truncated log-normal and log-uniform draws as watermarks inside hard bounds; numpy and SciPy only.
+
+Biased Monte-Carlo: draws around μ_target = λ·μ_base, λ by the traffic; must not import telemetry.
+
+A second, narrower draw around the leaders of the first; must import only siblings and the watermark.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twin.errors import ParameterError
 from twin.watermark import Watermark, WatermarkBounds
+
+
+class Origin(Enum):
+    """Where a candidate comes from."""
+
+    INCUMBENT = "incumbent"
+    BASE = "base"
+    VENDOR = "vendor"
+    DRAWN = "drawn"
+    NARROWED = "narrowed"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A watermark to try, its origin, and for a vendor's row whose it is."""
+
+    watermark: Watermark
+    origin: Origin
+    source: str = ""
+
+
+class CandidateSampler(Protocol):
+    """Draws watermarks; holds settings, never a generator: the same ``rng`` state gives the same draws."""
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[Watermark]:
+        """``count`` watermarks inside the sampler's hard bounds; repeats are possible."""
+        ...
+
+
+def generator(seed: int, stream: int) -> np.random.Generator:
+    """The generator of one stage (``stream``) of a round: the same in every process, apart from others'."""
+    return np.random.default_rng(np.random.SeedSequence([seed, stream]))
+
+
+def without_repeats(proposals: Iterable[Proposal]) -> list[Proposal]:
+    """The proposals in order, each watermark once: the first origin named for it stands."""
+    first: dict[Watermark, Proposal] = {}
+    for proposal in proposals:
+        first.setdefault(proposal.watermark, proposal)
+    return list(first.values())
+
+
+def fill(
+    known: list[Proposal], sampler: CandidateSampler, origin: Origin, total: int, rng: np.random.Generator
+) -> list[Proposal]:
+    """``known`` extended by fresh draws to ``total`` different watermarks.
+
+    Tight bounds may not hold that many different ones; then fewer come back, never a repeat.
+    """
+    proposals = without_repeats(known)
+    for _ in range(8):
+        missing = total - len(proposals)
+        if missing <= 0:
+            break
+        drawn = (Proposal(watermark, origin) for watermark in sampler.draw(missing, rng))
+        proposals = without_repeats([*proposals, *drawn])
+    return proposals
+
 
 GRANULARITY_BYTES = 1_000
 
@@ -102,3 +172,82 @@ def _rounded(kmin: float, kmax: float, pmax: float, bounds: WatermarkBounds) -> 
         if bounds.contains(watermark):
             return watermark
     return Watermark(math.floor(kmin), math.ceil(kmax), probability)
+
+
+# λ of design section 1.3: elephants want room in the queue, mice want it empty.
+LAMBDA_BY_CLASS: Mapping[str, float] = MappingProxyType(
+    {"elephant": 1.5, "potential_elephant": 1.25, "mouse": 0.8}
+)
+
+
+def lambda_for(dominant_class: str) -> float:
+    """λ of the class that carries most bytes, by label; raises ``ParameterError`` naming the known."""
+    try:
+        return LAMBDA_BY_CLASS[dominant_class]
+    except KeyError:
+        known = ", ".join(sorted(LAMBDA_BY_CLASS))
+        raise ParameterError(
+            "dominant class", repr(dominant_class), f"known classes are {known}", "name one of them"
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class BiasedSampler:
+    """Kmin and Kmax truncated log-normal with median λ × the base's, Pmax log-uniform around the base's.
+
+    ``sigma`` is the spread of ln K: at 1.2 two draws in three lie within a factor 3.3 of μ_target and one in
+    a hundred beyond a factor 20, far enough to leave a base that is wrong by an order of magnitude.
+    """
+
+    base: Watermark
+    lambda_: float
+    bounds: WatermarkBounds = field(default_factory=WatermarkBounds)
+    sigma: float = 1.2
+    pmax_factor: float = 10.0
+
+    def __post_init__(self) -> None:
+        check_spread("biased sampler", self.sigma, self.pmax_factor)
+        if not self.lambda_ > 0:
+            raise ParameterError("biased sampler λ", str(self.lambda_), "λ is above 0", "give such as 0.8")
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[Watermark]:
+        """``count`` watermarks around μ_target, inside the bounds."""
+        return draw_watermarks(
+            rng,
+            self.bounds,
+            kmin_median_bytes=np.full(count, self.lambda_ * self.base.kmin_bytes),
+            kmax_median_bytes=np.full(count, self.lambda_ * self.base.kmax_bytes),
+            sigma=self.sigma,
+            pmax_base=np.full(count, self.base.pmax),
+            pmax_factor=self.pmax_factor,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowedSampler:
+    """Each draw is near one of ``leaders``, in turn: ln K by ``sigma``, Pmax within ``pmax_factor``."""
+
+    leaders: Sequence[Watermark]
+    bounds: WatermarkBounds = field(default_factory=WatermarkBounds)
+    sigma: float = 0.4
+    pmax_factor: float = 2.5
+
+    def __post_init__(self) -> None:
+        check_spread("narrowed sampler", self.sigma, self.pmax_factor)
+        if not self.leaders:
+            raise ParameterError(
+                "narrowed sampler leaders", "none", "it draws around leaders", "give at least one"
+            )
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[Watermark]:
+        """``count`` watermarks, the leaders' neighbourhoods in turn, inside the bounds."""
+        near = [self.leaders[index % len(self.leaders)] for index in range(count)]
+        return draw_watermarks(
+            rng,
+            self.bounds,
+            kmin_median_bytes=np.array([leader.kmin_bytes for leader in near], dtype=np.float64),
+            kmax_median_bytes=np.array([leader.kmax_bytes for leader in near], dtype=np.float64),
+            sigma=self.sigma,
+            pmax_base=np.array([leader.pmax for leader in near], dtype=np.float64),
+            pmax_factor=self.pmax_factor,
+        )

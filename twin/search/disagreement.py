@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from twin.prediction import stretched
-from twin.result import SIZE_CLASSES, Prediction, Slowdown, SolveStatus
+from twin.prediction import SIZE_CLASSES, Prediction, Slowdown, SolveStatus, stretched
 from twin.search.score import LEAST_LOSS_BYTES, LEAST_PAUSE_S, QUEUE_OFFSET_BYTES, Scores, Weights, tie_width
 from twin.units import percent_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from twin.result import Prediction
+from twin.prediction import Prediction
 from twin.search.disagreement import differ_text
 from twin.search.recommendation import SecondOpinion, Verdict, VerdictKind
 from twin.search.score import LEAST_LOSS_BYTES, LEAST_PAUSE_S

@@ -8,7 +8,7 @@ from typing import Any
 
 from twin.dcqcn import GBPS
 from twin.errors import ParameterError
-from twin.result import SIZE_CLASSES, Prediction, Slowdown, SolveStatus
+from twin.prediction import SIZE_CLASSES, Prediction, Slowdown, SolveStatus
 from twin.watermark import Watermark
 
 DROPPED_PACKET_BYTES = 1_048.0  # truth documents count drops in full packets on the wire

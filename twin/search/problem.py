@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from twin.errors import ParameterError
-from twin.result import ELEPHANT_FROM_BYTES
+from twin.prediction import ELEPHANT_FROM_BYTES
 from twin.scenario import Scenario
-from twin.search.biased import lambda_for
+from twin.search.candidates import lambda_for
 from twin.search.score import NEAR_TIE, WEIGHT_PRESETS, Weights
 from twin.watermark import Watermark, WatermarkBounds
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from twin.result import Prediction
-from twin.search.base import Origin
+from twin.prediction import Prediction
+from twin.search.candidates import Origin
 from twin.search.score import Weights
 from twin.trajectories import Trajectories
 from twin.watermark import Watermark

@@ -14,15 +14,19 @@ from pathlib import Path
 import numpy as np
 
 from twin.errors import ParameterError, SearchError, TwinError
-from twin.prediction import averaged
-from twin.result import Prediction, SolveStatus
+from twin.prediction import Prediction, SolveStatus, averaged
 from twin.scenario import Scenario
-from twin.search.base import Origin, Proposal, fill, generator, without_repeats
-from twin.search.biased import BiasedSampler
+from twin.search.candidates import (
+    BiasedSampler,
+    NarrowedSampler,
+    Origin,
+    Proposal,
+    fill,
+    generator,
+    without_repeats,
+)
 from twin.search.conclusion import recommend
-from twin.search.fleet import FleetScores, fleet_scores
-from twin.search.narrowed import NarrowedSampler
-from twin.search.parts import split
+from twin.search.parts import FleetScores, fleet_scores, split
 from twin.search.problem import SearchSettings, TuningProblem, persistent_share
 from twin.search.recommendation import Recommendation
 from twin.search.runs import Ledger

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from twin.prediction import averaged, pooled, stretched
-from twin.result import Prediction
-from twin.search.base import Proposal, without_repeats
+from twin.prediction import Prediction, averaged, pooled, stretched
+from twin.search.candidates import Proposal, without_repeats
 
 
 class Ledger:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.errors import ParameterError
-from twin.result import Prediction, SolveStatus
+from twin.prediction import Prediction, SolveStatus
 from twin.search.prediction_rows import as_predictions
 
 QUEUE_OFFSET_BYTES = 1_000.0

@@ -9,18 +9,16 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from twin.errors import ScenarioError, SearchError
-from twin.prediction import averaged, pooled
-from twin.result import Prediction, SolveStatus
-from twin.scenario import Scenario
+from twin.prediction import Prediction, SolveStatus, averaged, pooled
+from twin.scenario import Scenario, affordable_s
 from twin.search.disagreement import ahead, corrected, differ_text, disagreement, few, on_one_scale
 from twin.search.explain import watermark_text
-from twin.search.fleet import FleetScores
+from twin.search.parts import FleetScores
 from twin.search.problem import SearchSettings
 from twin.search.recommendation import Compared, SecondOpinion
 from twin.search.runs import Ledger
 from twin.search.score import best_among
 from twin.units import duration_text, percent_text
-from twin.workload import affordable_s
 
 STAGE = "second opinion"
 LEAST_WINDOW_S = 2e-3  # forty CNP intervals of 50 µs: less is over before rates have settled

@@ -1,12 +1,18 @@
 """Flows to offer to a fabric, as columns, with the deliveries each of them waits for; must import nothing
 but numpy and errors.
+
+The rules that options of traffic patterns share; must import nothing but errors and numpy.
+
+What a traffic pattern is: something that makes flows between hosts for a while, from a seed; must import
+nothing but numpy, errors and this package.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -232,3 +238,134 @@ def _refuse(name: str, values: NDArray[Any], bad: NDArray[np.bool_], rule: str, 
     if np.any(bad):
         row = int(np.argmax(bad))
         raise ParameterError(f"traffic row {row} {name}", str(values[row]), rule, remedy)
+
+
+def check_above_zero(where: str, value: float, *, endless: bool = False) -> None:
+    """Raises ``ParameterError`` unless ``value`` is above 0, and finite unless ``endless``."""
+    _check_number(where, value)
+    if not value > 0 or (math.isinf(value) and not endless):
+        rule = "it must be above 0" if endless else "it must be finite and above 0"
+        raise ParameterError(where, str(value), rule, "give a positive number")
+
+
+def check_not_negative(where: str, value: float) -> None:
+    """Raises ``ParameterError`` unless ``value`` is finite and at least 0."""
+    _check_number(where, value)
+    if not (value >= 0 and math.isfinite(value)):
+        raise ParameterError(where, str(value), "it must be finite and not negative", "give 0 or more")
+
+
+def check_share(where: str, value: float) -> None:
+    """Raises ``ParameterError`` unless 0 < ``value`` ≤ 1."""
+    _check_number(where, value)
+    if not 0 < value <= 1:
+        raise ParameterError(
+            where, str(value), "it is a share of the line rate, in (0, 1]", "give a number such as 0.6"
+        )
+
+
+def check_count(where: str, value: int, *, least: int = 1) -> None:
+    """Raises ``ParameterError`` unless ``value`` is a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise ParameterError(where, repr(value), "it is a whole number", "round it")
+    if value < least:
+        raise ParameterError(where, str(value), f"it must be at least {least}", f"give {least} or more")
+
+
+def inside(where: str, refused: ParameterError) -> ParameterError:
+    """The same refusal, said of a part of ``where``."""
+    return ParameterError(f"{where}: {refused.where}", refused.received, refused.rule, refused.remedy)
+
+
+def _check_number(where: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise ParameterError(where, repr(value), "it must be a number", "give a number")
+    try:
+        float(value)
+    except OverflowError:  # YAML and JSON allow whole numbers of any length
+        raise ParameterError(where, "a number of over 300 digits", "it is finite", "lower it") from None
+
+
+Seed = int | np.random.Generator
+
+MOST_FLOWS = 20_000_000  # a gigabyte of columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hosts:
+    """The hosts that traffic is made for, numbered 0 … ``count`` − 1, all with the same NIC.
+
+    A packet carries up to ``mtu_payload_bytes`` and ``wire_overhead_bytes`` more on the wire; the rate counts
+    both.
+    """
+
+    count: int
+    nic_bytes_per_s: float = 12.5e9
+    mtu_payload_bytes: int = 1000
+    wire_overhead_bytes: int = 48
+
+    def __post_init__(self) -> None:
+        check_count("hosts count", self.count, least=2)
+        check_above_zero("hosts nic_bytes_per_s", self.nic_bytes_per_s)
+        check_count("hosts mtu_payload_bytes", self.mtu_payload_bytes)
+        check_count("hosts wire_overhead_bytes", self.wire_overhead_bytes, least=0)
+
+    def wire_bytes(self, payload_bytes: float) -> float:
+        """What one flow of ``payload_bytes`` puts on the wire."""
+        return (
+            payload_bytes + float(np.ceil(payload_bytes / self.mtu_payload_bytes)) * self.wire_overhead_bytes
+        )
+
+    def alone_s(self, payload_bytes: float) -> float:
+        """How long a NIC that does nothing else sends ``payload_bytes``."""
+        return self.wire_bytes(payload_bytes) / self.nic_bytes_per_s
+
+
+class Pattern(Protocol):
+    """Makes flows. A pattern is a frozen set of options; every draw comes from the seed."""
+
+    def traffic(self, hosts: Hosts, *, duration_s: float, seed: Seed) -> Traffic:
+        """Flows that start in [0, ``duration_s``), or wait for ones that do. The same options and seed give
+        the same flows in any process. Raises ``ParameterError`` where the options do not fit the hosts.
+        """
+        ...
+
+
+def generator_of(seed: Seed) -> np.random.Generator:
+    """The generator that a seed stands for; a generator stands for itself."""
+    if not isinstance(seed, np.random.Generator):
+        check_count("traffic seed", seed, least=0)
+    return np.random.default_rng(seed)
+
+
+def check_duration(duration_s: float) -> None:
+    """Raises ``ParameterError`` unless a pattern can run for this long."""
+    check_not_negative("traffic duration_s", duration_s)
+
+
+def check_flows(where: str, count: float) -> None:
+    """Raises ``ParameterError`` for more flows than a fabric could be offered at once."""
+    if count > MOST_FLOWS:
+        raise ParameterError(
+            where,
+            f"options that make {count:.3g} flows",
+            f"at most {MOST_FLOWS} are made at once",
+            "shorten the duration, or make larger and fewer flows",
+        )
+
+
+def chosen_hosts(where: str, wanted: Sequence[int] | None, hosts: Hosts) -> NDArray[np.int64]:
+    """The hosts an option names, all of them for None. Raises ``ParameterError`` for one there is not."""
+    if wanted is None:
+        return np.arange(hosts.count)
+    for host in wanted:
+        check_count(where, host, least=0)
+        if host >= hosts.count:
+            raise ParameterError(
+                where, str(host), f"hosts are numbered 0 to {hosts.count - 1}", "name a host there is"
+            )
+    if len(wanted) == 0 or len(set(wanted)) != len(wanted):
+        raise ParameterError(
+            where, str(list(wanted)), "it names at least one host, none twice", "correct the list"
+        )
+    return np.array(wanted, dtype=np.int64)

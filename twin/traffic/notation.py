@@ -1,23 +1,153 @@
-"""The traffic patterns by name, built from options as people write them; must import nothing but errors and
+"""Changes of pattern at given times, as one traffic; must import nothing but errors and this package.
+
+Numbers as people write them: ``64KB``, ``20ms``, ``0..7``; must import nothing but errors.
+
+The traffic patterns by name, built from options as people write them; must import nothing but errors and
 this package.
+
+Traffic as people write it: a line such as ``websearch:0.6,incast:16@20ms`` or a list of mappings, as YAML
+and JSON give it; must import nothing but errors and this package.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
 from twin.errors import ParameterError
-from twin.traffic.checks import inside
+from twin.traffic.base import (
+    Hosts,
+    Pattern,
+    Seed,
+    Traffic,
+    check_duration,
+    check_not_negative,
+    generator_of,
+    inside,
+)
 from twin.traffic.collectives import AllToAll, RingAllReduce
-from twin.traffic.incast import Incast
-from twin.traffic.pattern import Pattern
-from twin.traffic.patterns import ElephantsAndMice
-from twin.traffic.poisson import Poisson
-from twin.traffic.quantities import BYTES, NO_UNIT, SECONDS, host_numbers, quantity, whole_number
+from twin.traffic.patterns import ElephantsAndMice, Incast, Poisson
 from twin.traffic.sizes import SizeDistribution
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A pattern from ``at_s`` until ``until_s``; None: until the next phase that begins later, or the end."""
+
+    at_s: float
+    pattern: Pattern
+    until_s: float | None = None
+
+    def __post_init__(self) -> None:
+        check_not_negative("phase at_s", self.at_s)
+        if self.until_s is not None:
+            check_not_negative("phase until_s", self.until_s)
+            if self.until_s <= self.at_s:
+                raise ParameterError(
+                    "phase until_s",
+                    str(self.until_s),
+                    f"it is after at_s ({self.at_s})",
+                    "correct one of them",
+                )
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Patterns one after the other or at once: a pattern too, so phases may hold phases.
+
+    Each phase draws from a stream of its own, so that another added behind leaves it as it was. A flow that
+    has begun is not stopped by the end of its phase, nor is a collective's later step.
+    """
+
+    phases: tuple[Phase, ...]
+
+    def __post_init__(self) -> None:
+        if not self.phases:
+            raise ParameterError("traffic", "no phase", "there is something to send", "give at least one")
+
+    def spans(self, duration_s: float) -> Sequence[tuple[float, float]]:
+        """When each phase begins and ends within ``duration_s``; both the same for one that is cut away."""
+        begins = sorted({phase.at_s for phase in self.phases})
+        spans = []
+        for phase in self.phases:
+            later = (begin for begin in begins if begin > phase.at_s)
+            end = next(later, duration_s) if phase.until_s is None else phase.until_s
+            spans.append((min(phase.at_s, duration_s), min(end, duration_s)))
+        return spans
+
+    def traffic(self, hosts: Hosts, *, duration_s: float, seed: Seed) -> Traffic:
+        """The flows of all phases."""
+        check_duration(duration_s)
+        streams = generator_of(seed).spawn(len(self.phases))
+        parts = []
+        for number, (phase, (begin, end)) in enumerate(zip(self.phases, self.spans(duration_s), strict=True)):
+            if end == begin:
+                continue
+            try:
+                part = phase.pattern.traffic(hosts, duration_s=end - begin, seed=streams[number])
+            except ParameterError as refused:
+                raise inside(f"traffic[{number}]", refused) from None
+            parts.append(part.shifted(begin))
+        return Traffic.merged(*parts)
+
+
+BYTES: Mapping[str, float] = MappingProxyType({"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9})
+SECONDS: Mapping[str, float] = MappingProxyType(
+    {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
+)
+NO_UNIT: Mapping[str, float] = MappingProxyType({})
+
+_NUMBER = re.compile(r"([-+]?(?:[0-9.]+(?:[eE][-+]?[0-9]+)?|inf))\s*(\D*)")
+
+
+def quantity(where: str, value: object, units: Mapping[str, float] = NO_UNIT) -> float:
+    """A number, or a text of a number and one of ``units``; without a unit it is in bytes or seconds already.
+
+    Raises ``ParameterError`` naming ``where`` for anything else. Whether the number makes sense is not judged
+    here.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:  # YAML and JSON allow whole numbers of any length
+            raise ParameterError(where, "a number of over 300 digits", "it is finite", "lower it") from None
+    found = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is not None and (found[2] == "" or found[2] in units):
+        try:
+            number = float(found[1])
+        except ValueError:
+            pass
+        else:
+            # Dividing by the whole inverse keeps 20ms the same float as 0.02.
+            scale = units.get(found[2], 1.0)
+            return number * scale if scale >= 1 else number / round(1 / scale)
+    known = f", which may end in {', '.join(units)}" if units else ""
+    raise ParameterError(where, repr(value), f"it is a number{known}", "correct it")
+
+
+def whole_number(where: str, value: object) -> int:
+    """A whole number, also as text. Raises ``ParameterError`` naming ``where`` for anything else."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]{1,18}", value.strip()):
+        return int(value)
+    raise ParameterError(where, repr(value), "it is a whole number", "correct it")
+
+
+def host_numbers(where: str, value: object) -> tuple[int, ...]:
+    """Hosts as a list of numbers, one number, or ``first..last``. Raises ``ParameterError`` for others."""
+    if isinstance(value, str) and ".." in value:
+        first, _, last = value.partition("..")
+        low, high = whole_number(where, first), whole_number(where, last)
+        if not 0 <= low <= high < 2**24:
+            raise ParameterError(where, repr(value), "a range is first..last, from 0", "correct it")
+        return tuple(range(low, high + 1))
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(whole_number(f"{where}[{index}]", host) for index, host in enumerate(value))
+    return (whole_number(where, value),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,3 +277,80 @@ def _text(where: str, value: object) -> str:
     if not isinstance(value, str):
         raise ParameterError(where, repr(value), "it is a word", "give its name")
     return value
+
+
+_TIMES = {"at": "at_s", "at_s": "at_s", "until": "until_s", "until_s": "until_s"}
+_FORM = "NAME[:VALUE][:OPTION=VALUE…][@BEGIN[..END]]"
+
+
+def read_traffic(document: object, *, where: str = "traffic") -> Phases:
+    """The phases that a line or a list of mappings describes.
+
+    A line is items with commas between, each ``NAME[:VALUE][:OPTION=VALUE…][@BEGIN[..END]]``; an item without
+    @ begins with the one before it, the first at 0. A mapping has ``pattern``, optionally ``at_s`` and
+    ``until_s``, and the pattern's options beside them. Raises ``ParameterError`` naming the item that is
+    wrong.
+    """
+    if isinstance(document, str):
+        items: Sequence[object] = _items_of_line(document, where)
+    elif isinstance(document, Sequence) and not isinstance(document, bytes):
+        items = document
+    else:
+        raise ParameterError(
+            where,
+            type(document).__name__,
+            "it is a line of text or a list of mappings",
+            "see docs/traffic.md",
+        )
+    return Phases(tuple(_phase(item, f"{where}[{number}]") for number, item in enumerate(items)))
+
+
+def _items_of_line(line: str, where: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    begin = "0"
+    for number, written in enumerate(line.split(",")):
+        at = f"{where}[{number}]"
+        what, marked, times = written.strip().partition("@")
+        name, *options = (part.strip() for part in what.split(":"))
+        item: dict[str, Any] = {"pattern": name}
+        if marked:
+            begin, ranged, end = (part.strip() for part in times.partition(".."))
+            if ranged:
+                item["until_s"] = end
+        item["at_s"] = begin
+        for place, option in enumerate(options):
+            key, equals, value = (part.strip() for part in option.partition("="))
+            if not equals and place == 0 and key and name in PATTERNS:
+                key, value = PATTERNS[name].main_option, key
+            elif not (equals and key and value) and name in PATTERNS:
+                raise ParameterError(at, repr(written.strip()), f"an item is {_FORM}", "correct it")
+            if key in item:
+                raise ParameterError(at, f"{key} twice", "an option is given once", "drop one")
+            item[key] = value
+        items.append(item)
+    return items
+
+
+def _phase(item: object, at: str) -> Phase:
+    if not isinstance(item, Mapping):
+        raise ParameterError(
+            at, type(item).__name__, "an item is a mapping with a pattern", "see docs/traffic.md"
+        )
+    name = item.get("pattern")
+    if not isinstance(name, str) or not name:
+        received = "nothing" if name in (None, "") else repr(name)
+        raise ParameterError(f"{at} pattern", received, f"known: {', '.join(PATTERNS)}", "choose one of them")
+    times: dict[str, float] = {}
+    options: dict[str, object] = {}
+    for key, value in item.items():
+        if key in _TIMES:
+            if _TIMES[key] in times:
+                raise ParameterError(at, f"{_TIMES[key]} twice", "it is given once", "drop one")
+            times[_TIMES[key]] = quantity(f"{at} {key}", value, SECONDS)
+        elif key != "pattern":
+            options[str(key)] = value
+    built = pattern(name, options, where=at)
+    try:
+        return Phase(times.get("at_s", 0.0), built, times.get("until_s"))
+    except ParameterError as refused:
+        raise inside(at, refused) from None

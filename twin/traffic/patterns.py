@@ -1,4 +1,10 @@
-"""Elephants and mice: a few long transfers under many short ones; must import nothing but numpy, errors and
+"""Incast: many hosts answer one at the same moment, again and again; must import nothing but numpy, errors
+and this package.
+
+Open-loop arrivals: flows of drawn sizes start at random, whatever the fabric does; must import nothing but
+numpy, errors and this package.
+
+Elephants and mice: a few long transfers under many short ones; must import nothing but numpy, errors and
 this package.
 """
 
@@ -8,13 +14,138 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twin.errors import ParameterError
-from twin.traffic.base import Traffic
-from twin.traffic.checks import check_above_zero, check_count, check_share
-from twin.traffic.pattern import Hosts, Seed, check_duration, check_flows, generator_of
-from twin.traffic.poisson import Poisson
+from twin.traffic.base import (
+    Hosts,
+    Seed,
+    Traffic,
+    check_above_zero,
+    check_count,
+    check_duration,
+    check_flows,
+    check_not_negative,
+    check_share,
+    chosen_hosts,
+    generator_of,
+)
 from twin.traffic.sizes import SizeDistribution
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incast:
+    """Every ``period_s``, ``fan_in`` random hosts send ``each_bytes`` to one receiver.
+
+    Each sender starts up to ``jitter_s`` after the burst. ``receiver`` is a host, or None for a new one each
+    burst, in turn from a random first.
+    """
+
+    fan_in: int = 8
+    each_bytes: float = 64_000
+    period_s: float = 500e-6
+    jitter_s: float = 5e-6
+    receiver: int | None = None
+
+    def __post_init__(self) -> None:
+        check_count("incast fan_in", self.fan_in)
+        check_above_zero("incast each_bytes", self.each_bytes)
+        check_above_zero("incast period_s", self.period_s)
+        check_not_negative("incast jitter_s", self.jitter_s)
+        if self.jitter_s > self.period_s:
+            raise ParameterError(
+                "incast jitter_s",
+                str(self.jitter_s),
+                f"a burst is over before the next, in period_s ({self.period_s})",
+                "lower it",
+            )
+        if self.receiver is not None:
+            check_count("incast receiver", self.receiver, least=0)
+
+    def traffic(self, hosts: Hosts, *, duration_s: float, seed: Seed) -> Traffic:
+        """The bursts that begin, jitter and all, before ``duration_s``; the first at 0."""
+        check_duration(duration_s)
+        generator = generator_of(seed)
+        if self.fan_in >= hosts.count:
+            raise ParameterError(
+                "incast fan_in",
+                str(self.fan_in),
+                f"{hosts.count} hosts have {hosts.count - 1} senders for a receiver",
+                "lower it",
+            )
+        bursts = max(0, int(np.ceil((duration_s - self.jitter_s) / self.period_s)))
+        check_flows("incast", bursts * hosts.count)
+        if self.receiver is None:
+            receivers = (generator.integers(hosts.count) + np.arange(bursts)) % hosts.count
+        else:
+            receivers = np.repeat(chosen_hosts("incast receiver", (self.receiver,), hosts), bursts)
+        # The first of a random order of the others, burst by burst.
+        order = generator.permuted(np.tile(np.arange(1, hosts.count), (bursts, 1)), axis=1)[:, : self.fan_in]
+        senders = (receivers[:, None] + order) % hosts.count
+        late = generator.uniform(0.0, self.jitter_s, senders.shape)
+        starts = np.arange(bursts)[:, None] * self.period_s + late
+        return Traffic.independent(
+            senders.ravel(), np.repeat(receivers, self.fan_in), self.each_bytes, starts.ravel()
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Poisson:
+    """Every sender starts flows as a Poisson process of its own, each to any receiver but itself.
+
+    ``load`` is the mean share of a sender's line rate, in bytes on the wire: payload and an overhead a
+    packet. Receivers fewer than senders are loaded more than that. Sizes above ``largest_bytes`` are cut down
+    to it and the arrivals grow to keep the load.
+    """
+
+    load: float = 0.5
+    sizes: SizeDistribution
+    largest_bytes: float | None = None
+    senders: tuple[int, ...] | None = None
+    receivers: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_share("poisson load", self.load)
+        if self.largest_bytes is not None:
+            check_above_zero("poisson largest_bytes", self.largest_bytes)
+
+    def traffic(self, hosts: Hosts, *, duration_s: float, seed: Seed) -> Traffic:
+        """The arrivals of [0, ``duration_s``)."""
+        check_duration(duration_s)
+        generator = generator_of(seed)
+        senders = chosen_hosts("poisson senders", self.senders, hosts)
+        receivers = chosen_hosts("poisson receivers", self.receivers, hosts)
+        if len(receivers) == 1 and receivers[0] in senders:
+            raise ParameterError(
+                "poisson receivers",
+                f"only host {receivers[0]}, a sender too",
+                "every sender has a receiver other than itself",
+                "name another receiver or take it from the senders",
+            )
+        sizes = self.sizes if self.largest_bytes is None else self.sizes.capped(self.largest_bytes)
+        overhead = sizes.mean_packets(hosts.mtu_payload_bytes) * hosts.wire_overhead_bytes
+        flows_per_s = len(senders) * self.load * hosts.nic_bytes_per_s / (sizes.mean_bytes + overhead)
+        # Given their number, the arrivals of a Poisson process are uniform over the time.
+        check_flows("poisson", flows_per_s * duration_s)
+        count = int(generator.poisson(flows_per_s * duration_s))
+        src = senders[generator.integers(len(senders), size=count)]
+        return Traffic.independent(
+            src,
+            _others(generator, src, receivers, hosts),
+            sizes.sample(generator, count),
+            generator.uniform(0.0, duration_s, count),
+        )
+
+
+def _others(
+    generator: np.random.Generator, src: NDArray[np.int64], receivers: NDArray[np.int64], hosts: Hosts
+) -> NDArray[np.int64]:
+    """For each sender one of the receivers, evenly, never itself."""
+    place = np.full(hosts.count, len(receivers))
+    place[receivers] = np.arange(len(receivers))
+    own = place[src]
+    drawn = generator.integers(np.where(own < len(receivers), len(receivers) - 1, len(receivers)))
+    return np.asarray(receivers[drawn + (drawn >= own)], dtype=np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.errors import ParameterError
-from twin.traffic.checks import check_above_zero, check_count
+from twin.traffic.base import check_above_zero, check_count
 
 
 @dataclass(frozen=True)

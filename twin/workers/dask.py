@@ -1,4 +1,6 @@
-"""Runs batches on the workers of a Dask cluster, through joblib; must import no engine by name.
+"""joblib's Dask backend, made to tell of every batch that Dask gives up; imports Dask and joblib only.
+
+Runs batches on the workers of a Dask cluster, through joblib; must import no engine by name.
 
 They share no files with this process: a scenario is sent to all of them once a round, under its content's
 name. What a killed worker had is run again elsewhere, by the scheduler or, where it lost the scenario with
@@ -9,20 +11,66 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
 from multiprocessing import TimeoutError as JoblibTimeoutError
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from distributed.client import FutureCancelledError
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 from joblib import Parallel, delayed
+from joblib._dask import DaskDistributedBackend
 
 from twin.errors import SearchError, TwinError
-from twin.workers.backend import TellingDaskBackend
-from twin.workers.dask_connection import Connection, LostError, TlsFiles
+from twin.workers.dask_connection import Connection, LostError, Stamp, TlsFiles, own_stamp
 from twin.workers.pool import Job, enter_answers, having, run_in_attempts
-from twin.workers.stamp import Stamp, own_stamp
+
+
+@dataclass(frozen=True, slots=True)
+class _GivenUp:
+    """Stands for the answer of a batch that has none."""
+
+    error: BaseException
+
+
+class TellingDaskBackend(DaskDistributedBackend):  # type: ignore[misc] # joblib has no types
+    """As joblib's, and a batch without an answer is an error of the run; one worker is a worker too.
+
+    joblib (1.5, 1.6) tells ``Parallel`` of answers only: of a batch that killed the workers it was given
+    to it hears nothing, and waits for ever. And where there is one thread to run on, joblib takes this one.
+    """
+
+    def __init__(self, *, n_threads: int, **given: Any) -> None:
+        super().__init__(**given)
+        self._n_threads = n_threads
+
+    def effective_n_jobs(self, n_jobs: int) -> int:
+        """See joblib's ``ParallelBackendBase``."""
+        return max(self._n_threads, 2)
+
+    def submit(self, func: Any, callback: Callable[[Any], None] | None = None) -> Future[Any]:
+        """See joblib's ``ParallelBackendBase``."""
+        submitted: Future[Any] = super().submit(func, callback)
+        if callback is not None:
+            tell = callback
+            submitted.add_done_callback(lambda ended: _tell_of_failure(ended, tell))
+        return submitted
+
+    def retrieve_result_callback(self, out: Any) -> Any:
+        """See joblib's ``ParallelBackendBase``."""
+        if isinstance(out, _GivenUp):
+            raise out.error
+        if isinstance(out, BaseException):  # the answer of a batch that was cancelled
+            raise out
+        return super().retrieve_result_callback(out)
+
+
+def _tell_of_failure(ended: Future[Any], callback: Callable[[Any], None]) -> None:
+    error = ended.exception()
+    if error is not None:
+        callback(_GivenUp(error))
+
 
 T = TypeVar("T")
 

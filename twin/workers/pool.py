@@ -1,4 +1,6 @@
-"""Runs batches of candidates in worker processes (joblib, loky) or here; must import no engine by name.
+"""Ends worker processes whose parent was killed and could not tell them; must not know what they do.
+
+Runs batches of candidates in worker processes (joblib, loky) or here; must import no engine by name.
 
 A scenario crosses to the workers once a round, as a file they read and keep; tasks name it. The pool outlives
 the round, so that a worker imports and compiles its kernels once.
@@ -10,6 +12,7 @@ import os
 import pickle
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -27,10 +30,25 @@ from joblib.externals.loky import get_reusable_executor
 from twin.engine import Engine
 from twin.engine import engine as engine_named
 from twin.errors import ParameterError, SearchError, TwinError
-from twin.result import Prediction
+from twin.prediction import Prediction
 from twin.scenario import Scenario
 from twin.watermark import Watermark
-from twin.workers.orphans import end_with
+
+LOOK_EVERY_S = 2.0
+
+
+# Once a process.
+@lru_cache(maxsize=1)
+def end_with(parent: int) -> None:
+    """Has this process end soon after ``parent``, its parent process, has."""
+    threading.Thread(target=_watch, args=(parent,), name="ecntwin-orphan", daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(LOOK_EVERY_S)
+    os._exit(1)
+
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

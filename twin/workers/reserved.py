@@ -12,8 +12,7 @@ from joblib.externals.loky import ProcessPoolExecutor
 from joblib.externals.loky.process_executor import ShutdownExecutorError
 
 from twin.errors import SearchError, TwinError
-from twin.workers.orphans import end_with
-from twin.workers.pool import Job
+from twin.workers.pool import Job, end_with
 
 T = TypeVar("T")
 

@@ -7,8 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.decode.p4.plan import NOWHERE, FlowLayout, Guard, HopLayout, Plan, ReportLayout
-from telemetry.decode.p4.raw import NOTHING_8, NOTHING_32, NOTHING_64, RawFlow, RawReport
+from telemetry.decode.p4.plan import (
+    NOTHING_8,
+    NOTHING_32,
+    NOTHING_64,
+    NOWHERE,
+    FlowLayout,
+    Guard,
+    HopLayout,
+    Plan,
+    RawFlow,
+    RawReport,
+    ReportLayout,
+)
 
 _HALF_32 = np.uint64(1 << 31)
 _U64 = np.uint64

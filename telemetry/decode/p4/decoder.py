@@ -16,16 +16,13 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.decode.p4.assemble import assembled, most_places
+from telemetry.decode.p4.assemble import NOT_TOLD, NodesOf, P4Reports, Senders, assembled, most_places
 from telemetry.decode.p4.columns import Part, Payloads, fitting, part_of, read_all
 from telemetry.decode.p4.devices import Devices
 from telemetry.decode.p4.names import Names
 from telemetry.decode.p4.packet import IntMarks
-from telemetry.decode.p4.plan import NOWHERE, OriginLayout, Plan
-from telemetry.decode.p4.raw import RawReport, read
+from telemetry.decode.p4.plan import NOWHERE, OriginLayout, Plan, RawReport, read
 from telemetry.decode.p4.reports import plan_of
-from telemetry.decode.p4.result import NOT_TOLD, P4Reports, Senders
-from telemetry.decode.p4.source_nodes import NodesOf
 from telemetry.errors import DecodeError, ReportError
 from telemetry.report import ReportProblem
 

@@ -3,6 +3,13 @@
 A payload is taken apart once by the code of its format, which asks a ``Trace`` for every byte that decides
 where something lies. What it found out is a ``Plan``; it holds for every payload of the same length in which
 the bytes asked for are the same (``Guard``), so a stream of reports is read column by column.
+
+The values of payloads as their devices wrote them, one report after the other; imports only its neighbour
+``plan``.
+
+All ones mean "not available" on the wire, and mean it here: a value that is not there is all ones in its
+column (``NOTHING_32``, ``NOTHING_64``). ``read`` takes one payload apart in plain Python; ``columns`` does
+the same for many at once, and is held against it.
 """
 
 from __future__ import annotations
@@ -203,3 +210,172 @@ class Trace:
         same = self.payload[first : first + 4] == self.payload[second : second + 4]
         self.likenesses[Likeness(first, second, same)] = None
         return same
+
+
+NOTHING_8 = 0xFF
+NOTHING_32 = 0xFFFF_FFFF
+NOTHING_64 = 0xFFFF_FFFF_FFFF_FFFF
+_HALF_32 = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class RawHop:
+    """One hop: ids, and numbers in the device's own units."""
+
+    node: int = NOTHING_32
+    ingress: int = NOTHING_32
+    egress: int = NOTHING_32
+    queue: int = NOTHING_8
+    occupancy: int = NOTHING_32
+    utilisation: int = NOTHING_32
+    ingress_time: int = NOTHING_64
+    egress_time: int = NOTHING_64
+
+
+@dataclass(frozen=True, slots=True)
+class RawFlow:
+    """A five-tuple in numbers, by IP version; all 0 where the report shows no IP header."""
+
+    version: int = 0
+    source: int = 0
+    destination: int = 0
+    source_port: int = 0
+    destination_port: int = 0
+    protocol: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RawReport:
+    """One individual report; ``ecn`` is the packet's field, or -1, as are ``queue_pair``, ``sequence`` and
+    ``hop_limit``; ``identity`` is what else tells packets of the flow apart, or -1.
+
+    ``date`` is the last hop's timestamp where that has 64 bits, and so can be a time of day.
+    """
+
+    flags: int
+    flow: RawFlow
+    packet_bytes: int
+    ecn: int
+    queue_pair: int
+    sequence: int
+    hop_limit: int
+    identity: int
+    drop_reason: int
+    date: int
+    hops: tuple[RawHop, ...]
+
+
+def read(plan: Plan, payload: bytes) -> list[RawReport]:
+    """The reports of one payload that fits ``plan``."""
+    return [_report(layout, payload) for layout in plan.reports]
+
+
+def _number(payload: bytes, offset: int, width: int) -> int:
+    return int.from_bytes(payload[offset : offset + width], "big")
+
+
+def _report(layout: ReportLayout, payload: bytes) -> RawReport:
+    flow = layout.flow
+    word = _number(payload, layout.flags, 4) >> layout.flags_shift & 0xF
+    length = flow.seen
+    if flow.length != NOWHERE and (told := _number(payload, flow.length, 2)) >= flow.length_least:
+        length = told + flow.length_more
+    based = flow.base != NOWHERE
+    drop_at = layout.hops[-1].drop_reason
+    return RawReport(
+        flags=word >> layout.flags_missing << layout.flags_missing,
+        flow=_flow(flow, payload),
+        packet_bytes=max(length, 1),
+        ecn=_number(payload, flow.ecn, 2) >> flow.ecn_shift & 3 if flow.ecn != NOWHERE else -1,
+        queue_pair=_number(payload, flow.base + 5, 3) if based else -1,
+        sequence=_number(payload, flow.base + 9, 3) if based else -1,
+        hop_limit=payload[flow.hop_limit] if flow.hop_limit != NOWHERE else -1,
+        identity=_identity(flow, payload),
+        drop_reason=payload[drop_at] if drop_at != NOWHERE else NOTHING_8,
+        date=_date(layout.hops[-1], payload),
+        hops=tuple(_hop(hop, payload) for hop in layout.hops),
+    )
+
+
+def _identity(flow: FlowLayout, payload: bytes) -> int:
+    """TCP's sequence number and IPv4's identification, which is 0 where a sender gives none."""
+    given = _number(payload, flow.identification, 2) if flow.identification != NOWHERE else 0
+    if flow.tcp_sequence != NOWHERE:
+        return _number(payload, flow.tcp_sequence, 4) << 16 | given
+    return given or -1
+
+
+def _date(layout: HopLayout, payload: bytes) -> int:
+    found = NOTHING_64
+    if layout.time_width == 8:
+        for offset in (layout.ingress_time, layout.egress_time):
+            value = _number(payload, offset, 8) if offset != NOWHERE else NOTHING_64
+            found = found if value == NOTHING_64 else value
+    return found
+
+
+def _flow(layout: FlowLayout, payload: bytes) -> RawFlow:
+    if not layout.version:
+        return RawFlow()
+    width = 4 if layout.version == 4 else 16
+    return RawFlow(
+        version=layout.version,
+        source=_number(payload, layout.source, width),
+        destination=_number(payload, layout.destination, width),
+        source_port=_number(payload, layout.source_port, 2) if layout.source_port != NOWHERE else 0,
+        destination_port=(
+            _number(payload, layout.destination_port, 2) if layout.destination_port != NOWHERE else 0
+        ),
+        protocol=payload[layout.protocol],
+    )
+
+
+def _hop(layout: HopLayout, payload: bytes) -> RawHop:
+    def value(offset: int, width: int) -> int:
+        return NOTHING_64 if offset == NOWHERE else _number(payload, offset, width)
+
+    ingress = egress = NOTHING_32
+    if layout.layer2 != NOWHERE:
+        ingress, egress = value(layout.layer2, 4), value(layout.layer2 + 4, 4)
+    if layout.layer1 != NOWHERE:
+        ports = value(layout.layer1, 2), value(layout.layer1 + 2, 2)
+        ingress = ports[0] if ports[0] != 0xFFFF else ingress
+        egress = ports[1] if ports[1] != 0xFFFF else egress
+    queue, occupancy = NOTHING_8, NOTHING_32
+    if layout.queue_id != NOWHERE:
+        queue = payload[layout.queue_id]
+    if layout.queue != NOWHERE:
+        queue, occupancy = payload[layout.queue], value(layout.queue + 1, 3)
+    begun, ended = _times(layout, payload)
+    return RawHop(
+        node=_number(payload, layout.node, 4) if layout.node != NOWHERE else NOTHING_32,
+        ingress=ingress,
+        egress=egress,
+        queue=queue,
+        occupancy=NOTHING_32 if occupancy == 0xFF_FFFF else occupancy,
+        utilisation=_number(payload, layout.utilisation, 4) if layout.utilisation != NOWHERE else NOTHING_32,
+        ingress_time=begun,
+        egress_time=ended,
+    )
+
+
+def _times(layout: HopLayout, payload: bytes) -> tuple[int, int]:
+    """When the packet came and went by the device's clock; from 0 where only its stay is told."""
+    width = layout.time_width
+    nothing = (1 << 8 * width) - 1
+    begun = _number(payload, layout.ingress_time, width) if layout.ingress_time != NOWHERE else nothing
+    ended = _number(payload, layout.egress_time, width) if layout.egress_time != NOWHERE else nothing
+    begun = NOTHING_64 if begun == nothing else begun
+    ended = NOTHING_64 if ended == nothing else ended
+    if width == 4 and begun != NOTHING_64 and ended != NOTHING_64:
+        # A clock of 32 bits goes round; half a round back is a packet that left before it came.
+        stay = ended - begun & NOTHING_32
+        ended = begun + stay if stay < _HALF_32 else ended
+    stay = _number(payload, layout.latency, 4) if layout.latency != NOWHERE else NOTHING_32
+    if stay != NOTHING_32 and NOTHING_64 in (begun, ended):
+        if begun == ended:
+            return 0, stay
+        if begun == NOTHING_64:
+            return (ended - stay, ended) if ended >= stay else (0, stay)
+        return begun, min(begun + stay, NOTHING_64 - 1)
+    return begun, ended

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.fingerprint import fingerprint_of
-from telemetry.flow_keys import FlowKeys
-from telemetry.report import HopSite, ReportBatch
+from telemetry.columns import fingerprint_of
+from telemetry.report import FlowKeys, HopSite, ReportBatch
 from telemetry.topology import Topology
-from telemetry.window.interning import KeyTable
+from telemetry.window.hash_table import KeyTable
 
 CARD = np.dtype(
     [

@@ -12,13 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from telemetry.decode.p4.assemble import NOT_ROCE, NOT_TOLD, P4Reports
 from telemetry.decode.p4.postcard_paths import CARD, PacketPaths, Places
-from telemetry.decode.p4.result import NOT_ROCE, NOT_TOLD, P4Reports
 from telemetry.errors import TelemetryError
-from telemetry.join import joined
-from telemetry.report import ReportBatch
+from telemetry.report import ReportBatch, joined
 from telemetry.topology import Topology
-from telemetry.window.known_flows import KnownFlows
+from telemetry.window.tables import KnownFlows
 
 DEFAULT_HOLD_NS = 20_000_000
 DEFAULT_MOST_PENDING = 200_000

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from telemetry.decode.p4.packet import IntMarks, Packet, ethernet, ipv4, ipv6
+from telemetry.decode.p4.packet import MOST_HOPS, IntMarks, Packet, ethernet, ipv4, ipv6
 from telemetry.decode.p4.plan import (
     NOWHERE,
     FlowLayout,
@@ -18,7 +18,6 @@ from telemetry.decode.p4.plan import (
     Trace,
     joined,
 )
-from telemetry.decode.p4.stack import MOST_HOPS
 
 MOST_PAYLOAD_BYTES = 65_535
 MOST_REPORTS = 512

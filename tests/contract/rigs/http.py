@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from switches.base import SwitchAdapter
-from switches.credentials import Secret
-from switches.device import Device
+from switches.device import Device, Secret
 from tests.contract.rig import PATIENT, Rig
 from tests.counterparts.http_switch import HttpSwitch, named_credentials
 

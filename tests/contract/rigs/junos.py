@@ -12,8 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from switches.base import SwitchAdapter
-from switches.credentials import Secret
-from switches.device import Device, UnitProfile
+from switches.device import Device, Secret, UnitProfile
 from switches.junos import JunosAdapter
 from tests.contract.rig import PATIENT, Hardware, Rig
 from tests.counterparts.junos_switch import JunosSwitch

@@ -12,8 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from switches.base import SwitchAdapter
-from switches.credentials import Secret
-from switches.device import Device
+from switches.device import Device, Secret
 from switches.openconfig.netconf import NAMESPACE, NetconfAdapter
 from tests.contract.rig import PATIENT, Hardware, Rig
 from tests.counterparts.netconf_server import Element

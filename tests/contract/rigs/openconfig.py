@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from switches.base import SwitchAdapter
-from switches.credentials import Secret
-from switches.device import Device, Tls
+from switches.device import Device, Secret, Tls
 from switches.openconfig.gnmi import OpenConfigAdapter
 from tests.contract.rig import PATIENT, Hardware, Rig
 from tests.counterparts.gnmi_switch import GnmiSwitch

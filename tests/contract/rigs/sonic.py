@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from switches.base import SwitchAdapter
-from switches.credentials import Secret
-from switches.device import Device
+from switches.device import Device, Secret
 from switches.sonic.redis_adapter import SonicAdapter
 from tests.contract.rig import PATIENT, Hardware, Rig
 from tests.counterparts.relay import Relay

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from switches.base import SwitchAdapter
-from switches.credentials import Secret
+from switches.device import Secret
 from switches.webhook import WebhookAdapter
 from tests.contract.rig import Hardware
 from tests.contract.rigs.http import HttpRig

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.adapters import Adapters
+from service.fleet import Adapters
 from settings.model import PushSettings
 from switches.base import SwitchAdapter
 from switches.device import Device

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from settings.addresses import database_url, server_url, without_password
+from settings.validation import database_url, server_url, without_password
 
 
 @pytest.mark.parametrize("text", ["http://127.0.0.1:8080", "https://[::1]:8443/", "http://lab/prefix"])

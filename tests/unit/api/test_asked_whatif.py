@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from service.documents.whatif import WhatIfDocument, WhatIfRequest
+from service.documents.predictions import WhatIfDocument, WhatIfRequest
 from service.events import Broadcaster
 from service.tuning import whatif_requests
 from service.tuning.round import Fabric, scenario_of

@@ -10,10 +10,16 @@ import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from service.binary_metrics import MOST_STRANGERS, OTHERS, BinaryMetrics
-from service.ingest.binary_untuned import FORGOTTEN_AFTER_S, MOST_UNTUNED, UntunedDevices
-from service.ingest.p4_reports import MOST_DROP_PLACES, BinaryReports, DropPlace
+from service.ingest.p4_reports import (
+    FORGOTTEN_AFTER_S,
+    MOST_DROP_PLACES,
+    MOST_UNTUNED,
+    BinaryReports,
+    DropPlace,
+    UntunedDevices,
+)
 from service.ingest.p4_senders import MOST_SENDERS
+from service.metrics import MOST_STRANGERS, OTHERS, BinaryMetrics
 from settings.int_keys import IntSettings
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.sequence import Sender, SequenceCounts

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from cli import answers
 from service.documents.admin import HealthDocument, ReadinessDocument
-from service.documents.alarms import AlarmDocument, AlarmsDocument
+from service.documents.history import AlarmDocument, AlarmsDocument
 from service.documents.predictions import PredictionDocument, SlowdownDocument, WatermarkDocument
 from service.documents.recommendation import (
     CandidateDocument,

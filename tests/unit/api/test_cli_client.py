@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from cli.client import ServiceClient, ServiceEvent
-from cli.errors import exit_code
+from cli.output import exit_code
 from settings.errors import AwayError, InputError, RefusedError
-from settings.variables import TOKEN_VARIABLE
+from settings.validation import TOKEN_VARIABLE
 
 URL = "http://127.0.0.1:8080"
 PARTS = {"where": "here", "received": "this", "rule": "the rule", "remedy": "the remedy"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from cli.errors import exit_code, run_to_exit_code
+from cli.output import exit_code, run_to_exit_code
 from settings.errors import InputError, NotFoundError, SettingsError
 from switches.errors import ReadBackError
 from telemetry.errors import DecodeError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cli.errors import run_to_exit_code
 from cli.lab import checked_token, checked_url, listen_address
 from cli.main import app
+from cli.output import run_to_exit_code
 from settings.errors import InputError
 
 

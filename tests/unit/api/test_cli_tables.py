@@ -12,7 +12,6 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from cli.alarms import alarm_lines, alarms_text
 from cli.answers import (
     AlarmsAnswer,
     FlowsAnswer,
@@ -22,10 +21,10 @@ from cli.answers import (
     RolloutsAnswer,
     SwitchAnswer,
 )
-from cli.api_cli_recommendations import recommendation_lines, recommendations_table
 from cli.output import WIDE, clock_text, count_text, list_text, of_all_text
-from cli.recommendations import change_table
+from cli.recommendations import change_table, recommendation_lines, recommendations_table
 from cli.rollouts import rollout_lines, rollouts_table
+from cli.status import alarm_lines, alarms_text
 from cli.tables import flows_table
 
 AT = "2026-01-01T00:00:00.000Z"

@@ -15,8 +15,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.server import ServerState
 
-from api.listening import options
-from api.server import PatientProtocol
+from api.server import PatientProtocol, options
 from settings.model import ServerSettings
 
 pytestmark = pytest.mark.anyio

@@ -11,12 +11,10 @@ from starlette.requests import Request
 from api.routes import events
 from api.routes.events import StillGood, stream
 from service.auth.access import Access
-from service.auth.known_tokens import Stored, digest_of
-from service.clocks import Clocks
-from service.events import Broadcaster
-from service.metrics_access import AccessMetrics
-from settings.callers import Caller
-from settings.security import SecuritySettings
+from service.auth.tokens import Stored, digest_of
+from service.events import Broadcaster, Clocks
+from service.metrics import AccessMetrics
+from settings.security import Caller, SecuritySettings
 
 READER = Caller("eyes", frozenset({"read"}))
 ASKED = Request({"type": "http", "headers": [(b"authorization", b"Bearer s3cret")]})

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 
 from service.ingest.intake import LONGEST_WAIT_S, Drain, Intake, Room
-from service.metrics_ingest import IngestMetrics
+from service.metrics import IngestMetrics
 from settings.errors import BusyError, StalledError
 
 pytestmark = pytest.mark.anyio

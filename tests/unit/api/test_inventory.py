@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from settings.errors import SettingsError
 from settings.inventory import SECRETS, SwitchKeys, TlsKeys, UnitKeys, load_inventory, merged, parse, said_in
-from switches.credentials import Secret
-from switches.device import Device, Tls, UnitProfile
+from switches.device import Device, Secret, Tls, UnitProfile
 
 WHOLE = """
 defaults:

@@ -11,8 +11,7 @@ import pytest
 
 from service.adapter_check import check_inventory, make_adapters, read_all
 from switches.base import Reading, SwitchAdapter
-from switches.credentials import Secret
-from switches.device import Device, Tls
+from switches.device import Device, Secret, Tls
 from switches.errors import UnreachableError
 from switches.registry import AdapterRegistry
 from twin.watermark import Watermark

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from cli.check import answered_text, platforms_table, problem_lines, reason_lines, switches_table
 from service.adapter_check import Answer
-from service.documents.inventory import InventoryReadDocument, ReadSwitchDocument, drifted, units_text
+from service.documents.switches import InventoryReadDocument, ReadSwitchDocument, drifted, units_text
 from switches.base import Capabilities, QueueWatermark, Reading
 from switches.device import Device
 from switches.errors import UnreachableError

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from settings.errors import SettingsError
-from settings.inventory import load_inventory, load_reporting
-from settings.inventory_int import untuned_in
+from settings.inventory import load_inventory, load_reporting, untuned_in
 from telemetry.decode.p4.devices import Devices, UnitProfile
 
 WHOLE = """

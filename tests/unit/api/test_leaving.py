@@ -8,7 +8,7 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
-from api.leaving import unless_gone
+from api.deps import unless_gone
 
 
 def request(*, leaves: asyncio.Event) -> Request:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from api.listening import options
+from api.server import options
 from settings.model import ServerSettings
 
 FORWARDED = {"X-Forwarded-For": "198.51.100.9", "X-Forwarded-Proto": "https"}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from cli.errors import DEBUG_VARIABLE, run_to_exit_code
+from cli.output import DEBUG_VARIABLE, run_to_exit_code
 from settings.logging import configure_logging
 
 

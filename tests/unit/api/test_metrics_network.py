@@ -6,8 +6,8 @@ import math
 
 from prometheus_client import CollectorRegistry
 
-from service.metrics_network import NetworkMetrics
-from telemetry.counters.counter_rates import PortRates, Rates
+from service.metrics import NetworkMetrics
+from telemetry.counters.window import PortRates, Rates
 
 
 def test_a_switch_that_tells_nothing_of_now_is_taken_away_and_may_come_back() -> None:

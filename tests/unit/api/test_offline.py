@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.example import example_folder
-from service.tuning.offline import parse_watermark, read_dcqcn, read_fabric, read_json, read_recording
+from cli.tune import example_folder
+from service.tuning.round import parse_watermark, read_dcqcn, read_fabric, read_json, read_recording
 from settings.errors import ApiError, InputError
 from telemetry.errors import DecodeError, TelemetryError, TopologyError
 from twin.dcqcn import PAPER, VENDOR
@@ -123,7 +123,7 @@ def test_the_example_is_found() -> None:
 
 
 def test_an_example_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("cli.example.__file__", str(tmp_path / "cli" / "example.py"))
-    monkeypatch.setattr("cli.example.files", lambda _: tmp_path)
+    monkeypatch.setattr("cli.tune.__file__", str(tmp_path / "cli" / "example.py"))
+    monkeypatch.setattr("cli.tune.files", lambda _: tmp_path)
     with pytest.raises(ApiError, match="recording"):
         example_folder()

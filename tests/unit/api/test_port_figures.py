@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from service.ingest.port_figures import PortFigures
-from telemetry.counters.counter_rates import PortRates, Rates
+from service.ingest.counter_owner import PortFigures
+from telemetry.counters.window import PortRates, Rates
 
 pytestmark = pytest.mark.anyio
 

@@ -8,9 +8,8 @@ from typing import cast
 
 import pytest
 
-from service.ingest.p4_reports import BinaryReports
-from service.ingest.postcard_release import PostcardRelease
-from telemetry.decode.decoded import Decoded
+from service.ingest.p4_reports import BinaryReports, PostcardRelease
+from telemetry.decode.body import Decoded
 from telemetry.report import ReportBatch
 
 pytestmark = pytest.mark.anyio

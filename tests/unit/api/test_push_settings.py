@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.api_cli_check import check_config
+from cli.check import check_config
 from settings.errors import SettingsError
 from settings.load import load_settings
 from switches.errors import UnknownAdapterError

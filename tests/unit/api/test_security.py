@@ -7,9 +7,9 @@ from hashlib import sha256
 import pytest
 
 from api.deps import check_host
-from settings.addresses import is_loopback
 from settings.errors import SettingsError
 from settings.security import OidcSettings, SecuritySettings, TokenSettings
+from settings.validation import is_loopback
 
 OPEN = SecuritySettings()
 CLOSED = SecuritySettings(

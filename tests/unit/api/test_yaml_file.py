@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from settings.errors import SettingsError
-from settings.yaml_file import read_yaml
+from settings.load import read_yaml
 
 
 def read(tmp_path: Path, text: str) -> dict[str, object]:

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from service.ingest.metrics import ForwardMetrics
+from service.ingest.forwarder import ForwardMetrics
 from service.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parents[3]

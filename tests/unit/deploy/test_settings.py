@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel
 
 from api.deps import check_host
-from service.auth.known_tokens import KnownTokens, digest_of
+from service.auth.tokens import KnownTokens, digest_of
 from settings.load import load_settings
 from settings.model import Settings
 from tests.unit.deploy.monitoring import ROOT

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from switches.credentials import Secret
-from switches.device import Device
+from switches.device import Device, Secret
 from switches.errors import CredentialsError
 
 SECRET = "correct horse battery"  # it is what must not be shown

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from switches.credentials import Secret
-from switches.device import Device, options_of
+from switches.device import Device, Secret, options_of
 from switches.errors import CredentialsError, InventoryError
 
 

@@ -10,8 +10,8 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 PROGRAM = """
 import sys, threading
 import msgspec
-from switches.transport.first_use import read_all_fields
-from switches.openconfig.openconfig_plan import Plan
+from switches.transport.quoted import read_all_fields
+from switches.openconfig.queues import Plan
 read_all_fields()
 sys.setswitchinterval(1e-6)
 together = threading.Barrier(8)

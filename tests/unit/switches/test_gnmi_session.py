@@ -14,8 +14,7 @@ import grpc
 import pytest
 from pygnmi.spec.v080 import gnmi_pb2, gnmi_pb2_grpc
 
-from switches.credentials import Secret
-from switches.device import Device, Tls
+from switches.device import Device, Secret, Tls
 from switches.errors import (
     AccessError,
     CredentialsError,
@@ -23,10 +22,8 @@ from switches.errors import (
     RefusedError,
     UnreachableError,
 )
-from switches.transport.gnmi import GnmiOptions
-from switches.transport.gnmi_messages import PathValue
-from switches.transport.gnmi_path import Elem, GnmiPath, listed
-from switches.transport.gnmi_session import GnmiSession
+from switches.transport.gnmi import GnmiOptions, GnmiSession
+from switches.transport.gnmi_messages import Elem, GnmiPath, PathValue, listed
 from tests.counterparts.certificates import Authority
 from tests.counterparts.gnmi_switch import GnmiSwitch, RefusalError, ServerTls, Steps
 

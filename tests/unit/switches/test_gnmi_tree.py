@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switches.transport.gnmi_messages import PathValue
-from switches.transport.gnmi_path import Elem, GnmiPath
-from switches.transport.gnmi_tree import tree_of
+from switches.transport.gnmi_messages import Elem, GnmiPath, PathValue, tree_of
 
 KEYS = {"interface": "interface-id", "queue": "name"}
 NAMES = st.sampled_from(["config", "state", "weight", "drop"])

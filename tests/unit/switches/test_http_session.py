@@ -10,8 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from switches.credentials import Secret
-from switches.device import Device, Tls
+from switches.device import Device, Secret, Tls
 from switches.errors import (
     AccessError,
     CredentialsError,

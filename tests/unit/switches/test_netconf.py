@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from switches.credentials import Secret
-from switches.device import Device, UnitProfile
+from switches.device import Device, Secret, UnitProfile
 from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, ReadBackError
 from switches.openconfig.netconf import NetconfAdapter
 from switches.read_back import Waiting

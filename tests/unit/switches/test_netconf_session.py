@@ -12,8 +12,7 @@ from typing import Any
 import paramiko
 import pytest
 
-from switches.credentials import Secret
-from switches.device import Device, Tls
+from switches.device import Device, Secret, Tls
 from switches.errors import AccessError, ConcurrentEditError, RefusedError, SwitchError, UnreachableError
 from switches.transport.netconf import NetconfOptions, NetconfSession
 from tests.counterparts.netconf_server import RpcError

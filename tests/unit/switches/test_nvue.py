@@ -10,8 +10,7 @@ import httpx
 import pytest
 
 from switches.base import QueueWatermark
-from switches.credentials import Secret
-from switches.device import Device, UnitProfile
+from switches.device import Device, Secret, UnitProfile
 from switches.errors import (
     AccessError,
     CapabilityError,

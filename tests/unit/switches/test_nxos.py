@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from switches.cli.nxos import NxosAdapter
-from switches.credentials import Secret
-from switches.device import Device
+from switches.device import Device, Secret
 from switches.errors import AccessError, CapabilityError, ConcurrentEditError, InventoryError, RefusedError
 from tests.counterparts.http_switch import named_credentials
 from tests.counterparts.nxos_switch import POLICY, NxosSwitch, line_of

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switches.credentials import Secret
-from switches.device import Device
+from switches.device import Device, Secret
 from switches.errors import CredentialsError
 from switches.transport.quoted import header_text, quoted
 

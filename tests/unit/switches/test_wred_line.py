@@ -6,13 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switches.change_name import name_of
+from switches.changes import name_of, policies_of
 from switches.cli import eos, nxos
-from switches.cli.config import below, sections
-from switches.cli.wred_line import Grammar, Spot, spot, units_of
+from switches.cli.wred_line import Grammar, Spot, below, sections, spot, units_of
 from switches.device import Device, UnitProfile
 from switches.errors import CapabilityError, InventoryError
-from switches.policies import policies_of
 from switches.units import to_device
 from twin.watermark import Watermark
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from telemetry.network.classify import classify, dominant_class
+from telemetry.network.assemble import classify, dominant_class
 from telemetry.state import FlowClass
 
 

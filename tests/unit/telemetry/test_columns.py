@@ -6,9 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.columns import Ragged
-from telemetry.flow_keys import FlowKeys
-from telemetry.growing import GrowingArray
+from telemetry.columns import GrowingArray, Ragged
+from telemetry.report import FlowKeys
 from telemetry.state import FlowKey
 
 HOST = st.sampled_from(["10.0.0.1", "10.0.0.2", "fd00::1"])

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from telemetry.counters.counter_rates import LEAST_SPAN_NS, PortRates, Rates, port_rates
-from telemetry.counters.counters import Counters, CounterSample, CounterSettings, SeriesKey
-from telemetry.counters.window import CounterWindow
+from telemetry.counters.model import Counters, CounterSample, CounterSettings, SeriesKey
+from telemetry.counters.window import LEAST_SPAN_NS, CounterWindow, PortRates, Rates, port_rates
 
 S = 1_000_000_000
 

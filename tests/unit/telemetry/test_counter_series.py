@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from telemetry.counters.counters import MOST, Counters
-from telemetry.counters.model import CounterSeries
+from telemetry.counters.model import MOST, Counters, CounterSeries
 
 FIELDS = Counters._fields
 

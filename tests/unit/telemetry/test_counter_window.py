@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from telemetry.counters.counters import Counters, CounterSample, CounterSettings, SeriesKey
+from telemetry.counters.model import Counters, CounterSample, CounterSettings, SeriesKey
 from telemetry.counters.window import CounterWindow
 
 S = 1_000_000_000

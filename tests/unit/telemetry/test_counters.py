@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from telemetry.counters.counters import MOST, Counters, CounterSample, CounterSettings, SeriesKey
+from telemetry.counters.model import MOST, Counters, CounterSample, CounterSettings, SeriesKey
 from telemetry.errors import ReportError, WindowError
 
 KEY = SeriesKey("leaf1", "Ethernet0", 3)

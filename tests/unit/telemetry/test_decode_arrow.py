@@ -19,8 +19,7 @@ from telemetry.decode.arrow_stream import MOST_BATCHES
 from telemetry.decode.json import decode as decode_json
 from telemetry.encode.arrow import encode
 from telemetry.errors import DecodeError, OversizeError
-from telemetry.join import joined
-from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite, ReportBatch
+from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite, ReportBatch, joined
 from telemetry.state import FlowKey
 from tests.counterparts.arrow_bodies import HOP_TYPES, stream, table
 

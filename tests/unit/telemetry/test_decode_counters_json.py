@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from telemetry.counters.counters import MOST, Counters, SeriesKey
+from telemetry.counters.model import MOST, Counters, SeriesKey
 from telemetry.decode.counters import decode_counters
 from telemetry.errors import DecodeError
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from telemetry.decode.hpcc import decode
-from telemetry.decode.hpcc_header import HEADER_BYTES, HpccHops
+from telemetry.decode.hpcc import HEADER_BYTES, HpccHops, decode
 from telemetry.errors import DecodeError
 from telemetry.report import MARK_UNKNOWN, MISSING_NS
 from telemetry.state import FlowKey

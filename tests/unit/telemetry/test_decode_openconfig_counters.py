@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from telemetry.counters.counters import Counters, SeriesKey
+from telemetry.counters.model import Counters, SeriesKey
 from telemetry.counters.window import CounterWindow
 from telemetry.decode.openconfig_counters import OpenConfigCounters
 

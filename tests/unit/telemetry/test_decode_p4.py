@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from telemetry.decode.p4 import assemble, names, numbering
+from telemetry.decode.p4 import assemble, names
 from telemetry.decode.p4 import decoder as decoder_module
+from telemetry.decode.p4.assemble import P4Reports, ReportFlags
 from telemetry.decode.p4.columns import FlowColumns
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.packet import IntMarks
 from telemetry.decode.p4.reports import plan_of
-from telemetry.decode.p4.result import P4Reports, ReportFlags
 from telemetry.encode.p4 import (
     InnerType,
     Metadata,
@@ -597,12 +597,12 @@ def test_units_that_cannot_be(build: object) -> None:
 
 
 def test_rows_are_told_apart_even_where_every_hash_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numbering, "_MIXERS", (np.uint64(0),) * 2)
+    monkeypatch.setattr(names, "_MIXERS", (np.uint64(0),) * 2)
     few = np.array([7, 9, 7, 8, 9], np.uint64)
-    begun, kind = numbering.numbered([few, few])
+    begun, kind = names.numbered([few, few])
     assert begun.tolist() == [0, 1, 3]
     assert kind.tolist() == [0, 1, 0, 2, 1]
-    crowd = numbering.Numbering(2)
+    crowd = names.Numbering(2)
     column = np.array([*range(100), *range(100)], np.uint64)
     first = crowd.numbers([column, column])
     assert first[:100].tolist() == first[100:].tolist()

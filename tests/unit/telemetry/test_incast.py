@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.network.incast import incast_degrees
+from telemetry.network.messages import incast_degrees
 
 Message = tuple[str, str, int, int]
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from telemetry.errors import TopologyError
-from telemetry.leaf_spine import leaf_spine, oversubscription
-from telemetry.topology import GBPS, topology_from_json
+from telemetry.topology import GBPS, leaf_spine, oversubscription, topology_from_json
 
 
 def test_names_ports_and_addresses() -> None:

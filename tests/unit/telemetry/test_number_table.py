@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.window.hash_table import ABSENT
-from telemetry.window.number_table import NumberTable
+from telemetry.window.hash_table import ABSENT, NumberTable
 
 FINGERPRINTS = st.lists(st.integers(0, 2**64 - 1), max_size=3000, unique=True)
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from telemetry.decode.p4 import postcards
+from telemetry.decode.p4.assemble import P4Reports
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.postcards import PostcardCounts, PostcardMerger
-from telemetry.decode.p4.result import P4Reports
 from telemetry.encode.p4 import (
     InnerType,
     Metadata,

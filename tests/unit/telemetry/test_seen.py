@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from telemetry.window.seen import SeenSet
+from telemetry.window.hash_table import SeenSet
 
 
 def test_it_remembers_what_was_put_in_and_nothing_else() -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.decode.p4.raw import NOTHING_32
-from telemetry.decode.p4.result import NOT_TOLD, Senders
-from telemetry.decode.p4.source_nodes import tell_nodes
+from telemetry.decode.p4.assemble import NOT_TOLD, Senders, tell_nodes
+from telemetry.decode.p4.plan import NOTHING_32
 
 SENT_BY = np.array([7, 7, NOT_TOLD, 7, 7], np.int64)
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from telemetry.errors import WindowError
-from telemetry.flow_keys import FlowKeys
-from telemetry.report import HopSite, ReportBatch
+from telemetry.report import FlowKeys, HopSite, ReportBatch
 from telemetry.state import FlowClass, FlowKey, NetworkState
 from telemetry.topology import Topology
 from telemetry.window.samples import Samples, SampleStore

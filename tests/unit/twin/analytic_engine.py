@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from twin.result import Prediction, Slowdown, SolveStatus, Trajectory
+from twin.prediction import Prediction, Slowdown, SolveStatus, Trajectory
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 

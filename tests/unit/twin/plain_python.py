@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twin.packet import _cable, _kernels
+from twin.packet import _kernels, _switch
 from twin.replay import model
 
-PACKET_KERNELS = ((_kernels, "advance"), (_kernels, "set_starts"), (_cable, "fail"), (_cable, "restore"))
+PACKET_KERNELS = ((_kernels, "advance"), (_kernels, "set_starts"), (_switch, "fail"), (_switch, "restore"))
 
 
 def records_as_attributes(bundle: Any) -> Any:

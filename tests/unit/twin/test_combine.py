@@ -9,8 +9,7 @@ import pytest
 
 from tests.unit.twin.analytic_engine import AnalyticEngine
 from tests.unit.twin.fabrics import star
-from twin.prediction import averaged, pooled, stretched
-from twin.result import Prediction, Slowdown, SolveStatus
+from twin.prediction import Prediction, Slowdown, SolveStatus, averaged, pooled, stretched
 from twin.watermark import Watermark
 
 A, B, C = (Watermark(kmin, 10 * kmin, 0.1) for kmin in (10_000, 50_000, 200_000))

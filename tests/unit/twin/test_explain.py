@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.twin.analytic_engine import AnalyticEngine
 from tests.unit.twin.fabrics import star
-from twin.result import Prediction, Slowdown, SolveStatus
+from twin.prediction import Prediction, Slowdown, SolveStatus
 from twin.search.explain import relative_changes, why
 from twin.search.recommendation import Verdict, VerdictKind
 from twin.units import bytes_text, change_text, duration_text, percent_text

@@ -13,7 +13,7 @@ import pytest
 from tests.unit.twin.analytic_engine import HERE, AnalyticEngine
 from tests.unit.twin.fabrics import star
 from twin.errors import SearchError
-from twin.result import Prediction
+from twin.prediction import Prediction
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 from twin.workers.pool import Task, shipped

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from twin.errors import ParameterError, WatermarkError
-from twin.result import Prediction, Slowdown, SolveStatus
+from twin.prediction import Prediction, Slowdown, SolveStatus
 from twin.search.prediction_rows import as_predictions, prediction_from_row
 from twin.search.score import WEIGHT_PRESETS, Weights, rank, score, weights_named
 from twin.watermark import Watermark

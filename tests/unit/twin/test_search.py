@@ -17,9 +17,9 @@ import pytest
 from tests.unit.twin.analytic_engine import HERE
 from tests.unit.twin.fabrics import star
 from twin.errors import ParameterError, SearchError
-from twin.result import SolveStatus
+from twin.prediction import SolveStatus
 from twin.scenario import Scenario
-from twin.search.base import Origin
+from twin.search.candidates import Origin
 from twin.search.problem import SearchSettings, TuningProblem, persistent_share
 from twin.search.recommendation import Recommendation, VerdictKind
 from twin.search.round import Progress, engine_seeds, propose, tune

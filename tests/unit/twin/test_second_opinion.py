@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.twin.analytic_engine import AnalyticEngine
 from tests.unit.twin.fabrics import star
-from twin.result import Prediction, Slowdown, SolveStatus
+from twin.prediction import Prediction, Slowdown, SolveStatus
 from twin.search.disagreement import corrected, differ_text, disagreement, few, on_one_scale
 from twin.search.score import WEIGHT_PRESETS, Scores, best_among, score, tie_width
 from twin.watermark import Watermark

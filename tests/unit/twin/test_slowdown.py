@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.twin.fabrics import star
-from twin.result import ELEPHANT_FROM_BYTES, MOUSE_BELOW_BYTES
-from twin.slowdown import slowdown_by_class
+from twin.prediction import ELEPHANT_FROM_BYTES, MOUSE_BELOW_BYTES, slowdown_by_class
 
 PAIRS = [(0, 1), (2, 3), (4, 5), (6, 7)]
 

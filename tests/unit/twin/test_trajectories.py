@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from service.documents.trajectories import TrajectoriesDocument
+from service.documents.predictions import TrajectoriesDocument
 from tests.unit.twin.analytic_engine import HERE
 from tests.unit.twin.fabrics import star
 from tests.unit.twin.test_search import APART, COUPLED, INCUMBENT, one_round, problem, settings
 from twin.errors import SearchError
+from twin.prediction import SolveStatus, Trajectory
 from twin.replay.model import ReplayEngine
-from twin.result import SolveStatus, Trajectory
 from twin.scenario import Scenario
 from twin.search.recommendation import VerdictKind
 from twin.trajectories import (

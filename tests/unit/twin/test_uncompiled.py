@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from twin.engine import ENGINE_NAMES, engine
-from twin.result import Prediction
+from twin.prediction import Prediction
 from twin.scenario import Scenario
 from twin.scenario_file import scenario_from_json
 from twin.watermark import Watermark

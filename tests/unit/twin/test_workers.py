@@ -15,7 +15,7 @@ from joblib._parallel_backends import LokyBackend
 from tests.unit.twin.analytic_engine import HERE, AnalyticEngine
 from tests.unit.twin.fabrics import star
 from twin.errors import ParameterError, SearchError
-from twin.result import Prediction
+from twin.prediction import Prediction
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 from twin.workers.pool import (

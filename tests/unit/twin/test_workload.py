@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.unit.twin.fabrics import star
-from twin.workload import affordable_s, packet_hops
+from twin.scenario import affordable_s, packet_hops
 
 LINE = 12.5e9 / 1048  # full packets a second at 100 Gbit/s
 

@@ -9,12 +9,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from service.auth.access import MOST_ADDRESSES, Access
-from service.auth.known_tokens import Stored, digest_of
-from service.clocks import Clocks
-from service.metrics_access import AccessMetrics
-from settings.callers import Caller, scopes_of
+from service.auth.tokens import Stored, digest_of
+from service.events import Clocks
+from service.metrics import AccessMetrics
 from settings.errors import BusyError, UnauthorizedError, UnavailableError
-from settings.security import RateSettings, SecuritySettings, TokenSettings
+from settings.security import Caller, RateSettings, SecuritySettings, TokenSettings, scopes_of
 
 TOKEN = TokenSettings(name="eyes", sha256=digest_of("s3cret").upper(), scopes=frozenset({"read"}))
 ADDRESS = "192.0.2.7"

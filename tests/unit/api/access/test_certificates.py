@@ -14,7 +14,7 @@ from cryptography import x509
 from api.certificates import ServerTls
 from settings.errors import SettingsError
 from settings.security import TlsSettings
-from settings.trust import trusting
+from settings.tls import trusting
 from tests.counterparts.certificates import Authority
 
 DAY_S = 86_400.0

@@ -10,15 +10,15 @@ from typing import Any, cast
 import pytest
 
 from service.alarms.measure import GIVEN_UP_S, MOST_REPORTED, STATE_SHARE, Looks
-from service.ingest.port_figures import Lately
-from settings.kinds import KINDS
+from service.ingest.counter_owner import Lately
+from settings.sections import KINDS
 from switches.errors import SwitchError, UnreachableError
 from telemetry.alarms.board import Finding
-from telemetry.counters.counter_rates import PortRates, Rates
+from telemetry.counters.window import PortRates, Rates
 from telemetry.decode.p4.sequence import Sender, SequenceCounts
 from telemetry.errors import WindowError
 from telemetry.state import NetworkState, QueueRef, QueueState
-from telemetry.window.tally import WindowCounters
+from telemetry.window.window import WindowCounters
 from twin.watermark import Watermark
 
 pytestmark = pytest.mark.anyio

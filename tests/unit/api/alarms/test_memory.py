@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from service.alarms.memory import Memory
-from service.metrics_storage import StorageMetrics
+from service.alarms.measure import Memory
+from service.metrics import StorageMetrics
 
 
 class World:

@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry
 from service.alarms.measure import Looked
 from service.alarms.service import MOST_TOLD, Alarms
 from service.events import Broadcaster, Event
-from service.metrics_network import NetworkMetrics
+from service.metrics import NetworkMetrics
 from settings.sections import AlarmSettings
 from telemetry.alarms.board import Finding, Subject
-from telemetry.counters.counter_rates import PortRates, Rates
+from telemetry.counters.window import PortRates, Rates
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from settings.kinds import KINDS
-from settings.sections import AlarmSettings
+from settings.sections import KINDS, AlarmSettings
 
 ROOT = Path(__file__).resolve().parents[4]
 

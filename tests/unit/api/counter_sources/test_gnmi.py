@@ -11,15 +11,13 @@ from typing import Any
 
 import pytest
 
-from service.polling.api_counter_sources_base import CounterSource, NoCountersError
-from service.polling.base import Turns
-from service.polling.openconfig import openconfig_source
+from service.polling.base import CounterSource, NoCountersError, Turns
+from service.polling.gnmi import openconfig_source
 from service.polling.sonic_gnmi import sonic_gnmi_source
-from switches.credentials import Secret
-from switches.device import Device, Tls
+from switches.device import Device, Secret, Tls
 from switches.errors import AccessError, UnreachableError
-from telemetry.counters.counters import Counters, SeriesKey
-from telemetry.decode.polled import Polled
+from telemetry.counters.model import Counters, SeriesKey
+from telemetry.decode.body import Polled
 from tests.counterparts.certificates import Authority
 from tests.counterparts.gnmi_switch import GnmiSwitch, ServerTls
 from tests.counterparts.openconfig_counters import OpenConfigCounting

@@ -18,8 +18,8 @@ from service.ingest.window_owner import SensingLimits
 from service.metrics import Metrics
 from service.polling.poller import CounterPolling
 from switches.errors import AccessError, SwitchError, UnreachableError
-from telemetry.counters.counters import Counters, CounterSample, CounterSettings, SeriesKey
-from telemetry.decode.polled import Polled
+from telemetry.counters.model import Counters, CounterSample, CounterSettings, SeriesKey
+from telemetry.decode.body import Polled
 
 pytestmark = pytest.mark.anyio
 

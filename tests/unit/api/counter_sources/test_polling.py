@@ -14,7 +14,7 @@ from service.polling.base import Polling, Turns
 from service.polling.sonic import SonicReader
 from switches.device import Device
 from switches.errors import UnreachableError
-from telemetry.decode.polled import Polled
+from telemetry.decode.body import Polled
 from tests.counterparts.dripping import dripping
 
 pytestmark = pytest.mark.anyio

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 import redis
 
-from service.polling.api_counter_sources_base import NoCountersError
+from service.polling.base import NoCountersError
 from service.polling.sonic import SonicReader
-from switches.credentials import Secret
-from switches.device import Device, Tls
+from switches.device import Device, Secret, Tls
 from switches.errors import AccessError, InventoryError, RefusedError, UnreachableError
-from telemetry.counters.counters import Counters, SeriesKey
-from telemetry.decode.polled import Polled
+from telemetry.counters.model import Counters, SeriesKey
+from telemetry.decode.body import Polled
 from tests.counterparts.certificates import Authority
 from tests.counterparts.redis_server import RedisServer
 from tests.counterparts.sonic_counters import CountersDb

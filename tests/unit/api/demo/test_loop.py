@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.demo.closed_loop import Answer
-from lab.demo.loop import Interval, Round, close_the_loop, keep
+from lab.demo.closed_loop import Answer, Interval, Round, close_the_loop, keep
 from lab.demo.plan import FULL, PAPER, QUICK, VENDOR_DEFAULT
 from tests.unit.api.demo.runs import ScriptedLab, ScriptedService, recommends
 from twin.watermark import Watermark

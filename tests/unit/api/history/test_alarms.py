@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from service.history.service import AWAY, AlarmHistory
+from store.alarm_rows import AlarmRow, listed
 from store.database import Database
 from store.recorder import Recorder
-from store.rows import AlarmRow, listed
 from telemetry.alarms.board import Alarm, Change, Level, Subject
 
 S = 1_000_000_000

@@ -11,14 +11,14 @@ from sqlalchemy import func, select
 
 from service.history import recording
 from service.history.recording import PRUNED_AT_ONCE, QueueHistory, port_steps
-from service.ingest.port_figures import Lately
+from service.ingest.counter_owner import Lately
 from service.ingest.window_owner import Latest
-from settings.steps import Steps
+from settings.sections import Steps
 from store.database import Database
-from store.queues import NS_PER_S, PortStep
+from store.queue_rows import NS_PER_S, PortStep
 from store.recorder import Recorder
 from store.tables import queue_history
-from telemetry.counters.counter_rates import PortRates, Rates
+from telemetry.counters.window import PortRates, Rates
 from telemetry.state import QueueRef, QueueState
 
 EPOCH_NS = 1_767_225_600 * NS_PER_S

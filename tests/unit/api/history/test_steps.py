@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from settings.settings import HistorySettings
-from settings.steps import DAY_S, RANKED_BY, Chosen, Steps
+from settings.sections import DAY_S, RANKED_BY, Chosen, HistorySettings, Steps
 
 USUAL = Steps({10: DAY_S, 60: 14 * DAY_S, 600: 400 * DAY_S})
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from lab import runner as runner_module
-from lab.counters import COUNTERS_PATH, CounterWriter
+from lab.figures import COUNTERS_PATH, CounterWriter
 from lab.poster import Poster
 from lab.reports import EPOCH_NS, REPORTS_PATH, Body
-from telemetry.counters.counters import CounterSample
+from telemetry.counters.model import CounterSample
 from telemetry.counters.window import CounterWindow
 from telemetry.decode.counters import decode_counters
 from tests.unit.api.lab.labs import NEW, fabric_of, parts_of, running

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from lab.feed import Feed
+from lab.setup import Feed
 from twin.traffic.base import Traffic
 
 

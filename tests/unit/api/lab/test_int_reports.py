@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lab.int_numbers import IntNumbers, inventory
-from lab.p4_reports import PAYLOAD_BYTES, IntReportWriter
+from lab.p4_reports import PAYLOAD_BYTES, IntNumbers, IntReportWriter, inventory
 from lab.reports import ReportWriter
 from lab.setup import LabParts
 from settings.errors import InputError

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from lab.counters import COUNTERS_PATH
+from lab.figures import COUNTERS_PATH
 from lab.poster import Poster, PostError
 from lab.reports import Body
 

@@ -13,7 +13,7 @@ import pytest
 from lab.setup import LabOptions, LeafSpine, duration_of, lab_parts
 from settings.errors import InputError
 from telemetry.errors import TopologyError
-from telemetry.leaf_spine import leaf_spine
+from telemetry.topology import leaf_spine
 from tests.unit.api.lab.labs import SMALL, parts_of
 from twin.dcqcn import PAPER, preset
 from twin.errors import ParameterError, ScenarioError

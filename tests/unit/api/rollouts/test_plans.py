@@ -12,7 +12,7 @@ import pytest
 
 from service.rollouts.plan import limits_of, plan_of
 from service.rollouts.watch import Watcher
-from service.tuning.entry import KeptRound
+from service.tuning.recommendations import KeptRound
 from service.tuning.round import RoundResult, leaves_of, run_round
 from settings.model import RolloutSettings
 from switches.rollout.plan import Figures, Limits, RolloutPlan

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from store import queues, residual_rows, rows
+from store import alarm_rows, queue_rows, residual_rows
+from store.alarm_rows import AlarmRow, last_alive_ns, listed, open_rows
 from store.database import Database
-from store.queues import PortStep
+from store.queue_rows import PortStep
 from store.residual_rows import ResidualRow
-from store.rows import AlarmRow, last_alive_ns, listed, open_rows
 from store.tables import pulse
 
 S = 1_000_000_000
@@ -21,15 +21,15 @@ def alarm(key: str, raised_s: int = 0, ended_s: int | None = None, **more: str) 
 
 
 def put(database: Database, *rows: AlarmRow) -> None:
-    for row in rows:
-        database.write_now(lambda one, row=row: rows.put(one, row))  # type: ignore[misc]
+    for row in alarm_rows:
+        database.write_now(lambda one, row=row: alarm_rows.put(one, row))  # type: ignore[misc]
 
 
 def keys(database: Database, since_s: int, until_s: int, limit: int = 99) -> list[str]:
-    rows = database.read_now(
+    alarm_rows = database.read_now(
         lambda one: listed(one, since_ns=T + since_s * S, until_ns=T + until_s * S, limit=limit)
     )
-    return [row.key for row in rows]
+    return [row.key for row in alarm_rows]
 
 
 def test_an_alarm_is_one_row_from_its_raise_to_its_end(database: Database) -> None:
@@ -56,7 +56,9 @@ def test_old_alarms_are_removed_and_open_ones_are_not(database: Database) -> Non
     put(database, alarm("a", 0), alarm("b", 0, 10), alarm("c", 0, 11), alarm("d", 0, 90))
 
     def prune(ended_s: int, keep: int = 99, most: int = 99) -> None:
-        database.write_now(lambda one: rows.prune(one, ended_before_ns=T + ended_s * S, keep=keep, most=most))
+        database.write_now(
+            lambda one: alarm_rows.prune(one, ended_before_ns=T + ended_s * S, keep=keep, most=most)
+        )
 
     prune(50, most=1)
     assert keys(database, 0, 100) == ["d", "c", "a"]
@@ -76,24 +78,26 @@ def test_when_a_service_was_last_heard_of(database: Database) -> None:
     assert (last(1_000), last(20)) == (20, 10)
     step = PortStep("leaf1", "e0", 1.0, 1.0, 1.0, None, None)
     for step_s, at_s in ((10, 50), (10, 70), (60, 60)):
-        database.write_now(lambda one, n=step_s, at=at_s: queues.write_step(one, n, T + at * S, [step]))  # type: ignore[misc]
+        database.write_now(lambda one, n=step_s, at=at_s: queue_rows.write_step(one, n, T + at * S, [step]))  # type: ignore[misc]
     assert (last(1_000), last(60)) == (70, 50)
     database.write_now(lambda one: one.execute(pulse.insert().values(id=1, at_ns=T + 80 * S)))
     assert (last(1_000), last(80)) == (80, 70)
 
 
 def test_residuals_are_one_a_time_the_newest_first_and_pruned(database: Database) -> None:
-    rows = [ResidualRow(T + at_s * S, f"r{at_s}", 1e5 + at_s, None if at_s else 9e4) for at_s in range(4)]
-    for row in (*rows, rows[1]._replace(recommendation="again")):
+    alarm_rows = [
+        ResidualRow(T + at_s * S, f"r{at_s}", 1e5 + at_s, None if at_s else 9e4) for at_s in range(4)
+    ]
+    for row in (*alarm_rows, alarm_rows[1]._replace(recommendation="again")):
         database.write_now(lambda one, row=row: residual_rows.put(one, row))  # type: ignore[misc]
 
     def found(since_s: int, until_s: int, limit: int = 9) -> list[str]:
-        rows = database.read_now(
+        alarm_rows = database.read_now(
             lambda one: residual_rows.listed(
                 one, since_ns=T + since_s * S, until_ns=T + until_s * S, limit=limit
             )
         )
-        return [row.recommendation for row in rows]
+        return [row.recommendation for row in alarm_rows]
 
     assert found(0, 9) == ["r3", "r2", "again", "r0"]
     assert (found(1, 3), found(0, 9, 1)) == (["r2", "again"], ["r3"])

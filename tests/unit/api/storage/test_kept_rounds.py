@@ -12,10 +12,8 @@ import pytest
 from sqlalchemy import update
 
 from service.documents.recommendation import PushedDocument
-from service.tuning.entry import Entry, Pushed
-from service.tuning.persistence import MOST_WAITING, KeptRounds, entry_of, row_of
-from service.tuning.recall import Recall
-from service.tuning.recommendations import PENDING_FOR_NS, RecommendationStore
+from service.tuning.persistence import MOST_WAITING, KeptRounds, Recall, entry_of, row_of
+from service.tuning.recommendations import PENDING_FOR_NS, Entry, Pushed, RecommendationStore
 from service.tuning.round import run_round
 from settings.errors import NotFoundError
 from store.database import Database

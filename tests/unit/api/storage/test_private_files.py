@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from settings.errors import SettingsError
+from settings.load import with_storage
 from settings.model import Settings
-from settings.state_folder import with_storage
 from store.database import Database
 from store.tables import pulse
 

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Connection, func, select
 
 from store.database import Database
-from store.queues import (
+from store.queue_rows import (
     NS_PER_S,
     PortStep,
     begin_ns,

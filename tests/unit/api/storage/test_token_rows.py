@@ -6,11 +6,19 @@ import asyncio
 
 import pytest
 
-from service.auth.known_tokens import KnownTokens, digest_of
-from service.auth.stored_tokens import StoredTokens
-from service.auth.tokens import Maker, checked_scopes, create, lifetime_ns, new_text, revoke
-from settings.callers import Caller
+from service.auth.tokens import (
+    KnownTokens,
+    Maker,
+    StoredTokens,
+    checked_scopes,
+    create,
+    digest_of,
+    lifetime_ns,
+    new_text,
+    revoke,
+)
 from settings.errors import InputError, UnavailableError
+from settings.security import Caller
 from store import audit_rows, token_rows
 from store.database import Database
 from store.recorder import Recorder

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.decode.decoded import Decoded
+from telemetry.decode.body import Decoded
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.encode.p4 import InnerType, Metadata, datagram_v2, packet, report_v2

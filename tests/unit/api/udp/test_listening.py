@@ -21,8 +21,8 @@ from service.metrics import Metrics
 from service.udp import listener, recvmmsg
 from service.udp.listener import UdpListening
 from service.udp.recvmmsg import MOST_DATAGRAM_BYTES, OneByOne
-from settings.api_udp_settings import UdpSettings
 from settings.errors import SettingsError
+from settings.sections import UdpSettings
 from telemetry.settings import WindowSettings
 from tests.unit.api.udp.sending import Decoding, Held, datagram, send
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.udp.queue import USUAL_DATAGRAM_BYTES, DatagramQueue
+from service.udp.receiver import USUAL_DATAGRAM_BYTES, DatagramQueue
 from service.udp.recvmmsg import Chunk
 
 

@@ -8,8 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from service.udp.queue import DatagramQueue
-from service.udp.receiver import Receiver
+from service.udp.receiver import DatagramQueue, Receiver
 from service.udp.recvmmsg import Chunk, Taken
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from settings.api_udp_settings import UdpSettings
 from settings.model import Settings
+from settings.sections import UdpSettings
 
 
 def test_nothing_is_listened_to_unless_said() -> None:

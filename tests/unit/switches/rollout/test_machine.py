@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from switches.rollout.actions import Apply, Check, Confirm, Stage, Undo, Verify, Watch
 from switches.rollout.events import (
     Applied,
     Applying,
@@ -37,7 +36,18 @@ from switches.rollout.machine import (
     replay,
     wanted,
 )
-from switches.rollout.state import Phase, Progress, RolloutState
+from switches.rollout.state import (
+    Apply,
+    Check,
+    Confirm,
+    Phase,
+    Progress,
+    RolloutState,
+    Stage,
+    Undo,
+    Verify,
+    Watch,
+)
 from tests.unit.switches.rollout.rollouts import (
     NEW,
     T0,

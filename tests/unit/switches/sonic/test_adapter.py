@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 import switches.sonic.redis_adapter as under_test
-from switches.credentials import Secret
-from switches.device import Device, Tls
+from switches.device import Device, Secret, Tls
 from switches.errors import (
     AccessError,
     CapabilityError,

@@ -15,10 +15,18 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from twin.errors import ParameterError
-from twin.search.base import CandidateSampler, Origin, Proposal, fill, generator, without_repeats
-from twin.search.biased import BiasedSampler, lambda_for
-from twin.search.candidates import truncated_log_normal
-from twin.search.narrowed import NarrowedSampler
+from twin.search.candidates import (
+    BiasedSampler,
+    CandidateSampler,
+    NarrowedSampler,
+    Origin,
+    Proposal,
+    fill,
+    generator,
+    lambda_for,
+    truncated_log_normal,
+    without_repeats,
+)
 from twin.search.vendor_table import GBPS, VENDOR_TABLE, vendor_table
 from twin.watermark import Watermark, WatermarkBounds
 
@@ -192,8 +200,8 @@ def test_filling_bounds_too_tight_for_the_total_stops_short() -> None:
 
 def test_draws_are_the_same_in_another_process_with_another_hash_seed() -> None:
     program = (
-        "import json; from twin.search.base import generator; "
-        "from twin.search.biased import BiasedSampler; from twin.watermark import Watermark; "
+        "import json; from twin.search.candidates import generator; "
+        "from twin.search.candidates import BiasedSampler; from twin.watermark import Watermark; "
         "drawn = BiasedSampler(Watermark(400_000, 1_600_000, 0.2), 0.8).draw(20, generator(9, 0)); "
         "print(json.dumps([[w.kmin_bytes, w.kmax_bytes, w.pmax] for w in drawn]))"
     )

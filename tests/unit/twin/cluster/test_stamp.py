@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import twin
-from twin.workers.stamp import code_digest, own_stamp
+from twin.workers.dask_connection import code_digest, own_stamp
 
 
 def test_a_stamp_names_what_decides_figures() -> None:

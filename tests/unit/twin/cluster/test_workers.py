@@ -15,7 +15,7 @@ from tests.unit.twin.fabrics import star
 from tests.unit.twin.test_search import APART, COUPLED, problem
 from tests.unit.twin.test_search import settings as search_settings
 from twin.errors import SearchError
-from twin.result import Prediction
+from twin.prediction import Prediction
 from twin.scenario import Scenario
 from twin.search.round import tune
 from twin.watermark import Watermark

@@ -14,7 +14,7 @@ from twin.engine import engine
 from twin.errors import ParameterError, ScenarioError
 from twin.fluid import model
 from twin.fluid.model import FluidEngine
-from twin.result import Prediction, SolveStatus
+from twin.prediction import Prediction, SolveStatus
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 

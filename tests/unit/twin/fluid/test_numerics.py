@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.oracles.dde_dcqcn import Dcqcn, Port, solve
 from tests.unit.twin.fluid.problems import STEADY, flow, same, star
 from twin.fluid.model import FluidEngine
-from twin.result import Prediction
+from twin.prediction import Prediction
 from twin.scenario import Scenario
 from twin.scenario_file import load_scenario
 from twin.watermark import Watermark

@@ -10,7 +10,7 @@ import numpy as np
 from twin.packet import _kernels, layout
 from twin.packet._calendar import TIMER_KINDS, next_timer
 from twin.packet.fabric import Fabric
-from twin.packet.state import State
+from twin.packet.layout import State
 
 
 def handed(state: State) -> Any:

@@ -25,7 +25,7 @@ from tests.unit.twin.packet.plans import (
 )
 from twin.errors import ParameterError, ScenarioError, TwinError
 from twin.packet.fabric import Fabric
-from twin.packet.settings import PacketSettings
+from twin.packet.layout import PacketSettings
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 

@@ -19,7 +19,7 @@ from tests.unit.twin.packet.plans import (
 )
 from twin.packet._sender import change_rate, go_back
 from twin.packet.fabric import Fabric
-from twin.packet.settings import LOSSLESS_TIMEOUT_S, LOSSY_TIMEOUT_S, PacketSettings
+from twin.packet.layout import LOSSLESS_TIMEOUT_S, LOSSY_TIMEOUT_S, PacketSettings
 from twin.traffic.base import Traffic
 
 pytestmark = pytest.mark.kernels

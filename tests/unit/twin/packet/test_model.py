@@ -10,9 +10,9 @@ import pytest
 
 from tests.unit.twin.fabrics import star
 from twin.engine import engine
+from twin.packet.layout import PacketSettings
 from twin.packet.model import PacketEngine
-from twin.packet.settings import PacketSettings
-from twin.result import SolveStatus
+from twin.prediction import SolveStatus
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from twin.replay import layout
-from twin.replay.arrays import Params, Table
+from twin.replay.layout import Params, Table
 
 PACKET = 1_000.0
 

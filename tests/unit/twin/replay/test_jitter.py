@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tests.unit.twin.replay.records import PACKET, table
 from twin.replay import layout
 from twin.replay._queues import phase_jitter
-from twin.replay._random import uniform
+from twin.replay.layout import uniform
 
 
 def jitters(flows: int, packets_a_step: float, n_steps: int, seed: int = 1) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.twin.replay.records import table
 from twin.replay import layout
 from twin.replay._queues import append_ending, drop
-from twin.replay.arrays import Table
+from twin.replay.layout import Table
 
 pytestmark = pytest.mark.kernels
 

@@ -14,9 +14,9 @@ import pytest
 from tests.unit.twin.fluid.problems import CHURNING, flow, line, star
 from twin.dcqcn import GBPS, VENDOR
 from twin.engine import engine
+from twin.prediction import Prediction, SolveStatus
 from twin.replay import layout, model
 from twin.replay.model import ReplayEngine
-from twin.result import Prediction, SolveStatus
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 

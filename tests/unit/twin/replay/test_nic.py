@@ -14,7 +14,7 @@ from tests.unit.twin.replay.records import fresh_slots, segments_for, table
 from twin.replay import layout
 from twin.replay._flows import paced, send, share_nic
 from twin.replay._kernels import nic_capacity
-from twin.replay.arrays import Table
+from twin.replay.layout import Table
 
 pytestmark = pytest.mark.kernels
 

@@ -9,8 +9,7 @@ from tests.unit.twin.replay.records import table
 from twin.replay import layout
 from twin.replay._kernels import apply_pauses
 from twin.replay._pfc import decide, hold, log_feeders, sent_until
-from twin.replay.arrays import Table
-from twin.replay.layout import LOG_STEPS, NEVER
+from twin.replay.layout import LOG_STEPS, NEVER, Table
 
 pytestmark = pytest.mark.kernels
 

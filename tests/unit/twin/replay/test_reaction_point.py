@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tests.oracles.reaction_point import Sender, rates
 from tests.unit.twin.replay.records import PACKET, fresh_slots, parameters, segments_for
 from twin.replay._flows import arm, increase, tick, unmarked_hazard
-from twin.replay.arrays import Params
+from twin.replay.layout import Params
 
 pytestmark = pytest.mark.kernels
 

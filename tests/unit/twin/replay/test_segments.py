@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tests.unit.twin.replay.records import PACKET, fresh_slots, segments_for
 from twin.replay import layout
 from twin.replay._flows import remember, unmarked_hazard
-from twin.replay.arrays import Table
+from twin.replay.layout import Table
 
 pytestmark = pytest.mark.kernels
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.twin.replay.records import fresh_slots
 from twin.replay import layout
 from twin.replay._flows import leave_wheel, schedule
-from twin.replay.arrays import Ints, Table
+from twin.replay.layout import Ints, Table
 
 pytestmark = pytest.mark.kernels
 

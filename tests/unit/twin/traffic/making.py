@@ -10,8 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.traffic.base import Traffic
-from twin.traffic.pattern import Hosts
+from twin.traffic.base import Hosts, Traffic
 
 Row = tuple[int, int, float, float]  # src, dst, payload_bytes, start_s
 

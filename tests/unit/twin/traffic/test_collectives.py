@@ -10,9 +10,8 @@ import pytest
 
 from tests.unit.twin.traffic.making import deliver, flows_of, waits_of
 from twin.errors import ParameterError
-from twin.traffic.base import Traffic
+from twin.traffic.base import Hosts, Traffic
 from twin.traffic.collectives import AllToAll, RingAllReduce
-from twin.traffic.pattern import Hosts
 
 STEP_S = 1e-4
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from twin.errors import ParameterError
-from twin.traffic.incast import Incast
-from twin.traffic.pattern import Hosts
+from twin.traffic.base import Hosts
+from twin.traffic.patterns import Incast
 
 HOSTS = Hosts(count=12)
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.twin.traffic.making import waits_of, wire_bytes
 from twin.errors import ParameterError
-from twin.traffic.pattern import Hosts
+from twin.traffic.base import Hosts
 from twin.traffic.patterns import ElephantsAndMice
 
 HOSTS = Hosts(count=16)

@@ -14,16 +14,22 @@ import pytest
 
 from tests.unit.twin.traffic.making import fingerprint
 from twin.errors import ParameterError
+from twin.traffic.base import Hosts
 from twin.traffic.collectives import AllToAll, RingAllReduce
-from twin.traffic.incast import Incast
-from twin.traffic.notation import PATTERNS, pattern
-from twin.traffic.pattern import Hosts
-from twin.traffic.patterns import ElephantsAndMice
-from twin.traffic.phases import Phase, Phases
-from twin.traffic.poisson import Poisson
-from twin.traffic.quantities import BYTES, SECONDS, host_numbers, quantity, whole_number
+from twin.traffic.notation import (
+    BYTES,
+    PATTERNS,
+    SECONDS,
+    Phase,
+    Phases,
+    host_numbers,
+    pattern,
+    quantity,
+    read_traffic,
+    whole_number,
+)
+from twin.traffic.patterns import ElephantsAndMice, Incast, Poisson
 from twin.traffic.sizes import SizeDistribution
-from twin.traffic.twin_traffic_notation import read_traffic
 
 ROOT = Path(__file__).resolve().parents[4]
 WEBSEARCH = Poisson(load=0.6, sizes=SizeDistribution.named("websearch"))

@@ -8,10 +8,9 @@ import pytest
 
 from tests.unit.twin.traffic.making import flows_of
 from twin.errors import ParameterError
-from twin.traffic.incast import Incast
-from twin.traffic.pattern import Hosts
-from twin.traffic.phases import Phase, Phases
-from twin.traffic.poisson import Poisson
+from twin.traffic.base import Hosts
+from twin.traffic.notation import Phase, Phases
+from twin.traffic.patterns import Incast, Poisson
 from twin.traffic.sizes import SizeDistribution
 
 HOSTS = Hosts(count=8)

@@ -10,8 +10,8 @@ import pytest
 
 from tests.unit.twin.traffic.making import wire_bytes
 from twin.errors import ParameterError
-from twin.traffic.pattern import Hosts
-from twin.traffic.poisson import Poisson
+from twin.traffic.base import Hosts
+from twin.traffic.patterns import Poisson
 from twin.traffic.sizes import SizeDistribution
 
 HOSTS = Hosts(count=16)

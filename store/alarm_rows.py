@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, and_, delete, func, or_, select, update
 
-from store.tables import alarms, pulse, queue_history
-from store.upserting import insert_once
+from store.tables import alarms, insert_once, pulse, queue_history
 
 
 @dataclass(frozen=True, slots=True)

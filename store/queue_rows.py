@@ -23,8 +23,7 @@ from sqlalchemy import (
 )
 
 from store.tables import queue_history as history
-from store.texts import takeable
-from store.upserting import upsert, upsert_from
+from store.tables import takeable, upsert, upsert_from
 
 NS_PER_S = 1_000_000_000
 MEANS = ("depth_bytes", "throughput_bytes_per_s", "marked_packets_per_s", "pause_share")
