@@ -1,10 +1,10 @@
-"""Large answers, made and written in a thread of their own: the event loop serves others meanwhile."""
+"""Large answers, made and serialised in a thread, so that the event loop serves others meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from typing import TypeVar
 
 from fastapi import Response
@@ -13,23 +13,14 @@ from pydantic import BaseModel
 T = TypeVar("T")
 
 
-class Answers:
-    """One at a time, in the order they were asked for: together they would only take turns."""
+async def json_answer(thread: Executor, make: Callable[[], BaseModel]) -> Response:
+    """The document that ``make`` gives, made and written in ``thread``."""
+    return Response(await made_in(thread, lambda: written(make())), media_type="application/json")
 
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-answers")
 
-    async def json(self, make: Callable[[], BaseModel]) -> Response:
-        """The document that ``make`` gives, which is called in the thread."""
-        return Response(await self.run(lambda: written(make())), media_type="application/json")
-
-    async def run(self, make: Callable[[], T]) -> T:
-        """What ``make`` gives."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, make)
-
-    def close(self) -> None:
-        """Ends the thread once what it has begun is done; blocking."""
-        self._thread.shutdown(wait=True, cancel_futures=True)
+async def made_in(thread: Executor, make: Callable[[], T]) -> T:
+    """What ``make`` gives, called in ``thread``."""
+    return await asyncio.get_running_loop().run_in_executor(thread, make)
 
 
 def written(document: BaseModel) -> bytes:

@@ -5,16 +5,27 @@ takes them seriously.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Annotated
 
+from fastapi import Query
+from pydantic import Field
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from service.ingest.formats import check_encoding
+from service.ingest.intake import Intake
 from settings.errors import ApiError, StalledError, TooLargeError
 
 LEAST_BYTES_PER_S = 16_384
 """What a sender keeps up, its pause aside: a byte now and then would hold room and a connection for ever."""
+
+
+Ports = Annotated[tuple[Annotated[int, Field(ge=0, le=65_535)], ...], Query()]
+"""UDP ports in a call's query."""
 
 
 class BodyLimit:
@@ -98,3 +109,35 @@ def below(error: ApiError) -> HTTPException:
     carried = HTTPException(getattr(error, "status", 400))
     carried.__cause__ = error
     return carried
+
+
+def received(intake: Intake, request: Request) -> AbstractAsyncContextManager[bytes]:
+    """The request's body, admitted and held as ``Intake.body`` says, with its errors."""
+    return intake.body(request.headers.get("content-length", ""), _chunks(request))
+
+
+async def _chunks(request: Request) -> AsyncIterator[bytes]:
+    count = 0
+    try:
+        async for chunk in request.stream():
+            count += len(chunk)
+            yield chunk
+    except ClientDisconnect as error:
+        raise StalledError(
+            "request body",
+            f"{count} bytes and then nothing",
+            "a body is sent whole and without a break",
+            "send it again",
+        ) from error
+
+
+def media_type_of(request: Request) -> str:
+    """What the sender says its body is; empty where it says nothing."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def encoding_of(request: Request) -> str | None:
+    """How the sender packed its body; raises ``UnsupportedMediaError`` for an encoding not understood."""
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    check_encoding(encoding)
+    return encoding or None

@@ -9,12 +9,12 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 
 from api.app import Application
+from api.bodies import Ports, encoding_of, media_type_of, received
 from api.deps import Requires
 from service.auth.access import Access
 from service.documents.admin import HealthDocument, ReadinessDocument
 from service.documents.telemetry import IngestDocument
 from service.events import Clocks
-from service.ingest.formats import Ports, encoding_of, media_type_of
 from service.ingest.process import IngestProcess
 from settings.errors import ApiError
 from settings.model import Settings
@@ -65,7 +65,7 @@ async def post_int_reports(
     request: Request, process: _ProcessDep, caller: _PostsTelemetry, port: Ports = ()
 ) -> IngestDocument:
     """INT reports in every shape that the service takes; decoded here, and passed on to it."""
-    async with process.intake.body(request) as body:
+    async with received(process.intake, request) as body:
         decode = process.formats.decoder(media_type_of(request), encoding_of(request), body, ports=port)
         return await process.ingest(decode, body=body)
 

@@ -18,11 +18,11 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from settings.errors import ApiError, BusyError, RequestError, UnprocessableError
+from settings.errors import ApiError, BusyError, UnprocessableError, status_of
 from settings.validation import Mistake, mistake
-from switches.errors import SwitchError, UnknownSwitchError
-from telemetry.errors import DecodeError, OversizeError, TelemetryError, WindowError
-from twin.errors import SearchError, TwinError
+from switches.errors import SwitchError
+from telemetry.errors import TelemetryError
+from twin.errors import TwinError
 
 
 def methods_of(app: FastAPI, path: str) -> list[str]:
@@ -62,26 +62,7 @@ MOST_ERRORS_LISTED = 20
 
 _log = logging.getLogger("ecntwin.api")
 
-# First match wins, so a class comes before its base.
-_STATUS: tuple[tuple[type[Exception], int], ...] = (
-    (OversizeError, 413),
-    (DecodeError, 400),
-    (WindowError, 409),
-    (TelemetryError, 422),
-    (SearchError, 503),
-    (TwinError, 422),
-    (UnknownSwitchError, 404),
-    (SwitchError, 502),
-    (ApiError, 400),
-)
 DOMAIN_ERRORS = (TelemetryError, TwinError, SwitchError, ApiError)
-
-
-def status_of(error: Exception) -> int:
-    """The HTTP status of a domain error."""
-    if isinstance(error, RequestError):
-        return error.status
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
 def problem(error: Exception) -> dict[str, Any]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from api.answers import Answers
 from service.alarms.measure import Looks, Memory, Sources
 from service.alarms.service import Alarms
 from service.auth.access import Access
@@ -68,7 +69,8 @@ class Service:
             clocks=clocks,
         )
         self.events = Broadcaster()
-        self.answers = Answers()
+        # One thread: large answers side by side would only take turns at the interpreter.
+        self.answers = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-answers")
         self.remembering = Remembering(settings, self.access, clocks)
         self.database, self.recorder = self.remembering.database, self.remembering.recorder
         self.store, self.recall = self.remembering.store, self.remembering.recall
@@ -260,7 +262,7 @@ class Service:
             ending.push_async_callback(self.rollouts.stop, grace_s)
             ending.push_async_callback(self.tuning.stop, grace_s)
             ending.push_async_callback(asyncio.to_thread, self.what_if.close)
-            ending.push_async_callback(asyncio.to_thread, self.answers.close)
+            ending.push_async_callback(asyncio.to_thread, partial(self.answers.shutdown, cancel_futures=True))
             ending.callback(self.events.close)
 
     async def _end_tasks(self) -> None:

@@ -26,6 +26,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from switches.errors import SwitchError, UnknownSwitchError
+from telemetry.errors import DecodeError, OversizeError, TelemetryError, WindowError
+from twin.errors import SearchError, TwinError
+
 
 class ApiError(Exception):
     """A mistake of the caller or the operator, in one sentence whose four parts stay apart."""
@@ -146,3 +150,24 @@ class UnavailableError(RequestError):
     """The service cannot do it now, and may later."""
 
     status = 503
+
+
+# First match wins, so a class comes before its base.
+_STATUS: tuple[tuple[type[Exception], int], ...] = (
+    (OversizeError, 413),
+    (DecodeError, 400),
+    (WindowError, 409),
+    (TelemetryError, 422),
+    (SearchError, 503),
+    (TwinError, 422),
+    (UnknownSwitchError, 404),
+    (SwitchError, 502),
+    (ApiError, 400),
+)
+
+
+def status_of(error: Exception) -> int:
+    """The HTTP status of a domain error."""
+    if isinstance(error, RequestError):
+        return error.status
+    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)

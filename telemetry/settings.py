@@ -28,7 +28,7 @@ class WindowSettings:
     ``max_flows``, ``max_paths``, ``max_queues``: what memory holds; beyond, reports are thinned evenly, the
     smallest flows merged, reports with still more paths or queues rejected. ``max_jump_periods``,
     ``confirm_reports``: the window's end follows a step in time of up to so many periods at once, a wider one
-    when so many reports stand behind it (``telemetry.timeline``). ``idle_gap_ns``: a flow silent for longer
+    when so many reports stand behind it (``window.timeline``). ``idle_gap_ns``: a flow silent for longer
     has ended a message, unless that is its own pace. ``default_rate_gbps``, ``default_delay_us``: links of a
     discovered topology where nothing better is known.
     """

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from api.answers import json_answer
 from api.deps import Administers, ServiceDep
 from service.documents.admin import AuditDocument, AuditEntryDocument
 
@@ -21,6 +22,6 @@ async def get_audit(
 ) -> Response:
     """The newest first; ``before`` leaves out those from that number on."""
     found = await service.audit.listed(limit=limit, before=before)
-    return await service.answers.json(
-        lambda: AuditDocument(entries=[AuditEntryDocument.of(row) for row in found])
+    return await json_answer(
+        service.answers, lambda: AuditDocument(entries=[AuditEntryDocument.of(row) for row in found])
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
+from api.answers import made_in
 from api.deps import Reads, ServiceDep
 from service.documents.admin import (
     HealthDocument,
@@ -54,7 +55,7 @@ async def readiness(service: ServiceDep, caller: Reads) -> StandingDocument:
 async def metrics(request: Request, service: ServiceDep, caller: Reads) -> Response:
     """Prometheus metrics."""
     accepted = request.headers.get("accept", "")
-    text, media_type = await service.answers.run(lambda: service.metrics.exposition(accepted))
+    text, media_type = await made_in(service.answers, lambda: service.metrics.exposition(accepted))
     return Response(text, media_type=media_type)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from api.answers import made_in
 from api.deps import Operates, Reads, ServiceDep
 from service.auth.audit import before_and_after
 from service.documents.recommendation import RecommendationDocument, RecommendationsDocument
@@ -45,7 +46,7 @@ async def get_recommendations(
         )
         return f'{{"total":{total},"recommendations":[{",".join(each)}]}}'.encode()
 
-    return Response(await service.answers.run(written), media_type="application/json")
+    return Response(await made_in(service.answers, written), media_type="application/json")
 
 
 @router.get("/recommendations/current")

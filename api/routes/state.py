@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
+from api.answers import json_answer
 from api.deps import Reads, ServiceDep
 from service.documents.telemetry import FlowsDocument, StateDocument
 from telemetry.state import FlowClass
@@ -26,8 +27,8 @@ async def get_state(
     state = await sensing.state()
     lately = await service.measuring.ports.lately()
     age_s, stale = sensing.age_s(), sensing.stale
-    return await service.answers.json(
-        lambda: StateDocument.of(state, lately.ports, age_s=age_s, stale=stale, limit=queues)
+    return await json_answer(
+        service.answers, lambda: StateDocument.of(state, lately.ports, age_s=age_s, stale=stale, limit=queues)
     )
 
 
@@ -41,4 +42,4 @@ async def get_flows(
     """The window's flows, most bytes first, of one class or of all."""
     chosen = None if flow_class is None else FlowClass[flow_class.upper()]
     state = await service.sensing.state()
-    return await service.answers.json(lambda: FlowsDocument.of(state, flow_class=chosen, limit=limit))
+    return await json_answer(service.answers, lambda: FlowsDocument.of(state, flow_class=chosen, limit=limit))

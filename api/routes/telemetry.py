@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
+from api.bodies import Ports, encoding_of, media_type_of, received
 from api.deps import PostsTelemetry, ServiceDep
 from service.documents.telemetry import IngestDocument
-from service.ingest.formats import (
-    ARROW_TYPE,
-    BINARY_TYPE,
-    Ports,
-    check_media_type,
-    encoding_of,
-    media_type_of,
-)
+from service.ingest.formats import ARROW_TYPE, BINARY_TYPE, check_media_type
 
 router = APIRouter(prefix="/v1/telemetry", tags=["telemetry"])
 
@@ -47,7 +41,7 @@ async def post_int_reports(
 
     Good reports in a bad batch are kept.
     """
-    async with service.measuring.intake.body(request) as body:
+    async with received(service.measuring.intake, request) as body:
         decode = service.measuring.formats.decoder(
             media_type_of(request), encoding_of(request), body, ports=port
         )
@@ -61,5 +55,5 @@ async def post_counters(request: Request, service: ServiceDep, caller: PostsTele
     Good samples in a bad batch are kept.
     """
     check_media_type(media_type_of(request), "counter samples")
-    async with service.measuring.intake.body(request) as body:
+    async with received(service.measuring.intake, request) as body:
         return await service.counting.ingest(body, encoding_of(request))

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Response
 
 from api.admission import MOST_BYTES
+from api.answers import json_answer, made_in
 from api.deps import Administers, Reads, ServiceDep
 from service.documents.telemetry import TopologyDocument
 from service.service import Service
@@ -28,14 +29,14 @@ async def put_topology(
 ) -> Response:
     """Declares the fabric: hosts, switches, links. It is checked whole before it replaces the one before."""
     was = service.sensing.declared
-    before = None if was is None else await service.answers.run(was.to_json)
+    before = None if was is None else await made_in(service.answers, was.to_json)
     async with service.audit.change(caller, "topology", "the fabric", before=before) as change:
-        declared = await service.answers.run(lambda: topology_from_json(document))
+        declared = await made_in(service.answers, lambda: topology_from_json(document))
         await service.declare(declared, caller.name)
-        change.after = await service.answers.run(declared.to_json)
+        change.after = await made_in(service.answers, declared.to_json)
     return await _both(service)
 
 
 async def _both(service: Service) -> Response:
     declared, discovered = service.sensing.declared, await service.sensing.discovered()
-    return await service.answers.json(lambda: TopologyDocument.of(declared, discovered))
+    return await json_answer(service.answers, lambda: TopologyDocument.of(declared, discovered))

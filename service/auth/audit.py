@@ -18,12 +18,11 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from api.problems import status_of
 from service.auth.rate_limit import Allowances
 from service.documents.predictions import WatermarkDocument
 from service.documents.recommendation import RecommendationDocument
 from service.events import Clocks
-from settings.errors import UnavailableError
+from settings.errors import UnavailableError, status_of
 from settings.security import Caller
 from store import audit_rows
 from store.audit_rows import AuditEntry, AuditRow

@@ -12,11 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated
 
 import numpy as np
-from fastapi import Query, Request
-from pydantic import Field
 
 from service.ingest.p4_reports import BinaryReports
 from settings.errors import UnsupportedMediaError
@@ -135,9 +132,6 @@ BINARY_TYPE = "application/octet-stream"
 HPCC_TYPE = "application/vnd.ecntwin.hpcc+json"
 ENCODINGS = frozenset({"", "gzip", "identity", "x-gzip"})
 
-Ports = Annotated[tuple[Annotated[int, Field(ge=0, le=65_535)], ...], Query()]
-"""Ports of UDP, in a call's query."""
-
 
 class ReportFormats:
     """The formats in which INT reports may be posted. ``wall_ns`` dates those that bring no time."""
@@ -183,18 +177,6 @@ def check_media_type(media_type: str, what: str, *others: str) -> None:
             f"{what} come as {', '.join(('application/json', 'application/x-ndjson', *others))}",
             "convert them",
         )
-
-
-def media_type_of(request: Request) -> str:
-    """What the sender says its body is; empty where it says nothing."""
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-def encoding_of(request: Request) -> str | None:
-    """How the sender packed its body; raises ``UnsupportedMediaError`` for an encoding not understood."""
-    encoding = request.headers.get("content-encoding", "").strip().lower()
-    check_encoding(encoding)
-    return encoding or None
 
 
 def check_encoding(encoding: str) -> None:

@@ -11,10 +11,8 @@ import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from starlette.requests import ClientDisconnect, Request
-
 from service.metrics import IngestMetrics
-from settings.errors import BusyError, StalledError
+from settings.errors import BusyError
 
 LONGEST_WAIT_S = 60
 _REMEMBERED_S = 10.0
@@ -97,13 +95,11 @@ class Intake:
         self._max_body_bytes = max_body_bytes
 
     @asynccontextmanager
-    async def body(self, request: Request) -> AsyncIterator[bytes]:
-        """The request's body, which is held until the block ends.
+    async def body(self, declared: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The body of these chunks, which is held until the block ends; ``declared`` is its Content-Length.
 
-        Raises ``BusyError`` where there is no room for it, ``StalledError`` where the sender goes away in the
-        middle of it.
+        Raises ``BusyError`` where there is no room for it, and what ``chunks`` raises.
         """
-        declared = request.headers.get("content-length", "")
         told = int(declared) if declared.isdecimal() else 0
         held = 0
 
@@ -115,24 +111,11 @@ class Intake:
         if told <= self._max_body_bytes:  # else whoever reads it is told that it is too large
             hold(told)
         try:
-            yield await self._read(request, told, hold)
-        finally:
-            self.room.free(held)
-
-    async def _read(self, request: Request, told: int, hold: Callable[[int], None]) -> bytes:
-        chunks: list[bytes] = []
-        received = 0
-        try:
-            async for chunk in request.stream():
-                received += len(chunk)
+            parts: list[bytes] = []
+            async for chunk in chunks:
                 if told == 0:
                     hold(len(chunk))
-                chunks.append(chunk)
-        except ClientDisconnect as error:
-            raise StalledError(
-                "request body",
-                f"{received} bytes and then nothing",
-                "a body is sent whole and without a break",
-                "send it again",
-            ) from error
-        return b"".join(chunks)
+                parts.append(chunk)
+            yield b"".join(parts)
+        finally:
+            self.room.free(held)

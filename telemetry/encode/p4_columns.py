@@ -1,6 +1,6 @@
 """Many v2.0 INT reports of one layout written at once, from columns; must not import a decoder.
 
-The layout is ``telemetry.encode_p4``'s: a report it wrote is the template, of which only the values change.
+The layout is ``telemetry.encode.p4``'s: a report it wrote is the template, of which only the values change.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""Who sent the samples of a window, how fast its cable is, and how long the cables take; imports only
-``telemetry``.
+"""When each flow's packets were sent, with sampling undone: what a replay of the window needs.
 
-The window's flows as a replay wants them: who sent what when, with sampling undone; imports only
-``telemetry``.
-
-When a packet left its sender follows from the sink's time, less its stay in each switch (each by its own
-clock), less what the cables take: no two clocks are ever subtracted. ``telemetry.messages`` makes messages of
-the packets.
+First the senders: which host sent each sample, how fast its cable is, and how long the cables take. A packet's
+departure is the sink's time, less the packet's stay in each switch (each by that switch's own clock), less the
+cables' delay: no two clocks are ever subtracted. ``messages`` turns packets into messages.
 """
 
 from __future__ import annotations

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pydantic import BaseModel
 
-from api.answers import Answers, written
+from api.answers import json_answer, written
 
 
 class Item(BaseModel):
@@ -42,7 +43,7 @@ def test_item_by_item_it_is_the_same(document: BaseModel) -> None:
 
 def test_the_event_loop_goes_on_while_an_answer_is_made() -> None:
     async def main() -> bytes:
-        answers, gone_on = Answers(), threading.Event()
+        thread, gone_on = ThreadPoolExecutor(1), threading.Event()
 
         def make() -> Items:
             assert gone_on.wait(120)
@@ -50,8 +51,8 @@ def test_the_event_loop_goes_on_while_an_answer_is_made() -> None:
 
         try:
             asyncio.get_running_loop().call_soon(gone_on.set)
-            return bytes((await answers.json(make)).body)
+            return bytes((await json_answer(thread, make)).body)
         finally:
-            answers.close()
+            thread.shutdown()
 
     assert asyncio.run(main()) == b'{"items":[]}'

@@ -10,6 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 
+from api.bodies import received
 from service.ingest.intake import LONGEST_WAIT_S, Drain, Intake, Room
 from service.metrics import IngestMetrics
 from settings.errors import BusyError, StalledError
@@ -62,7 +63,7 @@ def post(*chunks: bytes, told: int | None = None, then: str = "http.request") ->
 
 async def test_a_body_counts_until_its_block_ends() -> None:
     rig = Rig()
-    async with rig.intake.body(post(b"a" * 30, b"b" * 10, told=40)) as body:
+    async with received(rig.intake, post(b"a" * 30, b"b" * 10, told=40)) as body:
         assert body == b"a" * 30 + b"b" * 10
         assert rig.room.held_bytes == 40
         assert rig.metric("ecntwin_ingest_pending_bytes") == 40
@@ -72,47 +73,47 @@ async def test_a_body_counts_until_its_block_ends() -> None:
 @pytest.mark.parametrize("told", [61, None])
 async def test_a_body_without_room_is_refused_and_counts_nothing(told: int | None) -> None:
     rig = Rig()
-    async with rig.intake.body(post(b"a" * 40, told=40)):
+    async with received(rig.intake, post(b"a" * 40, told=40)):
         with pytest.raises(BusyError, match=r"while (40|80) are waiting") as refused:
-            async with rig.intake.body(post(b"b" * 40, b"b" * 21, told=told)):
+            async with received(rig.intake, post(b"b" * 40, b"b" * 21, told=told)):
                 pass
         assert refused.value.retry_after_s == 1
         assert rig.room.held_bytes == 40
-        async with rig.intake.body(post(b"b" * 60, told=60)):
+        async with received(rig.intake, post(b"b" * 60, told=60)):
             assert rig.room.held_bytes == 100
     assert rig.metric("ecntwin_ingest_refused_total") == 1
 
 
 async def test_a_body_whose_length_is_told_is_refused_unread() -> None:
     rig = Rig()
-    async with rig.intake.body(post(b"a" * 100, told=100)):
+    async with received(rig.intake, post(b"a" * 100, told=100)):
         with pytest.raises(BusyError):
-            async with rig.intake.body(post(told=1)):  # reading it would not end
+            async with received(rig.intake, post(told=1)):  # reading it would not end
                 pass
 
 
 @pytest.mark.parametrize("told", [500, None])
 async def test_one_body_larger_than_the_limit_is_taken_alone(told: int | None) -> None:
     rig = Rig()
-    async with rig.intake.body(post(b"a" * 250, b"a" * 250, told=told)) as body:
+    async with received(rig.intake, post(b"a" * 250, b"a" * 250, told=told)) as body:
         assert len(body) == 500
         with pytest.raises(BusyError):
-            async with rig.intake.body(post(b"b", told=1)):
+            async with received(rig.intake, post(b"b", told=1)):
                 pass
-    async with rig.intake.body(post(b"b", told=1)):
+    async with received(rig.intake, post(b"b", told=1)):
         pass
 
 
 async def test_a_body_that_no_limit_would_let_through_takes_no_room() -> None:
     rig = Rig()
-    async with rig.intake.body(post(b"a", told=1001)):  # here the app's own limit would end it
+    async with received(rig.intake, post(b"a", told=1001)):  # here the app's own limit would end it
         assert rig.room.held_bytes == 0
 
 
 async def test_a_failed_body_gives_its_room_back() -> None:
     rig = Rig()
     with pytest.raises(ZeroDivisionError):
-        async with rig.intake.body(post(b"a" * 40, told=40)):
+        async with received(rig.intake, post(b"a" * 40, told=40)):
             raise ZeroDivisionError
     assert rig.room.held_bytes == 0
 
@@ -120,16 +121,16 @@ async def test_a_failed_body_gives_its_room_back() -> None:
 async def test_how_long_to_wait_is_told_by_how_fast_bytes_left() -> None:
     rig = Rig()
     async with AsyncExitStack() as open_bodies:
-        async with rig.intake.body(post(b"a" * 40, told=40)):
-            await open_bodies.enter_async_context(rig.intake.body(post(b"b" * 60, told=60)))
+        async with received(rig.intake, post(b"a" * 40, told=40)):
+            await open_bodies.enter_async_context(received(rig.intake, post(b"b" * 60, told=60)))
             rig.clock.now_s += 4.0  # 40 bytes in four seconds
         with pytest.raises(BusyError) as refused:
-            async with rig.intake.body(post(told=95)):
+            async with received(rig.intake, post(told=95)):
                 pass
         assert refused.value.retry_after_s == 6  # 55 bytes too many, 10 a second
         rig.clock.now_s += 10_000.0
         with pytest.raises(BusyError) as refused:
-            async with rig.intake.body(post(told=95)):
+            async with received(rig.intake, post(told=95)):
                 pass
         assert refused.value.retry_after_s == LONGEST_WAIT_S
 
@@ -137,13 +138,13 @@ async def test_how_long_to_wait_is_told_by_how_fast_bytes_left() -> None:
 async def test_a_body_that_takes_no_room_says_nothing_of_how_fast_bytes_leave() -> None:
     rig = Rig()
     rig.clock.now_s += 3_600  # nothing to do for an hour
-    async with rig.intake.body(post(b"x", told=1001)):
+    async with received(rig.intake, post(b"x", told=1001)):
         pass
-    async with rig.intake.body(post(b"x" * 100, told=100)):
+    async with received(rig.intake, post(b"x" * 100, told=100)):
         rig.clock.now_s += 1
-    async with rig.intake.body(post(b"x" * 100, told=100)):
+    async with received(rig.intake, post(b"x" * 100, told=100)):
         with pytest.raises(BusyError, match="send it again in 1 s"):
-            await rig.intake.body(post(b"x" * 50, told=50)).__aenter__()
+            await received(rig.intake, post(b"x" * 50, told=50)).__aenter__()
 
 
 def test_the_rate_counts_busy_time_alone_and_forgets() -> None:
@@ -162,6 +163,6 @@ def test_the_rate_counts_busy_time_alone_and_forgets() -> None:
 async def test_a_sender_that_goes_away_is_no_failure_of_the_service() -> None:
     rig = Rig()
     with pytest.raises(StalledError, match="3 bytes and then nothing;"):
-        async with rig.intake.body(post(b"abc", told=10, then="http.disconnect")):
+        async with received(rig.intake, post(b"abc", told=10, then="http.disconnect")):
             pass
     assert rig.room.held_bytes == 0

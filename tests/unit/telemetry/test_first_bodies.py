@@ -36,7 +36,7 @@ TIMES = 8  # one time in three it ended the process
     [
         ("json", "decode", REPORT),
         ("json", "decode", b"[" + REPORT + b"]"),
-        ("counters_json", "decode_counters", SAMPLE),
+        ("counters", "decode_counters", SAMPLE),
     ],
     ids=["report", "reports", "counters"],
 )

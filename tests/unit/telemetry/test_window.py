@@ -311,7 +311,7 @@ def test_flows_long_silent_are_forgotten_and_nothing_tells(
     settings = WindowSettings(period_ns=MS, n_periods=2, idle_gap_ns=80 * MS)
     window = Window(settings)
     with monkeypatch.context() as patched:
-        patched.setattr("telemetry.window._FEW_FLOWS", 1_000_000)
+        patched.setattr("telemetry.window.window._FEW_FLOWS", 1_000_000)
         hoarding = Window(settings)
     went_on: dict[str, list[bool]] = {"10.0.9.75": [], "10.0.9.100": []}
     for number in range(400):

@@ -28,11 +28,11 @@ def test_every_change_of_the_code_shows(tmp_path: Path, change: str) -> None:
     assert before == code_digest(Path(twin.__file__).parent)
     match change:
         case "more":
-            (folder / "score.py").write_text((folder / "score.py").read_text("utf-8") + "# more\n", "utf-8")
+            (folder / "dcqcn.py").write_text((folder / "dcqcn.py").read_text("utf-8") + "# more\n", "utf-8")
         case "fewer":
-            (folder / "score.py").unlink()
+            (folder / "dcqcn.py").unlink()
         case "renamed":
-            (folder / "score.py").rename(folder / "scores.py")
+            (folder / "dcqcn.py").rename(folder / "dcqcn2.py")
         case _:
             (folder / "a.py").write_text("", "utf-8")
     assert code_digest(folder) != before
