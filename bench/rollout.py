@@ -18,7 +18,7 @@ from bench.figure import Figure
 from switches.rollout.plan import Limits, RolloutPlan, stages_of
 from switches.rollout.state import Phase
 from tests.counterparts.rollouts_alone import Steps, ended, rollouts_alone
-from tests.counterparts.sonic_fabric import SonicFabric
+from tests.counterparts.switches.sonic_fabric import SonicFabric
 from twin.watermark import Watermark
 
 SWITCHES = 200

@@ -15,8 +15,8 @@ from switches.base import StagedChange, SwitchAdapter
 from switches.errors import SwitchError
 from tests.contract.rig import Rig
 from tests.contract.test_adapters import HIGHER, LOWER
-from tests.counterparts.http_switch import PASSWORD, USER
-from tests.counterparts.webhook_switch import TOKEN
+from tests.counterparts.switches.http_switch import PASSWORD, USER
+from tests.counterparts.switches.webhook_switch import TOKEN
 
 SECRETS = ("right-password", "wrong-password", PASSWORD, TOKEN)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from tests.counterparts.gnmi_switch import RefusalError, Steps
+from tests.counterparts.switches.gnmi_switch import RefusalError, Steps
 
 _QUEUE = ("ecn-marked-pkts", "dropped-pkts", "dropped-octets", "transmit-pkts", "transmit-octets")
 _PORT = ("in-octets", "out-octets", "out-pkts", "out-discards", "out-errors")

@@ -19,7 +19,7 @@ from switches.device import Device
 from switches.rollout.plan import Figures, Limits, RolloutPlan, stages_of
 from switches.rollout.state import Phase
 from tests.counterparts.rollouts_alone import ended, rollouts_alone
-from tests.counterparts.sonic_fabric import SonicFabric
+from tests.counterparts.switches.sonic_fabric import SonicFabric
 from twin.watermark import Watermark
 
 OLD, NEW = Watermark(1_048_576, 2_097_152, 0.05), Watermark(200_000, 900_000, 0.1)

@@ -15,10 +15,10 @@ from switches.errors import ConcurrentEditError, RefusedError
 from switches.openconfig.netconf import NAMESPACE, NetconfAdapter
 from switches.read_back import Waiting
 from switches.transport.netconf import NetconfOptions, NetconfSession
-from tests.counterparts.netconfd import Netconfd, find
-from tests.counterparts.openconfig_documents import factory
-from tests.counterparts.openconfig_netconf import running_of
-from tests.counterparts.ssh_server import LOOPBACK, Account
+from tests.counterparts.switches.netconfd import Netconfd, find
+from tests.counterparts.switches.openconfig_documents import factory
+from tests.counterparts.switches.openconfig_netconf import running_of
+from tests.counterparts.switches.ssh_server import LOOPBACK, Account
 from twin.watermark import Watermark
 
 pytestmark = pytest.mark.e2e

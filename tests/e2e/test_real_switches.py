@@ -14,8 +14,8 @@ import httpx
 import pytest
 import yaml
 
-from tests.counterparts.sonic_fabric import SonicFabric
-from tests.counterparts.sonic_switch import SonicSwitch, wred_row
+from tests.counterparts.switches.sonic_fabric import SonicFabric
+from tests.counterparts.switches.sonic_switch import SonicSwitch, wred_row
 from tests.e2e.process import Served, serving
 from twin.watermark import Watermark
 

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from service.rollouts.watch import Watcher
-from tests.counterparts.gnmi_switch import GnmiSwitch
 from tests.counterparts.openconfig_counters import OpenConfigCounting
 from tests.counterparts.redis_server import RedisServer
 from tests.counterparts.sonic_counters import CountersDb
+from tests.counterparts.switches.gnmi_switch import GnmiSwitch
 from tests.integration.service import PATIENCE_S, Running, Wanted, manual, running
 
 pytestmark = pytest.mark.anyio

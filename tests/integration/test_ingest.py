@@ -20,7 +20,7 @@ from settings.model import Settings
 from telemetry.decode.arrow import decode
 from tests.counterparts.arrow_bodies import stream, table
 from tests.integration.service import PATIENCE_S, manual, report, running, traffic
-from tests.unit.api.udp.sending import datagram, send
+from tests.unit.service.udp.sending import datagram, send
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ import pytest
 
 from cli.main import app
 from cli.output import run_to_exit_code
-from tests.counterparts.webhook_switch import NAME, TOKEN, WebhookSwitch
+from tests.counterparts.switches.webhook_switch import NAME, TOKEN, WebhookSwitch
 from twin.watermark import Watermark
 
 MARK = Watermark(100_000, 400_000, 0.1)

@@ -15,7 +15,7 @@ from cli.main import app
 from cli.output import run_to_exit_code
 from settings.errors import SettingsError
 from tests.integration.service import Running, Wanted, manual, running
-from tests.unit.api.udp.sending import datagram, send
+from tests.unit.service.udp.sending import datagram, send
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from switches.base import SwitchAdapter
 from switches.cli.eos import EosAdapter
 from tests.contract.rig import Hardware
 from tests.contract.rigs.http import HttpRig
-from tests.counterparts.eos_switch import PROFILE, QUEUES, EosSwitch, line_of, mark_of
+from tests.counterparts.switches.eos_switch import PROFILE, QUEUES, EosSwitch, line_of, mark_of
 from twin.watermark import Watermark
 
 

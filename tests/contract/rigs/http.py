@@ -11,7 +11,7 @@ import pytest
 from switches.base import SwitchAdapter
 from switches.device import Device, Secret
 from tests.contract.rig import PATIENT, Rig
-from tests.counterparts.http_switch import HttpSwitch, named_credentials
+from tests.counterparts.switches.http_switch import HttpSwitch, named_credentials
 
 
 class HttpRig(Rig):

@@ -15,9 +15,9 @@ from switches.base import SwitchAdapter
 from switches.device import Device, Secret, UnitProfile
 from switches.junos import JunosAdapter
 from tests.contract.rig import PATIENT, Hardware, Rig
-from tests.counterparts.junos_switch import JunosSwitch
-from tests.counterparts.netconf_server import Element
-from tests.counterparts.ssh_server import LOOPBACK, Account
+from tests.counterparts.switches.junos_switch import JunosSwitch
+from tests.counterparts.switches.netconf_server import Element
+from tests.counterparts.switches.ssh_server import LOOPBACK, Account
 from twin.watermark import Watermark
 
 BUFFER_BYTES = 10_000_000

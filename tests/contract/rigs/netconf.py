@@ -15,10 +15,10 @@ from switches.base import SwitchAdapter
 from switches.device import Device, Secret
 from switches.openconfig.netconf import NAMESPACE, NetconfAdapter
 from tests.contract.rig import PATIENT, Hardware, Rig
-from tests.counterparts.netconf_server import Element
-from tests.counterparts.openconfig_documents import PORTS, factory, leaves_of, profile_document
-from tests.counterparts.openconfig_netconf import OpenConfigNetconf, running_of
-from tests.counterparts.ssh_server import LOOPBACK, Account
+from tests.counterparts.switches.netconf_server import Element
+from tests.counterparts.switches.openconfig_documents import PORTS, factory, leaves_of, profile_document
+from tests.counterparts.switches.openconfig_netconf import OpenConfigNetconf, running_of
+from tests.counterparts.switches.ssh_server import LOOPBACK, Account
 from twin.watermark import Watermark
 
 _NAMES = {"": NAMESPACE}

@@ -10,7 +10,7 @@ from switches.base import SwitchAdapter
 from switches.nvue import NvueAdapter
 from tests.contract.rig import Hardware
 from tests.contract.rigs.http import HttpRig
-from tests.counterparts.nvue_switch import PROFILE, QUEUES, NvueSwitch
+from tests.counterparts.switches.nvue_switch import PROFILE, QUEUES, NvueSwitch
 from twin.watermark import Watermark
 
 

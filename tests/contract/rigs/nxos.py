@@ -11,7 +11,7 @@ from switches.base import SwitchAdapter
 from switches.cli.nxos import NxosAdapter
 from tests.contract.rig import Hardware
 from tests.contract.rigs.http import HttpRig
-from tests.counterparts.nxos_switch import CLASSES, POLICY, NxosSwitch, line_of, mark_of
+from tests.counterparts.switches.nxos_switch import CLASSES, POLICY, NxosSwitch, line_of, mark_of
 from twin.watermark import Watermark
 
 

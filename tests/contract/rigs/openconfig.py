@@ -13,9 +13,9 @@ from switches.base import SwitchAdapter
 from switches.device import Device, Secret, Tls
 from switches.openconfig.gnmi import OpenConfigAdapter
 from tests.contract.rig import PATIENT, Hardware, Rig
-from tests.counterparts.gnmi_switch import GnmiSwitch
-from tests.counterparts.openconfig_documents import PORTS, factory, leaves_of
-from tests.counterparts.openconfig_switch import OpenConfigSwitch, Steps, profile, queue
+from tests.counterparts.switches.gnmi_switch import GnmiSwitch
+from tests.counterparts.switches.openconfig_documents import PORTS, factory, leaves_of
+from tests.counterparts.switches.openconfig_switch import OpenConfigSwitch, Steps, profile, queue
 from twin.watermark import Watermark
 
 QUEUE = "3"

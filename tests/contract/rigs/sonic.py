@@ -13,8 +13,8 @@ from switches.base import SwitchAdapter
 from switches.device import Device, Secret
 from switches.sonic.redis_adapter import SonicAdapter
 from tests.contract.rig import PATIENT, Hardware, Rig
-from tests.counterparts.relay import Relay
-from tests.counterparts.sonic_switch import SonicSwitch, wred_row
+from tests.counterparts.switches.relay import Relay
+from tests.counterparts.switches.sonic_switch import SonicSwitch, wred_row
 from twin.watermark import Watermark
 
 PORTS = ("Ethernet0", "Ethernet4", "Ethernet8")

@@ -13,9 +13,9 @@ from switches.base import SwitchAdapter
 from switches.device import Device, Secret, Tls
 from switches.sonic.gnmi_adapter import SonicGnmiAdapter
 from tests.contract.rig import PATIENT, Hardware, Rig
-from tests.counterparts.gnmi_switch import GnmiSwitch
-from tests.counterparts.sonic_gnmi import SonicGnmi
-from tests.counterparts.sonic_switch import SonicSwitch, wred_row
+from tests.counterparts.switches.gnmi_switch import GnmiSwitch
+from tests.counterparts.switches.sonic_gnmi import SonicGnmi
+from tests.counterparts.switches.sonic_switch import SonicSwitch, wred_row
 from twin.watermark import Watermark
 
 PORTS = ("Ethernet0", "Ethernet4", "Ethernet8")

@@ -11,7 +11,7 @@ from switches.device import Secret
 from switches.webhook import WebhookAdapter
 from tests.contract.rig import Hardware
 from tests.contract.rigs.http import HttpRig
-from tests.counterparts.webhook_switch import NAME, OUTSIDE, TOKEN, WebhookSwitch
+from tests.counterparts.switches.webhook_switch import NAME, OUTSIDE, TOKEN, WebhookSwitch
 from twin.watermark import Watermark
 
 

@@ -13,7 +13,7 @@ from switches.base import SwitchAdapter
 from switches.device import UnitProfile
 from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, RefusedError
 from tests.contract.rigs.junos import BUFFER_BYTES, CONFIGURATION, JunosRig
-from tests.counterparts.netconf_server import RpcError
+from tests.counterparts.switches.netconf_server import RpcError
 from twin.watermark import Watermark
 
 NEW = Watermark(500_000, 2_000_000, 0.05)

@@ -22,8 +22,8 @@ from switches.errors import (
 )
 from switches.nvue import NvueAdapter
 from switches.read_back import Waiting
-from tests.counterparts.http_switch import named_credentials
-from tests.counterparts.nvue_switch import NvueSwitch
+from tests.counterparts.switches.http_switch import named_credentials
+from tests.counterparts.switches.nvue_switch import NvueSwitch
 from twin.watermark import Watermark
 
 FIRST = Watermark(400_000, 1_600_000, 0.2)

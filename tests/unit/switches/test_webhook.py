@@ -13,7 +13,7 @@ from switches.device import Device, Secret, UnitProfile
 from switches.errors import CapabilityError, InventoryError, ReadBackError, RefusedError
 from switches.read_back import Waiting
 from switches.webhook import WebhookAdapter
-from tests.counterparts.webhook_switch import NAME, PORTS, TOKEN, WebhookSwitch
+from tests.counterparts.switches.webhook_switch import NAME, PORTS, TOKEN, WebhookSwitch
 from twin.watermark import Watermark
 
 FIRST = Watermark(400_000, 1_600_000, 0.2)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from service.documents.predictions import TrajectoriesDocument
 from tests.unit.twin.analytic_engine import HERE
 from tests.unit.twin.fabrics import star
-from tests.unit.twin.test_search import APART, COUPLED, INCUMBENT, one_round, problem, settings
+from tests.unit.twin.search.test_round import APART, COUPLED, INCUMBENT, one_round, problem, settings
 from twin.errors import SearchError
 from twin.prediction import SolveStatus, Trajectory
 from twin.replay.model import ReplayEngine

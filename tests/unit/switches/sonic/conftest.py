@@ -9,7 +9,7 @@ import pytest
 
 from switches.device import Device
 from switches.sonic.redis_adapter import SonicAdapter
-from tests.counterparts.sonic_switch import SonicSwitch
+from tests.counterparts.switches.sonic_switch import SonicSwitch
 from twin.watermark import Watermark
 
 PORTS = ("Ethernet0", "Ethernet4", "Ethernet8")

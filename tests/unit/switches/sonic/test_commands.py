@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from switches.sonic.redis_adapter import SonicAdapter
-from tests.counterparts.sonic_switch import SonicSwitch, wred_row
+from tests.counterparts.switches.sonic_switch import SonicSwitch, wred_row
 from twin.watermark import Watermark
 
 MakeAdapter = Callable[..., SonicAdapter]

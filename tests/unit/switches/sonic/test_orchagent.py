@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.counterparts.orchagent import Orchagent
-from tests.counterparts.sonic_switch import wred_row
+from tests.counterparts.switches.orchagent import Orchagent
+from tests.counterparts.switches.sonic_switch import wred_row
 from twin.watermark import Watermark
 
 OLD = Watermark(400_000, 1_600_000, 0.2)

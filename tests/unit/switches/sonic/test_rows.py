@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from switches.errors import CapabilityError
 from switches.sonic.wred_profile import UNITS, check_known, own_name, own_prefix, watermark_in, with_watermark
 from switches.units import to_device
-from tests.counterparts.sonic_switch import wred_row
+from tests.counterparts.switches.sonic_switch import wred_row
 from twin.watermark import Watermark
 
 OLD = Watermark(400_000, 1_600_000, 0.2)

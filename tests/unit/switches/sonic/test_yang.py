@@ -10,8 +10,8 @@ pytest.importorskip("oopt_gnpy_libyang")
 
 from switches.sonic.wred_profile import UNITS, own_name, own_prefix, with_watermark
 from switches.units import DeviceWatermark, to_device
-from tests.counterparts.sonic_switch import qos_config, wred_row
-from tests.counterparts.sonic_yang import SonicModels
+from tests.counterparts.switches.sonic_switch import qos_config, wred_row
+from tests.counterparts.switches.sonic_yang import SonicModels
 from twin.watermark import Watermark
 
 PORTS = ("Ethernet0", "Ethernet4")

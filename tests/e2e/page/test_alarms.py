@@ -1,0 +1,98 @@
+"""Alarms on the page in a real browser: raised while one looks, in words, narrow and wide, light and dark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.e2e.page.test_page import PATIENCE_MS, SETTINGS, browser, complaints_of, new_page, post_reports
+from tests.e2e.process import PATIENCE_S, serving
+
+__all__ = ["browser"]
+
+pytestmark = pytest.mark.e2e
+
+S = 1_000_000_000
+ALARMING = SETTINGS | {
+    "ECNTWIN_ALARMS__EVERY_S": "0.1",
+    "ECNTWIN_ALARMS__HOLD_S": "0",
+    "ECNTWIN_ALARMS__CLEAR_S": "0",
+    # Reports come once: on a slow machine that would be an alarm of its own.
+    "ECNTWIN_ALARMS__TELEMETRY_SILENT_WARNING": "1e6",
+    "ECNTWIN_ALARMS__TELEMETRY_SILENT_CRITICAL": "1e6",
+    "ECNTWIN_ALARMS__SWITCH_SILENT_WARNING": "1e6",
+}
+
+
+@dataclass
+class Seen:
+    """The page of a service, its counters, and what the browser complained of."""
+
+    page: Page
+    service: httpx.Client
+    complaints: list[str]
+    at_ns: int = field(default_factory=time.time_ns)
+    paused_ns: int = 0
+
+    def port_was_paused(self, share: float) -> None:
+        """Ten more seconds by the switch's clock, in which its port was paused for such a share."""
+        self.at_ns += 10 * S
+        self.paused_ns += round(share * 10 * S)
+        sample = {
+            "switch": "leaf1", "port": "Ethernet0", "queue": 3, "ts_ns": self.at_ns,
+            "pfc_pause_ns": self.paused_ns, "dropped_packets": 0,
+        }  # fmt: skip
+        assert self.service.post("/v1/telemetry/counters", json=sample).json()["accepted"] == 1
+
+
+@pytest.fixture(params=[(1280, "light"), (390, "dark")], ids=["wide", "narrow"])
+def seen(browser: Browser, example: Path, request: pytest.FixtureRequest) -> Iterator[Seen]:
+    width, scheme = request.param
+    with serving(**ALARMING) as served, httpx.Client(base_url=served.url, timeout=PATIENCE_S) as service:
+        post_reports(served, example)
+        page = new_page(browser, width, scheme=scheme)
+        here = Seen(page, service, complaints_of(page))
+        page.goto(served.url)
+        yield here
+        page.close()
+        assert here.complaints == []
+
+
+def test_an_alarm_comes_and_goes_while_one_looks(seen: Seen, tmp_path: Path) -> None:
+    page = seen.page
+    card, note = page.locator("#alarms"), page.locator("#alarms-note")
+    # The page listens before anything is wrong.
+    expect(page.locator("#live")).not_to_have_text("connecting", timeout=PATIENCE_MS)
+    expect(card).to_be_hidden()
+
+    seen.port_was_paused(0)
+    seen.port_was_paused(0.5)
+    expect(note).to_have_text("1 critical", timeout=PATIENCE_MS)
+    assert note.get_attribute("role") == "status"
+    (row,) = card.locator("#alarms-now").get_by_role("listitem").all()
+    expect(row.locator(".tone")).to_have_text("critical")
+    expect(row).to_contain_text("leaf1 Ethernet0")
+    expect(row).to_contain_text("PFC kept leaf1 Ethernet0 from sending for 50.0% of the last 10 s")
+    expect(row).to_contain_text("from 25 % on it is critical")
+    expect(row).to_contain_text("Find who sends the pauses")
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+    ports = page.locator("#ports tbody")
+    expect(ports.get_by_role("row", name="leaf1 Ethernet0")).to_contain_text("50 %", timeout=PATIENCE_MS)
+    expect(page.locator("#facts")).to_contain_text("at once to")
+    expect(page.locator("#facts")).to_contain_text("Mice for each elephant")
+    page.screenshot(path=tmp_path / "alarm.png", full_page=True)
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+    seen.port_was_paused(0)
+    expect(note).to_have_text("none now", timeout=PATIENCE_MS)
+    expect(card.locator("#alarms-now")).to_have_count(0)
+    page.get_by_text("Those that ended").click()
+    expect(page.locator("#alarms-ended").get_by_role("listitem")).to_contain_text("leaf1 Ethernet0")
+    expect(page.locator("#alarms-ended")).not_to_contain_text("Find who")

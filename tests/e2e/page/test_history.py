@@ -1,0 +1,128 @@
+"""History on the page in a real browser: rounds, residuals, ports over time, and a database that is away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from tests.e2e.page.test_page import PATIENCE_MS, SETTINGS, browser, complaints_of, go, new_page, post_reports
+from tests.e2e.process import PATIENCE_S, Served, serving
+
+__all__ = ["browser"]
+
+pytestmark = pytest.mark.e2e
+
+QUICK = SETTINGS | {
+    "ECNTWIN_SEARCH__CANDIDATES": "8",
+    "ECNTWIN_SEARCH__NARROWED": "0",
+    "ECNTWIN_SEARCH__SECOND_OPINION": "false",
+}
+ROUNDS = 3
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with serving(**QUICK) as started:
+        yield started
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    opened = new_page(browser)
+    complaints = complaints_of(opened)
+    yield opened
+    opened.close()
+    assert complaints == []
+
+
+@pytest.fixture(scope="module")
+def ids(served: Served, example: Path) -> list[str]:
+    """Those of rounds, the newest first; the last was turned down."""
+    post_reports(served, example)
+    found = []
+    for _ in range(ROUNDS):
+        answer = httpx.post(f"{served.url}/v1/tune", timeout=PATIENCE_S)
+        assert answer.status_code == 200, answer.text
+        found.append(answer.json())
+    if found[-1]["status"] == "pending":
+        httpx.post(f"{served.url}/v1/recommendations/{found[-1]['id']}/reject", timeout=PATIENCE_S)
+    return [one["id"] for one in reversed(found)]
+
+
+def test_where_nothing_was_it_says_so(page: Page) -> None:
+    with serving(**QUICK) as empty:
+        page.goto(empty.url)
+        go(page, "History")
+        expect(page.locator("#history")).to_contain_text("No round has been run yet", timeout=PATIENCE_MS)
+        expect(page.locator("#rollouts")).to_contain_text("Nothing has been rolled out yet")
+        expect(page.locator("#residuals")).to_contain_text("No round in this time")
+        expect(page.locator("#past-alarms")).to_contain_text("No alarm was raised")
+        expect(page.locator("#past-queues")).to_contain_text("Nothing was seen of any port")
+        page.goto("about:blank")  # before its service ends, which it would complain of
+
+
+def test_older_rounds_come_on_request(page: Page, served: Served, ids: list[str]) -> None:
+    # The page begins with twelve; so that three are more than a page, the service is asked for one.
+    page.route("**/v1/recommendations?*limit=12", lambda route: _one(route))
+    page.route("**/v1/recommendations?*limit=50*", lambda route: _one(route, "limit=50"))
+    page.goto(f"{served.url}/#/history")
+    rows = page.locator("#history tbody tr")
+    expect(rows).to_have_count(1, timeout=PATIENCE_MS)
+    for already in range(1, ROUNDS):
+        expect(page.locator("#history .note")).to_have_text(f"{already} of {ROUNDS}")
+        page.get_by_role("button", name="Show older ones").click()
+        expect(rows).to_have_count(already + 1)
+    expect(page.get_by_role("button", name="Show older ones")).to_have_count(0)
+    links = [link.get_attribute("href") for link in rows.get_by_role("link").all()]
+    assert links == [f"#/why/{one}" for one in ids]
+    assert "UTC" in (rows.first.locator("time").first.get_attribute("title") or "")
+
+
+def _one(route: Route, wanted: str = "limit=12") -> None:
+    route.continue_(url=route.request.url.replace(wanted, "limit=1"))
+
+
+def test_residuals_and_ports_are_drawn(page: Page, served: Served, ids: list[str], tmp_path: Path) -> None:
+    page.goto(f"{served.url}/#/history")
+    residuals = page.locator("#residuals")
+    expect(residuals.locator("canvas")).to_be_visible(timeout=PATIENCE_MS)
+    expect(residuals).to_contain_text(f"In {ROUNDS} rounds")
+    expect(residuals.locator(".legend")).to_contain_text("limit +50 %")
+    residuals.get_by_role("application").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    expect(residuals.locator(".tip")).to_contain_text("measured")
+    residuals.get_by_text("As a table").click()
+    expect(residuals.locator("tbody tr")).to_have_count(ROUNDS)
+
+    queues = page.locator("#past-queues")
+    expect(queues.locator("#past-depth canvas")).to_be_visible(timeout=PATIENCE_MS)
+    port = queues.get_by_role("combobox", name="Port, the deepest first")
+    other = port.get_by_role("option").nth(1).inner_text()
+    port.select_option(other)
+    expect(queues.locator("#past-throughput").get_by_role("application")).to_have_attribute(
+        "aria-label", f"Throughput of {other} over time. Arrow keys move along it."
+    )
+    for width in (320, 400, 1500):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.screenshot(path=tmp_path / f"history-{width}.png", full_page=True)
+
+
+def test_a_database_that_is_away_is_said_plainly(browser: Browser, served: Served, ids: list[str]) -> None:
+    page = new_page(browser)
+    complaints = complaints_of(page)
+    problem = {"title": "Service Unavailable", "status": 503, "detail": "the database does not answer"}
+    page.route("**/v1/history/**", lambda route: route.fulfill(status=503, json=problem))
+    page.goto(f"{served.url}/#/history")
+    for part in ("#residuals", "#past-alarms", "#past-queues"):
+        expect(page.locator(part)).to_contain_text("The past cannot be read just now", timeout=PATIENCE_MS)
+        expect(page.locator(part)).to_contain_text("the database does not answer")
+    expect(page.locator("#history tbody tr")).to_have_count(ROUNDS)  # memory still knows them
+    expect(page.locator("#live")).not_to_have_text("not reachable")
+    page.close()
+    assert all("503" in told and "/v1/history/" in told for told in complaints)

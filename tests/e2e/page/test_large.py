@@ -1,0 +1,129 @@
+"""A fabric of 1,536 ports on the page: all drawn with few elements, narrow and wide."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.e2e.page.test_page import PATIENCE_MS, SETTINGS, Scheme, browser, complaints_of, new_page
+from tests.e2e.process import PATIENCE_S, Served, serving
+
+__all__ = ["browser"]
+
+pytestmark = pytest.mark.e2e
+
+LEAVES, SPINES, HOSTS = 32, 16, 16
+PORTS = LEAVES * (HOSTS + SPINES) + SPINES * LEAVES
+DEEPEST_BYTES = 5_000_000
+FEW_ELEMENTS = 400
+
+
+def topology() -> dict[str, Any]:
+    """Leaves with hosts below and every spine above."""
+    links = [
+        {
+            "a": f"host{leaf * HOSTS + host}",
+            "b": f"leaf{leaf}",
+            "b_port": f"Ethernet{host}",
+            "rate_gbps": 100,
+            "delay_us": 1,
+        }
+        for leaf in range(LEAVES)
+        for host in range(HOSTS)
+    ]
+    links += [
+        {
+            "a": f"leaf{leaf}",
+            "a_port": f"Ethernet{HOSTS + spine}",
+            "b": f"spine{spine}",
+            "b_port": f"Ethernet{leaf}",
+            "rate_gbps": 400,
+            "delay_us": 1,
+        }
+        for leaf in range(LEAVES)
+        for spine in range(SPINES)
+    ]
+    return {
+        "hosts": [
+            {"name": f"host{host}", "ip": f"10.0.{host // 250}.{host % 250 + 1}"}
+            for host in range(LEAVES * HOSTS)
+        ],
+        "switches": [{"name": f"leaf{leaf}"} for leaf in range(LEAVES)]
+        + [{"name": f"spine{spine}"} for spine in range(SPINES)],
+        "links": links,
+    }
+
+
+def reports() -> bytes:
+    """One packet over every port, the queue of leaf7's first one the deepest."""
+    hosts = LEAVES * HOSTS
+    ports = [(f"leaf{leaf}", port) for leaf in range(LEAVES) for port in range(HOSTS + SPINES)]
+    ports += [(f"spine{spine}", port) for spine in range(SPINES) for port in range(LEAVES)]
+    lines = []
+    for number, (switch, port) in enumerate(ports):
+        src, dst = number % hosts, (number + 1) % hosts
+        at_ns = 1_800_000_000_000_000_000 + number * 1_000
+        depth = DEEPEST_BYTES if (switch, port) == ("leaf7", 0) else (number * 7919) % 900_000
+        hop = {
+            "switch": switch,
+            "egress_port": f"Ethernet{port}",
+            "queue": 3,
+            "queue_bytes": depth,
+            "egress_ts_ns": at_ns,
+        }
+        flow = {
+            "src": f"10.0.{src // 250}.{src % 250 + 1}",
+            "dst": f"10.0.{dst // 250}.{dst % 250 + 1}",
+            "sport": 10_000 + number,
+            "dport": 4791,
+            "protocol": 17,
+        }
+        report = {
+            "ts_ns": at_ns, "flow": flow, "packet_bytes": 4096, "sampling_rate": 0.01, "hops": [hop],
+        }  # fmt: skip
+        lines.append(json.dumps(report))
+    return "\n".join(lines).encode()
+
+
+@pytest.fixture(scope="module")
+def large() -> Iterator[Served]:
+    with serving(**SETTINGS) as served, httpx.Client(base_url=served.url, timeout=PATIENCE_S) as service:
+        assert service.put("/v1/topology", json=topology()).status_code == 200
+        answer = service.post(
+            "/v1/telemetry/int", content=reports(), headers={"Content-Type": "application/x-ndjson"}
+        )
+        assert (answer.json()["accepted"], answer.json()["rejected"]) == (PORTS, 0)
+        yield served
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1600, "light"), (400, "dark")])
+def test_a_fabric_of_1536_ports_is_drawn_with_few_elements(
+    browser: Browser, large: Served, width: int, scheme: Scheme, tmp_path: Path
+) -> None:
+    page = new_page(browser, width, scheme=scheme)
+    complaints = complaints_of(page)
+    page.goto(large.url)
+    fabric = page.locator("#fabric")
+    expect(fabric).to_contain_text("48 switches", timeout=PATIENCE_MS)
+    expect(fabric.locator(".face")).to_have_count(LEAVES + SPINES)
+    gauges = fabric.locator(".map .gauge").get_attribute("d")
+    assert gauges is not None
+    assert gauges.count("M") == PORTS
+    assert fabric.locator(".map svg *").count() < FEW_ELEMENTS
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+    fabric.get_by_role("application").focus()
+    page.keyboard.press("ArrowRight")
+    expect(fabric.locator(".tip")).to_contain_text("leaf7 Ethernet0")
+    expect(fabric.locator(".tip")).to_contain_text("5 MB")
+    expect(fabric.locator(".chosen")).to_have_count(1)
+    expect(page.locator("#deepest")).to_contain_text("24 of 1")
+    page.screenshot(path=tmp_path / "large.png", full_page=True)
+    page.close()
+    assert complaints == []

@@ -1,0 +1,449 @@
+"""Rollouts over HTTP: how far each has come, taken back, frozen; drift adopted; who may, and who hears."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.rollouts.runner import Rollout
+from switches.registry import AdapterRegistry
+from switches.rollout.state import Phase
+from tests.integration.service import SETTLED, TOPOLOGY, Running, Wanted, manual, running, traffic
+from tests.unit.service.rollouts.world import OLD, PATIENCE_S, Switch
+from twin.watermark import Watermark
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("answered_once_ended")]
+
+FOREIGN = Watermark(800_000, 3_200_000, 0.1)
+TUNING = {"enabled": False, "residual_limit": 1e9, "cool_down_s": 0}
+
+
+@pytest.fixture
+def answered_soon(answered_once_ended: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a rollout that is held up: its approval is answered before it has ended."""
+    monkeypatch.setattr("service.tuning.approvals.ANSWER_WITHIN_S", 0.01)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110 # it is another thread that does it
+            await asyncio.sleep(0.005)
+
+
+@dataclass
+class Here:
+    """A service over switches in memory, which know what they were made to do."""
+
+    service: Running
+    switches: dict[str, Switch]
+
+    async def get(self, path: str) -> dict[str, Any]:
+        return await self._answer("GET", path)
+
+    async def post(self, path: str) -> dict[str, Any]:
+        return await self._answer("POST", path)
+
+    async def freeze(self, frozen: bool) -> dict[str, Any]:
+        answer = await self.service.client.put("/v1/freeze", json={"frozen": frozen})
+        assert answer.status_code == 200, answer.text
+        document: dict[str, Any] = answer.json()
+        return document
+
+    async def refused(self, path: str, status: int = 409) -> dict[str, Any]:
+        answer = await self.service.client.post(path)
+        assert answer.status_code == status, answer.text
+        problem: dict[str, Any] = answer.json()
+        assert {"where", "received", "rule", "remedy"} <= problem.keys()
+        return problem
+
+    async def tuned(self) -> str:
+        """The path of a recommendation that waits."""
+        found = await self.post("/v1/tune")
+        assert (found["status"], found["holds"]) == ("pending", [])
+        return f"/v1/recommendations/{found['id']}"
+
+    async def approved(self) -> dict[str, Any]:
+        return await self.post(f"{await self.tuned()}/approve")
+
+    async def ended(self, rollout_id: str) -> dict[str, Any]:
+        rollouts = self.service.service.rollouts
+        await rollouts.ended(rollouts.get(rollout_id), within_s=PATIENCE_S)
+        return await self.get(f"/v1/rollouts/{rollout_id}")
+
+    async def _answer(self, method: str, path: str) -> dict[str, Any]:
+        answer = await self.service.client.request(method, path)
+        assert answer.is_success, answer.text
+        document: dict[str, Any] = answer.json()
+        return document
+
+
+@dataclass
+class Fleet:
+    """The switches behind an adapter kind of their own."""
+
+    switches: dict[str, Switch] = field(default_factory=dict)
+
+    def registry(self) -> AdapterRegistry:
+        registry = AdapterRegistry()
+        registry.register("memory", lambda device, *, clock_ns: self.of(device.name))
+        return registry
+
+    def of(self, name: str) -> Switch:
+        return self.switches.setdefault(name, Switch(name))
+
+
+@asynccontextmanager
+async def started(
+    fleet: Fleet | None = None,
+    *,
+    rollout: dict[str, Any] | None = None,
+    tuning: dict[str, Any] | None = None,
+    **sections: Any,
+) -> AsyncIterator[Here]:
+    fleet = fleet or Fleet()
+    settings = manual(
+        push={"adapter": "memory", "read_every_s": 3_600},
+        tuning=TUNING | (tuning or {}),
+        alarms={"every_s": 3_600} | SETTLED,  # clocks jump here: silence would be one, and hold policy back
+        rollout={"soak_s": 0, "batch_soak_s": 0} | (rollout or {}),
+        **sections,
+    )
+    async with running(Wanted(settings=settings, adapters=fleet.registry())) as service:
+        yield Here(service, fleet.switches)
+
+
+@pytest.fixture
+async def here() -> AsyncIterator[Here]:
+    async with started() as made:
+        await made.service.client.put("/v1/topology", json=TOPOLOGY)
+        await made.service.post_reports(traffic())
+        yield made
+
+
+async def test_a_rollout_is_told_from_end_to_end(here: Here) -> None:
+    assert await here.get("/v1/rollouts") == {"total": 0, "rollouts": []}
+    decided = await here.approved()
+    rollout = await here.get(f"/v1/rollouts/{decided['rollout']}")
+    assert (rollout["phase"], rollout["ended"], rollout["why"], rollout["approved_by"]) == (
+        "done",
+        True,
+        None,
+        "local",
+    )
+    assert (rollout["stages"], rollout["recommendation"]) == ([["leaf1"]], decided["id"])
+    (switch,) = rollout["switches"]
+    assert (switch["switch"], switch["progress"], switch["writes"], switch["stage"]) == (
+        "leaf1",
+        "set",
+        True,
+        0,
+    )
+    assert switch["before"]["kmin_bytes"] == OLD.kmin_bytes
+    assert switch["target"] == switch["after"] == switch["read_back"] == decided["staged"]
+    assert [event["what"] for event in rollout["events"]] == [
+        *("Proposed", "Approved", "Staged", "Applying", "Applied", "Verified", "Confirmed", "Checked"),
+    ]
+    assert rollout["events"][-1]["detail"] == "leaf1"
+    assert [one["phase"] for one in rollout["phases"]] == ["proposed", "approved", "canary", "done"]
+    listed = await here.get("/v1/rollouts?limit=1")
+    assert listed == {"total": 1, "rollouts": [rollout | {"events": None}]}
+    assert (await here.service.client.get("/v1/rollouts?limit=0")).status_code == 422
+    assert here.service.metric("ecntwin_rollouts_total", outcome="done") == 1
+    assert here.service.metric("ecntwin_rollouts_active") == 0
+    for step in ("stage", "apply", "verify", "confirm", "check"):
+        count = here.service.metric("ecntwin_switch_step_duration_seconds_count", adapter="memory", step=step)
+        assert count == 1
+
+
+async def test_an_operator_takes_a_finished_rollout_back(here: Here) -> None:
+    decided = await here.approved()
+    assert here.switches["leaf1"].running != OLD
+    answer = await here.service.client.post(f"/v1/rollouts/{decided['rollout']}/rollback")
+    assert answer.status_code == 202
+    rollout = await here.ended(decided["rollout"])
+    assert (rollout["phase"], rollout["why"]) == ("rolled_back", "local asked for it")
+    assert rollout["switches"][0]["progress"] == "restored"
+    assert here.switches["leaf1"].running == OLD
+    document = await here.get(f"/v1/recommendations/{decided['id']}")
+    assert (document["status"], document["pushed"]) == ("rolled_back", [])
+    shown = await here.get("/v1/switches/leaf1")
+    assert (shown["drifted"], shown["running"]["kmin_bytes"]) == (False, OLD.kmin_bytes)
+    assert here.service.metric("ecntwin_rollouts_total", outcome="rolled_back") == 1
+    assert here.service.metric("ecntwin_switch_rollbacks_total", adapter="memory") == 1
+
+
+async def test_an_unknown_rollout_is_a_404(here: Here) -> None:
+    problem = await here.refused("/v1/rollouts/none/rollback", 404)
+    assert "/v1/rollouts" in problem["remedy"]
+    assert (await here.service.client.get("/v1/rollouts/none")).status_code == 404
+
+
+@pytest.mark.usefixtures("answered_soon")
+async def test_an_approval_that_takes_long_is_answered_and_goes_on(here: Here) -> None:
+    here.switches["leaf1"].gate.clear()
+    at = await here.tuned()
+    decided = await here.post(f"{at}/approve")
+    assert (decided["status"], decided["pushed"]) == ("approved", [])
+    await until(lambda: "apply" in here.switches["leaf1"].calls)
+    here.service.service.fleet._patience_s = 0.01  # it cannot be read while it is set
+    assert here.service.metric("ecntwin_rollouts_active") == 1
+    rollout = await here.get(f"/v1/rollouts/{decided['rollout']}")
+    assert (rollout["phase"], rollout["ended"]) == ("canary", False)
+    problem = await here.refused(f"{await here.tuned()}/approve")
+    assert decided["rollout"] in problem["rule"]
+    here.switches["leaf1"].gate.set()
+    assert (await here.ended(decided["rollout"]))["phase"] == "done"
+    assert (await here.get(at))["pushed"][0]["read_back"] == decided["staged"]
+
+
+async def test_while_frozen_nothing_is_approved_and_undoing_goes_on(here: Here) -> None:
+    assert await here.get("/v1/freeze") == {"frozen": False, "by": None, "at": None, "unknown": None}
+    decided = await here.approved()
+    frozen = await here.freeze(True)
+    assert (frozen["frozen"], frozen["by"]) == (True, "local")
+    assert await here.get("/v1/freeze") == frozen
+    assert here.service.metric("ecntwin_switches_frozen") == 1
+    waiting = await here.tuned()
+    problem = await here.refused(f"{waiting}/approve")
+    assert "frozen by local" in problem["rule"]
+    assert (await here.get(waiting))["status"] == "pending"
+    await here.post(f"/v1/rollouts/{decided['rollout']}/rollback")
+    assert (await here.ended(decided["rollout"]))["phase"] == "rolled_back"
+    await here.freeze(False)
+    assert here.service.metric("ecntwin_switches_frozen") == 0
+    assert (await here.post(f"{waiting}/approve"))["status"] == "approved"
+
+
+@pytest.mark.parametrize("body", [{}, {"frozen": "yes"}, {"frozen": 1}, {"frozen": True, "why": "x"}])
+async def test_a_freeze_is_one_word(here: Here, body: dict[str, Any]) -> None:
+    assert (await here.service.client.put("/v1/freeze", json=body)).status_code == 422
+    assert not (await here.get("/v1/freeze"))["frozen"]
+
+
+async def test_drift_stops_approvals_until_it_is_adopted(here: Here) -> None:
+    await here.approved()
+    here.switches["leaf1"].running = FOREIGN
+    waiting = await here.tuned()
+    problem = await here.refused(f"{waiting}/approve")
+    assert "leaf1" in problem["received"]
+    assert "/v1/switches/leaf1" in problem["remedy"]
+    assert "/adopt" in problem["remedy"]
+    assert here.switches["leaf1"].running == FOREIGN
+    assert here.service.metric("ecntwin_switch_drifted", switch="leaf1") == 1
+    adopted = await here.post("/v1/switches/leaf1/adopt")
+    assert (adopted["drifted"], adopted["set_to"]["kmin_bytes"]) == (False, FOREIGN.kmin_bytes)
+    assert here.service.metric("ecntwin_switch_drifted", switch="leaf1") == 0
+    assert (await here.post(f"{waiting}/approve"))["status"] == "approved"
+    assert (await here.service.client.post("/v1/switches/none/adopt")).status_code == 404
+
+
+async def test_listeners_hear_of_each_step(here: Here) -> None:
+    with here.service.service.events.listen() as queue:
+        decided = await here.approved()
+        heard = []
+        while not queue.empty():
+            event = queue.get_nowait()
+            assert event is not None
+            if event.kind == "rollout":
+                assert event.data["id"] == decided["rollout"]
+                heard.append((event.data["what"], event.data["phase"], event.data["progress"]))
+    assert heard == [
+        ("Proposed", "proposed", None),
+        ("Approved", "approved", None),
+        ("Staged", "canary", "staged"),
+        ("Applying", "canary", "applying"),
+        ("Applied", "canary", "applied"),
+        ("Verified", "canary", "verified"),
+        ("Confirmed", "canary", "set"),
+        ("Checked", "done", None),
+    ]
+
+
+TOKENS = [
+    {"name": scope, "sha256": sha256(scope.encode()).hexdigest(), "scopes": [scope]}
+    for scope in ("read", "operate")
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "scope"),
+    [
+        ("GET", "/v1/rollouts", "read"),
+        ("GET", "/v1/rollouts/x", "read"),
+        ("POST", "/v1/rollouts/x/rollback", "operate"),
+        ("GET", "/v1/freeze", "read"),
+        ("PUT", "/v1/freeze", "operate"),
+        ("POST", "/v1/switches/x/adopt", "operate"),
+    ],
+)
+async def test_who_may_look_may_not_act(method: str, path: str, scope: str) -> None:
+    async with started(security={"tokens": TOKENS}) as here:
+        client = here.service.client
+        body = {"frozen": True} if method == "PUT" else None
+        assert (await client.request(method, path, json=body)).status_code == 401
+        for name in ("read", "operate"):
+            answer = await client.request(
+                method, path, json=body, headers={"Authorization": f"Bearer {name}"}
+            )
+            assert (answer.status_code == 403) == (name != scope), answer.text
+        if method == "PUT":
+            frozen = await client.get(path, headers={"Authorization": "Bearer read"})
+            assert (frozen.json()["frozen"], frozen.json()["by"]) == (True, "operate")
+
+
+@pytest.mark.usefixtures("answered_soon")
+async def test_the_next_service_goes_on_where_one_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = {"url": f"sqlite:///{tmp_path}/journal.db"}
+    fleet = Fleet()
+    fleet.of("leaf1").gate.clear()
+    async with started(fleet, storage=storage, server={"shutdown_grace_s": 0}) as first:
+        await first.service.client.put("/v1/topology", json=TOPOLOGY)
+        await first.service.post_reports(traffic())
+        decided = await first.approved()
+        await until(lambda: "apply" in fleet.switches["leaf1"].calls)
+        await first.freeze(True)
+        steps = first.service.service.fleet
+        opening = threading.Timer(0.3, fleet.switches["leaf1"].gate.set)  # the journal is not let go before
+        end_steps = steps.end_steps
+
+        def ending() -> None:
+            opening.start()
+            end_steps()
+
+        monkeypatch.setattr(steps, "end_steps", ending)
+    opening.join()
+    async with started(fleet, storage=storage) as second:
+        assert (await second.get("/v1/freeze"))["frozen"]
+        rollout = await second.get(f"/v1/rollouts/{decided['rollout']}")
+        assert "Resumed" in [event["what"] for event in rollout["events"]]
+        await second.freeze(False)
+        ended = await second.ended(decided["rollout"])
+        assert ended["phase"] == "done"
+        wanted = decided["staged"]["kmin_bytes"]
+        assert fleet.switches["leaf1"].running.kmin_bytes == wanted
+        shown = await second.get("/v1/switches/leaf1")
+        assert (shown["set_to"]["kmin_bytes"], shown["drifted"]) == (wanted, False)
+
+
+async def looked(rollout: Rollout) -> None:
+    """Until telemetry was looked at from now on: a look under way may have begun before."""
+    for _ in range(2):
+        before = rollout.state
+        await until(lambda before=before: rollout.state.phase.ended or rollout.state is not before)
+
+
+@pytest.mark.usefixtures("answered_soon")
+@pytest.mark.parametrize("come", [True, False])
+async def test_a_soak_that_a_restart_interrupts_waits_for_the_first_report(
+    tmp_path: Path, come: bool
+) -> None:
+    storage, fleet = {"url": f"sqlite:///{tmp_path}/journal.db"}, Fleet()
+    rollout = {"soak_s": 20, "silence_s": 15, "measure_every_s": 0.001, "queue_limit": 1e6}
+    async with started(fleet, rollout=rollout, storage=storage) as first:
+        await first.service.client.put("/v1/topology", json=TOPOLOGY)
+        await first.service.post_reports(traffic())
+        await first.approved()
+        begun = first.service.service.rollouts.newest(1)[0]
+        await until(lambda: begun.state.phase is Phase.SOAK)
+    async with started(fleet, rollout=rollout, storage=storage) as second:
+        (again,) = second.service.service.rollouts.newest(1)
+        await looked(again)
+        second.service.hand.now_s += 14
+        await looked(again)
+        assert again.state.phase is Phase.SOAK, again.state.why
+        if come:
+            await second.service.client.put("/v1/topology", json=TOPOLOGY)
+            await second.service.post_reports(traffic())
+        second.service.hand.now_s += 7
+        ended = await second.ended(again.id)
+        assert ended["phase"] == ("done" if come else "rolled_back")
+        assert ended["why"] == (None if come else "no INT report for 21 s; at most 15 s are waited")
+
+
+async def test_policy_approves_what_nothing_holds_back() -> None:
+    async with started(rollout={"auto": True}) as here:
+        await here.service.client.put("/v1/topology", json=TOPOLOGY)
+        await here.service.post_reports(traffic())
+        found = await here.post("/v1/tune")
+        rollouts = (await here.get("/v1/rollouts"))["rollouts"]
+        assert [one["recommendation"] for one in rollouts] == [found["id"]]
+        assert rollouts[0]["approved_by"] == "policy (rollout.auto)"
+        assert (await here.ended(rollouts[0]["id"]))["phase"] == "done"
+
+
+async def test_policy_does_not_repeat_what_was_taken_back_until_a_while_has_passed() -> None:
+    async with started(rollout={"auto": True, "auto_hold_s": 100}) as here:
+        await here.service.client.put("/v1/topology", json=TOPOLOGY)
+        await here.service.post_reports(traffic())
+        for number, hold_s in enumerate((100, 200, 400), 1):
+            found = await here.post("/v1/tune")
+            assert found["status"] == "approved"
+            await here.ended(found["rollout"])
+            await here.post(f"/v1/rollouts/{found['rollout']}/rollback")
+            await here.ended(found["rollout"])
+            for passes_s in (0, hold_s - 1):
+                here.service.hand.now_s += passes_s
+                await here.service.post_reports(traffic())
+                waiting = await here.post("/v1/tune")
+                assert (waiting["status"], waiting["holds"]) == ("pending", [])
+                assert (await here.get("/v1/rollouts"))["total"] == number
+            here.service.hand.now_s += 2
+            await here.service.post_reports(traffic())
+        # A person may at any time, and what stands ends the count.
+        found = await here.post("/v1/tune")
+        assert (await here.ended(found["rollout"]))["phase"] == "done"
+
+
+async def test_a_policy_that_cannot_begin_fails_no_round() -> None:
+    async with started(rollout={"auto": True}) as here:
+        await here.service.client.put("/v1/topology", json=TOPOLOGY)
+        await here.service.post_reports(traffic())
+        here.service.service.rollouts._journal.close()
+        found = await here.post("/v1/tune")
+        assert (found["status"], found["rollout"]) == ("pending", None)
+        ready = await here.service.client.get("/readyz")
+        assert ready.status_code == 200, ready.text
+
+
+async def test_what_is_being_approved_is_not_rejected_nor_approved_again(here: Here) -> None:
+    at = await here.tuned()
+    journal = here.service.service.rollouts._journal
+    append, writing, written = journal.append, asyncio.Event(), asyncio.Event()
+
+    async def slow(subject: str, at_s: float, document: bytes) -> None:
+        writing.set()
+        await written.wait()
+        await append(subject, at_s, document)
+
+    journal.append = slow  # type: ignore[method-assign]
+    approving = asyncio.create_task(here.post(f"{at}/approve"))
+    await writing.wait()
+    for decision in ("reject", "approve"):
+        assert "being decided on" in (await here.refused(f"{at}/{decision}"))["received"]
+    written.set()
+    assert (await approving)["status"] == "approved"
+
+
+async def test_what_waited_while_a_rollout_ended_cools_down_too() -> None:
+    async with started(tuning={"cool_down_s": 60}) as here:
+        await here.service.client.put("/v1/topology", json=TOPOLOGY)
+        await here.service.post_reports(traffic())
+        decided = await here.approved()
+        here.service.hand.now_s += 61
+        await here.service.post_reports(traffic())
+        waiting = await here.tuned()  # nothing holds it back
+        await here.post(f"/v1/rollouts/{decided['rollout']}/rollback")
+        await here.ended(decided["rollout"])
+        assert "cools down" in (await here.refused(f"{waiting}/approve"))["rule"]
+        here.service.hand.now_s += 61
+        assert (await here.post(f"{waiting}/approve"))["status"] == "approved"

@@ -1,0 +1,137 @@
+"""The lab's control interface: what is set runs, time goes on when told, and mistakes are sentences."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from tests.integration.lab.labs import RunningLab, running_lab
+
+pytestmark = pytest.mark.anyio
+
+OLD = {"kmin_bytes": 400_000, "kmax_bytes": 1_600_000, "pmax": 0.2}
+NEW = {"kmin_bytes": 50_000, "kmax_bytes": 200_000, "pmax": 0.05}
+
+
+@pytest.fixture
+async def here() -> AsyncIterator[RunningLab]:
+    async with running_lab() as started:
+        yield started
+
+
+async def switch(here: RunningLab, name: str = "leaf1") -> dict[str, Any]:
+    document: dict[str, Any] = (await here.client.get(f"/switches/{name}")).json()
+    return document
+
+
+async def test_every_switch_shows_every_queue(here: RunningLab) -> None:
+    found = (await here.client.get("/switches")).json()["switches"]
+    assert [one["name"] for one in found] == ["leaf1", "leaf2", "spine1", "spine2"]
+    assert all(one["watermark"] == OLD for one in found)
+    assert [(queue["port"], queue["queue"]) for queue in found[0]["queues"]] == [
+        (f"Ethernet{number}", 3) for number in range(6)
+    ]
+
+
+async def test_a_watermark_is_set_on_a_switch_or_on_some_of_its_ports(here: RunningLab) -> None:
+    answer = await here.client.put("/switches/leaf1/watermark", json=NEW)
+    assert answer.status_code == 200
+    assert answer.json()["watermark"] == NEW
+    assert (await switch(here, "leaf2"))["watermark"] == OLD
+    part = await here.client.put("/switches/leaf1/watermark", json=OLD | {"ports": ["Ethernet2"]})
+    assert part.json()["watermark"] is None
+    assert [queue["port"] for queue in part.json()["queues"] if queue["kmin_bytes"] == 400_000] == [
+        "Ethernet2"
+    ]
+    assert await switch(here) == part.json()
+
+
+async def test_time_goes_on_when_told_and_says_what_happened(here: RunningLab) -> None:
+    before = (await here.client.get("/status")).json()
+    assert (before["now_s"], before["lately"], before["stepwise"]) == (0.0, None, True)
+    figures = await here.advance(0.004)
+    assert (figures["begin_s"], figures["end_s"]) == (0.0, 0.004)
+    assert figures["completions"] == figures["slowdown"]["all"]["n"] > 0
+    assert figures["queue_p99_bytes"] > figures["queue_mean_bytes"] > 0
+    assert figures["goodput_gbps"] > 0
+    after = (await here.client.get("/status")).json()
+    assert after["lately"] == figures
+    assert after["flows_offered"] >= after["flows_completed"] == figures["completions"]
+    assert after["reports"]["made"] > 0
+    assert after["reports"]["posted"] == 0
+
+
+async def test_cables_are_cut_and_mended(here: RunningLab) -> None:
+    cable = {"switch": "leaf1", "port": "Ethernet4"}
+    cut = await here.client.post("/links/fail", json=cable)
+    assert cut.json() == cable | {"peer": "spine1", "up": False}
+    assert (await here.client.get("/status")).json()["links_down"] == ["leaf1/Ethernet4", "spine1/Ethernet0"]
+    await here.advance(0.002)
+    mended = await here.client.post("/links/restore", json=cable)
+    assert mended.json()["up"]
+    assert (await here.client.get("/status")).json()["links_down"] == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "says"),
+    [
+        ("GET", "/switches/leaf9", None, 404, "switches of this lab are leaf1, leaf2"),
+        ("PUT", "/switches/leaf9/watermark", NEW, 404, "leaf9"),
+        ("PUT", "/switches/leaf1/watermark", NEW | {"ports": ["Ethernet99"]}, 404, "its ports are Ethernet0"),
+        ("PUT", "/switches/leaf1/watermark", NEW | {"ports": []}, 422, "ports"),
+        ("PUT", "/switches/leaf1/watermark", NEW | {"kmin": 5}, 422, "kmin"),
+        ("PUT", "/switches/leaf1/watermark", NEW | {"kmax_bytes": 5}, 422, "Kmin must be below Kmax"),
+        ("PUT", "/switches/leaf1/watermark", NEW | {"pmax": 0}, 422, "(0, 1]"),
+        ("PUT", "/switches/leaf1/watermark", NEW | {"pmax": "much"}, 422, "pmax"),
+        ("PUT", "/switches/leaf1/watermark", [], 422, "body"),
+        ("POST", "/advance", {"until_s": 0}, 422, "after now"),
+        ("POST", "/advance", {"until_s": 1e9}, 422, "duration"),
+        ("POST", "/advance", {"until_s": "soon"}, 422, "until_s"),
+        ("POST", "/advance", {}, 422, "until_s"),
+        ("POST", "/links/fail", {"switch": "leaf1", "port": "Ethernet99"}, 404, "its ports are"),
+        ("POST", "/links/fail", {"switch": "h0", "port": "x"}, 404, "h0"),
+        ("POST", "/links/restore", {"switch": "leaf1"}, 422, "port"),
+        ("GET", "/nowhere", None, 404, "/nowhere"),
+        ("POST", "/switches/leaf1", None, 405, "GET"),
+    ],
+)
+async def test_a_mistake_is_a_problem_document_and_changes_nothing(
+    here: RunningLab, method: str, path: str, body: Any, status: int, says: str
+) -> None:
+    before = [(await here.client.get(where)).json() for where in ("/status", "/switches")]
+    answer = await here.client.request(method, path, json=body)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert says in answer.json()["detail"]
+    assert [(await here.client.get(where)).json() for where in ("/status", "/switches")] == before
+
+
+async def test_broken_json_and_huge_bodies_are_refused(here: RunningLab) -> None:
+    broken = await here.client.post("/advance", content=b"{", headers={"Content-Type": "application/json"})
+    assert broken.status_code == 400
+    huge = await here.client.post("/advance", content=b" " * (1 << 21))
+    assert huge.status_code == 413
+
+
+async def test_pages_of_other_sites_may_not_act(here: RunningLab) -> None:
+    crossing = await here.client.post(
+        "/advance", json={"until_s": 0.001}, headers={"Sec-Fetch-Site": "cross-site"}
+    )
+    assert crossing.status_code == 403
+    rebound = await here.client.get("/status", headers={"Host": "evil.example"})
+    assert rebound.status_code == 403
+    assert "token" not in rebound.json()["detail"]  # the lab knows none
+
+
+async def test_a_lab_that_runs_by_itself_is_not_told_to() -> None:
+    async with running_lab(stepwise=False, duration_s=10.0) as alone:
+        answer = await alone.client.post("/advance", json={"until_s": 0.001})
+        assert answer.status_code == 409
+        assert "--step" in answer.json()["remedy"]
+        assert (await alone.client.put("/switches/leaf1/watermark", json=NEW)).status_code == 200
+        while (await alone.client.get("/status")).json()["lately"] is None:
+            pass
+        lately = (await alone.client.get("/status")).json()["lately"]
+        assert lately["end_s"] - lately["begin_s"] >= 0.001

@@ -1,0 +1,76 @@
+"""The figures of a stretch are what the fabric counted in it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lab.documents import FiguresDocument
+from lab.figures import Stretch
+from tests.unit.lab.labs import NEW, fabric_of, parts_of
+from twin.watermark import Watermark
+
+
+def test_two_stretches_add_up_to_the_whole() -> None:
+    parts = parts_of()
+    fabric = fabric_of(parts)
+    fabric.offer(parts.feed.take())
+    first, whole = Stretch(fabric.measured()), Stretch(fabric.measured())
+    found = []
+    stretch = first
+    for until_s in (0.002, 0.005):
+        happened = fabric.advance(until_s)
+        stretch.add(happened.completions)
+        whole.add(happened.completions)
+        found.append(stretch.figures(fabric.measured()))
+        stretch = Stretch(fabric.measured())
+    total = whole.figures(fabric.measured())
+    assert [(one.begin_s, one.end_s) for one in found] == [(0.0, 0.002), (0.002, 0.005)]
+    for name in ("completions", "cnps", "pauses", "dropped_packets"):
+        assert getattr(total, name) == sum(getattr(one, name) for one in found)
+    carried = sum(one.goodput_bytes_per_s * (one.end_s - one.begin_s) for one in found)
+    assert total.goodput_bytes_per_s * 0.005 == pytest.approx(carried)
+    looks = sum(one.queue_mean_bytes * (one.end_s - one.begin_s) for one in found)
+    assert total.queue_mean_bytes * 0.005 == pytest.approx(looks, rel=1e-3)
+    assert total.slowdown["all"].n == total.completions > 0
+    assert total.slowdown["all"].mean >= 1.0
+
+
+def test_a_lower_watermark_marks_more_and_queues_less() -> None:
+    def figures(watermark: Watermark) -> FiguresDocument:
+        parts = parts_of()
+        fabric = fabric_of(parts, watermark=watermark)
+        fabric.offer(parts.feed.take())
+        stretch = Stretch(fabric.measured())
+        stretch.add(fabric.advance(0.005).completions)
+        return FiguresDocument.of(stretch.figures(fabric.measured()))
+
+    high, low = figures(Watermark(400_000, 1_600_000, 0.2)), figures(NEW)
+    assert low.marked_fraction > high.marked_fraction
+    assert low.queue_mean_bytes < high.queue_mean_bytes
+    assert low.queue_p99_bytes < high.queue_p99_bytes
+
+
+def test_nothing_yet_is_noughts_and_nulls() -> None:
+    fabric = fabric_of(parts_of())
+    document = FiguresDocument.of(Stretch(fabric.measured()).figures(fabric.measured()))
+    assert (document.completions, document.goodput_gbps, document.queue_mean_bytes) == (0, 0.0, 0.0)
+    assert document.slowdown["mice"].p99 is None
+    assert np.isfinite(document.marked_fraction)
+
+
+def test_flows_under_way_count_at_their_age() -> None:
+    parts = parts_of()
+    fabric = fabric_of(parts)
+    fabric.offer(parts.feed.take())
+    stretch = Stretch(fabric.measured())
+    stretch.add(fabric.advance(0.003).completions)
+    under_way = fabric.under_way()
+    assert 0 < len(under_way) <= fabric.active_flows
+    assert np.all(under_way.start_s < under_way.end_s)
+    assert np.all(under_way.end_s == fabric.now_s)
+    alone, both = stretch.figures(fabric.measured()), stretch.figures(fabric.measured(), under_way)
+    assert both.completions == alone.completions
+    assert both.slowdown["all"].n == alone.completions + len(under_way)
+    total = alone.slowdown["all"].mean * alone.completions + under_way.slowdown.sum()
+    assert both.slowdown["all"].mean * both.slowdown["all"].n == pytest.approx(total)

@@ -1,0 +1,50 @@
+"""What a round is asked on: the fabric's sizes, the queues compared, the base drawn around."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from service.documents.recommendation import residual_ratio
+from service.tuning.round import Fabric, measured_queue_bytes, scenario_of, switches_of
+from tests.unit.service.tuning.rounds import state
+from twin.dcqcn import PAPER
+
+STATE = state()
+SCENARIO = scenario_of(STATE, Fabric(dcqcn=PAPER))
+
+
+def test_the_mtu_is_the_largest_packet_less_the_overhead_unless_told() -> None:
+    assert (SCENARIO.mtu_payload_bytes, SCENARIO.wire_overhead_bytes) == (1_000, 48)
+    told = scenario_of(STATE, Fabric(dcqcn=PAPER, mtu_payload_bytes=900))
+    assert told.mtu_payload_bytes == 900
+
+
+def test_the_measured_queue_is_the_mean_over_monitored_ports() -> None:
+    measured = measured_queue_bytes(STATE, SCENARIO)
+    monitored = {(SCENARIO.ports[index].node, SCENARIO.ports[index].port) for index in SCENARIO.monitored}
+    total = sum(queue.depth_mean_bytes for queue in STATE.queues if queue.ref[:2] in monitored)
+    assert measured == pytest.approx(total / len(monitored))
+    assert switches_of(SCENARIO) == ("leaf1",)
+
+
+def test_queues_of_one_port_are_added() -> None:
+    queue = max(STATE.queues, key=lambda one: one.depth_mean_bytes)
+    twice = replace(STATE, queues=(*STATE.queues, replace(queue, ref=queue.ref._replace(queue=4))))
+    once = measured_queue_bytes(STATE, SCENARIO)
+    both = measured_queue_bytes(twice, SCENARIO)
+    assert once is not None
+    assert both is not None
+    assert both - once == pytest.approx(queue.depth_mean_bytes / len(SCENARIO.monitored))
+
+
+def test_without_a_measured_port_there_is_nothing_to_compare() -> None:
+    assert measured_queue_bytes(replace(STATE, queues=()), SCENARIO) is None
+    assert residual_ratio(5_000.0, None) is None
+
+
+def test_the_residual_is_0_in_step_and_calm_near_empty_queues() -> None:
+    assert residual_ratio(50_000.0, 50_000.0) == 0
+    assert residual_ratio(9_000.0, 4_000.0) == pytest.approx(1.0)
+    assert residual_ratio(10.0, 0.0) == pytest.approx(0.01)

@@ -1,0 +1,207 @@
+"""Rounds in the database: the same when read as when written, with what was decided since; not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from service.documents.recommendation import PushedDocument
+from service.tuning.persistence import MOST_WAITING, KeptRounds, Recall, entry_of, row_of
+from service.tuning.recommendations import PENDING_FOR_NS, Entry, Pushed, RecommendationStore
+from service.tuning.round import run_round
+from settings.errors import NotFoundError
+from store.database import Database
+from store.recorder import Recorder
+from store.tables import recommendations
+from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
+from twin.watermark import Watermark
+from twin.workers.pool import InProcessWorkers
+
+SECOND_NS = 1_000_000_000
+T0_NS = 1_767_225_600 * SECOND_NS
+
+CHANGING, KEEPING = (
+    run_round(
+        state(),
+        ask(margin),
+        lambda _: INCUMBENT,
+        workers=InProcessWorkers(),
+        clock_s=count(0.0, 0.5).__next__,
+    )
+    for margin in (0.0, 100.0)
+)
+
+
+class Memory:
+    """A service's memory of rounds, over a database that outlives it."""
+
+    def __init__(self, url: str, *, keep: int = 10, in_memory: int = 3, begun_ns: int = T0_NS) -> None:
+        self.database = Database(url)
+        self.database.open()
+        self.recorder = Recorder(self.database)
+        self.kept = KeptRounds(self.database, self.recorder, keep=keep, keep_days=1.0)
+        self.store = RecommendationStore(
+            in_memory, clock_ns=count(begun_ns, SECOND_NS).__next__, keeper=self.kept
+        )
+        self.recall = Recall(self.store, self.kept)
+
+
+def over(url: str, scene: Callable[[Memory], Coroutine[Any, Any, None]], **given: Any) -> None:
+    memory = Memory(url, **given)
+    asyncio.run(scene(memory))
+    memory.database.close()
+
+
+def test_an_entry_comes_back_as_it_was() -> None:
+    store = RecommendationStore(3, clock_ns=lambda: T0_NS)
+    entry = replace(
+        store.add(CHANGING, 1.5),
+        status="approved",
+        staged=Watermark(1_000, 2_000, 0.5),
+        holds=("It cools down.",),
+        decided_by="ada",
+        decided_ns=T0_NS + 1,
+        caution="Approved although.",
+        pushed=Pushed("r-1", (PushedDocument(switch="leaf1", writes=True, diff="- a\n+ b", read_back=None),)),
+    )
+    again = entry_of(row_of(entry))
+    assert again == entry
+    assert again.document() == entry.document()
+    assert again.kept.watermark == CHANGING.recommendation.watermark
+
+
+def test_a_service_started_anew_knows_what_was_recommended_and_decided(database_url: str) -> None:
+    ids: list[str] = []
+
+    async def before(memory: Memory) -> None:
+        for _ in range(5):
+            ids.append(memory.store.add(CHANGING, 1.0).id)
+        memory.store.decide(memory.store.pending(ids[4]), "rejected", "ada")
+        ids.append(memory.store.add(CHANGING, 1.0).id)
+        await memory.recorder.flush()
+        assert [entry.id for entry in await memory.recall.newest(10)] == ids[::-1]
+
+    async def after(memory: Memory) -> None:
+        memory.store.take_up(await memory.kept.newest(3))
+        assert len(memory.store) == 3
+        found = await memory.recall.newest(10)
+        assert [entry.id for entry in found] == ids[::-1]
+        assert [entry.status for entry in found] == ["pending", "rejected", *["superseded"] * 4]
+        assert (found[1].decided_by, (await memory.recall.one(ids[0])).status) == ("ada", "superseded")
+        assert memory.store.pending(ids[5]).document().candidates
+        assert [entry.id for entry in await memory.recall.newest(2, before=ids[3])] == [ids[2], ids[1]]
+        assert await memory.recall.count() == 6
+        new = memory.store.add(CHANGING, 1.0)
+        assert new.id not in ids
+        await memory.recorder.flush()
+        assert (await memory.kept.newest(2))[1].status == "superseded"
+        with pytest.raises(NotFoundError):
+            await memory.recall.one("never")
+
+    over(database_url, before)
+    over(database_url, after, begun_ns=T0_NS + 60 * SECOND_NS)
+
+
+def test_what_waited_for_long_over_a_restart_waits_no_more(database_url: str) -> None:
+    async def before(memory: Memory) -> None:
+        memory.store.add(CHANGING, 1.0)
+        await memory.recorder.flush()
+
+    async def after(memory: Memory) -> None:
+        memory.store.take_up(await memory.kept.newest(3))
+        assert memory.store.current().status == "superseded"
+
+    over(database_url, before)
+    over(database_url, after, begun_ns=T0_NS + 2 * PENDING_FOR_NS)
+
+
+def test_rounds_of_before_lie_before_those_that_ran_without_the_database(database_url: str) -> None:
+    async def before(memory: Memory) -> None:
+        memory.store.add(CHANGING, 1.0)
+        await memory.recorder.flush()
+
+    async def after(memory: Memory) -> None:
+        own = memory.store.add(CHANGING, 1.0)
+        memory.store.take_up(await memory.kept.newest(3))
+        assert [entry.status for entry in memory.store.newest(3)] == ["pending", "superseded"]
+        assert memory.store.newest(1) == [own]
+
+    over(database_url, before)
+    over(database_url, after, begun_ns=T0_NS + 60 * SECOND_NS)
+
+
+def test_rounds_in_a_row_that_say_the_same_are_kept_once(database_url: str) -> None:
+    async def scene(memory: Memory) -> None:
+        for _ in range(4):
+            memory.store.add(KEEPING, 1.0)
+            await memory.recorder.flush()
+        assert await memory.kept.count() == 1
+
+    over(database_url, scene)
+
+
+def test_what_nobody_decided_on_goes_first_and_all_goes_in_the_end(database_url: str) -> None:
+    async def scene(memory: Memory) -> None:
+        decided = memory.store.decide(memory.store.add(CHANGING, 1.0), "approved", "ada")
+        for _ in range(55):  # it prunes at each fiftieth
+            memory.store.add(CHANGING, 1.0)
+            await memory.recorder.flush()
+        assert await memory.kept.count() <= 2 + 1 + 50
+        memory.kept.save(replace(decided, id="x", created_ns=T0_NS + 2 * 86_400 * SECOND_NS))
+        for number in range(50):
+            memory.kept.save(replace(decided, id=f"x{number}", created_ns=T0_NS + 2 * 86_400 * SECOND_NS))
+        await memory.recorder.flush()
+        assert await memory.kept.one(decided.id) is None
+        assert await memory.kept.one("x") is not None
+
+    over(database_url, scene, keep=2)
+
+
+def test_rounds_that_wait_for_the_database_are_as_many_as_there_is_room_for(database_url: str) -> None:
+    async def scene(memory: Memory) -> None:
+        ids = [memory.store.add(CHANGING, 1.0).id for _ in range(MOST_WAITING + 3)]
+        assert memory.recorder.dropped == 3
+        await memory.recorder.flush()
+        assert newest_ids(await memory.kept.newest(1_000)) == ids[:2:-1]
+        memory.store.add(CHANGING, 1.0)
+        assert memory.recorder.dropped == 3  # those before it are written
+
+    over(database_url, scene, keep=1_000)
+
+
+def test_one_that_cannot_be_read_keeps_no_service_from_the_others(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(memory: Memory) -> None:
+        ids = [memory.store.add(CHANGING, 1.0).id for _ in range(3)]
+        await memory.recorder.flush()
+        for broken, values in ((ids[0], {"document": b"no zlib"}), (ids[1], {"standing": '{"status":"?"}'})):
+            statement = update(recommendations).where(recommendations.c.id == broken).values(values)
+            await memory.database.write(lambda connection, one=statement: connection.execute(one))
+        assert newest_ids(await memory.kept.newest(3)) == ids[2:]
+        assert await memory.kept.one(ids[0]) is None
+
+    over(database_url, scene)
+    assert "left out" in caplog.text
+
+
+def newest_ids(entries: list[Entry]) -> list[str]:
+    return [entry.id for entry in entries]
+
+
+def test_without_its_database_memory_answers(tmp_path: Any) -> None:
+    async def scene(memory: Memory) -> None:
+        entries = [memory.store.add(CHANGING, 1.0) for _ in range(4)]
+        memory.database.close()
+        assert newest_ids(await memory.recall.newest(10)) == newest_ids(entries[:0:-1])
+        assert await memory.recall.count() == 3
+        assert await memory.recall.one(entries[2].id)
+
+    memory = Memory(f"sqlite:///{tmp_path}/x.db")
+    asyncio.run(scene(memory))
