@@ -10,7 +10,7 @@
 # A service without tokens answers on loopback only, and a container must listen on 0.0.0.0 to be reached: so it needs
 # a token, and refuses to start without one. A settings file goes to --config: `... ecntwin serve --host 0.0.0.0 --config FILE`.
 # What it remembers is in a volume at /var/lib/ecntwin, or in PostgreSQL by storage.url. With PostgreSQL, Prometheus and
-# Grafana: docs/deploy.md.
+# Grafana: docs/start/deploy.md.
 
 # Set by BuildKit; a default here would win over it.
 ARG TARGETARCH
@@ -31,7 +31,7 @@ ENV NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES=+neon
 FROM base-${TARGETARCH} AS chosen
 
 FROM chosen AS build
-# "[dask]" for rounds on a cluster: docs/scaling.md.
+# "[dask]" for rounds on a cluster: docs/operate/scaling.md.
 ARG EXTRAS=""
 WORKDIR /src
 RUN python -m venv /opt/ecntwin

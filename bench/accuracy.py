@@ -3,7 +3,7 @@
 And how good the watermark is that a round picks, by the replay alone and with a second opinion.
 
 ``python -m bench.accuracy`` prints every figure of both engines and writes ``bench/out/accuracy.json``; the
-tests marked ``accuracy`` assert the goals on the same numbers, and ``docs/accuracy.md`` shows them.
+tests marked ``accuracy`` assert the goals on the same numbers, and ``docs/twin/accuracy.md`` shows them.
 """
 
 from __future__ import annotations

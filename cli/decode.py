@@ -99,7 +99,7 @@ def decode(file: str, options: DecodeOptions) -> None:
             "standard input" if file == STANDARD_INPUT else file,
             f"no report, and {n_problems} that cannot be read, first {unsaid[0]}" if unsaid else "no report",
             "UDP payloads of telemetry reports: one as it is, a capture, or with --hex one a line",
-            "see docs/int-binary.md",
+            "see docs/telemetry/int-binary.md",
         )
 
 

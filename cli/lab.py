@@ -74,8 +74,8 @@ def demo(*, seed: int, quick: bool, drawn: Path | None, as_json: bool) -> None:
     drawing = f" Picture: {written}." if written else ""
     screen.print(
         f"{duration_text(outcome.wall_s)} in all.{drawing}\n\n"
-        "Next: [bold]ecntwin demo --recording[/] for one round in detail, [bold]docs/lab.md[/] for a lab of "
-        "your own,\n[bold]ecntwin serve[/] for your fabric."
+        "Next: [bold]ecntwin demo --recording[/] for one round in detail, [bold]docs/start/lab.md[/] for a "
+        "lab of your own,\n[bold]ecntwin serve[/] for your fabric."
     )
 
 

@@ -1,4 +1,4 @@
-"""A fabric's port counters in the product's own format (``docs/counters.md``); must not send them.
+"""A fabric's port counters in the product's own format (``docs/telemetry/counters.md``); must not send them.
 
 What a fabric did over a stretch of simulated time, in the figures that recommendations are judged by.
 """

@@ -1,6 +1,6 @@
-"""Who is who in the lab's binary reports, and the inventory that says so to a service; must not send.
+"""The lab's sampled packets as binary telemetry reports in datagrams (``docs/telemetry/int-binary.md``).
 
-Sampled packets as binary telemetry reports (``docs/int-binary.md``), in datagrams; must not send them.
+Also the numbers (node ids, ports) of the lab's devices in them, and the inventory that declares these.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sampled packets as INT reports in the product's own format (``docs/int-report.md``); must not send them."""
+"""The lab's sampled packets as INT reports in ecntwin's JSON format (``docs/telemetry/int-report.md``)."""
 
 from __future__ import annotations
 

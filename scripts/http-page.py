@@ -1,4 +1,4 @@
-"""Writes docs/http-reference.md from the OpenAPI document; a test fails where the page is another."""
+"""Writes docs/reference/http-reference.md from the OpenAPI document; a test fails if it is out of date."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from api.problems import MEDIA_TYPE
 from settings.errors import RequestError
 from settings.model import Settings
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "http-reference.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "http-reference.md"
 
 HEAD = f"""# HTTP reference
 
@@ -212,6 +212,8 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["--check"]:
         same = PAGE.exists() and PAGE.read_text("utf-8") == page()
         sys.exit(
-            None if same else "docs/http-reference.md is not what the routes say: run scripts/http-page.py"
+            None
+            if same
+            else "docs/reference/http-reference.md is not what the routes say: run scripts/http-page.py"
         )
     PAGE.write_text(page(), "utf-8")

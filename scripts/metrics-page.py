@@ -1,4 +1,4 @@
-"""Writes docs/metrics.md from the metrics themselves; a test fails where the page is another."""
+"""Writes docs/reference/metrics.md from the metrics themselves; a test fails where the page is another."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from service.ingest.forwarder import ForwardMetrics
 from service.metrics import Metrics
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "metrics.md"
+PAGE = ROOT / "docs" / "reference" / "metrics.md"
 RULES = ROOT / "deploy" / "prometheus" / "rules"
 
 HEAD = """# Metrics
 
 What `GET /metrics` shows, in the form that the scraper asks for: Prometheus' text or OpenMetrics. Base units;
 no label names a flow. A figure that nobody knows is not there, or NaN, never 0. What the alerts mean is in
-the [runbook](runbook.md), how to have the service scraped in [deploy](deploy.md).
+the [runbook](../operate/runbook.md), how to have the service scraped in [deploy](../start/deploy.md).
 
 ```sh run service
 curl http://127.0.0.1:8080/metrics
 ```
 
 This page is written by `scripts/metrics-page.py`, from the metrics and the rules in
-[deploy/prometheus](../deploy/prometheus).
+[deploy/prometheus](../../deploy/prometheus).
 """
 
 SERVICE = """
@@ -42,7 +42,7 @@ INGEST = """
 ## Ingest processes
 
 `ecntwin ingest` has these of its own, and of those above the ones of UDP, binary INT reports and bodies
-([ingest](ingest.md)).
+([ingest](../telemetry/ingest.md)).
 """
 PROCESS = """
 ## The process
@@ -130,7 +130,9 @@ def table(metrics: Sequence[Metric]) -> str:
     for metric in metrics:
         name = metric.series[0].removesuffix("_bucket")
         labels = ", ".join(f"`{label}`" for label in metric.labels)
-        alerts = ", ".join(f"[{one}](runbook.md#{one.lower()})" for one in alerts_on(metric, known))
+        alerts = ", ".join(
+            f"[{one}](../operate/runbook.md#{one.lower()})" for one in alerts_on(metric, known)
+        )
         rows.append(f"| `{name}` | {metric.kind} | {labels} | {metric.help.replace('|', '/')} | {alerts} |\n")
     return "".join(rows)
 
@@ -150,5 +152,9 @@ def page() -> str:
 if __name__ == "__main__":
     if sys.argv[1:] == ["--check"]:
         same = PAGE.exists() and PAGE.read_text("utf-8") == page()
-        sys.exit(None if same else "docs/metrics.md is not what the metrics say: run scripts/metrics-page.py")
+        sys.exit(
+            None
+            if same
+            else "docs/reference/metrics.md is not what the metrics say: run scripts/metrics-page.py"
+        )
     PAGE.write_text(page(), "utf-8")

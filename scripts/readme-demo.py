@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 README = Path(__file__).resolve().parents[1] / "README.md"
-PICTURE = README.parent / "docs" / "demo.svg"
+PICTURE = README.parent / "docs" / "start" / "demo.svg"
 BEGIN, END = "<!-- demo-output -->\n", "<!-- /demo-output -->"
 
 

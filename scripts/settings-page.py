@@ -1,4 +1,4 @@
-"""Writes docs/settings.md from the settings themselves; a test fails where the page is another."""
+"""Writes docs/reference/settings.md from the settings themselves; a test fails where the page is another."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic_core import PydanticUndefined
 from settings.model import ENV_DELIMITER, Settings
 from settings.validation import ENV_PREFIX
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "settings.md"
 
 HEAD = f"""# Settings
 
@@ -115,6 +115,8 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["--check"]:
         same = PAGE.exists() and PAGE.read_text("utf-8") == page()
         sys.exit(
-            None if same else "docs/settings.md is not what the settings say: run scripts/settings-page.py"
+            None
+            if same
+            else "docs/reference/settings.md is not what the settings say: run scripts/settings-page.py"
         )
     PAGE.write_text(page(), "utf-8")

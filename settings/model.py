@@ -202,7 +202,7 @@ class SearchSection(BackendSettings):
     ``tcp://scheduler:8786``; at ``tls://`` it is shown ``dask_certificate`` with its ``dask_key``, and held
     against ``dask_ca``. What it is asked must be answered within ``dask_timeout_s``, and once in
     ``dask_silence_s`` a batch of candidates must come back. ``workers`` and ``niceness`` are of processes
-    here. See docs/scaling.md.
+    here. See docs/operate/scaling.md.
     """
 
     candidates: int = Field(default=_SEARCH.candidates, ge=2, le=100_000)

@@ -1,4 +1,4 @@
-"""The kinds of alarms: what their values are, and where to look first; ``docs/alarms.md`` says the rest.
+"""The sections of the settings. The kinds of alarms are explained in ``docs/operate/alarms.md``.
 
 What the sections of the settings have in common; must not know any of them.
 
@@ -183,8 +183,8 @@ _COUNTERS = CounterSettings()
 
 
 class CounterPollSettings(Section):
-    """Counters taken from the switches of `push.inventory` themselves ([docs/counters.md](counters.md) says
-    from which platforms). They are only read: `push.enabled` need not be true.
+    """Counters taken from the switches of `push.inventory` themselves ([counters](../telemetry/counters.md)
+    says from which platforms). They are only read: `push.enabled` need not be true.
 
     Each is asked every ``every_s`` seconds, ``at_once`` of them at a time. ``max_series`` ports and queues
     have room, of whatever source; each takes up to 13 kB.
@@ -248,7 +248,7 @@ _YES_OR_NO = {
 
 
 class AlarmSettings(Section):
-    """When something is an alarm ([docs/alarms.md](alarms.md) says why at these thresholds).
+    """When something is an alarm ([alarms](../operate/alarms.md) says why at these thresholds).
 
     Every ``every_s`` seconds everything is looked at. A value at or over ``..._warning`` or ``..._critical``
     for ``hold_s`` seconds is one (none: never), until it has been below ``clear_ratio`` (above 0, to 1) of

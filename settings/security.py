@@ -135,7 +135,7 @@ class TokenSettings(Section):
 
 
 class SecuritySettings(Section):
-    """Who may call ([docs/access.md](access.md)). No token, here or by ``ecntwin token``: only loopback may.
+    """Who may call ([access](../operate/access.md)). No token, here or by ``ecntwin token``: only loopback may.
 
     ``limits`` hold for every token, and ``limits_of`` names those for which something else does. An address
     from which more than ``failures_per_min`` tokens a minute are wrong is answered 429 for them.

@@ -134,7 +134,7 @@ def _monitored(state: NetworkState) -> tuple[int, ...]:
             "telemetry window",
             f"{len(state.queues)} queues, none of them with a depth",
             "a round needs the depth of a queue in bytes",
-            "give the switches a unit profile in the inventory (docs/int-binary.md)",
+            "give the switches a unit profile in the inventory (docs/telemetry/int-binary.md)",
         )
     deepest = max(depth.values(), default=0.0)
     if deepest <= 0.0:

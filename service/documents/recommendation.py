@@ -299,7 +299,7 @@ def _left_out_note(switches: Sequence[str]) -> list[str]:
     named = ", ".join(switches[:_NAMED]) + (f" and {more} more" if more > 0 else "")
     return [
         f"Not set: {named}. How deep their queues are is not known; "
-        "give them a unit profile in the inventory (docs/int-binary.md)."
+        "give them a unit profile in the inventory (docs/telemetry/int-binary.md)."
     ]
 
 

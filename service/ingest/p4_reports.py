@@ -94,7 +94,7 @@ class UntunedDevices:
     def _tell(self, node: int) -> None:
         _log.warning(
             "switch %s (node id %d) reports INT, and what it counts in is not known: it is shown and not "
-            "tuned; give it a unit profile in the inventory (docs/int-binary.md)",
+            "tuned; give it a unit profile in the inventory (docs/telemetry/int-binary.md)",
             self._devices.switch(node),
             node,
         )

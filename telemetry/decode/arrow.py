@@ -2,7 +2,8 @@
 out.
 
 Imports only numpy, pyarrow, ``telemetry``'s report and errors and its neighbours; the rules are those of
-JSON. Nothing here is done report by report, but for those left out. ``docs/int-report.md`` has the schema.
+JSON. Nothing here is done report by report, but for those left out. Schema:
+``docs/telemetry/int-report.md``.
 """
 
 from __future__ import annotations

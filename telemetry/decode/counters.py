@@ -76,8 +76,8 @@ class DecodedCounters:
 def decode_counters(
     body: bytes, *, content_encoding: str | None = None, max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
 ) -> DecodedCounters:
-    """Counter samples from one object, an array or NDJSON, gzipped or not (``docs/counters.md`` has the
-    format).
+    """Counter samples from one object, an array or NDJSON, gzipped or not; the format is in
+    ``docs/telemetry/counters.md``.
 
     A sample that breaks a rule is left out and named in ``errors`` by its position (from 0; blank lines do
     not count), the others are kept. Raises ``DecodeError`` only where the body holds no samples at all.

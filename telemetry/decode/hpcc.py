@@ -188,7 +188,7 @@ class DecodedHpcc(Decoded):
 def decode(
     body: bytes, *, content_encoding: str | None = None, max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
 ) -> DecodedHpcc:
-    """Records from one object, an array or NDJSON, gzipped or not (``docs/int-hpcc.md`` has the format).
+    """Records from one object, an array or NDJSON, gzipped or not (``docs/telemetry/int-hpcc.md``).
 
     A record that breaks a rule is left out and named in ``errors`` by its position, the others are kept.
     Raises ``DecodeError`` only where the body holds no records at all.

@@ -1,4 +1,4 @@
-"""Reports written as an Arrow IPC stream (``docs/int-report.md`` has the schema); must not import a
+"""Reports written as an Arrow IPC stream (``docs/telemetry/int-report.md`` has the schema); must not import a
 decoder.
 """
 

@@ -1,8 +1,8 @@
 """When each flow's packets were sent, with sampling undone: what a replay of the window needs.
 
-First the senders: which host sent each sample, how fast its cable is, and how long the cables take. A packet's
-departure is the sink's time, less the packet's stay in each switch (each by that switch's own clock), less the
-cables' delay: no two clocks are ever subtracted. ``messages`` turns packets into messages.
+First the senders: which host sent each sample, how fast its cable is, and how long the cables take. A
+packet's departure is the sink's time, less its stay in each switch (each by that switch's own clock), less
+the cables' delay: no two clocks are ever subtracted. ``messages`` turns packets into messages.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
     path
-    for folder in ("", "docs", "docs/adr", "docs/switches", "bench", "deploy", "examples/websearch-16")
-    for path in (ROOT / folder).glob("*.md")
+    for pages in ("*.md", "docs/**/*.md", "bench/*.md", "deploy/*.md", "examples/websearch-16/*.md")
+    for path in ROOT.glob(pages)
 )
 RUNNABLE = ("sh", "console", "python")
 SHOWN = ("yaml", "json", "text", "ini")

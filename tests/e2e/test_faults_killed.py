@@ -90,7 +90,7 @@ def test_a_killed_service_remembers_all_that_it_had_answered(tmp_path: Path) -> 
         assert client.get("/v1/freeze").json()["frozen"] is True
         declared = client.get("/v1/topology").json()["declared"]
         assert {one["name"] for one in declared["hosts"]} == {one["name"] for one in TOPOLOGY["hosts"]}
-        # The window was in memory: docs/losses.md.
+        # The window was in memory: docs/operate/losses.md.
         assert client.get("/v1/state").status_code == 409
         assert client.post("/v1/telemetry/int", json=traffic(900)).json()["accepted"] == 900
         assert client.post("/v1/tune").status_code == 200

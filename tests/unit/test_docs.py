@@ -16,24 +16,24 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_the_settings_page_is_what_the_settings_say() -> None:
     written = runpy.run_path(str(ROOT / "scripts/settings-page.py"))["page"]()
-    assert (ROOT / "docs/settings.md").read_text("utf-8") == written, "run scripts/settings-page.py"
+    assert (ROOT / "docs/reference/settings.md").read_text("utf-8") == written, "run scripts/settings-page.py"
 
 
 @pytest.mark.parametrize("name", ["metrics", "http"])
 def test_a_reference_is_what_the_code_says(name: str) -> None:
     written = runpy.run_path(str(ROOT / f"scripts/{name}-page.py"))["page"]()
-    at = {"metrics": "docs/metrics.md", "http": "docs/http-reference.md"}[name]
+    at = {"metrics": "docs/reference/metrics.md", "http": "docs/reference/http-reference.md"}[name]
     assert (ROOT / at).read_text("utf-8") == written, f"run scripts/{name}-page.py"
 
 
 def test_every_alert_looks_at_a_metric_of_the_reference() -> None:
-    page = (ROOT / "docs/metrics.md").read_text("utf-8")
+    page = (ROOT / "docs/reference/metrics.md").read_text("utf-8")
     alerts = re.findall(r"- alert: (\w+)", (ROOT / "deploy/prometheus/rules/alerts.yml").read_text("utf-8"))
     assert {one for one in alerts if f"[{one}]" not in page} <= {"EcntwinDown", "EcntwinIngestDown"}
 
 
 def test_every_route_of_the_reference_has_the_scope_that_the_map_has() -> None:
-    page = (ROOT / "docs/http-reference.md").read_text("utf-8")
+    page = (ROOT / "docs/reference/http-reference.md").read_text("utf-8")
     said = set(re.findall(r"^### (\w+) (\S+)\n\nScope: (?:`(\w+)`|none)", page, re.MULTILINE))
     asked = create_app(Settings()).openapi()["paths"]
     assert {(method, path) for method, path, _ in said} == {
@@ -43,10 +43,10 @@ def test_every_route_of_the_reference_has_the_scope_that_the_map_has() -> None:
 
 
 def documented_routes() -> set[tuple[str, str]]:
-    """(method, path) of every call in docs/http.md; a bare `/current` continues the path before it."""
+    """(method, path) of every call in http.md; a bare `/current` continues the path before it."""
     found: set[tuple[str, str]] = set()
     for row in re.findall(
-        r"^\| (`.*?`(?:, `.*?`)*) \|", (ROOT / "docs/http.md").read_text("utf-8"), re.MULTILINE
+        r"^\| (`.*?`(?:, `.*?`)*) \|", (ROOT / "docs/reference/http.md").read_text("utf-8"), re.MULTILINE
     ):
         method, base = "", ""
         for cell in re.findall(r"`([^`]*)`", row):

@@ -20,8 +20,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[2]
 MARKDOWN = sorted(
     path
-    for folder in ("", "docs", "docs/adr", "docs/switches", "bench", "deploy", "examples/websearch-16")
-    for path in (ROOT / folder).glob("*.md")
+    for pages in ("*.md", "docs/**/*.md", "bench/*.md", "deploy/*.md", "examples/websearch-16/*.md")
+    for path in ROOT.glob(pages)
 )
 
 

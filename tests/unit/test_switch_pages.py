@@ -24,7 +24,7 @@ def devices() -> Mapping[str, Device]:
 
 def rows() -> dict[str, list[str]]:
     """The cells of the table of platforms, by platform; the heading under ``platform``."""
-    page = (ROOT / "docs/switches.md").read_text("utf-8")
+    page = (ROOT / "docs/operate/switches.md").read_text("utf-8")
     table = page.partition("\n## Platforms\n")[2].partition("\n## ")[0]
     found: dict[str, list[str]] = {}
     for line in re.findall(r"^\| (.*) \|$", table, re.MULTILINE):
@@ -53,7 +53,7 @@ def test_the_table_has_a_row_for_each_platform_and_no_other() -> None:
 def test_each_platform_has_a_page_of_its_own(platform: str) -> None:
     page = (ROOT / f"docs/switches/{platform}.md").read_text("utf-8")
     assert f"platform: {platform}" in page
-    assert f"(switches/{platform}.md)" in (ROOT / "docs/switches.md").read_text("utf-8")
+    assert f"(../switches/{platform}.md)" in (ROOT / "docs/operate/switches.md").read_text("utf-8")
 
 
 def test_the_table_says_what_the_adapters_say() -> None:

@@ -300,7 +300,7 @@ def read_traffic(document: object, *, where: str = "traffic") -> Phases:
             where,
             type(document).__name__,
             "it is a line of text or a list of mappings",
-            "see docs/traffic.md",
+            "see docs/twin/traffic.md",
         )
     return Phases(tuple(_phase(item, f"{where}[{number}]") for number, item in enumerate(items)))
 
@@ -334,7 +334,7 @@ def _items_of_line(line: str, where: str) -> list[dict[str, Any]]:
 def _phase(item: object, at: str) -> Phase:
     if not isinstance(item, Mapping):
         raise ParameterError(
-            at, type(item).__name__, "an item is a mapping with a pattern", "see docs/traffic.md"
+            at, type(item).__name__, "an item is a mapping with a pattern", "see docs/twin/traffic.md"
         )
     name = item.get("pattern")
     if not isinstance(name, str) or not name:

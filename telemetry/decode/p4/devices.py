@@ -25,7 +25,7 @@ class UnitProfile:
     ``unit_bytes`` is the size of a cell, or what a packet is reckoned as (1 for bytes).
     ``utilisation_scale`` is what the device calls a fully used interface: 100 for percent, 10 000 for
     hundredths of one. ``timing`` says whether a packet reports the queue that it met or the one it left
-    behind: over time both are as deep (docs/int-binary.md).
+    behind: over time both are as deep (docs/telemetry/int-binary.md).
     ``sampling_rate`` is the share of packets that it reports. Raises ``TelemetryError`` for a size, scale or
     share that cannot be.
     """

@@ -206,7 +206,7 @@ def test_secrets_are_named_and_not_written() -> None:
     ]
     assert named == [("ecntwin-tokens", False), ("ecntwin-switches", True)]
     assert not any(kind == "Secret" for kind, _ in OBJECTS)
-    page = (ROOT / "docs/deploy.md").read_text("utf-8")
+    page = (ROOT / "docs/start/deploy.md").read_text("utf-8")
     for name in ("ecntwin-tokens", MONITOR["spec"]["endpoints"][0]["authorization"]["credentials"]["name"]):
         assert f"create secret generic {name} " in page
 
@@ -232,7 +232,7 @@ def test_kubectl_makes_one_whole_of_it() -> None:
 
 
 def test_rules_become_the_operator_s_as_the_page_says() -> None:
-    page = (ROOT / "docs/deploy.md").read_text("utf-8")
+    page = (ROOT / "docs/start/deploy.md").read_text("utf-8")
     loop = re.search(r"^for file in deploy.*?^done", page, re.MULTILINE | re.DOTALL)
     assert loop is not None
     done = subprocess.run(["bash", "-c", loop[0]], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -116,11 +116,11 @@ def test_an_alert_says_what_it_is_and_where_to_read_on(alert: dict[str, object])
     assert isinstance(said, dict)
     assert set(said) == {"summary", "description", "runbook_url"}
     assert said["description"].endswith(".")
-    assert said["runbook_url"] == f"docs/runbook.md#{str(alert['alert']).lower()}"
+    assert said["runbook_url"] == f"docs/operate/runbook.md#{str(alert['alert']).lower()}"
 
 
 def test_the_runbook_has_an_entry_for_each_alert_and_no_other() -> None:
-    page = (ROOT / "docs/runbook.md").read_text("utf-8")
+    page = (ROOT / "docs/operate/runbook.md").read_text("utf-8")
     entries = dict(re.findall(r"^## (Ecntwin\w+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
     assert set(entries) == {alert["alert"] for alert in alerts()}
     for name, entry in entries.items():

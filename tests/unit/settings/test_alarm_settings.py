@@ -46,7 +46,7 @@ def test_what_makes_no_sense_is_refused(wrong: dict[str, object], says: str) -> 
 
 
 def test_the_runbook_has_a_row_for_each_kind_with_the_thresholds_of_the_settings() -> None:
-    page = (ROOT / "docs/alarms.md").read_text("utf-8")
+    page = (ROOT / "docs/operate/alarms.md").read_text("utf-8")
     rows = re.findall(r"^\| \[`(\w+)`\]\(#[\w-]+\) \| [^|]+ \| ([^|]+), ([^|]+) \|", page, re.MULTILINE)
     found = {kind: (warning, critical) for kind, warning, critical in rows}
     rules = AlarmSettings().rules()

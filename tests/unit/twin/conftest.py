@@ -10,6 +10,6 @@ import pytest
 @pytest.fixture(autouse=True)
 def _kernels_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     if os.environ.get("NUMBA_DISABLE_JIT"):
-        from tests.unit.twin.plain_python import run_uncompiled
+        from tests.unit.twin.kernels.plain_python import run_uncompiled
 
         run_uncompiled(monkeypatch)

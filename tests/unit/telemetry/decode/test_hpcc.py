@@ -162,7 +162,7 @@ def test_a_body_of_nothing_is_an_error() -> None:
 
 
 def test_the_example_of_the_page_is_a_record() -> None:
-    page = (Path(__file__).parents[4] / "docs" / "int-hpcc.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "telemetry" / "int-hpcc.md").read_text(encoding="utf-8")
     example = re.search(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert example is not None
     decoded = decode(example[1].encode())

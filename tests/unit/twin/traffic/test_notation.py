@@ -168,8 +168,8 @@ def test_every_pattern_of_the_catalogue_makes_traffic_from_its_name_and_main_opt
 
 
 def documented() -> dict[str, set[str]]:
-    """Pattern and options of every row of the table in docs/traffic.md."""
-    page = (ROOT / "docs/traffic.md").read_text("utf-8")
+    """Pattern and options of every row of the table in docs/twin/traffic.md."""
+    page = (ROOT / "docs/twin/traffic.md").read_text("utf-8")
     rows = re.findall(r"^\| (`[a-z-]+`(?:, `[a-z-]+`)*) \|.*?\| ([^|]*) \|$", page, re.MULTILINE)
     return {
         name: set(re.findall(r"`([a-z_]+)`", re.sub(r"\([^()]*\)", "", options)))
