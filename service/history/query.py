@@ -21,7 +21,7 @@ from service.documents.recommendation import RecommendationDocument
 from service.history.outcome import outcome_document, times_of
 from settings.errors import UnprocessableError
 from settings.sections import Steps
-from store import residual_rows
+from store import alarm_rows, residual_rows
 from store.database import Database
 from store.queue_rows import NS_PER_S, PortPoint, PortStep, begin_ns, deepest, seen, series
 from switches.rollout.state import RolloutState
@@ -130,7 +130,7 @@ class Past:
     async def alarms(self, span: Span, limit: int) -> PastAlarmsDocument:
         """Those of that time, the last raised first. Raises ``UnavailableError``."""
         rows = await self._database.read(
-            lambda connection: rows.listed(
+            lambda connection: alarm_rows.listed(
                 connection, since_ns=span.since_ns, until_ns=span.until_ns, limit=limit
             )
         )

@@ -21,15 +21,15 @@ def alarm(key: str, raised_s: int = 0, ended_s: int | None = None, **more: str) 
 
 
 def put(database: Database, *rows: AlarmRow) -> None:
-    for row in alarm_rows:
+    for row in rows:
         database.write_now(lambda one, row=row: alarm_rows.put(one, row))  # type: ignore[misc]
 
 
 def keys(database: Database, since_s: int, until_s: int, limit: int = 99) -> list[str]:
-    alarm_rows = database.read_now(
+    rows = database.read_now(
         lambda one: listed(one, since_ns=T + since_s * S, until_ns=T + until_s * S, limit=limit)
     )
-    return [row.key for row in alarm_rows]
+    return [row.key for row in rows]
 
 
 def test_an_alarm_is_one_row_from_its_raise_to_its_end(database: Database) -> None:
@@ -85,19 +85,17 @@ def test_when_a_service_was_last_heard_of(database: Database) -> None:
 
 
 def test_residuals_are_one_a_time_the_newest_first_and_pruned(database: Database) -> None:
-    alarm_rows = [
-        ResidualRow(T + at_s * S, f"r{at_s}", 1e5 + at_s, None if at_s else 9e4) for at_s in range(4)
-    ]
-    for row in (*alarm_rows, alarm_rows[1]._replace(recommendation="again")):
+    rows = [ResidualRow(T + at_s * S, f"r{at_s}", 1e5 + at_s, None if at_s else 9e4) for at_s in range(4)]
+    for row in (*rows, rows[1]._replace(recommendation="again")):
         database.write_now(lambda one, row=row: residual_rows.put(one, row))  # type: ignore[misc]
 
     def found(since_s: int, until_s: int, limit: int = 9) -> list[str]:
-        alarm_rows = database.read_now(
+        rows = database.read_now(
             lambda one: residual_rows.listed(
                 one, since_ns=T + since_s * S, until_ns=T + until_s * S, limit=limit
             )
         )
-        return [row.recommendation for row in alarm_rows]
+        return [row.recommendation for row in rows]
 
     assert found(0, 9) == ["r3", "r2", "again", "r0"]
     assert (found(1, 3), found(0, 9, 1)) == (["r2", "again"], ["r3"])
