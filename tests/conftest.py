@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -33,6 +36,25 @@ else:
         "fuzz", parent=settings.get_profile("everywhere"), max_examples=int(EXAMPLES), database=None
     )
     settings.load_profile("fuzz")
+
+
+class TogetherScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
+    """Gives one worker what shares servers, processes or a browser: the tests of the page, of one rig of the
+    adapter contract, of a file. Tests of accuracy and properties share nothing and take long: each goes alone.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file, _, test = nodeid.partition("::")
+        if file.startswith(("tests/accuracy/", "tests/property/")):
+            return nodeid
+        if file.startswith("tests/contract/"):
+            return re.sub("-(awkward|higher|lower)$", "", test.partition("[")[2].removesuffix("]"))
+        return "the page" if file.startswith("tests/e2e/page/") else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> TogetherScheduling:
+    """What ``make test`` runs with; pytest-xdist's own loadgroup does nothing under pytest 9.2."""
+    return TogetherScheduling(config, log)
 
 
 @pytest.fixture(autouse=True)

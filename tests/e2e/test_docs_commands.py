@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.blocks import PAGES, ROOT, Block, blocks_of
-from tests.e2e.page.page_session import PageSession, fed_service, make_ready
+from tests.e2e.page_session import PageSession, fed_service, make_ready
 from tests.e2e.process import Served
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]

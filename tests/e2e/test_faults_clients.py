@@ -28,7 +28,7 @@ from tests.e2e.process import PATIENCE_S, Served, ingesting, lab_at, serving
 from tests.e2e.test_lab import FABRIC
 from tests.integration.service import report
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 TIMEOUT_S = 5.0  # which others do not take for a request, however busy the machine is
 SLOW = 60

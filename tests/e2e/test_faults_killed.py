@@ -17,7 +17,7 @@ from tests.e2e.process import PATIENCE_S, Served, serving
 from tests.e2e.test_lab import eventually
 from tests.integration.service import TOPOLOGY, report, traffic
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SETTINGS = {
     "ECNTWIN_TUNING__ENABLED": "false",

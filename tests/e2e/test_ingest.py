@@ -14,7 +14,7 @@ import pytest
 from tests.counterparts.ports import free_port
 from tests.e2e.process import PATIENCE_S, REPOSITORY, ingesting, serving
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 REPORTS = REPOSITORY / "examples" / "websearch-16" / "reports.ndjson.gz"
 BODIES = 12

@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.counterparts.ports import free_port
 from tests.e2e.process import PATIENCE_S, REPOSITORY, Served, lab_at, serving
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SETTINGS = {
     "ECNTWIN_SEARCH__CANDIDATES": "24",

@@ -21,7 +21,7 @@ from tests.counterparts.switches.openconfig_netconf import running_of
 from tests.counterparts.switches.ssh_server import LOOPBACK, Account
 from twin.watermark import Watermark
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 OLD = Watermark(400_000, 1_600_000, 0.2)
 NEW = Watermark(50_000, 200_000, 0.05)

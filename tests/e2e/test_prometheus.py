@@ -20,7 +20,7 @@ from tests.counterparts.ports import free_port
 from tests.e2e.process import PATIENCE_S, serving
 from tests.unit.deploy.monitoring import PROMETHEUS, declared, expressions, names_in, recorded, rules, targets
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SECRETS = {"prometheus": "scrape", "operator": "act"}
 SETTINGS = {

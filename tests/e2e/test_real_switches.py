@@ -19,7 +19,7 @@ from tests.counterparts.switches.sonic_switch import SonicSwitch, wred_row
 from tests.e2e.process import Served, serving
 from twin.watermark import Watermark
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 OLD, THEIRS = Watermark(400_000, 1_600_000, 0.2), Watermark(700_000, 900_000, 0.9)
 LEAVES = 3

@@ -24,7 +24,7 @@ from store.database import Database
 from store.journal import Journal
 from tests.e2e.process import PATIENCE_S, REPOSITORY, Served, serving
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SMALL = {
     "ECNTWIN_SEARCH__CANDIDATES": "24",

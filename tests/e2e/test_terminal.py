@@ -27,7 +27,7 @@ from tests.e2e.process import PATIENCE_S, REPOSITORY, Served, lab_at, serving
 from tests.e2e.test_lab import DEFAULT, FABRIC
 from tests.e2e.test_lab import SETTINGS as LAB_SETTINGS
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SETTINGS = LAB_SETTINGS | {"ECNTWIN_ROLLOUT__PATIENCE_S": str(PATIENCE_S)}
 WIDTHS = (80, 200)

@@ -15,7 +15,7 @@ from cli.output import run_to_exit_code
 from tests.counterparts.certificates import Authority
 from tests.e2e.process import PATIENCE_S, serving
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 SETTINGS = {"ECNTWIN_TUNING__ENABLED": "false", "ECNTWIN_STORAGE__URL": "memory"}
 

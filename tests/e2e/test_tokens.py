@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.process import PATIENCE_S, REPOSITORY, serving
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
 class Commands:

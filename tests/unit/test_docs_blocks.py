@@ -12,7 +12,7 @@ import yaml
 from settings.inventory import load_inventory
 from settings.model import Settings
 from tests.e2e.blocks import PAGES, ROOT, Block, BlockError, blocks_of, commands_outside_of_fences, parsed
-from tests.e2e.page.page_session import alike, transcript
+from tests.e2e.page_session import alike, transcript
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 

@@ -11,10 +11,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.page.test_page import PATIENCE_MS, SETTINGS, browser, complaints_of, new_page, post_reports
+from tests.e2e.page.browsing import PATIENCE_MS, SETTINGS, complaints_of, new_page, post_reports
 from tests.e2e.process import PATIENCE_S, serving
-
-__all__ = ["browser"]
 
 pytestmark = pytest.mark.e2e
 

@@ -9,10 +9,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
-from tests.e2e.page.test_page import PATIENCE_MS, SETTINGS, browser, complaints_of, go, new_page, post_reports
+from tests.e2e.page.browsing import PATIENCE_MS, SETTINGS, complaints_of, go, new_page, post_reports
 from tests.e2e.process import PATIENCE_S, Served, serving
-
-__all__ = ["browser"]
 
 pytestmark = pytest.mark.e2e
 
@@ -30,15 +28,6 @@ def served() -> Iterator[Served]:
         yield started
 
 
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    opened = new_page(browser)
-    complaints = complaints_of(opened)
-    yield opened
-    opened.close()
-    assert complaints == []
-
-
 @pytest.fixture(scope="module")
 def ids(served: Served, example: Path) -> list[str]:
     """Those of rounds, the newest first; the last was turned down."""
@@ -53,16 +42,14 @@ def ids(served: Served, example: Path) -> list[str]:
     return [one["id"] for one in reversed(found)]
 
 
-def test_where_nothing_was_it_says_so(page: Page) -> None:
-    with serving(**QUICK) as empty:
-        page.goto(empty.url)
-        go(page, "History")
-        expect(page.locator("#history")).to_contain_text("No round has been run yet", timeout=PATIENCE_MS)
-        expect(page.locator("#rollouts")).to_contain_text("Nothing has been rolled out yet")
-        expect(page.locator("#residuals")).to_contain_text("No round in this time")
-        expect(page.locator("#past-alarms")).to_contain_text("No alarm was raised")
-        expect(page.locator("#past-queues")).to_contain_text("Nothing was seen of any port")
-        page.goto("about:blank")  # before its service ends, which it would complain of
+def test_where_nothing_was_it_says_so(page: Page, empty: Served) -> None:
+    page.goto(empty.url)
+    go(page, "History")
+    expect(page.locator("#history")).to_contain_text("No round has been run yet", timeout=PATIENCE_MS)
+    expect(page.locator("#rollouts")).to_contain_text("Nothing has been rolled out yet")
+    expect(page.locator("#residuals")).to_contain_text("No round in this time")
+    expect(page.locator("#past-alarms")).to_contain_text("No alarm was raised")
+    expect(page.locator("#past-queues")).to_contain_text("Nothing was seen of any port")
 
 
 def test_older_rounds_come_on_request(page: Page, served: Served, ids: list[str]) -> None:

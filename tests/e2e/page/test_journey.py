@@ -15,12 +15,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.counterparts.ports import free_port
-from tests.e2e.page.test_page import PATIENCE_MS, browser, complaints_of, decide, go, new_page
+from tests.e2e.page.browsing import PATIENCE_MS, complaints_of, decide, go, new_page
 from tests.e2e.page.test_rollout import PATIENCE_S, SETTINGS, Seen, expect_phase
 from tests.e2e.process import REPOSITORY, lab_at, serving
 from tests.e2e.test_lab import DEFAULT
-
-__all__ = ["browser"]
 
 pytestmark = pytest.mark.e2e
 

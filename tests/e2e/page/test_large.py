@@ -11,10 +11,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.e2e.page.test_page import PATIENCE_MS, SETTINGS, Scheme, browser, complaints_of, new_page
+from tests.e2e.page.browsing import PATIENCE_MS, SETTINGS, Scheme, complaints_of, new_page
 from tests.e2e.process import PATIENCE_S, Served, serving
-
-__all__ = ["browser"]
 
 pytestmark = pytest.mark.e2e
 

@@ -5,120 +5,36 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
+from tests.e2e.page.browsing import (
+    PATIENCE_MS,
+    SETTINGS,
+    Scheme,
+    complaints_of,
+    decide,
+    go,
+    new_page,
+    post_reports,
+)
 from tests.e2e.process import PATIENCE_S, Served, serving
 
 pytestmark = pytest.mark.e2e
 
-SETTINGS = {
-    "ECNTWIN_SEARCH__CANDIDATES": "32",
-    "ECNTWIN_SEARCH__NARROWED": "8",
-    "ECNTWIN_TUNING__ENABLED": "false",
-}
-Scheme = Literal["light", "dark"]
-ARGUMENTS = [
-    "--no-sandbox",
-    "--headless",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-PATIENCE_MS = PATIENCE_S * 1_000
-expect.set_options(timeout=PATIENCE_MS)  # Playwright's own five seconds are short on a busy machine
+
+def test_the_whole_way_on_the_page(page: Page, example: Path, tmp_path: Path) -> None:
+    with serving(**SETTINGS) as served:
+        page.goto(served.url)
+        whole_way(page, served, example, tmp_path)
+        page.goto("about:blank")  # before its service ends, which it would complain of
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with serving(**SETTINGS) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def measured(example: Path) -> Iterator[Served]:
-    """A service that has seen the example, and sees no more."""
-    with serving(**SETTINGS) as started:
-        post_reports(started, example)
-        yield started
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("no Chromium on this machine (Debian package chromium)")
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=ARGUMENTS, timeout=PATIENCE_MS)
-        yield started
-        started.close()
-
-
-def new_page(browser: Browser, width: int = 1280, height: int = 900, scheme: Scheme = "light") -> Page:
-    """One that is as patient as the tests are."""
-    page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
-    page.set_default_timeout(PATIENCE_MS)
-    return page
-
-
-def complaints_of(page: Page) -> list[str]:
-    """What the browser complains of from now on: errors of scripts, and whatever its log calls an error."""
-    complaints: list[str] = []
-
-    def complain(message: ConsoleMessage) -> None:
-        if message.type == "error":
-            complaints.append(f"{message.text} {message.location}")
-
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", complain)
-    return complaints
-
-
-def go(page: Page, view: str) -> None:
-    """Goes to a view as a reader does."""
-    page.get_by_role("navigation", name="Views").get_by_role("link", name=view).click()
-    expect(page.get_by_role("heading", name=view, level=1)).to_be_attached()
-
-
-def decide(page: Page, button: str) -> None:
-    """Approves or rejects on Act, and says yes when asked."""
-    page.get_by_role("button", name=button).click(timeout=PATIENCE_MS)
-    dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
-    dialog.get_by_role("button", name=button).click()
-
-
-@pytest.fixture
-def page(browser: Browser, served: Served) -> Iterator[Page]:
-    opened = new_page(browser)
-    complaints = complaints_of(opened)
-    opened.goto(served.url)
-    yield opened
-    opened.close()
-    assert complaints == []
-
-
-def post_reports(served: Served, example: Path) -> None:
-    answer = httpx.post(
-        f"{served.url}/v1/telemetry/int",
-        content=(example / "reports.ndjson.gz").read_bytes(),
-        headers={"Content-Encoding": "gzip"},
-        timeout=PATIENCE_S,
-    )
-    assert answer.status_code == 202
-
-
-def test_the_whole_way_on_the_page(page: Page, served: Served, example: Path, tmp_path: Path) -> None:
+def whole_way(page: Page, served: Served, example: Path, tmp_path: Path) -> None:
     expect(page.get_by_text("Nothing measured yet")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.locator("#curl")).to_contain_text(f"{served.url}/v1/telemetry/int")
     expect(page.get_by_role("button", name="Tune now")).to_be_disabled()

@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from api.routes.reference import reference
-from tests.e2e.page.test_page import PATIENCE_MS, SETTINGS, browser, new_page
-from tests.e2e.process import Served, serving
-
-__all__ = ["browser"]
+from tests.e2e.page.browsing import PATIENCE_MS, new_page
+from tests.e2e.process import Served
 
 pytestmark = pytest.mark.e2e
 
 
-@pytest.fixture(scope="module")
-def served() -> Iterator[Served]:
-    with serving(**SETTINGS) as started:
-        yield started
-
-
-def test_the_reference_is_drawn_from_here_alone(browser: Browser, served: Served) -> None:
+def test_the_reference_is_drawn_from_here_alone(browser: Browser, empty: Served) -> None:
     page = new_page(browser)
     said: list[str] = []
     asked: list[str] = []
     page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda request: asked.append(request.url))
-    page.goto(f"{served.url}/docs")
+    page.goto(f"{empty.url}/docs")
     expect(page.locator(".opblock").first).to_be_visible(timeout=PATIENCE_MS)
     freeze = page.locator("#operations-rollouts-put_freeze_v1_freeze_put")
     freeze.locator(".opblock-summary-control").first.click()
@@ -43,7 +34,7 @@ def test_the_reference_is_drawn_from_here_alone(browser: Browser, served: Served
     )
     page.close()
     assert [one for one in said if not one.startswith(("log:", "info:", "debug:"))] == []
-    elsewhere = [url for url in asked if not url.startswith((served.url, "data:", "blob:"))]
+    elsewhere = [url for url in asked if not url.startswith((empty.url, "data:", "blob:"))]
     assert elsewhere == []
 
 

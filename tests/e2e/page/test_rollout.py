@@ -11,12 +11,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.counterparts.ports import free_port
-from tests.e2e.page.test_page import PATIENCE_MS, browser, complaints_of, decide, go, new_page
+from tests.e2e.page.browsing import PATIENCE_MS, complaints_of, decide, go, new_page
 from tests.e2e.process import PATIENCE_S, lab_at, serving
 from tests.e2e.test_lab import DEFAULT, FABRIC
 from tests.e2e.test_lab import SETTINGS as LAB_SETTINGS
-
-__all__ = ["browser"]
 
 pytestmark = pytest.mark.e2e
 

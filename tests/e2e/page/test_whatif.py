@@ -2,41 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, Request, Route, expect
+from playwright.sync_api import Page, Request, Route, expect
 
-from tests.e2e.page.test_page import PATIENCE_MS, SETTINGS, browser, complaints_of, go, new_page, post_reports
-from tests.e2e.process import Served, serving
-
-__all__ = ["browser"]
+from tests.e2e.page.browsing import PATIENCE_MS, go
+from tests.e2e.process import Served
 
 pytestmark = pytest.mark.e2e
-
-
-@pytest.fixture(scope="module")
-def empty() -> Iterator[Served]:
-    with serving(**SETTINGS) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def measured(example: Path) -> Iterator[Served]:
-    with serving(**SETTINGS) as started:
-        post_reports(started, example)
-        yield started
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    opened = new_page(browser)
-    complaints = complaints_of(opened)
-    yield opened
-    opened.close()
-    assert complaints == []
 
 
 class Asked:

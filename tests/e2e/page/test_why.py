@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,16 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.page.test_page import PATIENCE_MS, browser, complaints_of, new_page, page, post_reports, served
-from tests.e2e.process import PATIENCE_S, Served
-
-__all__ = ["browser", "page", "served"]
+from tests.e2e.page.browsing import PATIENCE_MS, SETTINGS, complaints_of, new_page, post_reports
+from tests.e2e.process import PATIENCE_S, Served, serving
 
 pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with serving(**SETTINGS) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")

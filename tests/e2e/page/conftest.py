@@ -1,0 +1,49 @@
+"""One browser and two services for all tests of the page; only what they set differs has one of its own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.e2e.page.browsing import ARGUMENTS, PATIENCE_MS, SETTINGS, complaints_of, new_page, post_reports
+from tests.e2e.process import Served, serving
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("no Chromium on this machine (Debian package chromium)")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=program, args=ARGUMENTS, timeout=PATIENCE_MS)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="package")
+def empty() -> Iterator[Served]:
+    """A service that never sees a report."""
+    with serving(**SETTINGS) as started:
+        yield started
+
+
+@pytest.fixture(scope="package")
+def measured(example: Path) -> Iterator[Served]:
+    """A service that has seen the example, and runs no round."""
+    with serving(**SETTINGS) as started:
+        post_reports(started, example)
+        yield started
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page of which the browser's log may hold no error."""
+    opened = new_page(browser)
+    complaints = complaints_of(opened)
+    yield opened
+    opened.close()
+    assert complaints == []
