@@ -40,7 +40,8 @@ else:
 
 class TogetherScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
     """Gives one worker what shares servers, processes or a browser: the tests of the page, of one rig of the
-    adapter contract, of a file. Tests of accuracy and properties share nothing and take long: each goes alone.
+    adapter contract, of a file. Tests of accuracy and properties share nothing and take long: each is given
+    out by itself.
     """
 
     def _split_scope(self, nodeid: str) -> str:
