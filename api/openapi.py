@@ -48,6 +48,7 @@ _RETRY_AFTER = {
         "schema": {"type": "integer", "minimum": 1},
     }
 }
+_TEXT_OR_NULL = {"type": ["string", "null"]}
 _PROBLEM = {
     "type": "object",
     "description": "What went wrong (RFC 9457), and the four parts of every error here.",
@@ -55,8 +56,9 @@ _PROBLEM = {
     "properties": {
         **{
             name: {"type": "string"}
-            for name in ("type", "title", "detail", "where", "received", "rule", "remedy", "instance")
+            for name in ("type", "title", "detail", "where", "rule", "remedy", "instance")
         },
+        "received": _TEXT_OR_NULL,
         "status": {"type": "integer", "minimum": 400, "maximum": 599},
         "notes": {"type": "array", "items": {"type": "string"}},
         "errors": {
@@ -64,7 +66,10 @@ _PROBLEM = {
             "items": {
                 "type": "object",
                 "required": ["where", "received", "rule", "remedy"],
-                "properties": {name: {"type": "string"} for name in ("where", "received", "rule", "remedy")},
+                "properties": {
+                    **{name: {"type": "string"} for name in ("where", "rule", "remedy")},
+                    "received": _TEXT_OR_NULL,
+                },
                 "additionalProperties": False,
             },
         },

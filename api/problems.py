@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response
 from settings.errors import ApiError, BusyError, UnprocessableError, status_of
 from settings.validation import Mistake, mistake
 from switches.errors import SwitchError
-from telemetry.errors import TelemetryError
+from telemetry.errors import TelemetryError, sentence
 from twin.errors import TwinError
 
 
@@ -45,8 +45,10 @@ async def refuse_unknown_parameters(request: Request) -> None:
         near = get_close_matches(name, known, n=1)
         raise UnprocessableError(
             f"query parameter {name[:80]!r}",
-            "it in the URL",
-            f"known here are {', '.join(known)}" if known else "this call knows no query parameters",
+            None,
+            f"not known; known here are {', '.join(known)}"
+            if known
+            else "this call takes no query parameters",
             f"did you mean {near[0]}?" if near else "remove it",
         )
 
@@ -120,7 +122,7 @@ async def _validation(request: Request, error: Exception) -> Response:
         "type": f"urn:ecntwin:problem:{'malformed-json' if malformed else 'invalid-request'}",
         "title": http.HTTPStatus(status).phrase,
         "status": status,
-        "detail": f"{first.where}: received {first.received}; {first.rule}; {first.remedy}",
+        "detail": sentence(*first),
         **first._asdict(),
         "errors": [entry._asdict() for entry in found[:MOST_ERRORS_LISTED]],
         "error_count": len(found),
@@ -131,7 +133,7 @@ async def _validation(request: Request, error: Exception) -> Response:
 def _mistake(entry: Mapping[str, Any]) -> Mistake:
     """As anywhere; a body that is none, or none that was read, is no key."""
     if entry["loc"] == ("body",) and entry["type"] == "missing":
-        return Mistake("body", "nothing", "this call needs a JSON document", "send one")
+        return Mistake("body", None, "this call needs a JSON document", "send one")
     if entry["loc"] == ("body",) and isinstance(entry.get("input"), bytes):
         return Mistake(
             "body",
@@ -163,8 +165,8 @@ async def _http(request: Request, error: Exception) -> Response:
     parts = {
         404: (
             f"{method} {path}",
-            "a path nobody serves",
-            "paths are listed at /docs",
+            None,
+            "no such path; paths are listed at /docs",
             "leave out the slash at its end" if slash else "correct the path",
         ),
         405: (
@@ -174,13 +176,13 @@ async def _http(request: Request, error: Exception) -> Response:
             "change the method",
         ),
         400: ("body", "what does not read", "it is one JSON document, not nested without end", "mend it"),
-    }.get(status, (f"{method} {path}", "the request", str(error.detail), "correct the request"))
+    }.get(status, (f"{method} {path}", None, str(error.detail), "correct the request"))
     where, received, rule, remedy = parts
     document = {
         "type": "about:blank",
         "title": http.HTTPStatus(status).phrase,
         "status": status,
-        "detail": f"{where}: received {received}; {rule}; {remedy}",
+        "detail": sentence(where, received, rule, remedy),
         "where": where,
         "received": received,
         "rule": rule,
@@ -192,16 +194,15 @@ async def _http(request: Request, error: Exception) -> Response:
 async def _unexpected(request: Request, error: Exception) -> Response:
     _log.error("%s %s failed: %s", request.method, request.url.path, type(error).__name__)
     where = f"{request.method} {request.url.path}"
-    received = "a request that should have worked"
-    rule = "the service met an error of its own and went on"
+    rule = "this is a bug in ecntwin; the service goes on"
     remedy = "look in its log, and report it"
     document = {
         "type": "urn:ecntwin:problem:internal",
         "title": "Internal Server Error",
         "status": 500,
-        "detail": f"{where}: received {received}; {rule}; {remedy}",
+        "detail": sentence(where, None, rule, remedy),
         "where": where,
-        "received": received,
+        "received": None,
         "rule": rule,
         "remedy": remedy,
     }

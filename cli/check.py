@@ -64,7 +64,9 @@ def problem_lines(problems: Iterable[str]) -> Iterator[Text]:
     """A line for each problem; one that many switches have in the same words is told once."""
     groups: dict[str, list[str]] = {}
     for problem in problems:
-        where, _, rest = problem.partition(": received ")
+        where, received, rest = problem.partition(": received ")
+        if not received:
+            where, _, rest = problem.partition(": ")
         groups.setdefault(rest, []).append(where)
     for rest, places in groups.items():
         more = len(places) - _PLACES_NAMED
@@ -292,8 +294,8 @@ def _path(inventory: Path | None, settings: Settings) -> Path:
     if path is None:
         raise InputError(
             "ecntwin switches",
-            "no inventory",
-            "an inventory says where the switches are",
+            None,
+            "no inventory; it says where the switches are",
             "give --inventory FILE, or push.inventory in the settings",
         )
     return path

@@ -26,9 +26,7 @@ def checked_token(text: str | None) -> str | None:
     """A bearer token that a header can carry; raises ``InputError``, which does not show it."""
     if text is None or (text.isascii() and text.isprintable()):
         return text
-    raise InputError(
-        TOKEN_VARIABLE, "a token with other characters", "a token is printable ASCII", "give the token alone"
-    )
+    raise InputError(TOKEN_VARIABLE, None, "a token is printable ASCII", "give the token alone")
 
 
 PATIENCE_S = 60.0
@@ -48,7 +46,7 @@ Query = Mapping[str, str | int | bool]
 
 class _Problem(msgspec.Struct):
     where: str
-    received: str
+    received: str | None
     rule: str
     remedy: str
     notes: list[str] = []

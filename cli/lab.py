@@ -152,7 +152,9 @@ def lab(options: LabOptions, run: LabRun, *, as_json: bool) -> None:
             f"give at most {LATEST_EPOCH_NS}",
         )
     if run.stepwise and run.pace is not None:
-        raise InputError("--pace", "it beside --step", "a step takes as long as it takes", "drop one of them")
+        raise InputError(
+            "--pace", None, "cannot be combined with --step, which runs at no pace", "drop one of them"
+        )
     configure_logging("info")
     made = made_lab(options, run)
     app = control_app(made, loopback=is_loopback(host))

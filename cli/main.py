@@ -136,8 +136,8 @@ def demo(
         if as_json or quick or picture is not None:
             raise InputError(
                 "--recording",
-                "it beside --json, --quick or --picture",
-                "those are options of the lab's demo",
+                None,
+                "cannot be combined with --json, --quick or --picture, options of the lab's demo",
                 "drop one; ecntwin tune --json gives a round as JSON",
             )
         replayed(seed=seed, candidates=candidates)

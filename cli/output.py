@@ -174,8 +174,8 @@ def require_answer(command: str) -> None:
     if not somebody_there():
         raise InputError(
             f"ecntwin {command}",
-            "no terminal to ask at",
-            "what it sets is confirmed by a person, or by --yes",
+            None,
+            "there is no terminal to confirm at",
             "add --yes where this is meant",
         )
 

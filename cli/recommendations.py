@@ -244,8 +244,8 @@ def _check_pending(found: RecommendationAnswer) -> None:
     if found.status != "pending":
         raise RefusedError(
             f"recommendation {found.id!r}",
-            f"a decision on one that is {found.status.replace('_', ' ')}",
-            "only a pending recommendation can be approved",
+            None,
+            f"it is {found.status.replace('_', ' ')}; only a pending recommendation can be approved",
             "ecntwin recommendations lists them",
         )
 

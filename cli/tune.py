@@ -61,8 +61,8 @@ def bench(modules: Sequence[str]) -> None:
     if not (_REPOSITORY / "bench" / "__main__.py").is_file():
         raise InputError(
             "bench",
-            "an installed distribution",
-            "measurements live in the repository",
+            None,
+            "measurements are in the repository, not in an installed distribution",
             "clone it and run make bench",
         )
     done = subprocess.run([sys.executable, "-m", "bench", *modules], cwd=_REPOSITORY, check=False)
@@ -81,8 +81,8 @@ def example_folder() -> Path:
             return folder
     raise InputError(
         "demo",
-        "no recording beside the program",
-        f"the distribution carries examples/{NAME}",
+        None,
+        f"examples/{NAME} of the distribution is missing",
         "install ecntwin again, or run it from its repository",
     )
 

@@ -85,7 +85,7 @@ def stream(
         except AwayError as error:
             if not stood:
                 raise
-            reason = error.received
+            reason = error.received or error.rule
         lost(f"connection lost ({reason}); trying again")
         sleep(pause_s)
         pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -76,8 +76,8 @@ class Lab:
         if not found:
             raise NotFoundError(
                 f"switch {switch!r}",
-                "its name",
-                f"switches of this lab are {_some(self.plan.switches)}",
+                None,
+                f"not found; switches of this lab are {_some(self.plan.switches)}",
                 "name one of them",
             )
         return found
@@ -88,8 +88,8 @@ class Lab:
         if port not in ports:
             raise NotFoundError(
                 f"port {port!r} of {switch!r}",
-                "its name",
-                f"its ports are {_some(ports)}",
+                None,
+                f"not found; its ports are {_some(ports)}",
                 "name one of them",
             )
         return ports[port]

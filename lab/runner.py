@@ -206,8 +206,10 @@ class Runner:
         if not self.stepwise or self._advance is not None:
             raise ConflictError(
                 "advance",
-                f"until {until_s:g} s" if not self.stepwise else "a second one while one is under way",
-                "a lab started with --step advances when told to, once at a time",
+                None,
+                "another one is under way"
+                if self.stepwise
+                else "only a lab started with --step can be advanced",
                 "start it with --step" if not self.stepwise else "wait for the other's answer",
             )
         now_s = self.view.now_s
@@ -396,7 +398,7 @@ def _turn_away(answer: Future[Any]) -> None:
         answer.set_exception(
             UnavailableError(
                 "lab",
-                "a request while it stops",
+                None,
                 "a lab that stops does nothing more",
                 "start it again",
             )

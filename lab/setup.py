@@ -121,7 +121,7 @@ def lab_parts(options: LabOptions) -> LabParts:
     """
     if options.topology is not None and options.scenario is not None:
         raise InputError(
-            "--topology and --scenario", "both", "a scenario brings its own topology", "give one of them"
+            "--topology and --scenario", None, "a scenario brings its own topology", "give one of them"
         )
     topology, facts = _fabric(options)
     plan = FabricPlan(

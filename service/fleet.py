@@ -272,5 +272,8 @@ class Fleet:
         except KeyError:
             known = ", ".join(self.names[:8]) or "none yet"
             raise UnknownSwitchError(
-                f"switch {name!r}", "its name", f"known switches are {known}", "declare it in the topology"
+                f"switch {name!r}",
+                None,
+                f"not found; known switches are {known}",
+                "declare it in the topology",
             ) from None

@@ -65,9 +65,7 @@ class Revisions:
         """The one of that number; raises ``NotFoundError``."""
         found = await self._database.read(lambda connection: revisions.one(connection, number))
         if found is None:
-            raise NotFoundError(
-                f"revision {number}", "its number", "it is one of those kept", "list them at /v1/revisions"
-            )
+            raise NotFoundError(f"revision {number}", None, "not found", "list them at /v1/revisions")
         return found
 
     def _add(self, connection: Connection, *, kind: Kind, text: str, by: str) -> None:

@@ -1,4 +1,4 @@
-"""The service's error tree; every message says where, what was received, the rule and the remedy.
+"""The service's error tree, and the HTTP status of every error.
 
 ApiError
 ├── SettingsError           a settings file or environment variable that means nothing
@@ -27,19 +27,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from switches.errors import SwitchError, UnknownSwitchError
-from telemetry.errors import DecodeError, OversizeError, TelemetryError, WindowError
+from telemetry.errors import DecodeError, ExplainedError, OversizeError, TelemetryError, WindowError
 from twin.errors import SearchError, TwinError
 
 
-class ApiError(Exception):
-    """A mistake of the caller or the operator, in one sentence whose four parts stay apart."""
-
-    def __init__(self, where: str, received: str, rule: str, remedy: str) -> None:
-        self.where = where
-        self.received = received
-        self.rule = rule
-        self.remedy = remedy
-        super().__init__(f"{where}: received {received}; {rule}; {remedy}")
+class ApiError(ExplainedError):
+    """A mistake of the caller or the operator."""
 
 
 class SettingsError(ApiError):
@@ -135,7 +128,9 @@ class BusyError(RequestError):
 
     status = 429
 
-    def __init__(self, where: str, received: str, rule: str, remedy: str, *, retry_after_s: int) -> None:
+    def __init__(
+        self, where: str, received: str | None, rule: str, remedy: str, *, retry_after_s: int
+    ) -> None:
         self.retry_after_s = retry_after_s
         super().__init__(where, received, rule, remedy)
 

@@ -138,7 +138,7 @@ def _own_node(where: str, keys: IntKeys, taken: Mapping[int, str]) -> int | None
             if getattr(keys, key) is not None:
                 raise SettingsError(
                     f"{where}.node_id",
-                    "nothing",
+                    None,
                     f"a switch with {key} has the node id that its reports carry",
                     "add it",
                 )
@@ -344,7 +344,7 @@ class _Making:
     def device(self, keys: SwitchKeys) -> Device:
         if keys.platform is None:
             raise SettingsError(
-                f"{self.where}.platform", "nothing", "a switch names its platform", "add it, such as sonic"
+                f"{self.where}.platform", None, "a switch names its platform", "add it, such as sonic"
             )
         plain = keys.model_dump(
             include={"address", "port", "queues", "ports", "timeout_s", "settle_s", "options"},

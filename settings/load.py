@@ -41,8 +41,8 @@ def with_storage(settings: Settings) -> Settings:
     except OSError as error:
         raise SettingsError(
             "settings storage.url",
-            "nothing",
-            f"the user's folder for state is used then, and {folder} cannot be made ({error.strerror})",
+            None,
+            f"without it the user's folder for state is used, and {folder} cannot be made ({error.strerror})",
             "name a database, such as sqlite:///ecntwin.db, or memory",
         ) from error
     storage = settings.storage.model_copy(update={"url": f"sqlite:///{folder / 'ecntwin.db'}"})

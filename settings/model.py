@@ -389,7 +389,7 @@ class Settings(BaseSettings):
         if self.push.enabled and self.storage.database is None:
             raise BrokenRuleError(
                 "push.enabled",
-                "true with no storage.url that lasts",
+                None,
                 "push.enabled needs storage.url: a service that ends in the middle of a rollout finds in its "
                 "journal which switches it has touched and what they ran",
                 "name a database, such as sqlite:///ecntwin.db",

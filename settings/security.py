@@ -82,9 +82,7 @@ class TlsSettings(Section):
             ("tls_client_ca", "tls_certificate"),
         ):
             if getattr(self, needs) is not None and getattr(self, needed) is None:
-                raise BrokenRuleError(
-                    needs, f"{needs} without {needed}", f"{needs} needs {needed}", f"give {needed} too"
-                )
+                raise BrokenRuleError(needs, None, f"{needs} needs {needed}", f"give {needed} too")
         return self
 
 
@@ -135,7 +133,8 @@ class TokenSettings(Section):
 
 
 class SecuritySettings(Section):
-    """Who may call ([access](../operate/access.md)). No token, here or by ``ecntwin token``: only loopback may.
+    """Who may call ([access](../operate/access.md)). No token, here or by ``ecntwin token``: only loopback
+    may.
 
     ``limits`` hold for every token, and ``limits_of`` names those for which something else does. An address
     from which more than ``failures_per_min`` tokens a minute are wrong is answered 429 for them.

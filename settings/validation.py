@@ -85,7 +85,7 @@ class Mistake(NamedTuple):
     """One mistake in a document."""
 
     where: str
-    received: str
+    received: str | None
     rule: str
     remedy: str
 
@@ -121,7 +121,7 @@ def mistake(
         rule = f"known keys here are {', '.join(known)}" if known else "the key is not known here"
         return Mistake(where, received, rule, f"did you mean {near[0]}?" if near else "remove it")
     if kind == "missing":
-        return Mistake(where, "nothing", "this key is needed", "add it")
+        return Mistake(where, None, "this key is needed", "add it")
     message = str(error["msg"]).removeprefix("Value error, ")
     for pythons, ours in _WORDS.items():
         message = message.replace(pythons, ours)

@@ -182,7 +182,7 @@ class Database:
             self._opened()
             done = self._writing.run(transaction)
         except SettingsError as error:  # found only now, as it could not be reached before
-            self._failing = f"{error.received}; {error.rule}"
+            self._failing = "; ".join(part for part in (error.received, error.rule) if part)
             raise UnavailableError(
                 f"database ({self.shown})", error.received, error.rule, error.remedy
             ) from error
@@ -222,8 +222,8 @@ class Database:
     def _stopping(self) -> UnavailableError:
         return UnavailableError(
             f"database ({self.shown})",
-            "a request while the service stops",
-            "what is decided is written down first",
+            None,
+            "the service is stopping",
             "ask again once the service has started",
         )
 

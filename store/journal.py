@@ -72,8 +72,8 @@ class Journal:
         if self._closed:
             raise UnavailableError(
                 f"journal ({self._database.shown})",
-                "an entry while the service stops",
-                "what is done to switches is written down first",
+                None,
+                "the service is stopping",
                 "ask again once the service has started",
             )
         await self._database.write(transaction)

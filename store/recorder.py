@@ -127,7 +127,7 @@ class Recorder:
         except Exception as error:
             if not await self._database.probe():
                 raise
-            said = error.received if isinstance(error, UnavailableError) else repr(error)
+            said = error.received or error.rule if isinstance(error, UnavailableError) else repr(error)
             _log.error("an entry of the history cannot be written and is left out: %s", said)
             self.dropped += 1
         self._done([(key, write)])

@@ -105,8 +105,8 @@ class StagedChange:
         if not self.before:
             raise CapabilityError(
                 f"switch {self.switch!r}",
-                "no queue of it",
-                "a change is about one egress queue at least: one about none would seem made",
+                None,
+                "a change is about at least one egress queue",
                 "correct queues and ports of the inventory, or set the queue up on the switch",
             )
 

@@ -137,8 +137,8 @@ def policies_of(
         if others:
             raise CapabilityError(
                 f"{device.where} {kind} {policy}",
-                f"it is applied to {', '.join(others[:3])} too",
-                "a change sets the ports asked for, and no other",
+                None,
+                f"it is applied to {', '.join(others[:3])} too, and a change sets only the ports asked for",
                 f"ask for these ports too, or give the others a {kind} of their own",
             )
     return tuple(sorted(wanted))

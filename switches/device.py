@@ -36,12 +36,12 @@ class Secret:
         """The text; raises ``CredentialsError`` where it is not there or empty."""
         text = os.environ.get(self.env, "") if self.env is not None else self._read(where)
         if not text:
-            raise CredentialsError(where, f"nothing in {self}", "a secret that is named is there", "set it")
+            raise CredentialsError(where, None, f"there is nothing in {self}", "set it")
         return text
 
     def _read(self, where: str) -> str:
         if self.file is None:
-            raise CredentialsError(where, "neither env nor file", "a secret names one of them", "give one")
+            raise CredentialsError(where, None, "a secret names env or file", "give one")
         try:
             return self.file.read_text("utf-8").partition("\n")[0].strip()
         except (OSError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""The switches' error tree; every message says where, what was received, the rule and the remedy.
+"""The switches' error tree.
 
 SwitchError
 ├── UnknownSwitchError     no adapter is configured for that switch
@@ -15,21 +15,13 @@ SwitchError
 
 from __future__ import annotations
 
+from telemetry.errors import ExplainedError
 
-class SwitchError(RuntimeError):
-    """A change that could not be made or confirmed, in one sentence whose four parts stay apart.
 
-    ``reason`` names the kind of failure where failures are counted.
-    """
+class SwitchError(ExplainedError, RuntimeError):
+    """A change that could not be made or confirmed; ``reason`` labels it where failures are counted."""
 
     reason = "other"
-
-    def __init__(self, where: str, received: str, rule: str, remedy: str) -> None:
-        self.where = where
-        self.received = received
-        self.rule = rule
-        self.remedy = remedy
-        super().__init__(f"{where}: received {received}; {rule}; {remedy}")
 
 
 class UnknownSwitchError(SwitchError):

@@ -45,7 +45,7 @@ class LabAdapter:
     ) -> None:
         if not device.address.startswith("http://"):
             raise InventoryError(
-                device.where, "no URL", "a lab is found by its URL", "give push.lab_url, or the address"
+                device.where, None, "a lab is found by its URL", "give push.lab_url, or the address"
             )
         self.switch = device.name
         self._device = device
@@ -121,7 +121,7 @@ class LabAdapter:
         if not change.undone_in(self.read()):
             raise ReadBackError(
                 self._device.where,
-                "something else",
+                None,
                 "after rolling back, every queue must run what it did before",
                 "look whether somebody else sets this lab too",
             )

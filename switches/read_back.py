@@ -88,7 +88,7 @@ def settled(
             return now
     raise ReadBackError(
         device.where,
-        lagging or "nothing",
+        lagging,
         "hardware runs what is configured before that is changed",
         "look at the switch's own log, or give units.cell_bytes where hardware rounds thresholds",
     )

@@ -1,4 +1,4 @@
-"""Telemetry's error tree; every message says where, what was received, the rule and the remedy.
+"""The base of every error here, and telemetry's error tree.
 
 TelemetryError
 ├── DecodeError      a body that is not INT reports at all (one bad report in a good body is a ReportError)
@@ -11,18 +11,29 @@ TelemetryError
 from __future__ import annotations
 
 
-class TelemetryError(ValueError):
-    """A sender's mistake or an unanswerable question, in one sentence.
+def sentence(where: str, received: str | None, rule: str, remedy: str) -> str:
+    """The four parts of an error as one sentence; ``received`` is None where there was no value to quote."""
+    quoted = "" if received is None else f"received {received}; "
+    return f"{where}: {quoted}{rule}; {remedy}"
 
-    The four parts stay apart so that the HTTP service can hand them out as fields of a problem document.
-    """
 
-    def __init__(self, where: str, received: str, rule: str, remedy: str) -> None:
+class ExplainedError(Exception):
+    """An error in four parts, which the HTTP service answers as members of a problem document."""
+
+    def __init__(self, where: str, received: str | None, rule: str, remedy: str) -> None:
         self.where = where
         self.received = received
         self.rule = rule
         self.remedy = remedy
-        super().__init__(f"{where}: received {received}; {rule}; {remedy}")
+        super().__init__(sentence(where, received, rule, remedy))
+
+    def __reduce__(self) -> tuple[type[ExplainedError], tuple[str, str | None, str, str]]:
+        # Exceptions cross from worker processes; the default would replay the one joined message.
+        return type(self), (self.where, self.received, self.rule, self.remedy)
+
+
+class TelemetryError(ExplainedError, ValueError):
+    """A sender's mistake or an unanswerable question."""
 
 
 class DecodeError(TelemetryError):

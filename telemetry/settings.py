@@ -74,9 +74,7 @@ class WindowSettings:
         batch.
         """
         if len(batch) == 0:
-            raise WindowError(
-                "window", "a recording without reports", "a window spans reports", "give reports"
-            )
+            raise WindowError("window", None, "the recording holds no reports", "give reports")
         n_periods = int(changes.pop("n_periods", 10))
         low, high = np.quantile(batch.ts_ns, [0.01, 0.99], method="nearest").tolist()
         reach = 5 * (high - low) or NS_PER_S

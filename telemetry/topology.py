@@ -324,7 +324,7 @@ def _mapping(value: object, where: str) -> Mapping[str, Any]:
 def _entries(top: Mapping[str, Any], key: str, where: str) -> list[tuple[str, Mapping[str, Any]]]:
     values = top.get(key)
     if not isinstance(values, Sequence) or isinstance(values, str | bytes):
-        received = "nothing" if values is None else type(values).__name__
+        received = None if values is None else type(values).__name__
         raise TopologyError(f"{where} {key}", received, "it must be an array of objects", "give the array")
     return [
         (f"{where} {key}[{number}]", _mapping(v, f"{where} {key}[{number}]"))
@@ -337,7 +337,7 @@ def _text(entry: Mapping[str, Any], key: str, at: str, *, optional: bool = False
     if value is None and optional:
         return None
     if not isinstance(value, str) or not value:
-        received = "nothing" if value is None else repr(value)
+        received = None if value is None else repr(value)
         raise TopologyError(f"{at} {key}", received, "it must be a non-empty string", "give the name")
     if not value.isprintable():  # nor half a surrogate pair, which JSON lets one write and nothing can keep
         raise TopologyError(
@@ -349,7 +349,7 @@ def _text(entry: Mapping[str, Any], key: str, at: str, *, optional: bool = False
 def _number(entry: Mapping[str, Any], key: str, at: str) -> float:
     value = entry.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        received = "nothing" if value is None else repr(value)
+        received = None if value is None else repr(value)
         raise TopologyError(f"{at} {key}", received, "it must be a number", "give the number")
     try:
         return float(value)

@@ -1,4 +1,4 @@
-"""The twin's error tree; every message says where, what was received, the rule and the remedy.
+"""The twin's error tree.
 
 TwinError
 ├── WatermarkError    a (Kmin, Kmax, Pmax) that no switch could run
@@ -9,23 +9,11 @@ TwinError
 
 from __future__ import annotations
 
+from telemetry.errors import ExplainedError
 
-class TwinError(ValueError):
-    """A caller's mistake or a round that could not finish, in one sentence.
 
-    The four parts stay apart so that the HTTP service can hand them out as fields of a problem document.
-    """
-
-    def __init__(self, where: str, received: str, rule: str, remedy: str) -> None:
-        self.where = where
-        self.received = received
-        self.rule = rule
-        self.remedy = remedy
-        super().__init__(f"{where}: received {received}; {rule}; {remedy}")
-
-    def __reduce__(self) -> tuple[type[TwinError], tuple[str, str, str, str]]:
-        # Exceptions cross from worker processes; the default would replay the one joined message.
-        return type(self), (self.where, self.received, self.rule, self.remedy)
+class TwinError(ExplainedError, ValueError):
+    """A caller's mistake or a round that could not finish."""
 
 
 class WatermarkError(TwinError):

@@ -296,6 +296,6 @@ def _as_number(value: object, at: str) -> float:
     except (ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        received = "nothing" if value is None or value == "" else repr(value)
+        received = None if value is None or value == "" else repr(value)
         raise ScenarioError(at, received, "it must be a finite number", "correct it")
     return number

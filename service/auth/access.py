@@ -95,7 +95,7 @@ class Access:
             address,
             UnauthorizedError(
                 WHERE,
-                "a token nobody configured",
+                "an unknown token",
                 "its SHA-256 must be among security.tokens, or ecntwin token have made it",
                 "use another token, or have this one configured",
             ),
@@ -136,8 +136,8 @@ class Access:
             return None
         return UnavailableError(
             WHERE,
-            "a call before the tokens could be read",
-            "tokens are in the database, which is away since this service started",
+            None,
+            "tokens are in the database, which has been away since this service started",
             "bring the database back",
         )
 
@@ -147,7 +147,7 @@ class Access:
             return text.strip()
         raise UnauthorizedError(
             WHERE,
-            "nothing" if not authorization else "no bearer token",
+            "no bearer token" if authorization else None,
             "this service asks for a bearer token",
             "send Authorization: Bearer <token>",
         )
@@ -160,9 +160,10 @@ class Access:
         self._metrics.failures.labels("too_many").inc()
         return BusyError(
             WHERE,
-            "one wrong token too many from this address",
-            f"at most {self._security.failures_per_min} a minute may be wrong (security.failures_per_min)",
-            f"use a good one; others are looked at again in {_whole(wait_s)} s",
+            None,
+            f"too many wrong tokens from this address: at most {self._security.failures_per_min} a minute "
+            "(security.failures_per_min)",
+            f"use a good one; others are tried again in {_whole(wait_s)} s",
             retry_after_s=_whole(wait_s),
         )
 
@@ -187,8 +188,8 @@ class Access:
         self._metrics.limited.labels(caller.label, limit).inc()
         return BusyError(
             f"token {caller.name!r}",
-            "one call too many",
-            f"it may ask for {rule} (security.limits)",
+            None,
+            f"rate limit: {rule} (security.limits)",
             f"ask again in {_whole(wait_s)} s",
             retry_after_s=_whole(wait_s),
         )

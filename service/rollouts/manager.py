@@ -104,8 +104,8 @@ class Rollouts:
         except KeyError:
             raise NotFoundError(
                 f"rollout {rollout_id!r}",
-                "its id",
-                f"the newest {self._keep} rollouts are remembered",
+                None,
+                f"not found; the newest {self._keep} rollouts are kept",
                 "list them at /v1/rollouts",
             ) from None
 
@@ -143,13 +143,13 @@ class Rollouts:
             self._must_know_what_was()
             if self.freeze.frozen:
                 raise ConflictError(
-                    "rollout", "an approval", f"switches are frozen by {self.freeze.by}", "thaw them first"
+                    "rollout", None, f"switches are frozen by {self.freeze.by}", "thaw them first"
                 )
             other = self.active_on(plan.switches)
             if other is not None:
                 raise ConflictError(
                     "rollout",
-                    "an approval",
+                    None,
                     f"rollout {other.id} is under way on the same switches",
                     "wait until it has ended, or roll it back",
                 )
@@ -192,7 +192,7 @@ class Rollouts:
                     if shared:
                         raise ConflictError(
                             f"rollout {rollout.id}",
-                            "a request to take it back",
+                            None,
                             f"rollout {other.id} has set {', '.join(sorted(shared)[:3])} since",
                             f"roll back {other.id} first",
                         )
@@ -313,9 +313,9 @@ class Rollouts:
         if not self._journal.known:
             raise UnavailableError(
                 "rollout",
-                "a request before the journal could be read",
-                "what was begun before the service started is taken up first",
-                "bring the database back, or look at what the service's log says of it",
+                None,
+                "the journal could not be read yet, and may hold a rollout to finish",
+                "bring the database back, or see the service's log",
             )
 
     @property

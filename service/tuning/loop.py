@@ -87,9 +87,9 @@ class TuningLoop:
         if self.running or self._stop_now:
             raise ConflictError(
                 "tuning round",
-                "a request while one runs" if self.running else "a request while the service stops",
-                "one round runs at a time",
-                "wait for its recommendation",
+                None,
+                "one round runs at a time" if self.running else "the service is stopping",
+                "wait for its recommendation" if self.running else "ask again once it has started",
             )
         age_s = self._sensing.age_s()
         if age_s is not None and self._sensing.stale:
@@ -111,7 +111,7 @@ class TuningLoop:
             stopping.cancel()
         if self._round_task.done():
             return self._round_task.result()
-        raise SearchError("tuning round", "the end of the service", "a round runs to its end", "ask again")
+        raise SearchError("tuning round", None, "the service ended before the round", "ask again")
 
     async def run_forever(self) -> None:
         """A round every period while telemetry is fresh; returns once ``stop`` was called."""
@@ -171,13 +171,12 @@ class TuningLoop:
             self._failed(error)
             if isinstance(error, (TwinError, TelemetryError)):
                 raise
+            stopped = isinstance(error, _StoppingError)
             raise SearchError(
                 "tuning round",
-                "the end of the service" if isinstance(error, _StoppingError) else type(error).__name__,
-                "a round runs to its end",
-                "ask again"
-                if isinstance(error, _StoppingError)
-                else "look in the service's log, and report it",
+                None,
+                "the service ended before the round" if stopped else f"failed with {type(error).__name__}",
+                "ask again" if stopped else "look in the service's log, and report it",
             ) from error
         finally:
             self._metrics.running.set(0)

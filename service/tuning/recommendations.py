@@ -248,8 +248,8 @@ class RecommendationStore:
         except KeyError:
             raise NotFoundError(
                 f"recommendation {entry_id!r}",
-                "its id",
-                f"the newest {self._keep} rounds are kept",
+                None,
+                f"not found; the newest {self._keep} rounds are kept",
                 "list them at /v1/recommendations",
             ) from None
 
@@ -266,8 +266,8 @@ class RecommendationStore:
             return newest_first[0]
         raise NotFoundError(
             "current recommendation",
-            "a request before the first round",
-            "a round runs when telemetry is fresh",
+            None,
+            "there is none before the first round, which needs fresh telemetry",
             "post INT reports, then POST /v1/tune",
         )
 
@@ -277,8 +277,8 @@ class RecommendationStore:
         if entry.status != "pending":
             raise ConflictError(
                 f"recommendation {entry_id!r}",
-                f"a decision on one that is {entry.status}",
-                "only a pending recommendation can be approved or rejected",
+                None,
+                f"it is {entry.status}; only a pending recommendation can be approved or rejected",
                 "look at /v1/recommendations/current",
             )
         return entry

@@ -261,7 +261,7 @@ def queue_numbers(device: Device, queue_names: Mapping[int | str, str]) -> dict[
     names = {given.get(str(queue), str(queue)): queue for queue in device.queues}
     if len(names) != len(set(device.queues)):
         raise InventoryError(
-            f"{device.where} queue_names", "one name twice", "queues have different names", "correct one"
+            f"{device.where} queue_names", None, "queues have different names", "correct one"
         )
     return names
 

@@ -103,7 +103,7 @@ def stages_of(
     """
     others = sorted(set(switches))
     if not others:
-        raise SwitchError("rollout", "no switch", "a rollout sets one at least", "declare the topology")
+        raise SwitchError("rollout", None, "a rollout sets at least one switch", "declare the topology")
     first = [name for name in canary if name in others] or [name for name in leaves if name in others][:1]
     first = first or others[:1]
     rest = [name for name in others if name not in first]

@@ -112,8 +112,8 @@ def telling(device: Device) -> Iterator[None]:
             ) from error
         raise ConcurrentEditError(
             device.where,
-            "a row that changed while it was being set",
-            "nobody else sets the same queues at the same moment",
+            None,
+            "a row changed while it was being set",
             "try again, or find out who set it",
         ) from error
     except (redis.AuthenticationError, redis.exceptions.NoPermissionError) as error:

@@ -248,7 +248,7 @@ def base_url_of(device: Device, *, port: int | None = None, path: str = "") -> s
         )
     if not device.address:
         raise InventoryError(
-            device.where, "no address", "a switch is found by its host or URL", "give its address"
+            device.where, None, "no address given; a switch is found by its host or URL", "give its address"
         )
     if device.address.startswith(("http://", "https://")):
         return _with_port(device).rstrip("/") + path
@@ -281,7 +281,7 @@ def needs_password(device: Device) -> None:
         missing = "username" if device.username is None else "password"
         raise InventoryError(
             f"{device.where} {missing}",
-            "none",
+            None,
             "this platform takes a user's name and password",
             f"name the {missing}'s environment variable or file",
         )

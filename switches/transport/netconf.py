@@ -62,19 +62,21 @@ class NetconfSession:
 
     def __init__(self, device: Device, options: NetconfOptions, *, dialect: str = "default") -> None:
         if not device.address:
-            raise InventoryError(device.where, "no address", "a switch is found by its host", "give address")
+            raise InventoryError(
+                device.where, None, "no address given; a switch is found by its host", "give address"
+            )
         if device.username is None:
             raise InventoryError(
                 device.where,
-                "no username",
-                "NETCONF is spoken as an account of the switch",
+                None,
+                "no username given; NETCONF is spoken as an account of the switch",
                 "name its secret",
             )
         if device.password is None and options.key_file is None:
             raise InventoryError(
                 device.where,
-                "neither password nor key_file",
-                "NETCONF runs over SSH, which asks for one",
+                None,
+                "NETCONF runs over SSH, which asks for a password or key_file",
                 "name the password's secret, or give options.key_file",
             )
         for name, path in (("known_hosts", options.known_hosts), ("key_file", options.key_file)):

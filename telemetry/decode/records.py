@@ -54,7 +54,7 @@ def explained(at: str, text: bytes, message: str, *, field: str, wording: Wordin
     field = missing["field"] if missing else (_last_key(path) or field)
     where = at + _shown_path(f"{path}.{field}" if missing else path)
     if missing:
-        received = "nothing"
+        received = None
     elif message.startswith("Number out of range"):
         received = "a number too large to hold"
     elif len(text) > _MOST_LOOKED_INTO_BYTES:
@@ -76,7 +76,7 @@ def broken_json(at: str, text: bytes, message: str, wording: Wording) -> ReportE
             f"{wording.absent}; this {wording.noun} was left out",
         )
     if not text:
-        return ReportError(at, "nothing", f"a {wording.noun} is a JSON object", "remove the stray comma")
+        return ReportError(at, None, f"a {wording.noun} is a JSON object", "remove the stray comma")
     reason = message.removeprefix("JSON is malformed: ")
     return ReportError(
         at,

@@ -178,8 +178,8 @@ class Window:
         if held is None:
             raise WindowError(
                 "window",
-                "no report yet",
-                "a state needs at least one report",
+                None,
+                "no report has arrived yet",
                 "post INT reports and ask again",
             )
         last, newest_ns = held
@@ -330,7 +330,7 @@ class Window:
         for row in rows.tolist():
             rejections[row] = ReportError(
                 f"report {batch.index[row]} hops",
-                "one more path or egress queue",
+                None,
                 f"a window holds {self.settings.max_paths} paths and {self.settings.max_queues} queues",
                 "raise max_paths or max_queues, or look for a device that invents names",
             )

@@ -280,7 +280,7 @@ def test_what_somebody_else_has_set_is_shown_and_not_overwritten(fabric: SonicFa
         found = operator.recommendation()
         edited(fabric.switches["leaf3"], THEIRS)
         refused = operator.post(f"/v1/recommendations/{found['id']}/approve", 409)
-        assert "leaf3" in refused["received"]
+        assert "leaf3" in refused["rule"]
         shown = operator.get("/v1/switches/leaf3")
         assert shown["drifted"]
         assert _mark(shown["running"]) == THEIRS

@@ -179,8 +179,10 @@ def test_a_recommendation_is_shown_approved_followed_and_rolled_back(loop: Loop,
     assert rows == found["switches"] == sorted(line.split()[1] for line in told)
     assert out.splitlines()[-1] == f"done: {len(rows)} switches read back to run it."
     assert loop.runs() == decided["staged"]
-    assert "a decision on one that is approved" in terminal.refused("approve", name, "--yes")
-    assert "a decision on one that is approved" in terminal.refused("reject", name)
+    assert "it is approved; only a pending recommendation can be approved" in terminal.refused(
+        "approve", name, "--yes"
+    )
+    assert "it is approved; only a pending recommendation can be approved" in terminal.refused("reject", name)
 
     assert name in terminal.shown("rollouts")
     details = terminal.shown("rollouts", decided["rollout"])

@@ -116,7 +116,7 @@ async def test_stopping_ends_the_round_and_the_workers(monkeypatch: pytest.Monke
         await stopping
         answer = await tuning
         assert answer.status_code == 503
-        assert "end of the service" in answer.json()["received"]
+        assert "the service ended before the round" in answer.json()["rule"]
         assert gate.closed
 
 

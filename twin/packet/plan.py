@@ -43,7 +43,9 @@ class FabricPlan:
 
     def __post_init__(self) -> None:
         if not any(port.port is None for port in self.ports):
-            raise ScenarioError("fabric", "no host", "traffic starts and ends at hosts", "add hosts")
+            raise ScenarioError(
+                "fabric", None, "it has no host, and traffic starts and ends at hosts", "add hosts"
+            )
         for name in ("mtu_payload_bytes", "buffer_bytes"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):

@@ -82,4 +82,4 @@ def _status(code: Any, where: str) -> SolveStatus:
 
 
 def _missing(where: str, key: str) -> Any:
-    raise ParameterError(f"{where} {key}", "nothing", "a row names its watermark", "give the value")
+    raise ParameterError(f"{where} {key}", None, "a row names its watermark", "give the value")

@@ -66,7 +66,7 @@ class Phases:
 
     def __post_init__(self) -> None:
         if not self.phases:
-            raise ParameterError("traffic", "no phase", "there is something to send", "give at least one")
+            raise ParameterError("traffic", None, "it has no phase", "give at least one")
 
     def spans(self, duration_s: float) -> Sequence[tuple[float, float]]:
         """When each phase begins and ends within ``duration_s``; both the same for one that is cut away."""
@@ -225,7 +225,7 @@ def pattern(name: str, options: Mapping[str, object] | None = None, *, where: st
     for one in fields(entry.build):
         if one.default is one.default_factory is MISSING and one.name not in {**entry.preset, **given}:
             raise ParameterError(
-                f"{where} {name} {one.name}", "nothing", f"{name} needs it", f"add :{one.name}=VALUE"
+                f"{where} {name} {one.name}", None, f"{name} needs it", f"add :{one.name}=VALUE"
             )
     try:
         built: Pattern = entry.build(**entry.preset, **given)
@@ -338,7 +338,7 @@ def _phase(item: object, at: str) -> Phase:
         )
     name = item.get("pattern")
     if not isinstance(name, str) or not name:
-        received = "nothing" if name in (None, "") else repr(name)
+        received = None if name in (None, "") else repr(name)
         raise ParameterError(f"{at} pattern", received, f"known: {', '.join(PATTERNS)}", "choose one of them")
     times: dict[str, float] = {}
     options: dict[str, object] = {}

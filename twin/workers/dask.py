@@ -124,7 +124,7 @@ class DaskWorkers:
         def attempt(left: dict[int, Job[T]]) -> None:
             if self._closings != closings:
                 raise SearchError(
-                    "tuning round", "the end of its workers", "a round runs to its end", "ask again"
+                    "tuning round", None, "its workers were closed before it ended", "ask again"
                 )
             self._attempt(left, done)
 

@@ -55,8 +55,8 @@ class ReservedWorker:
             except ShutdownExecutorError as error:
                 raise SearchError(
                     "prediction",
-                    "the end of its worker process",
-                    "a job runs to its end unless its worker is closed",
+                    None,
+                    "its worker process was closed before it ended",
                     "ask again",
                 ) from error
             if isinstance(answer, TwinError):

@@ -101,7 +101,7 @@ async def test_who_guesses_is_held_up_and_nobody_else() -> None:
         assert await statuses(here, "guess", 5) == [401, 401, 401, 429, 429]
         refused = await get(here, "guess")
         assert refused.headers["retry-after"] == "20"
-        assert "from this address" in refused.json()["received"]
+        assert "from this address" in refused.json()["rule"]
         # What was good before, and what nobody can guess, is let in from the same address.
         assert await statuses(here, "eyes", 1) == [200]
         assert await statuses(here, LONG, 1) == [200]

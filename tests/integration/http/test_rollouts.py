@@ -233,7 +233,7 @@ async def test_drift_stops_approvals_until_it_is_adopted(here: Here) -> None:
     here.switches["leaf1"].running = FOREIGN
     waiting = await here.tuned()
     problem = await here.refused(f"{waiting}/approve")
-    assert "leaf1" in problem["received"]
+    assert "leaf1" in problem["rule"]
     assert "/v1/switches/leaf1" in problem["remedy"]
     assert "/adopt" in problem["remedy"]
     assert here.switches["leaf1"].running == FOREIGN
@@ -429,7 +429,7 @@ async def test_what_is_being_approved_is_not_rejected_nor_approved_again(here: H
     approving = asyncio.create_task(here.post(f"{at}/approve"))
     await writing.wait()
     for decision in ("reject", "approve"):
-        assert "being decided on" in (await here.refused(f"{at}/{decision}"))["received"]
+        assert "it is being decided" in (await here.refused(f"{at}/{decision}"))["rule"]
     written.set()
     assert (await approving)["status"] == "approved"
 

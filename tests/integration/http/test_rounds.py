@@ -148,7 +148,7 @@ async def test_a_decision_stands(here: Running, first: str, second: str) -> None
     assert (await here.client.post(f"{at}/{first}")).status_code == 200
     again = await here.client.post(f"{at}/{second}")
     assert again.status_code == 409
-    assert DECIDED[first] in again.json()["received"]
+    assert DECIDED[first] in again.json()["rule"]
 
 
 @pytest.mark.parametrize("path", ["", "/approve", "/reject"])
@@ -287,7 +287,7 @@ async def test_a_change_that_does_not_take_is_rolled_back_and_says_why() -> None
         assert here.metric("ecntwin_switch_rollbacks_total", adapter="writing") == 1
         again = await here.client.post(f"{at}/approve")
         assert again.status_code == 409
-        assert "rolled_back" in again.json()["received"]
+        assert "rolled_back" in again.json()["rule"]
 
 
 async def test_a_twin_out_of_step_does_not_write_but_may_be_looked_at_dry() -> None:

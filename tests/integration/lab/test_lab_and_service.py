@@ -216,7 +216,7 @@ async def test_what_others_set_is_shown_as_drift_and_left_alone_until_it_is_adop
     refused = await loop.service.client.post(f"/v1/recommendations/{second['id']}/approve")
     assert refused.status_code == 409
     problem = refused.json()
-    assert "leaf1" in problem["received"]
+    assert "leaf1" in problem["rule"]
     assert "/v1/switches/leaf1" in problem["remedy"]
     assert "/adopt" in problem["remedy"]
     assert (await loop.lab.client.get("/switches/leaf1")).json()["watermark"] == OLD

@@ -112,7 +112,7 @@ def test_one_step_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     with running() as (runner, _):
         first, second = runner.advance(0.02), runner.advance(0.02)
         both_asked.set()
-        with pytest.raises(ConflictError, match="one is under way"):
+        with pytest.raises(ConflictError, match="another one is under way"):
             result(second)
         assert result(first).end_s == 0.02
         assert runner.view.ended

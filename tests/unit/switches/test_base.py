@@ -49,7 +49,7 @@ def test_a_change_knows_what_ran_and_whether_it_changes_anything() -> None:
 
 def test_a_change_about_no_queue_cannot_be() -> None:
     """It would be made in every reading."""
-    with pytest.raises(CapabilityError, match="switch 'leaf1': received no queue of it"):
+    with pytest.raises(CapabilityError, match="switch 'leaf1': a change is about at least one egress queue"):
         change()
 
 

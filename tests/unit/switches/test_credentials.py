@@ -42,7 +42,7 @@ def test_what_is_named_and_not_there_is_said_by_its_name(
         (Secret(file=tmp_path), "directory"),
         (Secret(file=empty), "nothing in file"),
         (Secret(file=latin), "not UTF-8 text"),
-        (Secret(), "neither env nor file"),
+        (Secret(), "a secret names env or file"),
     ):
         with pytest.raises(CredentialsError, match=says) as caught:
             secret.reveal("switch 'leaf1' password")

@@ -207,7 +207,7 @@ def test_a_lock_that_is_refused_in_words_alone_is_somebody_elses(rig: JunosRig) 
         ({"options": {"profile": "mine"}}, "options of junos are"),
         ({"options": {"confirm_timeout_s": 0}}, "waits for a second at least"),
         ({"options": {"known_hosts": "/nowhere"}}, "it is a file"),
-        ({"password": None}, "neither password nor key_file"),
+        ({"password": None}, "asks for a password or key_file"),
         ({"username": None}, "no username"),
         ({"address": ""}, "no address"),
     ],

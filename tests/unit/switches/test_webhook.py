@@ -147,7 +147,7 @@ def test_pmax_has_its_steps_also_where_thresholds_are_percents(
 
 
 def test_a_server_without_the_queues_asked_for_is_refused_before_anything_is_set() -> None:
-    with pytest.raises(CapabilityError, match="no queue of it"):
+    with pytest.raises(CapabilityError, match="a change is about at least one egress queue"):
         answering({"queues": []}).stage(NEW, "r1-a")
 
 

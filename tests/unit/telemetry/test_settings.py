@@ -63,5 +63,5 @@ def test_covering_is_not_stretched_by_a_wrong_clock(
 
 
 def test_covering_nothing_is_refused() -> None:
-    with pytest.raises(WindowError, match="a recording without reports"):
+    with pytest.raises(WindowError, match="window: the recording holds no reports"):
         WindowSettings.covering(ReportBatch.empty())

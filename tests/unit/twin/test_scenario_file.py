@@ -123,7 +123,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "schema": ({"schema": "ecntwin-scenario/9"}, f"mine.json schema.*reads {SCHEMA}"),
     "routing": ({"routing": "ospf"}, "only ecmp"),
     "topology missing": ({"topology": None}, "mine.json topology"),
-    "duration missing": ({"duration_s": None}, "mine.json duration_s: received nothing"),
+    "duration missing": ({"duration_s": None}, "mine.json duration_s: it must be a finite number"),
     "duration NaN": ({"duration_s": math.nan}, "finite number"),
     "duration of words": ({"duration_s": "soon"}, "finite number"),
     "duration negative": ({"duration_s": -1.0}, "above 0"),
@@ -149,7 +149,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "flow to itself": ({"flows": [{"src": "a", "dst": "a", "bytes": 1, "start_s": 0}]}, "row 1.*itself"),
     "flow without bytes": ({"flows": [{"src": "a", "dst": "c", "bytes": 0, "start_s": 0}]}, "row 1 bytes"),
     "flow before time": ({"flows": [{"src": "a", "dst": "c", "bytes": 1, "start_s": -1}]}, "row 1 start_s"),
-    "flow without start": ({"flows": [{"src": "a", "dst": "c", "bytes": 1}]}, "start_s: received nothing"),
+    "flow without start": ({"flows": [{"src": "a", "dst": "c", "bytes": 1}]}, "start_s: it must be a finite"),
     "flow at no rate": (
         {"flows": [{"src": "a", "dst": "c", "bytes": 1, "start_s": 0, "start_rate_gbps": 0}]},
         "start_rate_gbps",

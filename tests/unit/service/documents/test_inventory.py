@@ -119,10 +119,13 @@ def test_a_problem_that_many_share_is_one_line() -> None:
     shared = [
         f"switch 's{number}' password: received nothing in $X; it is there; set it" for number in range(9)
     ]
-    lines = [line.plain for line in problem_lines([*shared, "switch 'a': received b; c; d", "plain"])]
+    lines = [
+        line.plain for line in problem_lines([*shared, "switch 'a': received b; c; d", "x: y; z", "plain"])
+    ]
     assert lines == [
         "✗ switch 's0' password, switch 's1' password, switch 's2' password and 6 more: "
         "nothing in $X; it is there; set it",
         "✗ switch 'a': b; c; d",
+        "✗ x: y; z",
         "✗ plain",
     ]

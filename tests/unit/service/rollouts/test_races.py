@@ -148,7 +148,7 @@ def test_before_the_journal_is_read_it_is_unknown_whether_switches_are_frozen() 
         freeze = here.rollouts.freeze
         assert (freeze.frozen, freeze.by, freeze.at_s) == (True, None, None)
         assert "could not be read" in (freeze.unknown or "")
-        with pytest.raises(UnavailableError, match="before the journal could be read"):
+        with pytest.raises(UnavailableError, match="the journal could not be read yet"):
             await here.rollouts.start(QUICK, "ada")
         await here.rollouts.resume()  # of an empty one: the first start
         assert here.rollouts.freeze == Freeze()

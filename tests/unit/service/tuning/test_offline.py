@@ -125,5 +125,5 @@ def test_the_example_is_found() -> None:
 def test_an_example_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("cli.tune.__file__", str(tmp_path / "cli" / "example.py"))
     monkeypatch.setattr("cli.tune.files", lambda _: tmp_path)
-    with pytest.raises(ApiError, match="recording"):
+    with pytest.raises(ApiError, match="of the distribution is missing"):
         example_folder()

@@ -256,7 +256,7 @@ def test_a_profile_that_somebody_edits_between_is_not_overwritten(switch: Switch
         ({"options": {"queue_names": {4: "RDMA"}}}, "it names queues of the inventory: 3"),
         ({"options": {"read_back": "asic"}}, "read_back"),
         ({"units": UnitProfile(thresholds="percent")}, "give buffer_bytes"),
-        ({"password": None}, "neither password nor key_file"),
+        ({"password": None}, "asks for a password or key_file"),
     ],
 )
 def test_an_inventory_that_cannot_be_meant_is_refused_before_any_call(

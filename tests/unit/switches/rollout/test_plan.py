@@ -33,7 +33,7 @@ def test_one_switch_is_one_stage() -> None:
 
 
 def test_a_rollout_without_switches_is_refused() -> None:
-    with pytest.raises(SwitchError, match="no switch"):
+    with pytest.raises(SwitchError, match="rollout: a rollout sets at least one switch"):
         stages_of([], batch_size=1)
 
 

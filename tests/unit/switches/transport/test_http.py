@@ -215,7 +215,7 @@ def test_an_address_is_needed_and_so_are_user_and_password(credentials: dict[str
         base_url_of(device(address=""))
     needs_password(device(**credentials))
     for missing in credentials:
-        with pytest.raises(InventoryError, match=f"{missing}: received none"):
+        with pytest.raises(InventoryError, match=f"{missing}: this platform takes a user's name"):
             needs_password(device(**{**credentials, missing: None}))
 
 

@@ -99,9 +99,9 @@ def _flow(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("bad", "field", "received"),
     [
-        (_without("ts_ns"), "ts_ns", "nothing"),
-        (_without("flow"), "flow", "nothing"),
-        (_without("hops"), "hops", "nothing"),
+        (_without("ts_ns"), "ts_ns", None),
+        (_without("flow"), "flow", None),
+        (_without("hops"), "hops", None),
         (GOOD | {"ts_ns": -1}, "ts_ns", "-1"),
         (GOOD | {"ts_ns": 1.5}, "ts_ns", "1.5"),
         (GOOD | {"ts_ns": 2**70}, "ts_ns", str(2**70)),
@@ -128,17 +128,19 @@ def _flow(**changes: Any) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize("form", ["array", "ndjson"])
-def test_a_bad_report_is_named_and_the_others_kept(bad: Any, field: str, received: str, form: str) -> None:
+def test_a_bad_report_is_named_and_the_others_kept(
+    bad: Any, field: str, received: str | None, form: str
+) -> None:
     texts = [TEXT, json.dumps(bad).encode(), SECOND]
     body = b"[" + b",".join(texts) + b"]" if form == "array" else b"\n".join(texts)
     decoded = decode(body)
     assert decoded.batch.index.tolist() == [0, 2]
     (problem,) = decoded.errors
     assert problem.index == 1
-    where, said = problem.detail.split(": received ")
+    where, said = problem.detail.split(": " if received is None else ": received ")
     assert where.startswith("report 1")
     assert field in where
-    assert said.startswith(f"{received}; ")
+    assert received is None or said.startswith(f"{received}; ")
     assert said.count("; ") >= 2
 
 

@@ -59,7 +59,7 @@ def total_bytes(state: NetworkState) -> float:
 def test_an_empty_window_says_so() -> None:
     window = Window()
     assert window.last_report_ns is None
-    with pytest.raises(WindowError, match="no report yet"):
+    with pytest.raises(WindowError, match="no report has arrived yet"):
         window.state()
     assert window.add(ReportBatch.empty()).accepted == 0
     with pytest.raises(WindowError):

@@ -82,7 +82,7 @@ def test_closed_in_the_middle_of_a_job_it_ends_both(worker: ReservedWorker, tmp_
         while not begun.exists() and not job.done():
             time.sleep(0.01)
         worker.close()
-        with pytest.raises(SearchError, match="the end of its worker process"):
+        with pytest.raises(SearchError, match="its worker process was closed"):
             job.result()
 
 
