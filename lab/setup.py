@@ -127,7 +127,7 @@ def lab_parts(options: LabOptions) -> LabParts:
     plan = FabricPlan(
         ports=topology.ports,
         dcqcn=facts.dcqcn,
-        mtu_payload_bytes=facts.mtu_payload_bytes or 1000,
+        mtu_payload_bytes=facts.mtu_payload_bytes or FabricPlan.mtu_payload_bytes,
         wire_overhead_bytes=facts.wire_overhead_bytes,
         buffer_bytes=facts.buffer_bytes,
         pfc=facts.pfc,

@@ -25,6 +25,7 @@ from settings.security import BrokenRuleError, SecuritySettings, TlsSettings
 from settings.validation import ENV_PREFIX, HiddenValueError, database_url, server_url
 from telemetry.settings import NS_PER_S, WindowSettings
 from twin.dcqcn import DcqcnParams, preset
+from twin.scenario import FabricSizes
 from twin.scenario_file import dcqcn_from_json
 from twin.search.problem import SearchSettings
 from twin.search.push_gate import GuardSettings
@@ -174,9 +175,9 @@ class FabricSettings(Section):
 
     topology: Path | None = None
     mtu_payload_bytes: int | None = Field(default=None, gt=0)
-    wire_overhead_bytes: int = Field(default=48, ge=0)
-    buffer_bytes: int = Field(default=32_000_000, gt=0)
-    pfc: bool = True
+    wire_overhead_bytes: int = Field(default=FabricSizes.wire_overhead_bytes, ge=0)
+    buffer_bytes: int = Field(default=int(FabricSizes.buffer_bytes), gt=0)
+    pfc: bool = FabricSizes.pfc
 
 
 class IncumbentSettings(Section):

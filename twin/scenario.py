@@ -54,12 +54,43 @@ class Flows:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scenario:
+class FabricSizes:
+    """Sizes of packets and of a switch's shared buffer, in bytes, and whether PFC is on: their defaults.
+
+    ``ack_wire_bytes`` per data packet load the reverse path.
+    """
+
+    mtu_payload_bytes: int = 1000
+    wire_overhead_bytes: int = 48
+    ack_wire_bytes: int = 60
+    buffer_bytes: float = 32_000_000
+    pfc: bool = True
+
+    @property
+    def packet_wire_bytes(self) -> int:
+        """A full packet on the wire: payload and overhead."""
+        return self.mtu_payload_bytes + self.wire_overhead_bytes
+
+    def check_sizes(self, at: str) -> None:
+        """Raises ``ScenarioError`` for a size outside its meaning."""
+        for key in ("mtu_payload_bytes", "buffer_bytes"):
+            value = getattr(self, key)
+            if not (math.isfinite(value) and value > 0):
+                raise ScenarioError(f"{at} {key}", str(value), "it must be above 0", "give a positive number")
+        for key in ("wire_overhead_bytes", "ack_wire_bytes"):
+            value = getattr(self, key)
+            if not (math.isfinite(value) and value >= 0):
+                raise ScenarioError(
+                    f"{at} {key}", str(value), "it must not be negative", "give 0 or more bytes"
+                )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario(FabricSizes):
     """A fabric, its flows, and the window in which metrics are taken.
 
     ``ports`` are egress ports of switches and NICs alike; ``monitored`` indexes the ones pooled for queue
-    metrics. ``ack_wire_bytes`` per data packet load the reverse path. Sizes in bytes, times in seconds.
-    Raises ``ScenarioError`` for numbers outside their meaning.
+    metrics. Times in seconds. Raises ``ScenarioError`` for numbers outside their meaning.
     """
 
     name: str
@@ -67,32 +98,16 @@ class Scenario:
     flows: Flows
     monitored: tuple[int, ...]
     dcqcn: DcqcnParams
-    mtu_payload_bytes: int = 1000
-    wire_overhead_bytes: int = 48
-    ack_wire_bytes: int = 60
-    buffer_bytes: float = 32_000_000
-    pfc: bool = True
     duration_s: float
     window_s: tuple[float, float]
 
     def __post_init__(self) -> None:
         at = f"scenario {self.name!r}"
-        positive = {
-            "mtu_payload_bytes": self.mtu_payload_bytes,
-            "buffer_bytes": self.buffer_bytes,
-            "duration_s": self.duration_s,
-        }
-        for key, value in positive.items():
-            if not (math.isfinite(value) and value > 0):
-                raise ScenarioError(f"{at} {key}", str(value), "it must be above 0", "give a positive number")
-        for key, value in (
-            ("wire_overhead_bytes", self.wire_overhead_bytes),
-            ("ack_wire_bytes", self.ack_wire_bytes),
-        ):
-            if not (math.isfinite(value) and value >= 0):
-                raise ScenarioError(
-                    f"{at} {key}", str(value), "it must not be negative", "give 0 or more bytes"
-                )
+        self.check_sizes(at)
+        if not (math.isfinite(self.duration_s) and self.duration_s > 0):
+            raise ScenarioError(
+                f"{at} duration_s", str(self.duration_s), "it must be above 0", "give a positive number"
+            )
         begin, end = self.window_s
         if not 0 <= begin < end <= self.duration_s * (1 + 1e-12):
             raise ScenarioError(
@@ -109,11 +124,6 @@ class Scenario:
             raise ScenarioError(
                 f"{at} monitored_ports", "none", "queue metrics need a port", "name at least one port"
             )
-
-    @property
-    def packet_wire_bytes(self) -> int:
-        """A full packet on the wire: payload and overhead."""
-        return self.mtu_payload_bytes + self.wire_overhead_bytes
 
     @cached_property
     def flow_wire_bytes(self) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ from telemetry.errors import TopologyError
 from telemetry.topology import Topology, flow_hash, topology_from_json
 from twin.dcqcn import GBPS, MICROSECOND, PAPER, DcqcnParams
 from twin.errors import ScenarioError
-from twin.scenario import Flows, Scenario
+from twin.scenario import FabricSizes, Flows, Scenario
 
 SCHEMA = "ecntwin-scenario/1"
 FLOW_COLUMNS = ("src", "dst", "bytes", "start_s")
@@ -77,11 +77,11 @@ def scenario_from_json(document: Mapping[str, Any], *, directory: Path, where: s
         flows=flows_from_rows(topology, rows, where=flows_at),
         monitored=_monitored(document, topology, where),
         dcqcn=dcqcn_from_json(document.get("dcqcn"), where=f"{where} dcqcn"),
-        mtu_payload_bytes=_whole(document, "mtu_payload_bytes", 1000, where),
-        wire_overhead_bytes=_whole(document, "wire_overhead_bytes", 48, where),
-        ack_wire_bytes=_whole(document, "ack_wire_bytes", 60, where),
-        buffer_bytes=_number(document, "buffer_bytes", where, default=32_000_000.0),
-        pfc=_boolean(document, "pfc", True, where),
+        mtu_payload_bytes=_whole(document, "mtu_payload_bytes", FabricSizes.mtu_payload_bytes, where),
+        wire_overhead_bytes=_whole(document, "wire_overhead_bytes", FabricSizes.wire_overhead_bytes, where),
+        ack_wire_bytes=_whole(document, "ack_wire_bytes", FabricSizes.ack_wire_bytes, where),
+        buffer_bytes=_number(document, "buffer_bytes", where, default=float(FabricSizes.buffer_bytes)),
+        pfc=_boolean(document, "pfc", FabricSizes.pfc, where),
         duration_s=duration_s,
         window_s=(begin, end),
     )

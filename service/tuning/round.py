@@ -30,7 +30,7 @@ from telemetry.window.window import Window
 from twin.dcqcn import PRESETS, DcqcnParams, preset
 from twin.errors import WatermarkError
 from twin.from_telemetry import REPLAY_S, scenario_from_state
-from twin.scenario import Scenario
+from twin.scenario import FabricSizes, Scenario
 from twin.scenario_file import dcqcn_from_json
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.recommendation import Recommendation
@@ -45,9 +45,9 @@ class Fabric:
 
     dcqcn: DcqcnParams
     mtu_payload_bytes: int | None = None
-    wire_overhead_bytes: int = 48
-    buffer_bytes: float = 32_000_000
-    pfc: bool = True
+    wire_overhead_bytes: int = FabricSizes.wire_overhead_bytes
+    buffer_bytes: float = FabricSizes.buffer_bytes
+    pfc: bool = FabricSizes.pfc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,9 +219,9 @@ class _FabricInScenario(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
 
     mtu_payload_bytes: Annotated[int, Field(gt=0)] | None = None
-    wire_overhead_bytes: Annotated[int, Field(ge=0)] = 48
-    buffer_bytes: Annotated[float, Field(gt=0)] = 32_000_000
-    pfc: bool = True
+    wire_overhead_bytes: Annotated[int, Field(ge=0)] = FabricSizes.wire_overhead_bytes
+    buffer_bytes: Annotated[float, Field(gt=0)] = FabricSizes.buffer_bytes
+    pfc: bool = FabricSizes.pfc
 
 
 def read_json(path: Path, what: str) -> Any:

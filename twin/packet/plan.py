@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,7 @@ from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError
 from twin.packet import layout
 from twin.packet.layout import CONTROL_WIRE_BYTES, RESERVE_BYTES, PacketSettings, Params, Table
-from twin.scenario import Scenario
+from twin.scenario import FabricSizes, Scenario
 
 HEADROOM_PACKETS = 3  # one being sent at either end when the pause is due, and one half arrived
 LEAST_SHARE = 0.1  # a buffer smaller than its own set-asides still shares this much of itself
@@ -26,36 +26,22 @@ EVENTS_A_PACKET_TIME = 0.2  # a port's share of what happens while it sends one 
 
 
 @dataclass(frozen=True, kw_only=True)
-class FabricPlan:
+class FabricPlan(FabricSizes):
     """Hosts, switches and cables as egress ports (both directions of each), and what runs on them.
 
-    ``buffer_bytes`` is a switch's shared buffer. Raises ``ScenarioError`` where a cable lacks a direction, or
+    Raises ``ScenarioError`` where a cable lacks a direction, or
     a number lies outside its meaning.
     """
 
     ports: tuple[EgressPort, ...]
     dcqcn: DcqcnParams
-    mtu_payload_bytes: int = 1000
-    wire_overhead_bytes: int = 48
-    ack_wire_bytes: int = 60
-    buffer_bytes: float = 32_000_000
-    pfc: bool = True
 
     def __post_init__(self) -> None:
         if not any(port.port is None for port in self.ports):
             raise ScenarioError(
                 "fabric", None, "it has no host, and traffic starts and ends at hosts", "add hosts"
             )
-        for name in ("mtu_payload_bytes", "buffer_bytes"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise ScenarioError(
-                    f"fabric {name}", str(value), "it must be above 0", "give a positive number"
-                )
-        for name in ("wire_overhead_bytes", "ack_wire_bytes"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise ScenarioError(f"fabric {name}", str(value), "it must not be negative", "give 0 or more")
+        self.check_sizes("fabric")
         for index, port in enumerate(self.ports):
             if not (math.isfinite(port.rate_bytes_per_s) and port.rate_bytes_per_s > 0):
                 raise ScenarioError(
@@ -83,20 +69,7 @@ class FabricPlan:
     @classmethod
     def of(cls, scenario: Scenario) -> FabricPlan:
         """The fabric a scenario runs on."""
-        return cls(
-            ports=scenario.ports,
-            dcqcn=scenario.dcqcn,
-            mtu_payload_bytes=scenario.mtu_payload_bytes,
-            wire_overhead_bytes=scenario.wire_overhead_bytes,
-            ack_wire_bytes=scenario.ack_wire_bytes,
-            buffer_bytes=scenario.buffer_bytes,
-            pfc=scenario.pfc,
-        )
-
-    @property
-    def packet_wire_bytes(self) -> int:
-        """A full packet on the wire."""
-        return self.mtu_payload_bytes + self.wire_overhead_bytes
+        return cls(**{field.name: getattr(scenario, field.name) for field in fields(cls)})
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:
