@@ -17,14 +17,12 @@ import httpx
 import msgspec
 
 from switches import read_back
-from switches.base import Capabilities, Reading, StagedChange
-from switches.changes import check_nobody_else, left_alone, name_of, policies_of, staged
-from switches.cli.wred_line import Grammar, Section, Spot, below, making, sections, spot, undoing, units_of
+from switches.base import Capabilities, StagedChange
+from switches.changes import check_nobody_else, left_alone, name_of, policies_of
+from switches.cli.wred_line import Grammar, Section, Spot, WredLineAdapter, below, sections, undoing
 from switches.device import Device, options_of
 from switches.errors import AccessError, CapabilityError, ConcurrentEditError, InventoryError, RefusedError
-from switches.transport.http import DeviceAuth, HttpSession, base_url_of, needs_password
-from switches.units import to_device
-from twin.watermark import Watermark
+from switches.transport.http import DeviceAuth, HttpSession, base_url_of
 
 _DENIED = re.compile(r"not authori[sz]ed|authori[sz]ation denied|permission denied|privilege", re.IGNORECASE)
 _TIMER = "pendingCommitTimer"
@@ -118,7 +116,6 @@ class EapiSession:
         )
 
 
-_LOWEST, _HIGHEST = 1, 256_000_000
 _SHOWN = (
     "show running-config section qos profile",
     "show running-config section service-profile",
@@ -135,6 +132,7 @@ _GRAMMAR = Grammar(
     template="random-detect ecn minimum-threshold {kmin} {unit} maximum-threshold {kmax} {unit}"
     " max-mark-probability {pmax} weight {weight}",
     units=("bytes", "kbytes", "mbytes", "segments"),
+    highest=256_000_000,
 )
 
 
@@ -150,14 +148,13 @@ class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kilo_bytes: int = 1000
 
 
-class EosAdapter:
+class EosAdapter(WredLineAdapter):
     """One Arista switch; ``clock_ns`` gives wall-clock nanoseconds since 1970."""
 
     def __init__(
         self, device: Device, *, clock_ns: Callable[[], int], transport: httpx.BaseTransport | None = None
     ) -> None:
         options = options_of(device, _Options)
-        needs_password(device)
         if not 10 <= options.commit_timer_s < 86_400:
             raise InventoryError(
                 f"{device.where} options.commit_timer_s",
@@ -165,13 +162,8 @@ class EosAdapter:
                 "a commit waits 10 s to a day for its confirmation",
                 "choose between them, such as 300",
             )
-        self.switch = device.name
-        self._device = device
-        self._clock_ns = clock_ns
+        super().__init__(device, _GRAMMAR, kilo_bytes=options.kilo_bytes, clock_ns=clock_ns)
         self._options = options
-        self._units = units_of(
-            _GRAMMAR, device, kilo_bytes=options.kilo_bytes, lowest=_LOWEST, highest=_HIGHEST
-        )
         self._session = EapiSession(device, transport=transport)
 
     def capabilities(self) -> Capabilities:
@@ -185,15 +177,6 @@ class EosAdapter:
             read_back="the running configuration",
         )
 
-    def read(self) -> Reading:
-        return self._reading(self._spots())
-
-    def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
-        spots = self._spots()
-        running = self._reading(spots)
-        rounded = to_device(watermark, self._units)
-        return staged(change_id, running, watermark, rounded, {"lines": [one.undo for one in spots]})
-
     def apply(self, change: StagedChange) -> None:
         spots = self._spots()
         now = self._reading(spots)
@@ -202,10 +185,7 @@ class EosAdapter:
         check_nobody_else(change, now, self._device.where)
         if self._discard(change):
             spots = self._spots()
-        self._commit(change, making(change, spots, _GRAMMAR, self._units), self._timer())
-
-    def verify(self, change: StagedChange) -> Reading:
-        return read_back.made(change, self.read, self._device)
+        self._commit(change, self._making(change, spots), self._timer())
 
     def confirm(self, change: StagedChange) -> None:
         waiting = self._ours(change, self._session.sessions()).waiting
@@ -233,9 +213,6 @@ class EosAdapter:
 
     def close(self) -> None:
         self._session.close()
-
-    def _reading(self, spots: Iterable[Spot]) -> Reading:
-        return Reading.of(self.switch, [one.running for one in spots], self._clock_ns())
 
     def _spots(self) -> list[Spot]:
         """Where the watermarks of the wanted ports are configured."""
@@ -277,15 +254,7 @@ class EosAdapter:
             for word in ("uc-tx-queue", "tx-queue"):
                 path = (line, f"{word} {queue}")
                 if path[1] in section:
-                    yield spot(
-                        _GRAMMAR,
-                        self._device,
-                        path,
-                        place,
-                        queue,
-                        section[path[1]],
-                        kilo_bytes=self._options.kilo_bytes,
-                    )
+                    yield self._spot(path, place, queue, section[path[1]])
 
     def _timer(self) -> str:
         minutes, seconds = divmod(self._options.commit_timer_s, 60)

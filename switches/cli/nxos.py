@@ -16,14 +16,12 @@ import httpx
 import msgspec
 
 from switches import read_back
-from switches.base import Capabilities, Reading, StagedChange
-from switches.changes import check_nobody_else, left_alone, name_of, policies_of, staged
-from switches.cli.wred_line import Grammar, Section, Spot, below, making, sections, spot, undoing, units_of
+from switches.base import Capabilities, StagedChange
+from switches.changes import check_nobody_else, left_alone, name_of, policies_of
+from switches.cli.wred_line import Grammar, Section, Spot, WredLineAdapter, below, sections, undoing
 from switches.device import Device, options_of
 from switches.errors import AccessError, CapabilityError, RefusedError
-from switches.transport.http import DeviceAuth, HttpSession, base_url_of, needs_password
-from switches.units import to_device
-from twin.watermark import Watermark
+from switches.transport.http import DeviceAuth, HttpSession, base_url_of
 
 _DENIED = re.compile(r"permission denied|not authori[sz]ed|authori[sz]ation failed", re.IGNORECASE)
 
@@ -99,7 +97,6 @@ class NxapiSession:
         )
 
 
-_LOWEST, _HIGHEST = 1, 2**31 - 1
 _EVERY_PORT = "system qos"
 _UNIT = r"(packets|bytes|kbytes|mbytes|ms|us)"
 _GRAMMAR = Grammar(
@@ -112,6 +109,7 @@ _GRAMMAR = Grammar(
     template="random-detect minimum-threshold {kmin} {unit} maximum-threshold {kmax} {unit}"
     " drop-probability {pmax} weight {weight} ecn",
     units=("bytes", "kbytes", "mbytes"),
+    highest=2**31 - 1,
 )
 _SYSTEM_CLASS = re.compile(r"c-out-(?:8q-)?q(?P<queue>\d|-default)")
 
@@ -129,21 +127,14 @@ class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kilo_bytes: int = 1000
 
 
-class NxosAdapter:
+class NxosAdapter(WredLineAdapter):
     """One Nexus switch; ``clock_ns`` gives wall-clock nanoseconds since 1970."""
 
     def __init__(
         self, device: Device, *, clock_ns: Callable[[], int], transport: httpx.BaseTransport | None = None
     ) -> None:
-        options = options_of(device, _Options)
-        needs_password(device)
-        self.switch = device.name
-        self._device = device
-        self._clock_ns = clock_ns
-        self._options = options
-        self._units = units_of(
-            _GRAMMAR, device, kilo_bytes=options.kilo_bytes, lowest=_LOWEST, highest=_HIGHEST
-        )
+        self._options = options_of(device, _Options)
+        super().__init__(device, _GRAMMAR, kilo_bytes=self._options.kilo_bytes, clock_ns=clock_ns)
         self._session = NxapiSession(device, transport=transport)
 
     def capabilities(self) -> Capabilities:
@@ -157,15 +148,6 @@ class NxosAdapter:
             read_back="the running configuration",
         )
 
-    def read(self) -> Reading:
-        return self._reading(self._spots())
-
-    def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
-        spots = self._spots()
-        running = self._reading(spots)
-        rounded = to_device(watermark, self._units)
-        return staged(change_id, running, watermark, rounded, {"lines": [one.undo for one in spots]})
-
     def apply(self, change: StagedChange) -> None:
         spots = self._spots()
         now = self._reading(spots)
@@ -175,10 +157,7 @@ class NxosAdapter:
         name = name_of(change.id)
         if self._options.checkpoint and not self._session.has_checkpoint(name):
             self._session.show(f"checkpoint {name}")
-        self._write(making(change, spots, _GRAMMAR, self._units))
-
-    def verify(self, change: StagedChange) -> Reading:
-        return read_back.made(change, self.read, self._device)
+        self._write(self._making(change, spots))
 
     def confirm(self, change: StagedChange) -> None:
         self._end(change)
@@ -195,9 +174,6 @@ class NxosAdapter:
 
     def close(self) -> None:
         self._session.close()
-
-    def _reading(self, spots: Iterable[Spot]) -> Reading:
-        return Reading.of(self.switch, [one.running for one in spots], self._clock_ns())
 
     def _write(self, lines: Iterable[tuple[tuple[str, ...], str]]) -> None:
         self._session.configure([command for path, line in lines for command in (*path, line)])
@@ -236,9 +212,7 @@ class NxosAdapter:
             queue = self._queue(label)
             if queue in self._device.queues:
                 path = (f"policy-map type queuing {name}", f"class type queuing {label}")
-                yield spot(
-                    _GRAMMAR, self._device, path, name, queue, lines, kilo_bytes=self._options.kilo_bytes
-                )
+                yield self._spot(path, name, queue, lines)
 
     def _queue(self, label: str) -> int | None:
         """The queue of a class: the inventory's word, else that of the system's own names."""

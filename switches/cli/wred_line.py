@@ -1,24 +1,22 @@
-"""A configuration as switches print it, nested by indentation; must not know any platform's commands.
-
-The one line of a configuration that holds a queue's watermark: read, written, and put back as it was.
-
-The grammar is the platform's; what is here is the same for all that write Kmin, Kmax and Pmax in a line.
-"""
+"""What EOS and NX-OS share: Kmin, Kmax and Pmax of a queue are one line of an indented configuration."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 import msgspec
 
-from switches.base import QueueWatermark, StagedChange
-from switches.changes import recorded
+from switches import read_back
+from switches.base import QueueWatermark, Reading, StagedChange
+from switches.changes import recorded, staged
 from switches.device import Device
 from switches.errors import CapabilityError, InventoryError
+from switches.transport.http import needs_password
 from switches.units import (
     DeviceWatermark,
     WatermarkUnits,
@@ -62,13 +60,14 @@ class Grammar:
     """``starts`` begins every line that may hold a watermark; ``line`` matches one that does.
 
     Its groups are kmin, kmin_unit, kmax, kmax_unit, pmax (percent), weight, and ecn where a line may also
-    drop without marking. ``template`` writes one, in one of ``units``.
+    drop without marking. ``template`` writes one, in one of ``units``, thresholds from 1 to ``highest``.
     """
 
     starts: str
     line: re.Pattern[str]
     template: str
     units: tuple[str, ...]
+    highest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,22 +153,58 @@ def units_of(
     return WatermarkUnits(name=name, unit_bytes=Fraction(size), lowest=lowest, highest=highest)
 
 
-def making(
-    change: StagedChange, spots: Iterable[Spot], grammar: Grammar, units: WatermarkUnits
-) -> list[tuple[tuple[str, ...], str]]:
-    """For each queue of the change where its line goes, and the line; the weight stays what it is."""
-    asked = to_device(change.after, units).device
-    wanted = {(queue.port, queue.queue) for queue in change.before}
-    return [
-        (
-            one.path,
-            grammar.template.format(
-                kmin=asked.kmin, kmax=asked.kmax, unit=units.name, pmax=asked.pmax, weight=one.weight
-            ),
-        )
-        for one in spots
-        if (one.place, one.queue) in wanted
-    ]
+def _unit(device: Device, where: str, name: str, kilo_bytes: int) -> int:
+    return named_unit_bytes(where, name, cell_bytes=device.units.cell_bytes, kilo_bytes=kilo_bytes)
+
+
+class WredLineAdapter:
+    """One switch whose queues' watermarks are lines of ``grammar``. ``clock_ns`` gives wall-clock nanoseconds
+    since 1970.
+    """
+
+    def __init__(
+        self, device: Device, grammar: Grammar, *, kilo_bytes: int, clock_ns: Callable[[], int]
+    ) -> None:
+        needs_password(device)
+        self.switch = device.name
+        self._device = device
+        self._clock_ns = clock_ns
+        self._grammar = grammar
+        self._kilo_bytes = kilo_bytes
+        self._units = units_of(grammar, device, kilo_bytes=kilo_bytes, lowest=1, highest=grammar.highest)
+
+    @abstractmethod
+    def _spots(self) -> list[Spot]:
+        """Where the watermarks of the wanted ports are configured."""
+
+    def read(self) -> Reading:
+        return self._reading(self._spots())
+
+    def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
+        spots = self._spots()
+        rounded = to_device(watermark, self._units)
+        undo = {"lines": [one.undo for one in spots]}
+        return staged(change_id, self._reading(spots), watermark, rounded, undo)
+
+    def verify(self, change: StagedChange) -> Reading:
+        return read_back.made(change, self.read, self._device)
+
+    def _reading(self, spots: Iterable[Spot]) -> Reading:
+        return Reading.of(self.switch, [one.running for one in spots], self._clock_ns())
+
+    def _spot(self, path: Sequence[str], place: str, queue: int, lines: Iterable[str]) -> Spot:
+        return spot(self._grammar, self._device, path, place, queue, lines, kilo_bytes=self._kilo_bytes)
+
+    def _making(self, change: StagedChange, spots: Iterable[Spot]) -> list[tuple[tuple[str, ...], str]]:
+        """For each queue of the change where its line goes, and the line; the weight stays what it is."""
+        asked = to_device(change.after, self._units).device
+        wanted = {(queue.port, queue.queue) for queue in change.before}
+        values = {"kmin": asked.kmin, "kmax": asked.kmax, "unit": self._units.name, "pmax": asked.pmax}
+        return [
+            (one.path, self._grammar.template.format(**values, weight=one.weight))
+            for one in spots
+            if (one.place, one.queue) in wanted
+        ]
 
 
 def undoing(change: StagedChange, spots: Iterable[Spot], where: str) -> list[tuple[tuple[str, ...], str]]:
@@ -181,7 +216,3 @@ def undoing(change: StagedChange, spots: Iterable[Spot], where: str) -> list[tup
         if was.line != today:
             found.append((was.path, f"no {today}" if was.line is None else was.line))
     return found
-
-
-def _unit(device: Device, where: str, name: str, kilo_bytes: int) -> int:
-    return named_unit_bytes(where, name, cell_bytes=device.units.cell_bytes, kilo_bytes=kilo_bytes)

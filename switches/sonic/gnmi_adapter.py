@@ -1,29 +1,30 @@
-"""The adapter to a SONiC switch through its gNMI server; sets nothing but WRED_PROFILE and ``wred_profile``.
+"""The adapter to a SONiC switch through its gNMI server.
 
-What a change does to CONFIG_DB is as over redis (``switches.sonic``); it gets there as one SetRequest, which
-the switch checks, applies and saves as one transaction.
+A change is one SetRequest, which the switch checks, applies and saves as one transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import msgspec
 
-from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
-from switches.changes import check_nobody_else, left_alone, recorded, staged
+from switches.base import Capabilities, QueueWatermark, StagedChange
+from switches.changes import check_nobody_else, left_alone, recorded
 from switches.device import Device, options_of
-from switches.errors import CapabilityError, ReadBackError
+from switches.errors import CapabilityError
 from switches.read_back import Waiting
+from switches.sonic.adapter import Look, SonicBase
 from switches.sonic.asic_db import Hardware, matched
 from switches.sonic.config_db import Config, Setting
 from switches.sonic.gnmi_tables import Tables
-from switches.sonic.plan import Plan, check_rows, planned
-from switches.sonic.wred_profile import UNITS, mark_fields, own_prefix
+from switches.sonic.plan import Plan, check_rows
+from switches.sonic.wred_profile import mark_fields
 from switches.transport.gnmi import GnmiOptions, GnmiSession
-from switches.units import to_device
-from twin.watermark import Watermark
+from switches.units import Rounded
 
 PORT = 8080  # what the switch's own start script takes where CONFIG_DB names none
 
@@ -41,49 +42,30 @@ class SonicGnmiOptions(GnmiOptions, frozen=True, forbid_unknown_fields=True, kw_
     set_timeout_s: float = 60.0  # a patch is sorted and checked against YANG: tens of seconds on a small CPU
 
 
-class SonicGnmiAdapter:
+class SonicGnmiAdapter(SonicBase):
     """One switch at the device's ``address``. ``clock_ns`` gives wall-clock nanoseconds since 1970."""
+
+    kind = "sonic-gnmi"
+    unseen_remedy = "look at orchagent's log; let read_back be config where gNMI shows no ASIC_DB"
+    differs_remedy = (
+        "look at orchagent's log on the switch, or let asic_rounding_bytes be what hardware rounds by"
+    )
 
     def __init__(
         self, device: Device, *, clock_ns: Callable[[], int], waiting: Waiting | None = None
     ) -> None:
-        self.switch = device.name
-        self._device = device
-        self._clock_ns = clock_ns
-        self._waiting = waiting or Waiting()
         self._options = options_of(device, SonicGnmiOptions)
+        super().__init__(
+            device, clock_ns=clock_ns, own_profile=not self._options.replace_only, waiting=waiting
+        )
         self._session = GnmiSession(device, self._options, default_port=PORT)
         self._tables = Tables(device, self._session, self._options.namespace)
 
     def capabilities(self) -> Capabilities:
-        own = not self._options.replace_only
-        from_asic = self._options.read_back == "asic"
-        return Capabilities(
-            kind="sonic-gnmi",
-            writes=True,
-            per="queue" if own else "profile",
-            units=UNITS,
-            atomic=own,
-            undo="the queues are bound to their old profile" if own else "the profile is edited back",
-            read_back="ASIC_DB" if from_asic else "CONFIG_DB: what was asked, not what runs",
-        )
-
-    def read(self) -> Reading:
-        _, running = self._hardware(lambda asked, running: True, self._device.timeout_s)
-        return running
-
-    def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
-        rounded = to_device(watermark, UNITS)
-        config, running = self._hardware(
-            lambda asked, running: asked.queues == running.queues, self._device.timeout_s
-        )
-        asked = self._asked(config)
-        if asked.queues != running.queues:
-            raise self._not_running(running, f"hardware runs what CONFIG_DB asks for ({_shown(asked)})")
-        plan = planned(self._device, config, rounded, own_profile=not self._options.replace_only)
-        if self._options.replace_only:
-            plan = self._replacing(plan)
-        return staged(change_id, running, watermark, rounded, msgspec.to_builtins(plan))
+        found = super().capabilities()
+        if self._options.read_back == "asic":
+            return found
+        return replace(found, read_back="CONFIG_DB: what was asked, not what runs")
 
     def apply(self, change: StagedChange) -> None:
         plan, config = recorded(change, Plan, self._device.where), self._tables.config()
@@ -92,24 +74,9 @@ class SonicGnmiAdapter:
             return
         check_nobody_else(change, asked, self._device.where)
         check_rows(plan, config, self._device.where)
-        hardware = self._running(asked.queues)
-        spare: list[str] = []
-        if hardware.queues == asked.queues and not hardware.unconfirmed and not self._options.replace_only:
-            # orchagent keeps a profile that is removed while a queue runs it, and then takes it no more.
-            kept = [*plan.before.profiles, *plan.after.profiles]
-            spare = config.spare(own_prefix(self._device.queues, self._device.ports), keeping=kept)
+        hardware = self._hardware(asked.queues)
+        spare = self._spare(config, hardware, asked, plan) if self._own_profile else []
         self._tables.set(config, plan.after, without=spare)
-
-    def verify(self, change: StagedChange) -> Reading:
-        _, running = self._hardware(
-            lambda asked, running: change.made_in(running) or not change.made_in(asked), self._device.settle_s
-        )
-        if not change.made_in(running):
-            raise self._not_running(running, f"after applying, every queue must run {change.after}")
-        return running
-
-    def confirm(self, change: StagedChange) -> None:
-        """SONiC reverts nothing by itself."""
 
     def rollback(self, change: StagedChange) -> None:
         plan, config = recorded(change, Plan, self._device.where), self._tables.config()
@@ -118,12 +85,7 @@ class SonicGnmiAdapter:
             left_alone(change, asked, self._device.where)
             check_rows(plan, config, self._device.where)
             self._tables.set(config, plan.before)
-        config, running = self._hardware(
-            lambda asked, running: change.undone_in(running) or not change.undone_in(asked),
-            self._device.settle_s,
-        )
-        if not change.undone_in(running):
-            raise self._not_running(running, "after rolling back, every queue must run what it did before")
+        config = self._undone(self._look, change)
         unused = [name for name in plan.made if name in config.profiles and not config.referring(name)]
         if unused:
             self._tables.remove(unused)
@@ -131,34 +93,19 @@ class SonicGnmiAdapter:
     def close(self) -> None:
         self._session.close()
 
-    def _asked(self, config: Config) -> Reading:
-        return Reading.of(self.switch, config.asked(self._device), self._clock_ns())
+    @contextmanager
+    def _connected(self) -> Iterator[Look]:
+        yield self._look
 
-    def _hardware(
-        self, enough: Callable[[Reading, Reading], bool], patience_s: float
-    ) -> tuple[Config, Reading]:
-        """CONFIG_DB and what runs, as soon as ``enough`` of both, at the latest after ``patience_s``.
+    def _look(self) -> tuple[Config, Hardware]:
+        config = self._tables.config()
+        return config, self._hardware(config.asked(self._device))
 
-        Raises ``ReadBackError`` where what runs cannot be known by then.
-        """
-        for _ in self._waiting.until(patience_s):
-            config = self._tables.config()
-            asked = self._asked(config)
-            hardware = self._running(asked.queues)
-            running = Reading.of(self.switch, hardware.queues, self._clock_ns())
-            if not hardware.unconfirmed and enough(asked, running):
-                break
-        if hardware.unconfirmed:
-            queue = hardware.unconfirmed[0]
-            raise ReadBackError(
-                f"{self._device.where} {queue.port} queue {queue.queue}",
-                f"{queue.watermark} in CONFIG_DB, and no such values in ASIC_DB",
-                "what a queue runs is told by ASIC_DB",
-                "look at orchagent's log; let read_back be config where gNMI shows no ASIC_DB",
-            )
-        return config, running
+    def _plan(self, config: Config, rounded: Rounded) -> Plan:
+        plan = super()._plan(config, rounded)
+        return self._replacing(plan) if self._options.replace_only else plan
 
-    def _running(self, asked: Sequence[QueueWatermark]) -> Hardware:
+    def _hardware(self, asked: Sequence[QueueWatermark]) -> Hardware:
         if self._options.read_back == "config":
             return Hardware(tuple(asked), ())
         named: dict[str, str] = {}
@@ -187,15 +134,3 @@ class SonicGnmiAdapter:
                 field: becomes[field] for field in (fields.kmin, fields.kmax, fields.pmax)
             }
         return Plan(plan.before, Setting(plan.after.bound, profiles))
-
-    def _not_running(self, running: Reading, rule: str) -> ReadBackError:
-        return ReadBackError(
-            self._device.where,
-            _shown(running),
-            rule,
-            "look at orchagent's log on the switch, or let asic_rounding_bytes be what hardware rounds by",
-        )
-
-
-def _shown(reading: Reading) -> str:
-    return str(reading.watermark) if reading.watermark is not None else "queues that differ, or do not mark"
