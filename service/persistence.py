@@ -14,7 +14,7 @@ from pathlib import Path
 
 from service.auth.access import Access
 from service.auth.audit import Audit
-from service.auth.tokens import StoredTokens
+from service.auth.tokens import TokenSync
 from service.events import Clocks
 from service.history.service import History
 from service.revisions import FROM_SETTINGS, Revisions
@@ -40,7 +40,7 @@ class Remembering:
         self.database = Database(storage.database, clock_ns=clocks.wall_ns)
         self.recorder = Recorder(self.database)
         self.journal = Journal(self.database)
-        self.tokens = StoredTokens(access.tokens, self.database, self.recorder, wall_ns=clocks.wall_ns)
+        self.tokens = TokenSync(access.tokens, self.database, self.recorder, wall_ns=clocks.wall_ns)
         self.audit = Audit(self.database, self.recorder, keep_days=storage.keep_audit_days, clocks=clocks)
         access.audit = self.audit
         self.kept = KeptRounds(
@@ -119,7 +119,7 @@ class TakingUp:
         await remembering.tokens.read()
         remembering.store.take_up(await remembering.kept.newest(self._keep))
         await self._take_up_topology()
-        await self._history.alarms.take_up()
+        await self._history.alarms.restore()
         await self._rollouts.resume()
         for rollout in reversed(self._rollouts.newest(len(self._rollouts))):
             for event in rollout.events:

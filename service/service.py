@@ -11,16 +11,16 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from service.alarms.measure import Looks, Memory, Sources
+from service.alarms.measure import AlarmChecks, DatabaseHealth, TelemetrySources
 from service.alarms.service import Alarms
 from service.auth.access import Access
 from service.documents.predictions import WatermarkDocument
 from service.domain import ask_of, guard_of, load_topology
 from service.events import Broadcaster, Clocks
 from service.fleet import Adapters, Fleet
-from service.history.query import Past
+from service.history.query import HistoryReader
 from service.history.service import History
-from service.ingest.pipeline import Measuring
+from service.ingest.pipeline import IngestPipeline
 from service.metrics import Metrics
 from service.persistence import Remembering, TakingUp
 from service.readings import Known
@@ -79,7 +79,7 @@ class Service:
         registry_of_adapters = adapters or AdapterRegistry.with_installed()
         making = Adapters(settings.push, registry_of_adapters, devices=devices, clock_ns=clocks.wall_ns)
         declared = load_topology(settings.fabric.topology)
-        self.measuring = Measuring(
+        self.pipeline = IngestPipeline(
             settings,
             devices.values(),
             declared,
@@ -87,21 +87,21 @@ class Service:
             events=self.events,
             clocks=clocks,
         )
-        self.sensing, self.counting = self.measuring.sensing, self.measuring.counting
+        self.window, self.counters = self.pipeline.window, self.pipeline.counters
         self.fleet = Fleet(
             settings.incumbent,
             making.make,
             names=making.names,
             told=self._switch_read,
             at_once=settings.rollout.at_once,
-            untuned=lambda: self.measuring.binary.untuned,
+            untuned=lambda: self.pipeline.binary.untuned,
         )
         if declared is not None:
             self.fleet.saw(declared.switches)
         self._ask = ask_of(settings) if search is None else replace(ask_of(settings), search=search)
         self._workers = workers or search_workers(settings.search)
         self._clearance = Clearance(guard_of(settings), clock_s=clocks.monotonic_s)
-        watcher = Watcher(self.sensing, self.counting, silence_s=settings.rollout.silence_s)
+        watcher = Watcher(self.window, self.counters, silence_s=settings.rollout.silence_s)
         news = RolloutNews(
             fleet=self.fleet,
             store=self.store,
@@ -126,17 +126,17 @@ class Service:
             settings,
             self.database,
             self.recorder,
-            sensing=self.sensing,
-            ports=self.measuring.ports,
+            window=self.window,
+            ports=self.pipeline.ports,
             clocks=clocks,
         )
-        self.past = Past(
+        self.history_reader = HistoryReader(
             self.database,
             settings.storage.steps(),
-            window_s=self.sensing.length_s,
+            window_s=self.window.length_s,
             wall_ns=clocks.wall_ns,
         )
-        self.memory = Memory(
+        self.database_health = DatabaseHealth(
             self.database,
             knows=lambda: self.remembering.journal.known,
             waiting=lambda: self.recorder.waiting,
@@ -146,17 +146,17 @@ class Service:
         lossless = frozenset(settings.alarms.lossless_queues) if settings.fabric.pfc else None
         self.alarms = Alarms(
             settings.alarms,
-            Looks(
-                sensing=self.sensing,
-                ports=self.measuring.ports,
+            AlarmChecks(
+                window=self.window,
+                ports=self.pipeline.ports,
                 fleet=self.fleet,
                 rollouts=self.rollouts,
-                sources=Sources(
-                    binary=self.measuring.binary,
-                    udp=self.measuring.udp,
-                    polling=self.measuring.counter_polling,
+                sources=TelemetrySources(
+                    binary=self.pipeline.binary,
+                    udp=self.pipeline.udp,
+                    polling=self.pipeline.counter_polling,
                 ),
-                memory=self.memory,
+                memory=self.database_health,
                 lossless=lossless,
                 clock_s=clocks.monotonic_s,
                 wall_s=lambda: clocks.wall_ns() / 1e9,
@@ -166,7 +166,7 @@ class Service:
             events=self.events,
             clock_s=clocks.monotonic_s,
             wall_ns=clocks.wall_ns,
-            heard=self.history.alarms.heard,
+            on_change=self.history.alarms.record,
         )
         self.approvals = Approvals(
             settings,
@@ -196,7 +196,7 @@ class Service:
         self.tuning = TuningLoop(
             self._ask,
             period_s=settings.tuning.period_s,
-            sensing=self.sensing,
+            window=self.window,
             fleet=self.fleet,
             store=self.store,
             clearance=self._clearance,
@@ -210,7 +210,7 @@ class Service:
         self._tasks: list[asyncio.Task[None]] = []
         self.what_if = AskedWhatIf(
             self._ask,
-            sensing=self.sensing,
+            window=self.window,
             events=self.events,
             workers=self._workers,
             quick=workers or ReservedWorker(),
@@ -225,7 +225,7 @@ class Service:
         """
         loop = self._loop = asyncio.get_running_loop()
         self.metrics.tasks.set_function(lambda: len(asyncio.all_tasks(loop)))
-        self.measuring.take_datagrams()
+        self.pipeline.take_datagrams()
         self.recorder.start()
         if not await self._taking_up.at_start():
             self._tasks.append(asyncio.create_task(self._taking_up.later(), name="take-up"))
@@ -234,7 +234,7 @@ class Service:
         self._tasks.append(asyncio.create_task(self.history.run_forever(), name="history"))
         self._tasks.append(asyncio.create_task(self.remembering.tokens.run_forever(), name="tokens"))
         self._tasks.append(asyncio.create_task(self.audit.run_forever(), name="audit"))
-        self.measuring.start()
+        self.pipeline.start()
         if self.settings.tuning.enabled:
             self._tasks.append(asyncio.create_task(self.tuning.run_forever(), name="tuning-loop"))
 
@@ -256,7 +256,7 @@ class Service:
         async with AsyncExitStack() as ending:  # the last one first
             ending.push_async_callback(asyncio.to_thread, self.database.close)
             ending.push_async_callback(self.recorder.stop, grace_s)
-            ending.push_async_callback(self.measuring.stop)
+            ending.push_async_callback(self.pipeline.stop)
             ending.callback(self.fleet.close)
             ending.push_async_callback(self._end_tasks)
             ending.push_async_callback(self.rollouts.stop, grace_s)
@@ -276,10 +276,10 @@ class Service:
     def unready(self) -> list[str]:
         """Why no recommendation could be made now, in sentences; empty where one could."""
         reasons = []
-        age_s = self.sensing.age_s()
+        age_s = self.window.age_s()
         if age_s is None:
             reasons.append("No INT report has been accepted yet; post some to /v1/telemetry/int.")
-        elif self.sensing.stale:
+        elif self.window.stale:
             reasons.append(f"The newest INT report came {age_s:.0f} s ago; look at the exporters.")
         if self.tuning.last_failure is not None:
             reasons.append(f"The last round failed: {self.tuning.last_failure}")
@@ -294,13 +294,13 @@ class Service:
         await self._declare(topology)
 
     async def _declare(self, topology: Topology) -> None:
-        await self.measuring.declare(topology)
+        await self.pipeline.declare(topology)
         self.fleet.saw(topology.switches)
 
     async def look_for_switches(self) -> None:
         """Makes adapters for the switches that reports show; none while the window is empty."""
         with suppress(WindowError):
-            self.fleet.saw((await self.sensing.state()).topology.switches)
+            self.fleet.saw((await self.window.state()).topology.switches)
 
     async def approve(self, recommendation_id: str, by: str) -> Entry:
         """Begins the rollout of a pending recommendation; raises ``ConflictError`` where it may not."""

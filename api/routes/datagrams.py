@@ -13,5 +13,5 @@ router = APIRouter(prefix="/v1/telemetry", tags=["telemetry"])
 @router.get("/udp")
 async def get_udp(service: ServiceDep, caller: PostsTelemetry) -> UdpDocument:
     """Where datagrams are taken, and how many were received, taken into the window, and dropped."""
-    udp = service.measuring.udp
+    udp = service.pipeline.udp
     return UdpDocument.of([] if udp is None else udp.addresses, None if udp is None else udp.tally())

@@ -46,7 +46,7 @@ async def readiness(service: ServiceDep, caller: Reads) -> StandingDocument:
         reasons=reasons,
         window=_window(service),
         storage=_storage(service),
-        measured=service.sensing.age_s() is not None,
+        measured=service.window.age_s() is not None,
         version=ecntwin_version(),
     )
 
@@ -60,13 +60,13 @@ async def metrics(request: Request, service: ServiceDep, caller: Reads) -> Respo
 
 
 def _window(service: Service) -> WindowDocument:
-    sensing = service.sensing
-    return WindowDocument(held_s=sensing.held_s, length_s=sensing.length_s, warm=sensing.warm)
+    window = service.window
+    return WindowDocument(held_s=window.held_s, length_s=window.length_s, warm=window.warm)
 
 
 def _storage(service: Service) -> StorageDocument:
     """Without the driver's words: who asks for readiness need not show a token."""
-    failing = service.memory.failing is not None
+    failing = service.database_health.failing is not None
     return StorageDocument(
         state="failing" if failing else "ok" if service.database.durable else "memory",
         waiting=service.recorder.waiting,

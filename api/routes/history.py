@@ -47,8 +47,8 @@ async def get_queues(
     """What ports did: of ``switch`` and ``port`` or of all, the ``queues`` deepest first, by default in the
     last hour. Steps are the finest of which there are ``most`` or fewer.
     """
-    span = service.past.span(_ns(since), _ns(until), usual_s=HOUR_S)
-    found = await service.past.queues(span, switch=switch, port=port, most=most, ports=queues)
+    span = service.history_reader.span(_ns(since), _ns(until), usual_s=HOUR_S)
+    found = await service.history_reader.queues(span, switch=switch, port=port, most=most, ports=queues)
     return Response(found, media_type="application/json")
 
 
@@ -63,8 +63,10 @@ async def get_residuals(
     """How far the twin was from what was measured, round by round, the newest first, by default of the last
     week.
     """
-    span = service.past.span(_ns(since), _ns(until), usual_s=WEEK_S)
-    return await service.past.residuals(span, limit, held_beyond=service.settings.tuning.residual_limit)
+    span = service.history_reader.span(_ns(since), _ns(until), usual_s=WEEK_S)
+    return await service.history_reader.residuals(
+        span, limit, held_beyond=service.settings.tuning.residual_limit
+    )
 
 
 @router.get("/history/alarms")
@@ -76,8 +78,8 @@ async def get_past_alarms(
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
 ) -> PastAlarmsDocument:
     """The alarms that were there at any time of the last week, or of that time, the last raised first."""
-    span = service.past.span(_ns(since), _ns(until), usual_s=WEEK_S)
-    return await service.past.alarms(span, limit)
+    span = service.history_reader.span(_ns(since), _ns(until), usual_s=WEEK_S)
+    return await service.history_reader.alarms(span, limit)
 
 
 @router.get("/recommendations/{recommendation_id}/outcome")
@@ -91,7 +93,7 @@ async def get_outcome(
     found = (await service.recall.one(recommendation_id)).document(candidates=False)
     known = found.rollout is not None and service.rollouts.knows(found.rollout)
     rollout = service.rollouts.get(found.rollout).state if known and found.rollout else None
-    return await service.past.outcome(found, rollout, span_s=span_s)
+    return await service.history_reader.outcome(found, rollout, span_s=span_s)
 
 
 def _ns(at: datetime | None) -> int | None:

@@ -23,12 +23,12 @@ async def get_state(
     """Flows by class, the deepest ``queues``, and as many receivers and ports, the worst first; a problem
     while the window is empty.
     """
-    sensing = service.sensing
-    state = await sensing.state()
-    lately = await service.measuring.ports.lately()
-    age_s, stale = sensing.age_s(), sensing.stale
+    window = service.window
+    state = await window.state()
+    recent = await service.pipeline.ports.recent()
+    age_s, stale = window.age_s(), window.stale
     return await json_answer(
-        service.answers, lambda: StateDocument.of(state, lately.ports, age_s=age_s, stale=stale, limit=queues)
+        service.answers, lambda: StateDocument.of(state, recent.ports, age_s=age_s, stale=stale, limit=queues)
     )
 
 
@@ -41,5 +41,5 @@ async def get_flows(
 ) -> Response:
     """The window's flows, most bytes first, of one class or of all."""
     chosen = None if flow_class is None else FlowClass[flow_class.upper()]
-    state = await service.sensing.state()
+    state = await service.window.state()
     return await json_answer(service.answers, lambda: FlowsDocument.of(state, flow_class=chosen, limit=limit))

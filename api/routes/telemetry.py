@@ -41,11 +41,11 @@ async def post_int_reports(
 
     Good reports in a bad batch are kept.
     """
-    async with received(service.measuring.intake, request) as body:
-        decode = service.measuring.formats.decoder(
+    async with received(service.pipeline.intake, request) as body:
+        decode = service.pipeline.formats.decoder(
             media_type_of(request), encoding_of(request), body, ports=port
         )
-        return await service.sensing.ingest(decode, body=body)
+        return await service.window.ingest(decode, body=body)
 
 
 @router.post("/counters", status_code=202, openapi_extra=_BODY_DOCUMENTED)
@@ -55,5 +55,5 @@ async def post_counters(request: Request, service: ServiceDep, caller: PostsTele
     Good samples in a bad batch are kept.
     """
     check_media_type(media_type_of(request), "counter samples")
-    async with received(service.measuring.intake, request) as body:
-        return await service.counting.ingest(body, encoding_of(request))
+    async with received(service.pipeline.intake, request) as body:
+        return await service.counters.ingest(body, encoding_of(request))

@@ -28,7 +28,7 @@ async def put_topology(
     service: ServiceDep, caller: Administers, document: Annotated[dict[str, Any], Body()]
 ) -> Response:
     """Declares the fabric: hosts, switches, links. It is checked whole before it replaces the one before."""
-    was = service.sensing.declared
+    was = service.window.declared
     before = None if was is None else await made_in(service.answers, was.to_json)
     async with service.audit.change(caller, "topology", "the fabric", before=before) as change:
         declared = await made_in(service.answers, lambda: topology_from_json(document))
@@ -38,5 +38,5 @@ async def put_topology(
 
 
 async def _both(service: Service) -> Response:
-    declared, discovered = service.sensing.declared, await service.sensing.discovered()
+    declared, discovered = service.window.declared, await service.window.discovered()
     return await json_answer(service.answers, lambda: TopologyDocument.of(declared, discovered))

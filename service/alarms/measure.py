@@ -14,13 +14,13 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from service.fleet import Fleet
-from service.ingest.counter_owner import PortFigures
+from service.ingest.counter_owner import PortMonitor
 from service.ingest.p4_reports import BinaryReports
-from service.ingest.window_owner import Sensing
+from service.ingest.window_owner import WindowOwner
 from service.metrics import StorageMetrics
 from service.polling.poller import CounterPolling
 from service.rollouts.manager import Rollouts
-from service.udp.listener import UdpListening
+from service.udp.listener import UdpListener
 from store.database import Database
 from telemetry.alarms.board import Finding, Subject
 from telemetry.alarms.findings import ecn_findings, gap_findings, loss_findings, pause_findings
@@ -30,7 +30,7 @@ from telemetry.errors import WindowError
 from telemetry.state import NetworkState, QueueRef
 
 
-class Memory:
+class DatabaseHealth:
     """``knows`` is whether what was begun before the service started is taken up; ``lost`` counts entries of
     the history that were never written.
     """
@@ -79,14 +79,14 @@ class Memory:
         )
 
 
-class Sources:
+class TelemetrySources:
     """Binary reports, datagrams and polled counters, of which each may be None."""
 
     def __init__(
         self,
         *,
         binary: BinaryReports | None = None,
-        udp: UdpListening | None = None,
+        udp: UdpListener | None = None,
         polling: CounterPolling | None = None,
     ) -> None:
         self._binary = binary
@@ -161,7 +161,7 @@ class _Came:
 
 
 @dataclass(slots=True)
-class Looked:
+class CheckResult:
     """One look: every finding, and what else it came by. ``state`` is None where none was worked out;
     ``silent``: the window tells nothing of now, as no report came for too long.
     """
@@ -172,7 +172,7 @@ class Looked:
     silent: bool = False
 
 
-class Looks:
+class AlarmChecks:
     """``lossless`` are the queues that PFC protects (None: PFC is off). ``clock_s`` is monotonic seconds,
     ``wall_s`` seconds since 1970. Use from one event loop only.
     """
@@ -180,18 +180,18 @@ class Looks:
     def __init__(
         self,
         *,
-        sensing: Sensing,
-        ports: PortFigures,
+        window: WindowOwner,
+        ports: PortMonitor,
         fleet: Fleet,
         rollouts: Rollouts,
-        sources: Sources,
-        memory: Memory | None = None,
+        sources: TelemetrySources,
+        memory: DatabaseHealth | None = None,
         lossless: frozenset[int] | None,
         clock_s: Callable[[], float],
         wall_s: Callable[[], float],
         cost_s: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._sensing = sensing
+        self._window = window
         self._ports = ports
         self._fleet = fleet
         self._rollouts = rollouts
@@ -210,41 +210,41 @@ class Looks:
         self._named: dict[str, frozenset[str]] = {}
         self._paced: tuple[float, float] | None = None
 
-    async def look(self, awaited: Container[str] | None = None) -> Looked:
-        """Looks at everything once. Of ports that are well only those of ``awaited`` switches (None: all) are
+    async def run(self, awaited: Container[str] | None = None) -> CheckResult:
+        """Runs every check once. Of ports that are well only those of ``awaited`` switches (None: all) are
         told.
         """
         now_s = self._clock_s()
-        lately = await self._ports.lately()
+        recent = await self._ports.recent()
         state = await self._state(now_s)
-        looked = Looked(ports=lately.ports, state=state, silent=self._sensing.stale)
+        result = CheckResult(ports=recent.ports, state=state, silent=self._window.stale)
         # Ports may be thousands: not on the loop.
-        looked.findings.extend(await asyncio.to_thread(_told, self._of_ports(lately.ports, awaited)))
+        result.findings.extend(await asyncio.to_thread(_told, self._of_ports(recent.ports, awaited)))
         for findings in (
-            () if state is None else self._of_state(state, lately.ports, now_s),
-            self._of_silence(lately.silent_s),
+            () if state is None else self._of_state(state, recent.ports, now_s),
+            self._of_silence(recent.silent_s),
             self._of_intake(now_s),
             self._of_switches(now_s),
             self._of_sources(),
             () if self._memory is None else self._memory.findings(),
         ):
-            looked.findings.extend(_told(findings))
+            result.findings.extend(_told(findings))
         self._looked_s = now_s
-        return looked
+        return result
 
     async def _state(self, now_s: float) -> NetworkState | None:
         """The window, unless the last time it took so long that it is too early for the next, or it is of
         long ago: it keeps what the last reports showed, and traffic may have ended with them.
         """
-        if now_s < self._state_from_s or self._sensing.stale:
+        if now_s < self._state_from_s or self._window.stale:
             return None
         begun_s = self._cost_s()
         try:
-            return await self._sensing.state()
+            return await self._window.state()
         except WindowError:
             return None
         except Exception:
-            _log.exception("the window could not be looked at for alarms; all else is")
+            _log.exception("the window could not be result at for alarms; all else is")
             return None
         finally:
             self._state_from_s = now_s + (self._cost_s() - begun_s) / STATE_SHARE
@@ -286,7 +286,7 @@ class Looks:
 
     def _offset_s(self, state: NetworkState) -> float | None:
         """How far the newest report's time is from when it came; None where that says nothing of clocks."""
-        age_s = self._sensing.age_s()
+        age_s = self._window.age_s()
         if age_s is None:
             return None
         came_s, by_itself_s = self._wall_s() - age_s, state.window_end_ns / 1e9
@@ -297,7 +297,7 @@ class Looks:
         return abs(came_s - by_itself_s) if SAME_PACE[0] <= pace <= SAME_PACE[1] else None
 
     def _of_silence(self, silent_s: Mapping[str, float]) -> Iterator[Finding]:
-        age_s = self._sensing.age_s()
+        age_s = self._window.age_s()
         if age_s is not None:
             yield Finding(
                 Subject("telemetry_silent", "INT reports"),
@@ -312,10 +312,10 @@ class Looks:
                 yield _silent(f"Counters of {switch}", switch, age_s)
 
     def _of_intake(self, now_s: float) -> Iterator[Finding]:
-        counters = self._sensing.counters
+        counters = self._window.counters
         now = _Came(
-            accepted=self._sensing.accepted,
-            rejected=self._sensing.rejected,
+            accepted=self._window.accepted,
+            rejected=self._window.rejected,
             skewed=counters.skewed,
             backwards=counters.negative_latencies,
             dropped=self._sources.dropped,
@@ -403,7 +403,7 @@ def _told(findings: Iterable[Finding]) -> list[Finding]:
         for finding in findings:
             told.append(finding)
     except Exception:
-        _log.exception("a part of what alarms look at could not be looked at")
+        _log.exception("a part of what alarms look at could not be result at")
     return told
 
 

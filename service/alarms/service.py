@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 
-from service.alarms.measure import Looks
+from service.alarms.measure import AlarmChecks
 from service.documents.base import timestamp
 from service.documents.history import AlarmDocument, AlarmsDocument
 from service.events import Broadcaster
@@ -20,29 +20,29 @@ MOST_TOLD = 32
 _log = logging.getLogger("ecntwin.alarms")
 
 
-Heard = Callable[[tuple[Change, ...], Callable[[float], int]], None]
+OnChange = Callable[[tuple[Change, ...], Callable[[float], int]], None]
 
 
 class Alarms:
     """The alarms of one service. ``clock_s`` is monotonic seconds, ``wall_ns`` nanoseconds since 1970.
 
-    ``heard`` is told all that changes, and what makes an alarm's seconds nanoseconds since 1970.
+    ``on_change`` receives the changes and a function from alarm seconds to nanoseconds since 1970.
     """
 
     def __init__(
         self,
         settings: AlarmSettings,
-        looks: Looks,
+        checks: AlarmChecks,
         *,
         metrics: NetworkMetrics,
         events: Broadcaster,
         clock_s: Callable[[], float],
         wall_ns: Callable[[], int],
-        heard: Heard | None = None,
+        on_change: OnChange | None = None,
     ) -> None:
-        self._heard = heard
+        self._on_change = on_change
         self._every_s = settings.every_s
-        self._looks = looks
+        self._checks = checks
         self._board = AlarmBoard(settings.rules(), forget_s=settings.forget_s, keep=settings.keep)
         self._metrics = metrics
         self._events = events
@@ -57,30 +57,30 @@ class Alarms:
         self.ended: tuple[Alarm, ...] = ()
 
     async def run_forever(self) -> None:
-        """Looks every so often, whatever goes wrong."""
+        """Runs the checks every ``every_s``; a failure is logged, and the next run is tried."""
         while True:
             await asyncio.sleep(self._every_s)
             try:
-                await self.look()
+                await self.check()
             except Exception:
-                _log.exception("alarms could not be looked at; they stay as they are until the next time")
+                _log.exception("alarms could not be result at; they stay as they are until the next time")
 
-    async def look(self) -> tuple[Change, ...]:
-        """Looks at everything once, and tells what has changed."""
+    async def check(self) -> tuple[Change, ...]:
+        """Runs every check once and publishes what changed."""
         async with self._looking:
             now_s = self._clock_s()
-            looked = await self._looks.look(self._board.switches)
+            result = await self._checks.run(self._board.switches)
             # Thousands of ports: not on the loop.
-            changes = await asyncio.to_thread(self._board.update, now_s, looked.findings)
+            changes = await asyncio.to_thread(self._board.update, now_s, result.findings)
             self._looked_s, self._left_off = now_s, self._board.left_off
             self.active, self.ended = self._board.active, self._board.ended
-            if looked.state is not None or looked.silent:
-                self._metrics.saw_state(looked.state)
-            self._metrics.saw_ports(looked.ports)
+            if result.state is not None or result.silent:
+                self._metrics.saw_state(result.state)
+            self._metrics.saw_ports(result.ports)
             self._metrics.saw_alarms(self.active, changes)
             self._tell(changes)
-            if self._heard is not None:
-                self._heard(changes, self._wall_clock())
+            if self._on_change is not None:
+                self._on_change(changes, self._wall_clock())
             return changes
 
     def holding(self, switches: Collection[str]) -> str | None:

@@ -7,8 +7,8 @@ import logging
 import math
 
 from service.auth.audit import Audit
-from service.auth.oidc import WHERE, SignedTokens
-from service.auth.rate_limit import Allowance, Allowances
+from service.auth.oidc import WHERE, OidcTokens
+from service.auth.rate_limit import RateLimit, RateLimits
 from service.auth.tokens import KnownTokens, digest_of
 from service.events import Clocks
 from service.metrics import AccessMetrics
@@ -49,16 +49,16 @@ class Access:
         self._metrics = metrics
         self._clocks = clocks
         self._signed = (
-            None if security.oidc is None else SignedTokens(security.oidc, clock_s=clocks.monotonic_s)
+            None if security.oidc is None else OidcTokens(security.oidc, clock_s=clocks.monotonic_s)
         )
-        self._failures = Allowances(
+        self._failures = RateLimits(
             security.failures_per_min / 60,
             security.failures_per_min,
             most=MOST_ADDRESSES,
             clock_s=clocks.monotonic_s,
         )
-        self._requests: dict[str, Allowance] = {}
-        self._bytes: dict[str, Allowance | None] = {}
+        self._requests: dict[str, RateLimit] = {}
+        self._bytes: dict[str, RateLimit | None] = {}
         self._proven: set[str] = set()
         self.audit: Audit | None = None
         """Where attempts that are refused are written down; an ingest process has none."""
@@ -152,7 +152,7 @@ class Access:
             "send Authorization: Bearer <token>",
         )
 
-    def _failed(self, reason: str, failures: Allowance, address: str, error: ApiError) -> ApiError:
+    def _failed(self, reason: str, failures: RateLimit, address: str, error: ApiError) -> ApiError:
         wait_s = failures.take()
         if wait_s == 0.0:
             self._metrics.failures.labels(reason).inc()
@@ -167,22 +167,22 @@ class Access:
             retry_after_s=_whole(wait_s),
         )
 
-    def _allowance(self, caller: Caller) -> Allowance:
+    def _allowance(self, caller: Caller) -> RateLimit:
         found = self._requests.get(caller.name)
         if found is None:
             if len(self._requests) >= MOST_ADDRESSES:  # people of an issuer: nobody says how many there are
                 self._requests.clear()
                 self._bytes.clear()
             limits = self._security.limits_for(caller.name)
-            found = self._requests[caller.name] = Allowance(
+            found = self._requests[caller.name] = RateLimit(
                 limits.requests_per_s, limits.burst, clock_s=self._clocks.monotonic_s
             )
             self._bytes[caller.name] = self._bytes_of(limits)
         return found
 
-    def _bytes_of(self, limits: RateSettings) -> Allowance | None:
+    def _bytes_of(self, limits: RateSettings) -> RateLimit | None:
         rate = limits.bytes_per_s
-        return None if rate is None else Allowance(rate, rate, clock_s=self._clocks.monotonic_s)
+        return None if rate is None else RateLimit(rate, rate, clock_s=self._clocks.monotonic_s)
 
     def _limited(self, caller: Caller, limit: str, wait_s: float, rule: str) -> BusyError:
         self._metrics.limited.labels(caller.label, limit).inc()

@@ -18,7 +18,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from service.auth.rate_limit import Allowances
+from service.auth.rate_limit import RateLimits
 from service.documents.predictions import WatermarkDocument
 from service.documents.recommendation import RecommendationDocument
 from service.events import Clocks
@@ -57,7 +57,7 @@ class Audit:
         self._keep_ns = round(keep_days * _DAY_NS)
         self._wall_ns = clocks.wall_ns
         self._last_ns = 0
-        self._refusals = Allowances(
+        self._refusals = RateLimits(
             REFUSALS_PER_MIN / 60, REFUSALS_PER_MIN, most=MOST_CALLERS, clock_s=clocks.monotonic_s
         )
 

@@ -197,7 +197,7 @@ LONGEST_TOKEN = 16_384
 WHERE = "Authorization header"
 
 
-class SignedTokens:
+class OidcTokens:
     """Verifies the tokens of one issuer. ``clock_s`` is monotonic; a token's times are the wall clock's."""
 
     def __init__(self, settings: OidcSettings, *, clock_s: Callable[[], float]) -> None:

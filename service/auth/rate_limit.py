@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 
-class Allowance:
+class RateLimit:
     """``rate_per_s`` on average and ``burst`` at once; ``clock_s`` is monotonic."""
 
     def __init__(self, rate_per_s: float, burst: float, *, clock_s: Callable[[], float]) -> None:
@@ -36,15 +36,15 @@ class Allowance:
         return wait_s
 
 
-class Allowances:
+class RateLimits:
     """One for each of many, of which the ``most`` that came last are remembered."""
 
     def __init__(self, rate_per_s: float, burst: float, *, most: int, clock_s: Callable[[], float]) -> None:
-        self._make: Callable[[], Allowance] = partial(Allowance, rate_per_s, burst, clock_s=clock_s)
+        self._make: Callable[[], RateLimit] = partial(RateLimit, rate_per_s, burst, clock_s=clock_s)
         self._most = most
-        self._known: OrderedDict[str, Allowance] = OrderedDict()
+        self._known: OrderedDict[str, RateLimit] = OrderedDict()
 
-    def of(self, key: str) -> Allowance:
+    def of(self, key: str) -> RateLimit:
         """That one's."""
         found = self._known.get(key)
         if found is None:

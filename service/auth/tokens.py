@@ -51,7 +51,7 @@ def holds_tokens(url: str | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class DatabaseTokens:
     """What the database says of tokens: ``ever`` whether any was ever made, revoked ones too; ``unread``
     where it could not be asked yet.
 
@@ -69,7 +69,7 @@ class KnownTokens:
 
     def __init__(self, configured: Iterable[TokenSettings]) -> None:
         self._configured = {one.sha256: Caller(one.name, one.scopes) for one in configured}
-        self.stored = Stored()
+        self.stored = DatabaseTokens()
         self.used: dict[str, float] = {}
         """When tokens of the database were last used, since somebody last took this away."""
 
@@ -104,7 +104,7 @@ USED_EVERY_READS = 30
 _log = logging.getLogger("ecntwin.access")
 
 
-class StoredTokens:
+class TokenSync:
     """``wall_ns`` is nanoseconds since 1970. Where the database is gone, those last read stay good."""
 
     def __init__(
@@ -122,14 +122,16 @@ class StoredTokens:
         self._wall_ns = wall_ns
         self._read_every_s = read_every_s
         if database.durable:
-            known.stored = Stored(unread=True)  # there may be some: nobody is let in without one till then
+            known.stored = DatabaseTokens(
+                unread=True
+            )  # there may be some: nobody is let in without one till then
 
     async def read(self) -> None:
         """Reads them once; raises ``UnavailableError``."""
         before, rows = self._known.stored, await self._database.read(token_rows.listed)
         now_ns = self._wall_ns()
         live = [row for row in rows if row.revoked_ns is None and (row.expires_ns or now_ns + 1) > now_ns]
-        self._known.stored = Stored(
+        self._known.stored = DatabaseTokens(
             live={row.sha256: Caller(row.name, scopes_of(row.scopes)) for row in live},
             expires_s={row.name: row.expires_ns / 1e9 for row in live if row.expires_ns is not None},
             ever=bool(rows),

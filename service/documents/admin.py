@@ -15,7 +15,7 @@ from typing import Any, Literal, Self
 
 from service.documents.base import Document, timestamp
 from service.metrics import UDP_DROPS
-from service.udp.listener import Tally
+from service.udp.listener import UdpTotals
 from service.udp.receiver import UdpCounts
 from store.audit_rows import AuditRow
 from store.revisions import Revision
@@ -152,9 +152,9 @@ class UdpDocument(Document):
     dropped: dict[str, int]
 
     @classmethod
-    def of(cls, addresses: Iterable[str], tally: Tally | None) -> Self:
+    def of(cls, addresses: Iterable[str], tally: UdpTotals | None) -> Self:
         """The document of a listener; None: there is none."""
-        tally = tally or Tally(UdpCounts(), 0, 0)
+        tally = tally or UdpTotals(UdpCounts(), 0, 0)
         return cls(
             addresses=list(addresses),
             received=tally.counts.received,

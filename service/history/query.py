@@ -45,7 +45,7 @@ class Span:
         return (self.until_ns - self.since_ns) / NS_PER_S
 
 
-class Past:
+class HistoryReader:
     """``steps``: what is written of queues (None: nothing); ``window_s``: how far telemetry looks back."""
 
     def __init__(

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from sqlalchemy import Connection
 
-from service.ingest.counter_owner import Lately, PortFigures
-from service.ingest.window_owner import Latest, Sensing
+from service.ingest.counter_owner import PortMonitor, RecentPorts
+from service.ingest.window_owner import LatestState, WindowOwner
 from settings.sections import Steps
 from store.queue_rows import NS_PER_S, PortStep, begin_ns, fold, lengths, newest_ns, prune, write_step
 from store.recorder import Recorder
@@ -50,20 +50,20 @@ class QueueHistory:
         *,
         recorder: Recorder,
         durable: bool,
-        sensing: Sensing,
-        ports: PortFigures,
+        window: WindowOwner,
+        ports: PortMonitor,
         clock_s: Callable[[], float],
         wall_ns: Callable[[], int],
     ) -> None:
         self._steps = steps
         self._recorder = recorder
         self._durable = durable
-        self._sensing = sensing
+        self._window = window
         self._ports = ports
         self._clock_s = clock_s
         self._wall_ns = wall_ns
-        self._seen: Latest | None = None
-        self._counted: Lately | None = None
+        self._seen: LatestState | None = None
+        self._counted: RecentPorts | None = None
         self._last_ns: int | None = None
         self.lost = 0
 
@@ -82,7 +82,7 @@ class QueueHistory:
         if self._steps is None:
             return False
         seen, counted = self._new_seen(), self._new_counted()
-        if seen is None and (counted is None or not self._sensing.stale):
+        if seen is None and (counted is None or not self._window.stale):
             # Counters without queues, while reports come: of the queues nothing is known, which is not empty.
             return False
         queues = () if seen is None else seen.state.queues
@@ -98,15 +98,15 @@ class QueueHistory:
         self._put(begin_ns(self._wall_ns() - ago_ns, self._steps.finest_s), ports)
         return True
 
-    def _new_seen(self) -> Latest | None:
+    def _new_seen(self) -> LatestState | None:
         """The last state, unless it is written already, or nothing has come for so long that it ended."""
-        latest = self._sensing.latest
-        if latest is None or latest is self._seen or self._sensing.stale:
+        latest = self._window.latest
+        if latest is None or latest is self._seen or self._window.stale:
             return None
         self._seen = latest
         return latest
 
-    def _new_counted(self) -> Lately | None:
+    def _new_counted(self) -> RecentPorts | None:
         latest = self._ports.latest
         if latest is None or latest is self._counted:
             return None

@@ -17,8 +17,8 @@ from sqlalchemy import Connection
 from service.documents.recommendation import RecommendationDocument
 from service.events import Clocks
 from service.history.recording import QueueHistory
-from service.ingest.counter_owner import PortFigures
-from service.ingest.window_owner import Sensing
+from service.ingest.counter_owner import PortMonitor
+from service.ingest.window_owner import WindowOwner
 from settings.model import Settings
 from settings.sections import DAY_S
 from store import alarm_rows, residual_rows
@@ -65,7 +65,7 @@ class AlarmHistory:
         self._there: dict[Subject, AlarmRow] = {}
         self._left = _Left({}, None)
 
-    async def take_up(self) -> None:
+    async def restore(self) -> None:
         """Reads what was left open; raises ``UnavailableError`` where the database is away."""
 
         def read(connection: Connection) -> tuple[list[AlarmRow], int | None]:
@@ -84,7 +84,7 @@ class AlarmHistory:
                 left[subject] = row
         self._left = _Left(left, alive_ns)
 
-    def heard(self, changes: Sequence[Change], wall_ns: Callable[[float], int]) -> None:
+    def record(self, changes: Sequence[Change], wall_ns: Callable[[float], int]) -> None:
         """Puts down what has changed; ``wall_ns`` makes an alarm's seconds nanoseconds since 1970."""
         rows = [self._changed(change, wall_ns) for change in changes]
         if rows:
@@ -150,8 +150,8 @@ class History:
         database: Database,
         recorder: Recorder,
         *,
-        sensing: Sensing,
-        ports: PortFigures,
+        window: WindowOwner,
+        ports: PortMonitor,
         clocks: Clocks,
     ) -> None:
         self._recorder = recorder
@@ -162,7 +162,7 @@ class History:
             settings.storage.steps(),
             recorder=recorder,
             durable=database.durable,
-            sensing=sensing,
+            window=window,
             ports=ports,
             clock_s=clocks.monotonic_s,
             wall_ns=clocks.wall_ns,

@@ -18,7 +18,7 @@ from typing import ParamSpec, TypeVar
 
 from service.documents.telemetry import IngestDocument
 from service.ingest.decoding import DecodingThreads
-from service.ingest.window_owner import SensingLimits
+from service.ingest.window_owner import IngestLimits
 from service.metrics import Metrics
 from telemetry.counters.model import CounterIncrease, CounterSample, CounterSettings
 from telemetry.counters.window import CounterWindow, PortRates, port_rates
@@ -31,13 +31,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Counting:
+class CounterOwner:
     """Owns the counters' window. ``clock_s`` is monotonic seconds."""
 
     def __init__(
         self,
         settings: CounterSettings,
-        limits: SensingLimits,
+        limits: IngestLimits,
         *,
         decoding: DecodingThreads,
         metrics: Metrics,
@@ -99,11 +99,11 @@ class Counting:
         """The newest reading of these switches by their clocks; None without one."""
         return await self._run(self._window.newest_ns, switches)
 
-    async def lately(self, span_ns: int) -> tuple[tuple[PortRates, ...], dict[str, int]]:
+    async def recent(self, span_ns: int) -> tuple[tuple[PortRates, ...], dict[str, int]]:
         """What every port did in the last ``span_ns`` of its own clock, and each switch's newest reading."""
-        return await self._run(self._lately, span_ns)
+        return await self._run(self._recent, span_ns)
 
-    def _lately(self, span_ns: int) -> tuple[tuple[PortRates, ...], dict[str, int]]:
+    def _recent(self, span_ns: int) -> tuple[tuple[PortRates, ...], dict[str, int]]:
         return port_rates(self._window.lately(span_ns)), self._window.newest_by_switch()
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class Counting:
 
 
 @dataclass(frozen=True, slots=True)
-class Lately:
+class RecentPorts:
     """``ports`` of switches that are not silent; ``silent_s`` how long ago each switch's counters moved.
     ``at_s`` is when it was so.
     """
@@ -133,27 +133,27 @@ class Lately:
     at_s: float = 0.0
 
 
-class PortFigures:
+class PortMonitor:
     """``span_s`` is how far back rates reach, by the devices' clocks; counters that have not moved for
     ``stale_after_s`` of ``clock_s`` (monotonic seconds) tell nothing of now.
     """
 
     def __init__(
-        self, counting: Counting, *, span_s: float, stale_after_s: float, clock_s: Callable[[], float]
+        self, counters: CounterOwner, *, span_s: float, stale_after_s: float, clock_s: Callable[[], float]
     ) -> None:
-        self._counting = counting
+        self._counters = counters
         self._span_ns = max(round(span_s * 1e9), 1)
         self._stale_after_s = stale_after_s
         self._clock_s = clock_s
         self._moved: dict[str, tuple[int, float]] = {}
-        self.latest: Lately | None = None
+        self.latest: RecentPorts | None = None
         """What was last told to anybody."""
 
-    async def lately(self) -> Lately:
+    async def recent(self) -> RecentPorts:
         """Every port that is known of now. Ask often: a switch's silence is counted from the first asking
         that found nothing new.
         """
-        ports, newest_ns = await self._counting.lately(self._span_ns)
+        ports, newest_ns = await self._counters.recent(self._span_ns)
         now_s = self._clock_s()
         self._moved = {
             switch: self._moved[switch]
@@ -163,5 +163,5 @@ class PortFigures:
         }
         silent_s = {switch: now_s - moved_s for switch, (_, moved_s) in self._moved.items()}
         told = tuple(port for port in ports if silent_s[port.switch] <= self._stale_after_s)
-        self.latest = Lately(told, silent_s, now_s)
+        self.latest = RecentPorts(told, silent_s, now_s)
         return self.latest

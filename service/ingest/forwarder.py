@@ -4,7 +4,7 @@ How long a service asks to be left alone, by its answer; must not know what was 
 
 Decoded reports to the service, in large Arrow streams, again until it takes them; must not decode.
 
-What waits is held in a ``Room`` that the bodies still to be decoded share, so that all of it together is
+Waiting batches share one ``ByteBudget`` with the bodies still to be decoded, so that all of it is
 bounded.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Info
 from prometheus_client.exposition import choose_encoder
 
-from service.ingest.intake import Room
+from service.ingest.intake import ByteBudget
 from service.metrics import AccessMetrics, BinaryMetrics, IngestMetrics, UdpMetrics
 from settings.tls import client_context
 from telemetry.encode.arrow import MEDIA_TYPE, encode
@@ -132,7 +132,7 @@ class Forwarder:
         url: str,
         *,
         token: str | None,
-        room: Room,
+        room: ByteBudget,
         metrics: ForwardMetrics,
         transport: httpx.AsyncBaseTransport | None = None,
         first_pause_s: float = FIRST_PAUSE_S,

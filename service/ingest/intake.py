@@ -18,7 +18,7 @@ LONGEST_WAIT_S = 60
 _REMEMBERED_S = 10.0
 
 
-class Drain:
+class DrainRate:
     """How fast bytes leave, in bytes a second, over the last ten busy seconds or so."""
 
     def __init__(self) -> None:
@@ -44,14 +44,14 @@ class Drain:
         return self._bytes / busy_s if self._bytes and busy_s > 0 else None
 
 
-class Room:
+class ByteBudget:
     """What may be held of ``limit_bytes``, or one larger thing alone. ``clock_s`` is monotonic."""
 
     def __init__(self, limit_bytes: int, *, metrics: IngestMetrics, clock_s: Callable[[], float]) -> None:
         self._limit_bytes = limit_bytes
         self._metrics = metrics
         self._clock_s = clock_s
-        self._drain = Drain()
+        self._drain = DrainRate()
         self.held_bytes = 0
         metrics.pending_bytes.set_function(lambda: self.held_bytes)
 
@@ -90,7 +90,7 @@ class Room:
 class Intake:
     """Admits bodies as far as ``room`` reaches; those over ``max_body_bytes`` are refused elsewhere."""
 
-    def __init__(self, room: Room, *, max_body_bytes: int) -> None:
+    def __init__(self, room: ByteBudget, *, max_body_bytes: int) -> None:
         self.room = room
         self._max_body_bytes = max_body_bytes
 

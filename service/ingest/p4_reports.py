@@ -264,7 +264,7 @@ def _decoded(reports: P4Reports, batch: ReportBatch) -> Decoded:
 _postcards_log = logging.getLogger("ecntwin.postcards")
 
 
-class PostcardRelease:
+class PostcardFlusher:
     """Asks ``binary`` every ``every_s`` seconds for what has waited long enough, and hands it to ``ingest``;
     None where nothing is merged. ``start`` and ``stop`` on one event loop.
     """

@@ -10,21 +10,21 @@ from contextlib import AsyncExitStack
 
 from service.domain import reporting_of
 from service.events import Broadcaster, Clocks
-from service.ingest.counter_owner import Counting, PortFigures
+from service.ingest.counter_owner import CounterOwner, PortMonitor
 from service.ingest.decoding import DecodingThreads
 from service.ingest.formats import ReportFormats
-from service.ingest.intake import Intake, Room
-from service.ingest.p4_reports import BinaryReports, PostcardRelease
-from service.ingest.window_owner import Sensing, SensingLimits
+from service.ingest.intake import ByteBudget, Intake
+from service.ingest.p4_reports import BinaryReports, PostcardFlusher
+from service.ingest.window_owner import IngestLimits, WindowOwner
 from service.metrics import Metrics
 from service.polling.poller import counter_polling
-from service.udp.listener import UdpListening
+from service.udp.listener import UdpListener
 from settings.model import Settings
 from switches.device import Device
 from telemetry.topology import Topology
 
 
-class Measuring:
+class IngestPipeline:
     """Everything that takes telemetry, by whatever way it comes."""
 
     def __init__(
@@ -38,7 +38,7 @@ class Measuring:
         clocks: Clocks,
     ) -> None:
         server, telemetry = settings.server, settings.telemetry
-        limits = SensingLimits(
+        limits = IngestLimits(
             server.max_decoded_bytes, server.max_errors_listed, settings.tuning.stale_after_s
         )
         self.binary = BinaryReports(telemetry.int_, reporting_of(settings), metrics=metrics.binary)
@@ -48,11 +48,11 @@ class Measuring:
             self.binary, max_decoded_bytes=limits.max_decoded_bytes, wall_ns=clocks.wall_ns
         )
         self.intake = Intake(
-            Room(server.max_pending_bytes, metrics=metrics.ingest, clock_s=clocks.monotonic_s),
+            ByteBudget(server.max_pending_bytes, metrics=metrics.ingest, clock_s=clocks.monotonic_s),
             max_body_bytes=server.max_body_bytes,
         )
         self._decoding = DecodingThreads()
-        self.sensing = Sensing(
+        self.window = WindowOwner(
             telemetry.window(),
             declared,
             limits,
@@ -62,7 +62,7 @@ class Measuring:
             clock_s=clocks.monotonic_s,
             wall_s=lambda: clocks.wall_ns() / 1e9,
         )
-        self.counting = Counting(
+        self.counters = CounterOwner(
             telemetry.counters.window(),
             limits,
             decoding=self._decoding,
@@ -72,24 +72,24 @@ class Measuring:
         self.counter_polling = counter_polling(
             devices,
             telemetry.counters,
-            counting=self.counting,
+            counters=self.counters,
             metrics=metrics,
             clock_s=clocks.monotonic_s,
         )
-        self.ports = PortFigures(
-            self.counting,
+        self.ports = PortMonitor(
+            self.counters,
             span_s=telemetry.period_s * telemetry.n_periods,
             stale_after_s=settings.tuning.stale_after_s,
             clock_s=clocks.monotonic_s,
         )
-        self.udp: UdpListening | None = None
+        self.udp: UdpListener | None = None
         if telemetry.udp.ports:
-            self.udp = UdpListening(
-                telemetry.udp, decode=self.binary.decode, sensing=self.sensing, metrics=metrics.udp
+            self.udp = UdpListener(
+                telemetry.udp, decode=self.binary.decode, sink=self.window, metrics=metrics.udp
             )
-        self._postcards = PostcardRelease(
+        self._postcards = PostcardFlusher(
             self.binary,
-            self.sensing.ingest,
+            self.window.ingest,
             every_s=telemetry.int_.merge_postcards_s,
             wall_ns=clocks.wall_ns,
         )
@@ -107,8 +107,8 @@ class Measuring:
     async def stop(self) -> None:
         """Ends tasks, sockets and threads, whichever of them fail to; what the window holds is lost."""
         async with AsyncExitStack() as ending:  # the last one first
-            ending.push_async_callback(asyncio.to_thread, self.counting.close)
-            ending.push_async_callback(asyncio.to_thread, self.sensing.close)
+            ending.push_async_callback(asyncio.to_thread, self.counters.close)
+            ending.push_async_callback(asyncio.to_thread, self.window.close)
             ending.push_async_callback(asyncio.to_thread, self._decoding.close)
             ending.push_async_callback(self._postcards.stop)
             if self.udp is not None:
@@ -117,5 +117,5 @@ class Measuring:
 
     async def declare(self, topology: Topology) -> None:
         """Replaces the declared topology."""
-        await self.sensing.declare(topology)
+        await self.window.declare(topology)
         self.binary.declare(topology)

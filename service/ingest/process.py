@@ -14,9 +14,9 @@ from service.domain import reporting_of
 from service.ingest.decoding import DecodingThreads
 from service.ingest.formats import ReportFormats
 from service.ingest.forwarder import Forwarder, ForwardMetrics
-from service.ingest.intake import Intake, Room
-from service.ingest.p4_reports import BinaryReports, PostcardRelease
-from service.udp.listener import UdpListening
+from service.ingest.intake import ByteBudget, Intake
+from service.ingest.p4_reports import BinaryReports, PostcardFlusher
+from service.udp.listener import UdpListener
 from settings.model import Settings
 from settings.version import ecntwin_version
 from telemetry.decode.body import Decoded
@@ -41,10 +41,10 @@ class IngestProcess:
     ) -> None:
         server = settings.server
         self.metrics = ForwardMetrics(registry or CollectorRegistry(), version=ecntwin_version())
-        room = Room(server.max_pending_bytes, metrics=self.metrics.ingest, clock_s=time.monotonic)
+        room = ByteBudget(server.max_pending_bytes, metrics=self.metrics.ingest, clock_s=time.monotonic)
         self.intake = Intake(room, max_body_bytes=server.max_body_bytes)
         binary = BinaryReports(settings.telemetry.int_, reporting_of(settings), metrics=self.metrics.binary)
-        self._postcards = PostcardRelease(
+        self._postcards = PostcardFlusher(
             binary,
             self.ingest_patiently,
             every_s=settings.telemetry.int_.merge_postcards_s,
@@ -54,12 +54,12 @@ class IngestProcess:
         self.forwarder = Forwarder(to, token=token, room=room, metrics=self.metrics, transport=transport)
         self._settings = settings
         self._decoding = DecodingThreads()
-        self._udp: UdpListening | None = None
+        self._udp: UdpListener | None = None
         if settings.telemetry.udp.ports:
-            self._udp = UdpListening(
+            self._udp = UdpListener(
                 settings.telemetry.udp,
                 decode=binary.decode,
-                sensing=_Patient(self),
+                sink=_Patient(self),
                 metrics=self.metrics.udp,
                 shared=shared,
             )

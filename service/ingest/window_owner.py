@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class SensingLimits:
+class IngestLimits:
     """What one body may hold once unpacked, how many of its errors are listed, and when silence is stale."""
 
     max_decoded_bytes: int
@@ -42,21 +42,21 @@ class SensingLimits:
     stale_after_s: float
 
 
-class Latest(NamedTuple):
+class LatestState(NamedTuple):
     """The last state that was worked out for anybody, and when it was so, in the clock's seconds."""
 
     state: NetworkState
     at_s: float
 
 
-class Sensing:
+class WindowOwner:
     """Owns the window. ``clock_s`` is monotonic seconds; ages are by arrival, not by report time."""
 
     def __init__(
         self,
         window: WindowSettings,
         declared: Topology | None,
-        limits: SensingLimits,
+        limits: IngestLimits,
         *,
         decoding: DecodingThreads,
         metrics: Metrics,
@@ -76,7 +76,7 @@ class Sensing:
         self._last_accepted_s: float | None = None
         self._last_event_s = float("-inf")
         self._unpublished = Counter[str]()
-        self._known: tuple[_Version, Latest] | None = None
+        self._known: tuple[_Version, LatestState] | None = None
         self._held_s = 0.0
         self._working_out = asyncio.Lock()
         self.declared = declared
@@ -151,11 +151,11 @@ class Sensing:
             snapshot, version = await self._run(self._snapshot)
             if self._known is None or self._known[0] != version:
                 at_s = self._clock_s()
-                self._known = (version, Latest(await asyncio.to_thread(snapshot.state), at_s))
+                self._known = (version, LatestState(await asyncio.to_thread(snapshot.state), at_s))
             return self._known[1].state
 
     @property
-    def latest(self) -> Latest | None:
+    def latest(self) -> LatestState | None:
         """What ``state`` last worked out; asking for it costs nothing."""
         return None if self._known is None else self._known[1]
 

@@ -22,7 +22,7 @@ class NoCountersError(SwitchError):
 
 
 class Reader(Protocol):
-    """Looks at a switch's counters, once a call. Blocks: it runs in a thread, one call at a time."""
+    """Polls a switch's counters, once a call. Blocks: it runs in a thread, one call at a time."""
 
     def read(self) -> Polled:
         """The counters now. Raises ``SwitchError`` only."""
@@ -43,7 +43,7 @@ class CounterSource(Protocol):
     switch: str
     adapter: str
 
-    async def following(self) -> Polled:
+    async def next_counters(self) -> Polled:
         """The next counters, when they are due. Raises ``SwitchError``; the next call begins anew."""
         ...
 
@@ -53,7 +53,7 @@ class CounterSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Turns:
+class PollSchedule:
     """What all switches that are asked share: the pace, and threads and places for as many at a time."""
 
     every_s: float
@@ -61,29 +61,31 @@ class Turns:
     places: asyncio.Semaphore
 
 
-class Polling:
+class PolledSource:
     """A ``CounterSource``: one look every ``every_s`` seconds, the first after ``first_after_s``.
 
     A look that takes longer than the device's ``timeout_s`` as a whole, however its bytes drip, is ended.
     """
 
-    def __init__(self, device: Device, reader: Reader, turns: Turns, *, first_after_s: float = 0.0) -> None:
+    def __init__(
+        self, device: Device, reader: Reader, schedule: PollSchedule, *, first_after_s: float = 0.0
+    ) -> None:
         self.switch = device.name
         self.adapter = device.platform
         self._device = device
         self._reader = reader
-        self._turns = turns
+        self._schedule = schedule
         self._due_after_s = first_after_s
         self._due_s: float | None = None
         self._reading: asyncio.Future[Polled] | None = None
 
-    async def following(self) -> Polled:
+    async def next_counters(self) -> Polled:
         loop = asyncio.get_running_loop()
         due_s = loop.time() + self._due_after_s if self._due_s is None else self._due_s
         await asyncio.sleep(max(0.0, due_s - loop.time()))
         # From when it was due, so that the pace holds; a turn that was missed is not made up for.
-        self._due_s = max(due_s + self._turns.every_s, loop.time())
-        async with self._turns.places:
+        self._due_s = max(due_s + self._schedule.every_s, loop.time())
+        async with self._schedule.places:
             return await self._look()
 
     async def close(self) -> None:
@@ -98,7 +100,7 @@ class Polling:
         if self._reading is not None and not self._reading.done():
             raise self._late()  # its thread is still in the last one
         loop, timeout_s = asyncio.get_running_loop(), self._device.timeout_s
-        self._reading = loop.run_in_executor(self._turns.threads, self._reader.read)
+        self._reading = loop.run_in_executor(self._schedule.threads, self._reader.read)
         if not (await asyncio.wait({self._reading}, timeout=timeout_s))[0]:
             self._reader.abort()
             if not (await asyncio.wait({self._reading}, timeout=timeout_s))[0]:

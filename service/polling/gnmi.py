@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from service.polling.base import NoCountersError, Polling, Reader, Turns
+from service.polling.base import NoCountersError, PolledSource, PollSchedule, Reader
 from switches.device import Device, options_of
 from switches.errors import RefusedError, SwitchError
 from switches.openconfig.gnmi import PORT, OpenConfigOptions
@@ -50,7 +50,7 @@ class Subject(Reader, Protocol):
         ...
 
 
-class GnmiFollowing:
+class StreamedSource:
     """A ``CounterSource``: one SAMPLE subscription, opened after ``first_after_s`` and anew after a failure.
 
     A switch that refuses to stream is asked by Get, at the same pace, until it fails; then streaming is tried
@@ -58,21 +58,27 @@ class GnmiFollowing:
     """
 
     def __init__(
-        self, device: Device, dial: GnmiDial, subject: Subject, turns: Turns, *, first_after_s: float = 0.0
+        self,
+        device: Device,
+        dial: GnmiDial,
+        subject: Subject,
+        schedule: PollSchedule,
+        *,
+        first_after_s: float = 0.0,
     ) -> None:
         self.switch = device.name
         self.adapter = device.platform
         self._device = device
         self._subject = subject
-        self._turns = turns
+        self._schedule = schedule
         self._stream = GnmiStream(device, dial)
-        self._asking: Polling | None = None
+        self._asking: PolledSource | None = None
         self._first_after_s = first_after_s
         self._paths: Sequence[GnmiPath] = ()
         self._look_at_s = 0.0
         self._opened = self._streamed = False
 
-    async def following(self) -> Polled:
+    async def next_counters(self) -> Polled:
         wait_s, self._first_after_s = self._first_after_s, 0.0
         await asyncio.sleep(wait_s)
         if self._asking is None:
@@ -84,9 +90,9 @@ class GnmiFollowing:
                 _log.info(
                     "switch %s will not stream its counters, and is asked for them: %s", self.switch, error
                 )
-                self._asking = Polling(self._device, self._subject, self._turns)
+                self._asking = PolledSource(self._device, self._subject, self._schedule)
         try:
-            return await self._asking.following()
+            return await self._asking.next_counters()
         except SwitchError:
             await self._asking.close()
             self._asking = None
@@ -106,7 +112,7 @@ class GnmiFollowing:
                 self._opened = self._streamed = False
             if not self._opened or loop.time() >= self._look_at_s:
                 await self._look()
-            patience_s = 2 * self._turns.every_s + self._device.timeout_s
+            patience_s = 2 * self._schedule.every_s + self._device.timeout_s
             until_s = loop.time() + patience_s
             while loop.time() < until_s:
                 await self._take_all(await self._first(patience_s))
@@ -126,7 +132,7 @@ class GnmiFollowing:
     async def _take_all(self, values: list[PathValue] | None) -> None:
         """Takes these values and all that come until it is quiet."""
         loop = asyncio.get_running_loop()
-        until_s = loop.time() + self._turns.every_s / 2  # one may send all the time
+        until_s = loop.time() + self._schedule.every_s / 2  # one may send all the time
         while values is not None:
             for value in values:
                 self._subject.take(value)
@@ -145,23 +151,23 @@ class GnmiFollowing:
     async def _look(self) -> bool:
         """Asks what there is; opens the stream where it is not, or not of that, and says whether it has."""
         loop = asyncio.get_running_loop()
-        async with self._turns.places:
-            paths = await loop.run_in_executor(self._turns.threads, self._subject.look)
-        self._look_at_s = loop.time() + max(LOOK_EVERY_S, self._turns.every_s)
+        async with self._schedule.places:
+            paths = await loop.run_in_executor(self._schedule.threads, self._subject.look)
+        self._look_at_s = loop.time() + max(LOOK_EVERY_S, self._schedule.every_s)
         if self._opened and paths == self._paths:
             return False
         self._paths = paths
-        await self._stream.open(paths, self._turns.every_s)
+        await self._stream.open(paths, self._schedule.every_s)
         self._opened = True
         return True
 
 
-def openconfig_source(device: Device, turns: Turns, *, first_after_s: float) -> GnmiFollowing:
+def openconfig_source(device: Device, schedule: PollSchedule, *, first_after_s: float) -> StreamedSource:
     """Follows that switch. Raises ``InventoryError`` for what cannot be asked."""
     options = options_of(device, OpenConfigOptions)
     dial = GnmiDial(device, options, default_port=PORT)
     subject = OpenConfigSubject(device, GnmiSession(device, options, default_port=PORT), options)
-    return GnmiFollowing(device, dial, subject, turns, first_after_s=first_after_s)
+    return StreamedSource(device, dial, subject, schedule, first_after_s=first_after_s)
 
 
 class OpenConfigSubject:

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
 
-from service.ingest.counter_owner import Counting
+from service.ingest.counter_owner import CounterOwner
 from service.metrics import Metrics
-from service.polling.base import CounterSource, NoCountersError, Turns
+from service.polling.base import CounterSource, NoCountersError, PollSchedule
 from settings.sections import CounterPollSettings
 from switches.device import Device
 from switches.errors import SwitchError
@@ -58,7 +58,7 @@ class CounterPolling:
         self,
         sources: Iterable[CounterSource],
         *,
-        counting: Counting,
+        counters: CounterOwner,
         metrics: Metrics,
         clock_s: Callable[[], float],
         every_s: float,
@@ -66,7 +66,7 @@ class CounterPolling:
         longest_wait_s: float = LONGEST_WAIT_S,
     ) -> None:
         self._sources: Sequence[CounterSource] = tuple(sources)
-        self._counting = counting
+        self._counters = counters
         self._metrics = metrics
         self._clock_s = clock_s
         self._every_s = every_s
@@ -116,7 +116,7 @@ class CounterPolling:
         heard = self._heard[source.switch]
         while True:
             try:
-                await self._take(source, heard, await source.following())
+                await self._take(source, heard, await source.next_counters())
             except SwitchError as error:
                 self._failed(source, heard, error.reason, str(error))
             except Exception as error:
@@ -134,7 +134,7 @@ class CounterPolling:
                 "the switch reads the counters of its ports and queues",
                 "turn them on there",
             )
-        kept, given = await self._counting.add(polled.samples), len(polled.samples)
+        kept, given = await self._counters.add(polled.samples), len(polled.samples)
         if not kept:
             raise NoCountersError(
                 f"switch {source.switch!r} ({source.adapter})",
@@ -190,32 +190,32 @@ PLATFORMS = tuple(_PLATFORMS)
 class SourceMaker(Protocol):
     """Makes the source of one switch without asking it; raises ``InventoryError`` for one it cannot use."""
 
-    def __call__(self, device: Device, turns: Turns, *, first_after_s: float) -> CounterSource: ...
+    def __call__(self, device: Device, schedule: PollSchedule, *, first_after_s: float) -> CounterSource: ...
 
 
 def counter_polling(
     devices: Iterable[Device],
     settings: CounterPollSettings,
     *,
-    counting: Counting,
+    counters: CounterOwner,
     metrics: Metrics,
     clock_s: Callable[[], float],
 ) -> CounterPolling:
     """Who follows the counters of these switches; of none where that is off.
 
-    Their first turns are spread over one interval, and so are all that follow.
+    Their first schedule are spread over one interval, and so are all that follow.
     """
     followed = [device for device in devices if settings.poll and device.platform in _PLATFORMS]
     threads = ThreadPoolExecutor(settings.at_once, thread_name_prefix="ecntwin-poll") if followed else None
     sources: list[CounterSource] = []
     if threads is not None:
-        turns = Turns(settings.every_s, threads, asyncio.Semaphore(settings.at_once))
+        schedule = PollSchedule(settings.every_s, threads, asyncio.Semaphore(settings.at_once))
         for number, device in enumerate(followed):
             first_after_s = settings.every_s * number / len(followed)
-            sources.append(_maker(device.platform)(device, turns, first_after_s=first_after_s))
+            sources.append(_maker(device.platform)(device, schedule, first_after_s=first_after_s))
     return CounterPolling(
         sources,
-        counting=counting,
+        counters=counters,
         metrics=metrics,
         clock_s=clock_s,
         every_s=settings.every_s,

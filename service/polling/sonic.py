@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from service.polling.base import NoCountersError, Polling, Turns
+from service.polling.base import NoCountersError, PolledSource, PollSchedule
 from switches.device import Device, options_of
 from switches.errors import RefusedError
 from switches.sonic.redis import Command, RedisExchange, SonicOptions, check_address
@@ -38,9 +38,9 @@ _TRIES = 5  # ports, their queues and the rows come one after the other at first
 _NS_PER_S, _NS_PER_US = 1_000_000_000, 1_000
 
 
-def sonic_source(device: Device, turns: Turns, *, first_after_s: float) -> Polling:
+def sonic_source(device: Device, schedule: PollSchedule, *, first_after_s: float) -> PolledSource:
     """Asks that switch in its turn. Raises ``InventoryError`` for what cannot be asked."""
-    return Polling(device, SonicReader(device), turns, first_after_s=first_after_s)
+    return PolledSource(device, SonicReader(device), schedule, first_after_s=first_after_s)
 
 
 class SonicReader:

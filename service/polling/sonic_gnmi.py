@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from service.polling.base import NoCountersError, Turns
-from service.polling.gnmi import GnmiFollowing
+from service.polling.base import NoCountersError, PollSchedule
+from service.polling.gnmi import StreamedSource
 from switches.device import Device, options_of
 from switches.sonic.gnmi_adapter import PORT, SonicGnmiOptions
 from switches.sonic.gnmi_tables import ORIGIN
@@ -38,13 +38,13 @@ from telemetry.decode.sonic_counters import (
 _AT_ONCE = 64  # rows a Get: a chassis' are many
 
 
-def sonic_gnmi_source(device: Device, turns: Turns, *, first_after_s: float) -> GnmiFollowing:
+def sonic_gnmi_source(device: Device, schedule: PollSchedule, *, first_after_s: float) -> StreamedSource:
     """Follows that switch. Raises ``InventoryError`` for what cannot be asked."""
     options = options_of(device, SonicGnmiOptions)
     dial = GnmiDial(device, options, default_port=PORT)
     session = GnmiSession(device, options, default_port=PORT)
-    return GnmiFollowing(
-        device, dial, SonicGnmiSubject(device, session, options), turns, first_after_s=first_after_s
+    return StreamedSource(
+        device, dial, SonicGnmiSubject(device, session, options), schedule, first_after_s=first_after_s
     )
 
 

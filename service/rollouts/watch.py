@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from service.ingest.counter_owner import Counting
-from service.ingest.window_owner import Sensing
+from service.ingest.counter_owner import CounterOwner
+from service.ingest.window_owner import WindowOwner
 from switches.rollout.plan import Figures
 from telemetry.errors import WindowError
 from telemetry.state import NetworkState
@@ -33,14 +33,14 @@ class Mark:
 class Watcher:
     """Figures of switches from the service's telemetry. ``silence_s`` without a report is silence."""
 
-    def __init__(self, sensing: Sensing, counting: Counting, *, silence_s: float) -> None:
-        self._sensing = sensing
-        self._counting = counting
+    def __init__(self, window: WindowOwner, counters: CounterOwner, *, silence_s: float) -> None:
+        self._window = window
+        self._counters = counters
         self._silence_s = silence_s
 
     async def mark(self, switches: Sequence[str]) -> Mark:
         """Now, as the devices tell it."""
-        at_s, state = self._sensing.now_s(), await self._state()
+        at_s, state = self._window.now_s(), await self._state()
         return Mark(at_s, None if state is None else state.window_end_ns, await self._newest_ns(switches))
 
     async def lately(self, switches: Sequence[str]) -> Figures:
@@ -63,19 +63,19 @@ class Watcher:
         """A sentence where telemetry has stopped. Before the first report that counts from the mark on: a
         service that has just started has heard of no sender yet.
         """
-        silent_s = self._sensing.silent_s(mark.at_s)
+        silent_s = self._window.silent_s(mark.at_s)
         if silent_s > self._silence_s:
             return f"no INT report for {silent_s:.0f} s; at most {self._silence_s:g} s are waited"
         return None
 
     async def _state(self) -> NetworkState | None:
         try:
-            return await self._sensing.state()
+            return await self._window.state()
         except WindowError:
             return None
 
     async def _newest_ns(self, switches: Sequence[str]) -> dict[str, int]:
-        found = {switch: await self._counting.newest_ns([switch]) for switch in switches}
+        found = {switch: await self._counters.newest_ns([switch]) for switch in switches}
         return {switch: at_ns for switch, at_ns in found.items() if at_ns is not None}
 
     async def _figures(
@@ -95,7 +95,7 @@ class Watcher:
         for switch, newest_ns in (await self._newest_ns(switches)).items():
             if switch not in since_ns or newest_ns <= since_ns[switch]:
                 continue
-            grown = await self._counting.increase([switch], since_ns[switch], newest_ns)
+            grown = await self._counters.increase([switch], since_ns[switch], newest_ns)
             if grown.covered_s > 0 and grown.ports:
                 ports += grown.ports if grown.counters.pfc_pause_ns is not None else 0
                 paused.add(grown.counters.pfc_pause_ns, grown.covered_s)

@@ -17,7 +17,7 @@ from service.documents.predictions import WatermarkDocument
 from service.documents.recommendation import residual_ratio
 from service.events import Broadcaster
 from service.fleet import Fleet
-from service.ingest.window_owner import Sensing
+from service.ingest.window_owner import WindowOwner
 from service.metrics import Metrics
 from service.tuning.gate import Clearance
 from service.tuning.recommendations import Entry, RecommendationStore
@@ -45,7 +45,7 @@ class TuningLoop:
         ask: Ask,
         *,
         period_s: float,
-        sensing: Sensing,
+        window: WindowOwner,
         fleet: Fleet,
         store: RecommendationStore,
         clearance: Clearance,
@@ -58,7 +58,7 @@ class TuningLoop:
         self._ask = ask
         self._found = found
         self._period_s = period_s
-        self._sensing = sensing
+        self._window = window
         self._fleet = fleet
         self._store = store
         self._clearance = clearance
@@ -91,8 +91,8 @@ class TuningLoop:
                 "one round runs at a time" if self.running else "the service is stopping",
                 "wait for its recommendation" if self.running else "ask again once it has started",
             )
-        age_s = self._sensing.age_s()
-        if age_s is not None and self._sensing.stale:
+        age_s = self._window.age_s()
+        if age_s is not None and self._window.stale:
             raise ConflictError(
                 "tuning round",
                 f"telemetry {age_s:.0f} s old",
@@ -120,7 +120,7 @@ class TuningLoop:
                 await asyncio.wait_for(self._stopping.wait(), self._period_s)
             if self._stopping.is_set():
                 return
-            if self.running or self._sensing.stale or self._sensing.accepted == self._accepted_at_last_round:
+            if self.running or self._window.stale or self._window.accepted == self._accepted_at_last_round:
                 self._metrics.rounds.labels("skipped").inc()
                 continue
             try:
@@ -149,9 +149,9 @@ class TuningLoop:
         self._metrics.running.set(1)
         self._tell("started")
         began_s = self._clock_s()
-        self._accepted_at_last_round = self._sensing.accepted
+        self._accepted_at_last_round = self._window.accepted
         try:
-            state = await self._sensing.state()
+            state = await self._window.state()
             self._metrics.saw_state(state)
             self._fleet.saw(state.topology.switches)
             await self._fleet.refresh(state.topology.switches)
@@ -187,7 +187,7 @@ class TuningLoop:
     def _keep(self, result: RoundResult, wall_s: float) -> Entry:
         answer = result.recommendation
         cleared = self._clearance.round_ended(
-            answer, result.measured_queue_bytes, age_s=self._sensing.age_s() or 0.0
+            answer, result.measured_queue_bytes, age_s=self._window.age_s() or 0.0
         )
         entry = self._store.add(result, wall_s, cleared)
         outcome = "recommended" if answer.changes else "kept"

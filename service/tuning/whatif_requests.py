@@ -12,7 +12,7 @@ from typing import Any
 
 from service.documents.predictions import MOST_PACKET_HOPS, WhatIfDocument, WhatIfRequest
 from service.events import Broadcaster
-from service.ingest.window_owner import Sensing
+from service.ingest.window_owner import WindowOwner
 from service.tuning.round import Ask, scenario_of, switches_of
 from service.tuning.whatif import ONE_BY_ONE, SIDE_BY_SIDE, Wanted, what_if
 from settings.errors import UnprocessableError
@@ -58,7 +58,7 @@ class AskedWhatIf:
         self,
         ask: Ask,
         *,
-        sensing: Sensing,
+        window: WindowOwner,
         events: Broadcaster,
         workers: Workers,
         quick: Workers,
@@ -66,7 +66,7 @@ class AskedWhatIf:
         clock_s: Callable[[], float],
     ) -> None:
         self._ask = ask
-        self._sensing = sensing
+        self._window = window
         self._events = events
         self._quick = _Lane(quick)
         self._many = _Lane(workers)
@@ -144,7 +144,7 @@ class AskedWhatIf:
         """The state and when it was taken: the last one that was asked on while that is young enough."""
         now_s = self._clock_s()
         if self._state is None or now_s - self._state[0] >= max_age_s:
-            self._state = now_s, await self._sensing.state()
+            self._state = now_s, await self._window.state()
         return self._state
 
     async def _scenario_of(self, state: NetworkState, replay_s: float) -> Scenario:

@@ -32,7 +32,7 @@ _log = logging.getLogger("ecntwin.udp")
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class UdpTotals:
     """Datagrams received and dropped, those whose reports are in the window, and those that wait."""
 
     counts: UdpCounts
@@ -40,7 +40,7 @@ class Tally:
     waiting: int
 
 
-class Takes(Protocol):
+class ReportSink(Protocol):
     """Where decoded reports go: the window, or what passes them on."""
 
     async def ingest(self, decode: Callable[[], Decoded]) -> object:
@@ -48,7 +48,7 @@ class Takes(Protocol):
         ...
 
 
-class UdpListening:
+class UdpListener:
     """Takes telemetry reports by UDP as the settings say; ``decode`` runs in the window's thread.
 
     ``shared``: other processes may take from the same ports, and the kernel deals senders out to them.
@@ -60,14 +60,14 @@ class UdpListening:
         settings: UdpSettings,
         *,
         decode: Decode,
-        sensing: Takes,
+        sink: ReportSink,
         metrics: UdpMetrics,
         shared: bool = False,
     ) -> None:
         self._settings = settings
         self._shared = shared
         self._decode = decode
-        self._sensing = sensing
+        self._sink = sink
         self._metrics = metrics
         self._queue = DatagramQueue(settings.queue_datagrams)
         self._waiting = asyncio.Event()
@@ -127,9 +127,9 @@ class UdpListening:
         """Datagrams dropped until now, wherever."""
         return self.counts.dropped
 
-    def tally(self) -> Tally:
+    def tally(self) -> UdpTotals:
         """What became of all datagrams."""
-        return Tally(self.counts, self.taken, self._queue.depth)
+        return UdpTotals(self.counts, self.taken, self._queue.depth)
 
     @property
     def depth(self) -> int:
@@ -152,9 +152,7 @@ class UdpListening:
     async def _take(self, chunk: Chunk) -> None:
         """Has some datagrams decoded and taken into the window."""
         try:
-            await self._sensing.ingest(
-                partial(self._decode, chunk.payloads, chunk.received_ns, chunk.sources)
-            )
+            await self._sink.ingest(partial(self._decode, chunk.payloads, chunk.received_ns, chunk.sources))
         except TelemetryError as error:
             _log.warning("%d datagrams were left out: %s", len(chunk.payloads), error)
         except Exception:

@@ -40,7 +40,7 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ReadResult:
     """One read: how many there were, how many of them were dropped and why, and the others."""
 
     read: int = 0
@@ -53,7 +53,7 @@ class Taken:
 class Reader(Protocol):
     """Reads from a non-blocking socket."""
 
-    def read(self, made: socket.socket, room: int) -> Taken:
+    def read(self, made: socket.socket, room: int) -> ReadResult:
         """What waits there, at most ``DATAGRAMS_A_READ``; of what may be kept no more than ``room``."""
         ...
 
@@ -63,8 +63,8 @@ def reader(senders: Senders, *, clock_ns: Callable[[], int] = time.time_ns) -> R
     if sys.platform.startswith("linux") and sys.maxsize > 1 << 32:
         library = ctypes.CDLL(None, use_errno=True)
         if hasattr(library, "recvmmsg"):
-            return ManyAtOnce(senders, library.recvmmsg, clock_ns=clock_ns)
-    return OneByOne(senders, clock_ns=clock_ns)
+            return RecvmmsgReader(senders, library.recvmmsg, clock_ns=clock_ns)
+    return RecvmsgReader(senders, clock_ns=clock_ns)
 
 
 # The layouts of recvmmsg(2) on 64-bit Linux: struct mmsghdr, struct iovec, the addresses in a struct
@@ -90,7 +90,7 @@ _STAMP = np.dtype(
 _STAMP_BYTES = 32
 
 
-class ManyAtOnce:
+class RecvmmsgReader:
     """Reads with ``recvmmsg`` into memory of its own; for one thread."""
 
     def __init__(self, senders: Senders, recvmmsg: Any, *, clock_ns: Callable[[], int]) -> None:
@@ -113,14 +113,14 @@ class ManyAtOnce:
         self._at = ctypes.c_void_p(self._headers.ctypes.data)
         self._begins = np.arange(many) * size
 
-    def read(self, made: socket.socket, room: int) -> Taken:
+    def read(self, made: socket.socket, room: int) -> ReadResult:
         self._headers["name_bytes"] = _NAME.itemsize
         self._headers["control_bytes"] = _CONTROL_BYTES
         count = self._recvmmsg(made.fileno(), self._at, DATAGRAMS_A_READ, socket.MSG_DONTWAIT, None)
         if count < 0:
             wrong = ctypes.get_errno()
             if wrong in (errno.EAGAIN, errno.EINTR, errno.ECONNREFUSED):
-                return Taken()
+                return ReadResult()
             raise OSError(wrong, os.strerror(wrong))
         address = self._names[_ADDRESS[made.family]][:count]
         names = self._senders.named(address.tobytes(), address.itemsize)
@@ -132,7 +132,7 @@ class ManyAtOnce:
             sound = np.flatnonzero(whole & np.array([name is not None for name in names]))
             rows, kept = sound[:room], len(sound)
         chunk = self._chunk(rows, names) if min(kept, room) else None
-        return Taken(count, truncated, count - truncated - kept, max(kept - room, 0), chunk)
+        return ReadResult(count, truncated, count - truncated - kept, max(kept - room, 0), chunk)
 
     def _chunk(self, rows: NDArray[np.intp] | slice, names: Sequence[str | None]) -> Chunk:
         headers, stamps, view = self._headers, self._control, self._view
@@ -148,14 +148,14 @@ class ManyAtOnce:
         return Chunk(payloads, received_ns, [name for name in senders if name is not None])
 
 
-class OneByOne:
+class RecvmsgReader:
     """Reads with ``recvmsg``, a call a datagram: for systems without the other."""
 
     def __init__(self, senders: Senders, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
         self._senders = senders
         self._clock_ns = clock_ns
 
-    def read(self, made: socket.socket, room: int) -> Taken:
+    def read(self, made: socket.socket, room: int) -> ReadResult:
         payloads: list[bytes] = []
         sources: list[str] = []
         count = truncated = refused = no_room = 0
@@ -176,6 +176,6 @@ class OneByOne:
                 payloads.append(payload)
                 sources.append(name)
         if not payloads:
-            return Taken(count, truncated, refused, no_room)
+            return ReadResult(count, truncated, refused, no_room)
         received_ns = np.full(len(payloads), self._clock_ns(), np.int64)
-        return Taken(count, truncated, refused, no_room, Chunk(payloads, received_ns, sources))
+        return ReadResult(count, truncated, refused, no_room, Chunk(payloads, received_ns, sources))

@@ -14,9 +14,9 @@ from prometheus_client import CollectorRegistry
 
 from service.events import Broadcaster
 from service.fleet import Adapters, Fleet
-from service.ingest.counter_owner import Counting
+from service.ingest.counter_owner import CounterOwner
 from service.ingest.decoding import DecodingThreads
-from service.ingest.window_owner import Sensing, SensingLimits
+from service.ingest.window_owner import IngestLimits, WindowOwner
 from service.metrics import Metrics
 from service.rollouts.manager import Rollouts
 from service.rollouts.runner import Rollout
@@ -60,9 +60,9 @@ async def rollouts_alone(
 ) -> AsyncIterator[Rollouts]:
     """They take up what the journal holds. Reports of the first switch come all the time, for a soak."""
     metrics = Metrics(CollectorRegistry(), version="test")
-    limits = SensingLimits(1 << 24, 10, 60.0)
+    limits = IngestLimits(1 << 24, 10, 60.0)
     decoding = DecodingThreads()
-    sensing = Sensing(
+    window = WindowOwner(
         WINDOW,
         None,
         limits,
@@ -72,7 +72,9 @@ async def rollouts_alone(
         clock_s=time.monotonic,
         wall_s=time.time,
     )
-    counting = Counting(CounterSettings(), limits, decoding=decoding, metrics=metrics, clock_s=time.monotonic)
+    counters = CounterOwner(
+        CounterSettings(), limits, decoding=decoding, metrics=metrics, clock_s=time.monotonic
+    )
     adapters = Adapters(PushSettings(enabled=True), AdapterRegistry(), devices=devices, clock_ns=time.time_ns)
     fleet = Fleet(
         IncumbentSettings(),
@@ -86,7 +88,7 @@ async def rollouts_alone(
     rollouts = Rollouts(
         fleet,
         Journal(database),
-        Watcher(sensing, counting, silence_s=5.0),
+        Watcher(window, counters, silence_s=5.0),
         at_once=at_once,
         measure_every_s=measure_every_s,
         keep=100,
@@ -95,7 +97,7 @@ async def rollouts_alone(
         told=told,
         timed=(steps or Steps()).timed,
     )
-    feeding = asyncio.create_task(_feed(sensing, next(iter(devices))))
+    feeding = asyncio.create_task(_feed(window, next(iter(devices))))
     try:
         await rollouts.resume()
         yield rollouts
@@ -106,9 +108,9 @@ async def rollouts_alone(
         await rollouts.stop(5.0)
         await asyncio.to_thread(database.close)
         fleet.close()
-        sensing.close()
+        window.close()
         decoding.close()
-        counting.close()
+        counters.close()
 
 
 async def ended(rollouts: Rollouts, rollout_id: str, within_s: float) -> RolloutState:
@@ -119,7 +121,7 @@ async def ended(rollouts: Rollouts, rollout_id: str, within_s: float) -> Rollout
     return rollout.state
 
 
-async def _feed(sensing: Sensing, switch: str) -> None:
+async def _feed(window: WindowOwner, switch: str) -> None:
     while True:
         now_ns = time.time_ns()
         report = {
@@ -140,5 +142,5 @@ async def _feed(sensing: Sensing, switch: str) -> None:
                 }
             ],
         }
-        await sensing.ingest(partial(decode, json.dumps([report]).encode()))
+        await window.ingest(partial(decode, json.dumps([report]).encode()))
         await asyncio.sleep(REPORT_EVERY_S)

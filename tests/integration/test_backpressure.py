@@ -30,8 +30,8 @@ class Gate:
         self._open = threading.Event()
         self._expected = bodies
         self.reached = asyncio.Event()
-        self._decoder = here.service.measuring.formats.decoder
-        monkeypatch.setattr(here.service.measuring.formats, "decoder", self._held_decoder)
+        self._decoder = here.service.pipeline.formats.decoder
+        monkeypatch.setattr(here.service.pipeline.formats, "decoder", self._held_decoder)
 
     def _held_decoder(self, *given: Any, **named: Any) -> Callable[[], Any]:
         self._expected -= 1

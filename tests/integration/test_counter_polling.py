@@ -79,21 +79,21 @@ async def test_counters_of_a_sonic_switch_reach_the_window_and_the_guards(
     here: Running, counters: CountersDb
 ) -> None:
     await looked(here)
-    watcher = Watcher(here.service.sensing, here.service.counting, silence_s=60.0)
+    watcher = Watcher(here.service.window, here.service.counters, silence_s=60.0)
     mark = await watcher.mark(["leaf1"])
     counters.grow("Ethernet0", SAI_PORT_STAT_PFC_3_TX_PKTS=1_000, SAI_PORT_STAT_PFC_4_TX_PKTS=9)
     counters.grow("Ethernet0:3", SAI_QUEUE_STAT_DROPPED_PACKETS=40, SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS=7)
     await looked(here)
-    newest_ns = await here.service.counting.newest_ns(["leaf1"])
+    newest_ns = await here.service.counters.newest_ns(["leaf1"])
     assert newest_ns is not None
-    grown = await here.service.counting.increase(["leaf1"], mark.counters_ns["leaf1"], newest_ns)
+    grown = await here.service.counters.increase(["leaf1"], mark.counters_ns["leaf1"], newest_ns)
     assert grown.counters[:4] == (1_000, 0, 0, 7)
     assert grown.counters.dropped_packets == 40
     assert grown.ports == 2
     figures = await watcher.since(mark, ["leaf1"])
-    last_ns = await here.service.counting.newest_ns(["leaf1"])
+    last_ns = await here.service.counters.newest_ns(["leaf1"])
     assert last_ns is not None
-    later = await here.service.counting.increase(["leaf1"], mark.counters_ns["leaf1"], last_ns)
+    later = await here.service.counters.increase(["leaf1"], mark.counters_ns["leaf1"], last_ns)
     assert figures.pfc_frames_per_s is not None  # over the time until then, or until a look in between
     assert 1_000 / later.covered_s <= figures.pfc_frames_per_s <= 1_000 / grown.covered_s
     assert figures.drops_per_s is not None
@@ -105,7 +105,7 @@ async def test_counters_of_a_sonic_switch_reach_the_window_and_the_guards(
 async def test_what_is_not_counted_is_no_good_news(here: Running, counters: CountersDb) -> None:
     counters.group("QUEUE", "disable")
     counters.group("PORT", "disable")
-    watcher = Watcher(here.service.sensing, here.service.counting, silence_s=60.0)
+    watcher = Watcher(here.service.window, here.service.counters, silence_s=60.0)
     await looked(here)
     mark = await watcher.mark(["leaf1"])
     await looked(here)
@@ -139,14 +139,14 @@ async def test_a_switch_that_goes_away_is_told_and_comes_back(
             return (here.metric("ecntwin_counter_poll_failures_total", **labels) or 0) >= 2
 
         await until(failed)
-        assert here.service.measuring.counter_polling.failing == {"leaf1": "unreachable"}
+        assert here.service.pipeline.counter_polling.failing == {"leaf1": "unreachable"}
         await looked(here, "openconfig")
         again = RedisServer(tmp_path / "redis")
         back = CountersDb(again)
         with again.client(0) as client:
             client.config_set("port", first.port)  # not before: one without counters would be told too
         await looked(here)
-        assert here.service.measuring.counter_polling.failing == {}
+        assert here.service.pipeline.counter_polling.failing == {}
         text = (await here.client.get("/metrics")).text
         assert 'ecntwin_counter_poll_age_seconds{switch="leaf2"}' in text
         back.close()
@@ -160,10 +160,10 @@ async def test_a_switch_that_goes_away_is_told_and_comes_back(
 async def test_polling_may_be_off(tmp_path: Path, sonic: RedisServer) -> None:
     wanted = settings(tmp_path, {"leaf1": redis_at(sonic.port)}, poll=False)
     async with running(wanted) as here:
-        assert here.service.measuring.counter_polling.switches == ()
+        assert here.service.pipeline.counter_polling.switches == ()
 
 
 async def test_only_platforms_that_offer_counters_are_asked(tmp_path: Path) -> None:
     async with running(settings(tmp_path, {"leaf1": {"platform": "dry-run"}})) as here:
-        assert here.service.measuring.counter_polling.switches == ()
+        assert here.service.pipeline.counter_polling.switches == ()
         assert here.metric("ecntwin_counter_poll_age_seconds", switch="leaf1") is None

@@ -65,7 +65,7 @@ async def test_no_round_runs_on_stale_reports() -> None:
     async with running(
         Wanted(settings=Settings(tuning={"enabled": True, "period_s": 0.01, "stale_after_s": 5}))
     ) as here:
-        here.service.sensing.accepted = 1
+        here.service.window.accepted = 1
         await until(lambda: counted(here, "skipped") >= 3)
         assert len(here.service.store) == 0
 

@@ -36,7 +36,7 @@ async def told(service: Running) -> dict[str, object]:
 
 async def test_reports_by_udp_are_in_the_state_and_counted() -> None:
     async with running(Wanted(manual(telemetry=LISTENING))) as one:
-        udp = one.service.measuring.udp
+        udp = one.service.pipeline.udp
         assert udp is not None
         payloads = [datagram(number) for number in range(100)]
         send([*payloads[:40], b"\xff", *payloads[50:]], udp.addresses[0])
@@ -49,7 +49,7 @@ async def test_reports_by_udp_are_in_the_state_and_counted() -> None:
             "dropped": {"queue": 0, "kernel": 0, "refused": 0, "truncated": 0},
         }
         state = (await one.client.get("/v1/state")).json()
-        assert state["reports"] == one.service.sensing.accepted == 90
+        assert state["reports"] == one.service.window.accepted == 90
         assert one.metric("ecntwin_int_datagrams_total", switch="7") == 90
         assert one.metric("ecntwin_int_datagrams_lost", switch="7") == 10
         assert one.metric("ecntwin_reports_rejected_total", reason="malformed") == 1
@@ -59,7 +59,7 @@ async def test_reports_by_udp_are_in_the_state_and_counted() -> None:
 
 async def test_a_service_that_listens_to_none_says_so() -> None:
     async with running() as one:
-        assert one.service.measuring.udp is None
+        assert one.service.pipeline.udp is None
         assert (await told(one))["addresses"] == []
 
 

@@ -51,7 +51,7 @@ class Port:
         sample = self._where | {"ts_ns": now_ns(self._here.hand)} | self._totals
         answer = await self._here.client.post("/v1/telemetry/counters", json=[sample])
         assert answer.json()["accepted"] == 1, answer.text
-        await self._here.service.alarms.look()
+        await self._here.service.alarms.check()
 
 
 async def alarms(here: Running, query: str = "") -> dict[str, Any]:
@@ -69,7 +69,7 @@ async def test_nothing_is_wrong_with_a_service_that_has_heard_nothing(here: Runn
     assert await alarms(here) == {
         "warning": 0, "critical": 0, "left_off": 0, "looked": None, "alarms": [], "ended": None,
     }  # fmt: skip
-    await here.service.alarms.look()
+    await here.service.alarms.check()
     found = await alarms(here, "?all=true")
     assert found["looked"] == "2026-01-01T00:16:40.000Z"
     assert (found["alarms"], found["ended"]) == ([], [])
@@ -148,34 +148,34 @@ async def test_a_deep_queue_that_marks_nothing_has_lost_its_ecn() -> None:
             one["hops"][0]["ecn_marked"] = False
         await here.post_reports(reports)
         for _ in range(3):
-            await here.service.alarms.look()
+            await here.service.alarms.check()
             here.hand.now_s += 5
         (alarm,) = (await alarms(here))["alarms"]
         assert (alarm["kind"], alarm["level"]) == ("ecn_off", "critical")
         assert (alarm["subject"], alarm["unit"]) == ("leaf1 Ethernet0 queue 3", "times")
         assert alarm["value"] > 2
         await here.post_reports(traffic(100, first=900))  # of these every tenth is marked
-        await here.service.alarms.look()
+        await here.service.alarms.check()
         here.hand.now_s += 20
-        await here.service.alarms.look()
+        await here.service.alarms.check()
         assert await kinds(here) == []
 
 
 async def test_silence_is_an_alarm_only_after_there_was_something(here: Running) -> None:
     await here.post_reports(traffic())
-    await here.service.alarms.look()
+    await here.service.alarms.check()
     here.hand.now_s += 30
-    await here.service.alarms.look()
+    await here.service.alarms.check()
     assert await kinds(here) == [("telemetry_silent", "warning")]
     here.hand.now_s += 100
-    await here.service.alarms.look()
+    await here.service.alarms.check()
     (alarm,) = (await alarms(here))["alarms"]
     assert (alarm["level"], alarm["value"]) == ("critical", 130)
     await here.post_reports(traffic(100, first=900))
-    await here.service.alarms.look()
+    await here.service.alarms.check()
     here.hand.now_s += 20
     await here.post_reports(traffic(100, first=1_000))
-    await here.service.alarms.look()
+    await here.service.alarms.check()
     assert await kinds(here) == []
 
 
@@ -202,7 +202,7 @@ async def test_reports_that_are_left_out_or_run_backwards_are_alarms(here: Runni
     for begin in range(0, 300, 100):
         await here.post_reports([backwards(begin + number) for number in range(90)])
         await here.post_reports([{"nonsense": True}] * 10)
-        await here.service.alarms.look()
+        await here.service.alarms.check()
         here.hand.now_s += 5
     assert await kinds(here) == [("clock_backwards", "warning"), ("reports_rejected", "warning")]
 
@@ -234,7 +234,7 @@ async def test_what_ports_did_lately_is_in_the_state(here: Running) -> None:
     assert queue["marked_packets_per_s"] == pytest.approx(0.1 * sent_per_s)
     assert (state["flows"]["elephant"], state["mice_to_elephants"]) == (3, 0)
     assert state["mice_to_elephants_bytes"] == 0
-    await here.service.alarms.look()
+    await here.service.alarms.check()
     assert here.metric("ecntwin_incast_degree") == 3
 
 
@@ -287,7 +287,7 @@ async def test_a_device_whose_datagrams_are_lost_and_whose_units_nobody_told(her
         for _ in range(9):
             await post(here, datagram(sampled(number), sequence=number, node=3))
             number += 1 if look == 3 else 2  # every second one is lost at first
-        await here.service.alarms.look()
+        await here.service.alarms.check()
         here.hand.now_s += 5
     found = {one["kind"]: one for one in (await alarms(here))["alarms"]}
     assert found["sequence_gaps"]["level"] == "critical"

@@ -161,8 +161,8 @@ async def test_dropped_packets_are_counted_and_are_no_traffic(tmp_path: Path) ->
     async with running(wanted(tmp_path)) as here:
         told = await post(here, PAYLOADS["C"])
         assert told["accepted"] == 1
-        assert here.service.sensing.accepted == 0
-        drops = here.service.measuring.binary.drop_counts()
+        assert here.service.window.accepted == 0
+        drops = here.service.pipeline.binary.drop_counts()
         assert {tuple(place): count for place, count in drops.items()} == {("leaf1", None, 3, 71): 1}
 
 
@@ -174,12 +174,12 @@ async def test_sequence_numbers_are_watched_by_sender(tmp_path: Path) -> None:
         assert here.metric("ecntwin_int_datagrams_total", switch="leaf1") == 3
         assert here.metric("ecntwin_int_datagrams_lost", switch="leaf1") == 3
         assert here.metric("ecntwin_int_datagrams_lost", switch="leaf3") == 0
-        lost = {here.service.measuring.binary.name(one): count.lost for one, count in _counts(here).items()}
+        lost = {here.service.pipeline.binary.name(one): count.lost for one, count in _counts(here).items()}
         assert lost == {"leaf1": 3, "leaf3": 0}
 
 
 def _counts(here: Running) -> Any:
-    return here.service.measuring.binary.sequence_counts()
+    return here.service.pipeline.binary.sequence_counts()
 
 
 async def test_reports_of_v05_are_their_source_addresses(tmp_path: Path) -> None:
@@ -265,9 +265,9 @@ async def test_postcards_of_a_packet_become_its_path_though_nothing_follows(tmp_
             told = Metadata(layer1=(9, 17), queue=(3, 10))
             card = report_v2(told, flags=2, inner=inner, inner_type=InnerType.IPV4)
             assert (await post(here, datagram(card, node=node)))["accepted"] == 1
-        assert here.service.sensing.accepted == 0
+        assert here.service.window.accepted == 0
         with here.service.events.listen() as told, anyio.fail_after(PATIENCE_S):
-            while not here.service.sensing.accepted:
+            while not here.service.window.accepted:
                 here.hand.now_s += 1.0
                 await told.get()
         (flow_seen,) = (await got(here, "/v1/flows"))["flows"]

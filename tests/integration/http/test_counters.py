@@ -56,23 +56,23 @@ async def post(here: Running, samples: list[dict[str, Any]]) -> dict[str, Any]:
     ],
 )
 async def test_every_shape_of_body_is_taken(here: Running, body: bytes, headers: dict[str, str]) -> None:
-    assert here.service.counting.age_s() is None
+    assert here.service.counters.age_s() is None
     answer = await here.client.post(PATH, content=body, headers=headers)
     assert answer.status_code == 202
     assert answer.json() == {"accepted": 5, "rejected": 0, "errors": [], "error_count": 0}
     assert here.metric("ecntwin_switch_samples_accepted_total") == 5
     assert here.metric("ecntwin_reports_accepted_total") == 0
     here.hand.now_s += 7.0
-    assert here.service.counting.age_s() == 7.0
+    assert here.service.counters.age_s() == 7.0
 
 
 async def test_what_was_posted_is_what_a_guard_reads(here: Running) -> None:
-    counting = here.service.counting
-    assert await counting.newest_ns() is None
+    counters = here.service.counters
+    assert await counters.newest_ns() is None
     assert (await here.client.post(PATH, json=sample(0))).json()["accepted"] == 1
     await post(here, BATCH[1:])
-    assert await counting.newest_ns(["leaf1"]) == EPOCH_NS + 4 * S
-    found = await counting.increase(["leaf1"], EPOCH_NS + S, EPOCH_NS + 4 * S)
+    assert await counters.newest_ns(["leaf1"]) == EPOCH_NS + 4 * S
+    found = await counters.increase(["leaf1"], EPOCH_NS + S, EPOCH_NS + 4 * S)
     assert (found.counters.pfc_rx_frames, found.counters.dropped_packets) == (30, 3)
     assert found.counters.pfc_pause_ns is None
     assert (found.covered_s, found.silent) == (3.0, ())

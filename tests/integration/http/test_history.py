@@ -51,7 +51,7 @@ class Traffic:
             await self.looks()
 
     async def looks(self) -> None:
-        await self.here.service.alarms.look()
+        await self.here.service.alarms.check()
         await self.here.service.history.queues.record()
         await self.here.service.recorder.flush()
 
@@ -118,8 +118,8 @@ async def test_no_state_is_worked_out_for_history_alone(
     async def explode() -> None:
         raise AssertionError("it was asked for")
 
-    monkeypatch.setattr(here.service.sensing, "state", explode)
-    monkeypatch.setattr(here.service.measuring.ports, "lately", explode)
+    monkeypatch.setattr(here.service.window, "state", explode)
+    monkeypatch.setattr(here.service.pipeline.ports, "recent", explode)
     here.hand.now_s += 10
     assert not await here.service.history.queues.record()
 
@@ -348,7 +348,7 @@ async def broken(here: Running, path: Path) -> None:
     """Takes the database away, and has the service find that out."""
     shutil.move(path, path.with_suffix(".away"))
     assert not await here.service.database.probe()
-    await here.service.alarms.look()
+    await here.service.alarms.check()
 
 
 async def test_while_the_database_is_gone_all_of_it_is_503_and_advice_goes_on(tmp_path: Path) -> None:
@@ -373,7 +373,7 @@ async def test_while_the_database_is_gone_all_of_it_is_503_and_advice_goes_on(tm
         assert str(tmp_path) not in ready.text
         for _ in range(3):
             here.hand.now_s += 10
-            await Traffic(here).here.service.alarms.look()
+            await Traffic(here).here.service.alarms.check()
         new = (await here.client.post("/v1/tune")).json()
         assert new["status"] == "pending"  # policy waits, and says why
         assert (
@@ -382,7 +382,7 @@ async def test_while_the_database_is_gone_all_of_it_is_503_and_advice_goes_on(tm
         )
         shutil.move(path.with_suffix(".away"), path)
         await here.service.recorder.flush()
-        await here.service.alarms.look()
+        await here.service.alarms.check()
         assert (await get(here, "/readyz"))["storage"]["state"] == "ok"
         assert here.metric("ecntwin_storage_failing") == 0
         ended = {one["kind"]: one["ended"] is not None for one in await past_alarms(here)}
@@ -398,17 +398,17 @@ async def test_what_can_wait_no_longer_is_an_alarm(tmp_path: Path, monkeypatch: 
         for _ in range(3):
             here.hand.now_s += 10
             await here.post_reports([report(round(here.hand.now_s * 1_000) + n) for n in range(50)])
-            await here.service.alarms.look()
+            await here.service.alarms.check()
             await here.service.history.queues.record()
-        await here.service.alarms.look()
+        await here.service.alarms.check()
         found = {one["kind"]: one for one in (await get(here, "/v1/alarms"))["alarms"]}
         assert found["history_lost"]["level"] == "warning"
         assert here.metric("ecntwin_storage_dropped_total") == 3
         assert (here.metric("ecntwin_storage_waiting") or 0) > 0
         here.hand.now_s += 10
-        await here.service.alarms.look()
+        await here.service.alarms.check()
         here.hand.now_s += LOOKS["clear_s"] or 0
-        await here.service.alarms.look()
+        await here.service.alarms.check()
         assert "history_lost" not in {one["kind"] for one in (await get(here, "/v1/alarms"))["alarms"]}
 
 

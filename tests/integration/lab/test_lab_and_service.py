@@ -110,14 +110,14 @@ async def test_reports_arrive_and_name_the_lab_s_switches(loop: Loop) -> None:
 
 
 async def test_counters_arrive_with_the_reports_and_add_up_to_the_figures(loop: Loop) -> None:
-    counting = loop.service.service.counting
+    counters = loop.service.service.counters
     status = (await loop.lab.client.get("/status")).json()
     assert status["counters"]["rejected"] == 0
     accepted = loop.service.metric("ecntwin_switch_samples_accepted_total")
     assert status["counters"]["accepted"] == accepted > 0
-    assert await counting.newest_ns(["leaf1"]) == EPOCH_NS + 6_000_000
+    assert await counters.newest_ns(["leaf1"]) == EPOCH_NS + 6_000_000
     figures = await loop.lab.advance(0.0085)
-    found = await counting.increase(None, EPOCH_NS + 6_000_000, EPOCH_NS + 8_500_000)
+    found = await counters.increase(None, EPOCH_NS + 6_000_000, EPOCH_NS + 8_500_000)
     assert (found.silent, found.covered_s) == ((), 0.0025)
     assert found.counters.dropped_packets == figures["dropped_packets"]
     assert found.counters.pfc_tx_frames == figures["pauses"]

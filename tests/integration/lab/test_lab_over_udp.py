@@ -58,7 +58,7 @@ class Loop:
     service: Running
 
     async def state(self) -> NetworkState:
-        return await self.service.service.sensing.state()
+        return await self.service.service.window.state()
 
     async def tuned(self) -> dict[str, Any]:
         answer = await self.service.client.post("/v1/tune")
@@ -119,8 +119,8 @@ async def looped(
         bridge = Bridge(service.client._transport.app)  # type: ignore[attr-defined]
         int_udp = None
         if folder is not None:
-            assert service.service.measuring.udp is not None
-            host, _, port = service.service.measuring.udp.addresses[0].rpartition(":")
+            assert service.service.pipeline.udp is not None
+            host, _, port = service.service.pipeline.udp.addresses[0].rpartition(":")
             int_udp = (host, int(port))
         lab = await stack.enter_async_context(
             running_lab(service=bridge, int_udp=int_udp, writer=writer, **FABRIC)

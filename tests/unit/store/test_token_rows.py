@@ -9,7 +9,7 @@ import pytest
 from service.auth.tokens import (
     KnownTokens,
     Maker,
-    StoredTokens,
+    TokenSync,
     checked_scopes,
     create,
     digest_of,
@@ -36,7 +36,7 @@ class Keeper:
         self.now_ns = 10 * HOUR_NS
         self.known = KnownTokens(())
         self.recorder = Recorder(self.database)
-        self.stored = StoredTokens(self.known, self.database, self.recorder, wall_ns=lambda: self.now_ns)
+        self.stored = TokenSync(self.known, self.database, self.recorder, wall_ns=lambda: self.now_ns)
 
     def make(self, name: str, *, expires_ns: int | None = None, scopes: str = "read") -> str:
         text = new_text()

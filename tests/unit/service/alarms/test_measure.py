@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from service.alarms.measure import GIVEN_UP_S, MOST_REPORTED, STATE_SHARE, Looks
-from service.ingest.counter_owner import Lately
+from service.alarms.measure import GIVEN_UP_S, MOST_REPORTED, STATE_SHARE, AlarmChecks
+from service.ingest.counter_owner import RecentPorts
 from settings.sections import KINDS
 from switches.errors import SwitchError, UnreachableError
 from telemetry.alarms.board import Finding
@@ -33,7 +33,7 @@ def anyio_backend() -> str:
 
 @dataclass
 class World:
-    """Everything that is looked at."""
+    """Everything that is result at."""
 
     now_s: float = 100.0
     wall_ahead_s: float = 1e9
@@ -44,7 +44,7 @@ class World:
     window: NetworkState | None = None
     costs_s: float = 0.0
     asked: int = 0
-    lately: Lately = field(default_factory=lambda: Lately((), {}))
+    lately: RecentPorts = field(default_factory=lambda: RecentPorts((), {}))
     failures: dict[str, SwitchError | None] = field(default_factory=dict)
     drifted: set[str] = field(default_factory=set)
     queue_marks: dict[tuple[str, int], Watermark | None] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class World:
     dropped: int = 0
     listens: bool = True
 
-    def looks(self, lossless: frozenset[int] | None = frozenset({3})) -> Looks:
+    def checks(self, lossless: frozenset[int] | None = frozenset({3})) -> AlarmChecks:
         spent = 0.0
 
         async def state() -> NetworkState:
@@ -66,19 +66,19 @@ class World:
                 raise WindowError("window", "nothing", "something", "wait")
             return self.window
 
-        async def lately() -> Lately:
+        async def recent() -> RecentPorts:
             return self.lately
 
-        sensing = _Sensing(self, state)
+        window = _Window(self, state)
         fleet = SimpleNamespace(failure=self.failures.get, drifted=self.drifted.__contains__)
         fleet.queues_of = lambda switch: self.queue_marks
         fleet.runs = lambda switch: Watermark(1_000, 100_000, 0.1)
         fleet.names = ("leaf1", "leaf2")
         sources = _Sources(self)
         rollouts = SimpleNamespace(newest=lambda limit: self.rollouts[:limit])
-        return Looks(
-            sensing=cast(Any, sensing),
-            ports=cast(Any, SimpleNamespace(lately=lately)),
+        return AlarmChecks(
+            window=cast(Any, window),
+            ports=cast(Any, SimpleNamespace(recent=recent)),
             fleet=cast(Any, fleet),
             rollouts=cast(Any, rollouts),
             sources=cast(Any, sources),
@@ -90,7 +90,7 @@ class World:
 
 
 @dataclass
-class _Sensing:
+class _Window:
     world: World
     state: Callable[[], Any]
 
@@ -139,10 +139,10 @@ class _Sources:
         return self.world.listens
 
 
-async def found(looks: Looks, kind: str) -> dict[str, float]:
+async def found(checks: AlarmChecks, kind: str) -> dict[str, float]:
     """The values of a kind, by what they are of."""
-    looked = await looks.look()
-    return {one.subject.of: one.value for one in looked.findings if one.subject.kind == kind}
+    result = await checks.run()
+    return {one.subject.of: one.value for one in result.findings if one.subject.kind == kind}
 
 
 def window(end_s: float, *switches: str) -> NetworkState:
@@ -153,103 +153,103 @@ def window(end_s: float, *switches: str) -> NetworkState:
 
 
 async def test_a_world_in_which_nothing_happened_has_no_findings_of_telemetry() -> None:
-    looked = await World().looks().look()
-    assert {one.subject.kind for one in looked.findings} == {"unreachable", "drifted"}
-    assert all(one.value == 0 for one in looked.findings)
-    assert looked.state is None
+    result = await World().checks().run()
+    assert {one.subject.kind for one in result.findings} == {"unreachable", "drifted"}
+    assert all(one.value == 0 for one in result.findings)
+    assert result.state is None
 
 
 async def test_seconds_out_of_reach_are_counted_from_the_first_look_that_found_it() -> None:
     world = World()
-    looks = world.looks()
+    checks = world.checks()
     world.failures["leaf1"] = AWAY
-    assert await found(looks, "unreachable") == {"leaf1": 0, "leaf2": 0}
+    assert await found(checks, "unreachable") == {"leaf1": 0, "leaf2": 0}
     world.now_s += 40
-    assert await found(looks, "unreachable") == {"leaf1": 40, "leaf2": 0}
+    assert await found(checks, "unreachable") == {"leaf1": 40, "leaf2": 0}
     world.failures["leaf1"] = None
-    assert await found(looks, "unreachable") == {"leaf1": 0, "leaf2": 0}
+    assert await found(checks, "unreachable") == {"leaf1": 0, "leaf2": 0}
     world.failures["leaf1"] = AWAY
     world.now_s += 5
-    assert await found(looks, "unreachable") == {"leaf1": 0, "leaf2": 0}
+    assert await found(checks, "unreachable") == {"leaf1": 0, "leaf2": 0}
 
 
 async def test_a_drifted_switch_is_told() -> None:
     world = World(drifted={"leaf2"})
-    assert await found(world.looks(), "drifted") == {"leaf1": 0, "leaf2": 1}
+    assert await found(world.checks(), "drifted") == {"leaf1": 0, "leaf2": 1}
 
 
 async def test_shares_are_of_what_came_since_the_last_look() -> None:
     world = World()
-    looks = world.looks()
+    checks = world.checks()
     world.accepted, world.rejected = 90, 10
     world.counters = WindowCounters(skewed=5, negative_latencies=2)
-    assert await found(looks, "reports_rejected") == {"INT reports": 0.1}
+    assert await found(checks, "reports_rejected") == {"INT reports": 0.1}
     world.accepted += 100
-    looked = {one.subject.kind: one.value for one in (await looks.look()).findings}
-    assert (looked["reports_rejected"], looked["clock_skew"], looked["clock_backwards"]) == (0, 0, 0)
+    result = {one.subject.kind: one.value for one in (await checks.run()).findings}
+    assert (result["reports_rejected"], result["clock_skew"], result["clock_backwards"]) == (0, 0, 0)
     world.accepted += 50
     world.rejected += 50
     world.counters = WindowCounters(skewed=55, negative_latencies=2)
-    assert await found(looks, "clock_skew") == {"INT reports": 0.5}
-    assert await found(looks, "clock_skew") == {}  # nothing came
+    assert await found(checks, "clock_skew") == {"INT reports": 0.5}
+    assert await found(checks, "clock_skew") == {}  # nothing came
 
 
 async def test_dropped_datagrams_are_a_rate_where_datagrams_are_taken() -> None:
     world = World()
-    looks = world.looks()
+    checks = world.checks()
     world.dropped, world.now_s = 50, world.now_s + 5
-    assert await found(looks, "ingest_drops") == {"UDP": 10}
+    assert await found(checks, "ingest_drops") == {"UDP": 10}
     world.now_s += 5
-    assert await found(looks, "ingest_drops") == {"UDP": 0}
+    assert await found(checks, "ingest_drops") == {"UDP": 0}
     world.listens = False
     world.now_s += 5
-    assert await found(looks, "ingest_drops") == {}
+    assert await found(checks, "ingest_drops") == {}
 
 
 async def test_gaps_are_counted_between_two_looks() -> None:
     world, sender = World(), Sender(7, 1, 2)
-    looks = world.looks()
+    checks = world.checks()
     world.sequence = {sender: SequenceCounts(received=50, lost=50)}
-    assert await found(looks, "sequence_gaps") == {"node 7": 0.5}
+    assert await found(checks, "sequence_gaps") == {"node 7": 0.5}
     world.sequence = {sender: SequenceCounts(received=150, lost=50)}
-    assert await found(looks, "sequence_gaps") == {"node 7": 0}
+    assert await found(checks, "sequence_gaps") == {"node 7": 0}
 
 
 @pytest.mark.parametrize("kind", ["untuned", "counter_source"])
 async def test_what_is_no_longer_named_is_told_to_be_well_once(kind: str) -> None:
     world = World()
-    looks = world.looks()
+    checks = world.checks()
     named = world.untuned if kind == "untuned" else world.failing
     named["leaf1"] = "it is bad"
-    assert await found(looks, kind) == {"leaf1": 1}
+    assert await found(checks, kind) == {"leaf1": 1}
     del named["leaf1"]
-    assert await found(looks, kind) == {"leaf1": 0}
-    assert await found(looks, kind) == {}
+    assert await found(checks, kind) == {"leaf1": 0}
+    assert await found(checks, kind) == {}
 
 
 async def test_a_rollout_that_stands_still_is_told_until_it_goes_on() -> None:
     phase = SimpleNamespace(ended=False)
     rollout = SimpleNamespace(id="7", stalled="the disk is full", state=SimpleNamespace(phase=phase))
     world = World(rollouts=[rollout])
-    looks = world.looks()
-    assert await found(looks, "rollout_stalled") == {"rollout 7": 1}
+    checks = world.checks()
+    assert await found(checks, "rollout_stalled") == {"rollout 7": 1}
     rollout.stalled = None
-    assert await found(looks, "rollout_stalled") == {"rollout 7": 0}
+    assert await found(checks, "rollout_stalled") == {"rollout 7": 0}
 
 
 async def test_a_switch_that_is_crossed_no_more_falls_silent() -> None:
     world = World(window=window(1.0, "leaf1", "leaf2"), age_s=0.0)
-    looks = world.looks()
-    assert await found(looks, "switch_silent") == {"INT reports of leaf1": 0, "INT reports of leaf2": 0}
+    checks = world.checks()
+    assert await found(checks, "switch_silent") == {"INT reports of leaf1": 0, "INT reports of leaf2": 0}
     world.window, world.now_s = window(2.0, "leaf1"), world.now_s + 30
-    assert (await found(looks, "switch_silent"))["INT reports of leaf2"] == 30
+    assert (await found(checks, "switch_silent"))["INT reports of leaf2"] == 30
     world.now_s += GIVEN_UP_S
-    assert await found(looks, "switch_silent") == {"INT reports of leaf1": 0}
+    assert await found(checks, "switch_silent") == {"INT reports of leaf1": 0}
 
 
 async def test_counters_that_stopped_are_told_for_a_day() -> None:
-    world = World(lately=Lately((), {"leaf1": 70.0, "leaf2": GIVEN_UP_S + 1}))
-    assert await found(world.looks(), "switch_silent") == {"Counters of leaf1": 70}
+    world = World(lately=RecentPorts((), {"leaf1": 70.0, "leaf2": GIVEN_UP_S + 1}))
+    assert await found(world.checks(), "switch_silent") == {"Counters of leaf1": 70}
 
 
 async def test_a_queue_is_judged_by_the_kmax_it_was_read_to_run() -> None:
@@ -259,37 +259,37 @@ async def test_a_queue_is_judged_by_the_kmax_it_was_read_to_run() -> None:
     ]
     seen = SimpleNamespace(queues=deep, window_end_ns=0)
     world = World(window=cast(NetworkState, seen), age_s=0.0)
-    assert set((await found(world.looks(), "ecn_off")).values()) == {2}
+    assert set((await found(world.checks(), "ecn_off")).values()) == {2}
     world.queue_marks = {("1", 3): Watermark(1_000, 50_000, 0.1), ("1", 4): None}
-    assert await found(world.looks(), "ecn_off") == {"leaf1 1 queue 3": 4}
+    assert await found(world.checks(), "ecn_off") == {"leaf1 1 queue 3": 4}
 
 
 async def test_a_window_of_long_ago_says_nothing_of_now() -> None:
     world = World(window=window(1.0, "leaf1"), age_s=0.0)
-    looks = world.looks()
-    looked = await looks.look()
-    assert (looked.state is None, looked.silent) == (False, False)
+    checks = world.checks()
+    result = await checks.run()
+    assert (result.state is None, result.silent) == (False, False)
     world.age_s, world.now_s = 61.0, world.now_s + 61.0
-    looked = await looks.look()
-    assert (looked.state, looked.silent, world.asked) == (None, True, 1)
-    told = {one.subject.kind: one.sentence for one in looked.findings}
+    result = await checks.run()
+    assert (result.state, result.silent, world.asked) == (None, True, 1)
+    told = {one.subject.kind: one.sentence for one in result.findings}
     assert told["telemetry_silent"].startswith("No INT report came for 61 s")
     assert not told.keys() & {"ecn_off", "clock_offset", "switch_silent"}
 
 
 async def test_an_alarm_that_is_about_to_end_says_that_reports_come() -> None:
     world = World(window=window(1.0, "leaf1"), age_s=0.2)
-    told = {one.subject.kind: one.sentence for one in (await world.looks().look()).findings}
+    told = {one.subject.kind: one.sentence for one in (await world.checks().run()).findings}
     assert told["telemetry_silent"] == "INT reports come again"
 
 
 async def test_switches_that_senders_invent_are_not_waited_for_without_bound() -> None:
     world = World(window=window(1.0, "leaf1"), age_s=0.0)
-    looks = world.looks()
+    checks = world.checks()
     for turn in range(3):
         world.window = window(2.0 + turn, *(f"made up {turn} {n}" for n in range(MOST_REPORTED)))
-        await looks.look()
-    silent = await found(looks, "switch_silent")
+        await checks.run()
+    silent = await found(checks, "switch_silent")
     assert len(silent) == MOST_REPORTED
     assert "INT reports of made up 2 0" in silent
 
@@ -302,30 +302,30 @@ async def test_what_fails_as_it_should_not_keeps_nothing_else_from_being_looked_
         raise ZeroDivisionError
 
     paused = PortRates("leaf1", "1", 10.0, Rates(pause_share=0.5), {})
-    world = World(lately=Lately((paused,), {}), age_s=0.0)
-    looks = world.looks()
+    world = World(lately=RecentPorts((paused,), {}), age_s=0.0)
+    checks = world.checks()
     if part == "state":
-        looks._sensing = cast(Any, _Sensing(world, fails))
+        checks._window = cast(Any, _Window(world, fails))
     else:
         world.sequence = cast(Any, 1)
-    assert await found(looks, "pfc_storm") == {"leaf1 1": 0.5}
-    assert "could not be looked at" in caplog.text
+    assert await found(checks, "pfc_storm") == {"leaf1 1": 0.5}
+    assert "could not be result at" in caplog.text
 
 
 async def test_where_pfc_is_off_loss_is_nobodys_alarm() -> None:
     port = PortRates("leaf1", "1", 10.0, Rates(), {3: Rates(drops_per_s=5.0)})
-    world = World(lately=Lately((port,), {"leaf1": 0.0}))
-    assert await found(world.looks(), "lossless_loss") == {"leaf1 1 queue 3": 5}
-    assert await found(world.looks(lossless=None), "lossless_loss") == {}
+    world = World(lately=RecentPorts((port,), {"leaf1": 0.0}))
+    assert await found(world.checks(), "lossless_loss") == {"leaf1 1 queue 3": 5}
+    assert await found(world.checks(lossless=None), "lossless_loss") == {}
 
 
 async def offsets(world: World, *steps: tuple[float, float]) -> list[float | None]:
     """What is found where reports of times by their own clock come so many seconds after each other."""
-    looks, values = world.looks(), []
+    checks, values = world.checks(), []
     for passes_s, window_end_s in steps:
         world.now_s += passes_s
         world.window = window(window_end_s)
-        values.append((await found(looks, "clock_offset")).get("INT reports"))
+        values.append((await found(checks, "clock_offset")).get("INT reports"))
     return values
 
 
@@ -345,16 +345,16 @@ async def test_a_lab_and_a_recording_have_a_time_of_their_own() -> None:
 
 async def test_a_window_that_takes_long_is_not_worked_out_all_the_time() -> None:
     world = World(window=window(1.0), age_s=0.0, costs_s=2.0)
-    looks = world.looks()
-    assert (await looks.look()).state is not None
+    checks = world.checks()
+    assert (await checks.run()).state is not None
     for _ in range(3):
         world.now_s += 5
-        assert (await looks.look()).state is None
+        assert (await checks.run()).state is None
     world.now_s += 2.0 / STATE_SHARE
-    assert (await looks.look()).state is not None
+    assert (await checks.run()).state is not None
     assert world.asked == 2
 
 
 async def test_every_finding_is_of_a_kind_that_is_described() -> None:
-    looked: list[Finding] = (await World(age_s=3.0).looks().look()).findings
-    assert {one.subject.kind for one in looked} <= set(KINDS)
+    result: list[Finding] = (await World(age_s=3.0).checks().run()).findings
+    assert {one.subject.kind for one in result} <= set(KINDS)

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from service.alarms.measure import Memory
+from service.alarms.measure import DatabaseHealth
 from service.metrics import StorageMetrics
 
 
@@ -21,7 +21,7 @@ class World:
         self.waiting = 0
         self.lost = 0
         self.registry = CollectorRegistry()
-        self.memory = Memory(
+        self.memory = DatabaseHealth(
             cast(Any, self.database),
             knows=lambda: self.known,
             waiting=lambda: self.waiting,

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from service.alarms.measure import Looked
+from service.alarms.measure import CheckResult
 from service.alarms.service import MOST_TOLD, Alarms
 from service.events import Broadcaster, Event
 from service.metrics import NetworkMetrics
@@ -46,12 +46,12 @@ class World:
             wall_ns=lambda: self.wall_ns,
         )
 
-    async def look(self, awaited: frozenset[str]) -> Looked:
+    async def run(self, awaited: frozenset[str]) -> CheckResult:
         self.looked.set()
         if self.fails:
             self.fails = False
             raise RuntimeError("the network is on fire")
-        return Looked(list(self.findings), self.ports)
+        return CheckResult(list(self.findings), self.ports)
 
     def storm(self, port: int, share: float, switch: str = "leaf1") -> Finding:
         return Finding(Subject("pfc_storm", f"{switch} {port}", switch), share, f"port {port} is paused")
@@ -73,7 +73,7 @@ async def test_a_flood_is_told_worst_first_and_the_rest_by_number() -> None:
     world = World()
     world.findings = [world.storm(port, 0.1 if port < 40 else 0.5) for port in range(50)]
     with world.events.listen() as queue:
-        assert len(await world.alarms.look()) == 50
+        assert len(await world.alarms.check()) == 50
         told = heard(queue)
     assert len(told) == MOST_TOLD + 1
     assert [event.data["level"] for event in told[:12]] == ["critical"] * 10 + ["warning"] * 2
@@ -85,7 +85,7 @@ async def test_a_flood_is_told_worst_first_and_the_rest_by_number() -> None:
 async def test_times_are_told_by_the_wall_clock_of_now() -> None:
     world = World()
     world.findings = [world.storm(1, 0.5)]
-    await world.alarms.look()
+    await world.alarms.check()
     world.now_s += 90
     world.wall_ns += 90_000_000_000 + 3_600_000_000_000  # somebody has set it an hour on
     document = world.alarms.document(limit=10, ended=False)
@@ -97,7 +97,7 @@ async def test_who_is_held_back_and_why() -> None:
     world.findings = [world.storm(port, 0.5) for port in range(5)]
     world.findings.append(Finding(Subject("telemetry_silent", "INT reports"), 1e3, "nothing comes"))
     world.findings.append(Finding(Subject("unreachable", "leaf2", "leaf2"), 1e3, "it does not answer"))
-    await world.alarms.look()
+    await world.alarms.check()
     said = world.alarms.holding(["leaf1", "leaf2"])
     assert said is not None
     assert "pfc_storm on leaf1 0; pfc_storm on leaf1 1; pfc_storm on leaf1 2 and 2 more" in said
@@ -110,7 +110,7 @@ async def test_a_look_that_fails_changes_nothing_and_is_not_the_last(
 ) -> None:
     world = World(every_s=0.001)
     world.findings = [world.storm(1, 0.5)]
-    await world.alarms.look()
+    await world.alarms.check()
     world.fails = True
     world.looked.clear()
     with caplog.at_level(logging.ERROR, "ecntwin.alarms"):
@@ -130,11 +130,11 @@ async def test_rates_are_summed_by_switch_and_taken_away_with_it() -> None:
         PortRates("leaf1", "2", 1.0, Rates(pause_share=0.3, drops_per_s=5.0), {}),
         PortRates("leaf2", "1", 1.0, Rates(pause_share=0.2), {}),
     )
-    await world.alarms.look()
+    await world.alarms.check()
     assert world.metric("ecntwin_switch_pause_ratio", switch="leaf1") == 0.3
     assert world.metric("ecntwin_switch_dropped_packets_per_second", switch="leaf1") == 7
     assert world.metric("ecntwin_switch_dropped_packets_per_second", switch="leaf2") is None
     world.ports = world.ports[2:]
-    await world.alarms.look()
+    await world.alarms.check()
     assert world.metric("ecntwin_switch_pause_ratio", switch="leaf1") is None
     assert world.metric("ecntwin_switch_pause_ratio", switch="leaf2") == 0.2

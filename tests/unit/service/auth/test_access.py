@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from service.auth.access import MOST_ADDRESSES, Access
-from service.auth.tokens import Stored, digest_of
+from service.auth.tokens import DatabaseTokens, digest_of
 from service.events import Clocks
 from service.metrics import AccessMetrics
 from settings.errors import BusyError, UnauthorizedError, UnavailableError
@@ -64,17 +64,17 @@ def test_anything_else_is_refused_and_never_echoed(header: str | None) -> None:
 def test_without_any_token_everyone_here_may_do_everything() -> None:
     gate = Gate(SecuritySettings())
     assert gate(None).scopes == {"telemetry", "read", "operate", "admin"}
-    gate.access.tokens.stored = Stored(ever=True)
+    gate.access.tokens.stored = DatabaseTokens(ever=True)
     with pytest.raises(UnauthorizedError):
         gate(None)
 
 
 def test_an_address_of_the_network_is_open_to_nobody_whatever_its_database_turns_out_to_hold() -> None:
     gate = Gate(SecuritySettings(), host="0.0.0.0")
-    gate.access.tokens.stored = Stored(unread=True)
+    gate.access.tokens.stored = DatabaseTokens(unread=True)
     with pytest.raises(UnavailableError, match="database"):
         gate(None)
-    gate.access.tokens.stored = Stored()  # it is back, and no token was ever made in it
+    gate.access.tokens.stored = DatabaseTokens()  # it is back, and no token was ever made in it
     for header in (None, "Bearer x"):
         with pytest.raises(UnauthorizedError):
             gate(header)
@@ -82,14 +82,14 @@ def test_an_address_of_the_network_is_open_to_nobody_whatever_its_database_turns
 
 def test_until_the_tokens_could_be_read_nobody_is_told_that_theirs_is_wrong() -> None:
     gate = Gate(SecuritySettings())
-    gate.access.tokens.stored = Stored(unread=True)
+    gate.access.tokens.stored = DatabaseTokens(unread=True)
     for header in (None, "Bearer x"):
         with pytest.raises(UnavailableError, match="database"):
             gate(header)
     of_settings = Gate()
-    of_settings.access.tokens.stored = Stored(unread=True)
+    of_settings.access.tokens.stored = DatabaseTokens(unread=True)
     assert of_settings("Bearer s3cret").name == "eyes"
-    of_settings.access.tokens.stored = Stored(
+    of_settings.access.tokens.stored = DatabaseTokens(
         live={digest_of(LONG): Caller("db", scopes_of("read what"))}, ever=True
     )
     assert of_settings(f"Bearer {LONG}").scopes == {"read"}

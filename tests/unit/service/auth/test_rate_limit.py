@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.auth.rate_limit import Allowance, Allowances
+from service.auth.rate_limit import RateLimit, RateLimits
 
 
 class Clock:
@@ -20,7 +20,7 @@ class Clock:
 
 def test_a_burst_and_then_the_rate() -> None:
     clock = Clock()
-    allowance = Allowance(2.0, 3, clock_s=clock)
+    allowance = RateLimit(2.0, 3, clock_s=clock)
     assert [allowance.take() for _ in range(3)] == [0, 0, 0]
     assert allowance.take() == 0.5
     clock.now_s += 0.5
@@ -32,7 +32,7 @@ def test_a_burst_and_then_the_rate() -> None:
 
 def test_more_than_there_was_is_owed() -> None:
     clock = Clock()
-    allowance = Allowance(100.0, 100.0, clock_s=clock)
+    allowance = RateLimit(100.0, 100.0, clock_s=clock)
     assert allowance.wait_s() == 0
     allowance.spend(1_000)
     assert allowance.wait_s() == 9
@@ -47,7 +47,7 @@ def test_more_than_there_was_is_owed() -> None:
 )
 def test_never_more_than_the_rate_and_the_burst(rate: float, burst: int, pauses_s: list[float]) -> None:
     clock = Clock()
-    allowance = Allowance(rate, burst, clock_s=clock)
+    allowance = RateLimit(rate, burst, clock_s=clock)
     begun_s, taken = clock.now_s, 0
     for pause_s in pauses_s:
         clock.now_s += pause_s
@@ -60,7 +60,7 @@ def test_never_more_than_the_rate_and_the_burst(rate: float, burst: int, pauses_
 @given(rate=st.floats(0.1, 1e4), burst=st.integers(1, 20), more=st.integers(1, 40))
 def test_who_waits_as_told_is_served(rate: float, burst: int, more: int) -> None:
     clock = Clock()
-    allowance = Allowance(rate, burst, clock_s=clock)
+    allowance = RateLimit(rate, burst, clock_s=clock)
     for _ in range(burst + more):
         wait_s = allowance.take()
         if wait_s:
@@ -70,7 +70,7 @@ def test_who_waits_as_told_is_served(rate: float, burst: int, more: int) -> None
 
 def test_only_so_many_are_remembered_and_the_oldest_are_forgotten() -> None:
     clock = Clock()
-    many = Allowances(1.0, 1, most=3, clock_s=clock)
+    many = RateLimits(1.0, 1, most=3, clock_s=clock)
     for key in "abc":
         assert many.of(key).take() == 0
     assert many.of("a").take() > 0

@@ -56,7 +56,7 @@ class World:
         return T + round((self.began_s + at_s) * S)
 
     async def hears(self, *changes: Change) -> None:
-        self.history.heard(changes, self.wall_ns)
+        self.history.record(changes, self.wall_ns)
         await self.recorder.flush()
 
     async def rows(self) -> list[AlarmRow]:
@@ -100,13 +100,13 @@ def test_one_row_has_the_worst_level_and_what_was_said_then(database_url: str) -
 
 
 async def storms(world: World) -> None:
-    await world.history.take_up()
+    await world.history.restore()
     await world.hears(raised(alarm(5, Level.CRITICAL)))
 
 
 def test_one_that_is_there_again_soon_goes_on(database_url: str) -> None:
     async def again(world: World) -> None:
-        await world.history.take_up()
+        await world.history.restore()
         world.now_s = 599.0
         world.history.settle()
         await world.hears(raised(alarm(590)))
@@ -128,7 +128,7 @@ def test_one_that_is_not_ended_when_the_service_was_last_heard_of(database_url: 
         await world.hears(cleared(alarm(60, subject=Subject("drifted", "leaf2", "leaf2")), 70))
 
     async def after(world: World) -> None:
-        await world.history.take_up()
+        await world.history.restore()
         world.now_s = 600.0
         world.history.settle()
         world.history.settle()
@@ -143,7 +143,7 @@ def test_one_that_is_not_ended_when_the_service_was_last_heard_of(database_url: 
 def test_one_raised_before_the_database_could_be_read_is_another(database_url: str) -> None:
     async def later(world: World) -> None:
         await world.hears(raised(alarm(10)))
-        await world.history.take_up()
+        await world.history.restore()
         old, new = sorted(await world.rows(), key=lambda row: row.raised_ns)
         assert (old.why, new.ended_ns) == (AWAY, None)
 
@@ -152,7 +152,7 @@ def test_one_raised_before_the_database_could_be_read_is_another(database_url: s
 
 def test_a_clock_that_was_set_back_ends_nothing_before_it_began(database_url: str) -> None:
     async def after(world: World) -> None:
-        await world.history.take_up()
+        await world.history.restore()
         world.now_s = 601.0
         world.history.settle()
         row = await world.row()

@@ -11,8 +11,8 @@ from sqlalchemy import func, select
 
 from service.history import recording
 from service.history.recording import PRUNED_AT_ONCE, QueueHistory, port_steps
-from service.ingest.counter_owner import Lately
-from service.ingest.window_owner import Latest
+from service.ingest.counter_owner import RecentPorts
+from service.ingest.window_owner import LatestState
 from settings.sections import Steps
 from store.database import Database
 from store.queue_rows import NS_PER_S, PortStep
@@ -98,21 +98,21 @@ class World:
         self.database.open()
         self.now_s = 0.0
         self.set_s = 0.0
-        self.sensing = SimpleNamespace(latest=None, stale=False)
+        self.window = SimpleNamespace(latest=None, stale=False)
         self.ports = SimpleNamespace(latest=None)
         self.recorder = Recorder(self.database)
         self.history = QueueHistory(
             steps or Steps({10: 3_600.0, 60: 36_000.0}),
             recorder=self.recorder,
             durable=self.database.durable,
-            sensing=cast(Any, self.sensing),
+            window=cast(Any, self.window),
             ports=cast(Any, self.ports),
             clock_s=lambda: self.now_s,
             wall_ns=lambda: EPOCH_NS + round((self.now_s + self.set_s) * NS_PER_S),
         )
 
     def sees(self, *queues: QueueState) -> None:
-        self.sensing.latest = Latest(cast(Any, SimpleNamespace(queues=queues)), self.now_s)
+        self.window.latest = LatestState(cast(Any, SimpleNamespace(queues=queues)), self.now_s)
 
     async def passes(self, times: int, *queues: QueueState) -> None:
         for _ in range(times):
@@ -158,13 +158,13 @@ def test_a_state_is_written_once_in_the_step_in_which_it_was_looked_at() -> None
 def test_a_window_that_tells_nothing_of_now_is_not_written() -> None:
     async def story(world: World) -> None:
         world.sees(queue())
-        world.sensing.stale = True
+        world.window.stale = True
         assert not await world.history.record()
-        world.ports.latest = Lately((rates(pause_share=0.5),), {}, 0.0)
+        world.ports.latest = RecentPorts((rates(pause_share=0.5),), {}, 0.0)
         assert await world.history.record()
-        world.sensing.stale = False
-        world.ports.latest = Lately((rates(pause_share=0.5),), {}, 1.0)
-        world.history._seen = world.sensing.latest
+        world.window.stale = False
+        world.ports.latest = RecentPorts((rates(pause_share=0.5),), {}, 1.0)
+        world.history._seen = world.window.latest
         assert not await world.history.record()
 
     in_world(None, story)

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 
 from api.bodies import received
-from service.ingest.intake import LONGEST_WAIT_S, Drain, Intake, Room
+from service.ingest.intake import LONGEST_WAIT_S, ByteBudget, DrainRate, Intake
 from service.metrics import IngestMetrics
 from settings.errors import BusyError, StalledError
 
@@ -34,7 +34,7 @@ class Rig:
     def __init__(self, limit_bytes: int = 100) -> None:
         self.registry = CollectorRegistry()
         self.clock = Clock()
-        self.room = Room(limit_bytes, metrics=IngestMetrics(self.registry), clock_s=self.clock)
+        self.room = ByteBudget(limit_bytes, metrics=IngestMetrics(self.registry), clock_s=self.clock)
         self.intake = Intake(self.room, max_body_bytes=1000)
 
     def metric(self, name: str) -> float | None:
@@ -148,7 +148,7 @@ async def test_a_body_that_takes_no_room_says_nothing_of_how_fast_bytes_leave() 
 
 
 def test_the_rate_counts_busy_time_alone_and_forgets() -> None:
-    drain = Drain()
+    drain = DrainRate()
     assert drain.rate(0.0) is None
     drain.began(0.0)
     drain.left(100, 1.0)

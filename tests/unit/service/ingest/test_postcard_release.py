@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from service.ingest.p4_reports import BinaryReports, PostcardRelease
+from service.ingest.p4_reports import BinaryReports, PostcardFlusher
 from telemetry.decode.body import Decoded
 from telemetry.report import ReportBatch
 
@@ -38,7 +38,7 @@ async def test_what_fails_once_is_asked_for_again() -> None:
             raise ZeroDivisionError
         again.set()
 
-    release = PostcardRelease(cast(BinaryReports, Waiting()), ingest, every_s=0.001, wall_ns=lambda: 0)
+    release = PostcardFlusher(cast(BinaryReports, Waiting()), ingest, every_s=0.001, wall_ns=lambda: 0)
     release.start()
     async with asyncio.timeout(60):
         await again.wait()

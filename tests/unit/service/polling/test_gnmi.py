@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from service.polling.base import CounterSource, NoCountersError, Turns
+from service.polling.base import CounterSource, NoCountersError, PollSchedule
 from service.polling.gnmi import openconfig_source
 from service.polling.sonic_gnmi import sonic_gnmi_source
 from switches.device import Device, Secret, Tls
@@ -33,13 +33,13 @@ Follow = Callable[..., CounterSource]
 
 
 @pytest.fixture
-async def turns() -> AsyncIterator[Turns]:
+async def turns() -> AsyncIterator[PollSchedule]:
     with ThreadPoolExecutor(4) as threads:
-        yield Turns(EVERY_S, threads, asyncio.Semaphore(4))
+        yield PollSchedule(EVERY_S, threads, asyncio.Semaphore(4))
 
 
 @pytest.fixture
-async def follow(turns: Turns) -> AsyncIterator[Follow]:
+async def follow(turns: PollSchedule) -> AsyncIterator[Follow]:
     """Follows a server of either platform."""
     made: list[CounterSource] = []
 
@@ -101,7 +101,7 @@ def found(polled: Polled, port: str, queue: int | None = 3) -> Counters:
 async def several(source: CounterSource) -> None:
     """So many that none is on its way from before."""
     for _ in range(8):
-        await source.following()
+        await source.next_counters()
 
 
 async def until(
@@ -116,7 +116,7 @@ async def until(
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 try:
-                    polled = await source.following()
+                    polled = await source.next_counters()
                 except despite:
                     continue
                 if holds({(one.key.port, one.key.queue): one.counters for one in polled.samples}):
@@ -156,7 +156,7 @@ async def test_sonic_that_will_not_stream_is_asked(
     sonic.server.streams = False
     source = follow("sonic-gnmi", sonic.server.port)
     for count in (0, 4):
-        polled = await source.following()
+        polled = await source.next_counters()
         assert found(polled, "Ethernet4").tx_packets == count
         assert len(polled.samples) == 4
         sonic.db.grow("Ethernet4:3", SAI_QUEUE_STAT_PACKETS=4)
@@ -262,7 +262,7 @@ async def test_a_server_that_goes_away_and_comes_back(
 ) -> None:
     _, server = openconfig
     source = follow("openconfig", server.port)
-    await source.following()
+    await source.next_counters()
     server.close()
     for _ in range(2):
         with pytest.raises(UnreachableError):
@@ -290,7 +290,7 @@ async def test_credentials_that_are_wrong(follow: Follow, monkeypatch: pytest.Mo
     }
     source = follow("openconfig", server.port, **secrets)
     with pytest.raises(AccessError) as refused:
-        await source.following()
+        await source.next_counters()
     assert "wrong-one" not in str(refused.value)
     monkeypatch.setenv("ECNTWIN_TEST_PASSWORD", "right")
     await until(source, whole)
@@ -304,7 +304,7 @@ async def test_over_tls_a_certificate_is_checked(follow: Follow, tmp_path: Path)
     for name, one in (("ours", authority), ("other", Authority("stranger"))):
         (tmp_path / f"{name}.pem").write_bytes(one.certificate)
     with pytest.raises(UnreachableError):
-        await follow("openconfig", server.port, tls=Tls(ca_file=tmp_path / "other.pem")).following()
+        await follow("openconfig", server.port, tls=Tls(ca_file=tmp_path / "other.pem")).next_counters()
     good = follow("openconfig", server.port, tls=Tls(ca_file=tmp_path / "ours.pem"))
     await until(good, whole)
     server.close()
@@ -315,5 +315,5 @@ async def test_a_switch_without_any_counters(follow: Follow, streams: bool) -> N
     server = GnmiSwitch(OpenConfigCounting(ports=("Management0",)))
     server.streams = streams
     with pytest.raises(NoCountersError):
-        await follow("openconfig", server.port, ports=("Ethernet*",), timeout_s=0.5).following()
+        await follow("openconfig", server.port, ports=("Ethernet*",), timeout_s=0.5).next_counters()
     server.close()

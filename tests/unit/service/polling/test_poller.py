@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from service.ingest.counter_owner import Counting
+from service.ingest.counter_owner import CounterOwner
 from service.ingest.decoding import DecodingThreads
-from service.ingest.window_owner import SensingLimits
+from service.ingest.window_owner import IngestLimits
 from service.metrics import Metrics
 from service.polling.poller import CounterPolling
 from switches.errors import AccessError, SwitchError, UnreachableError
@@ -47,7 +47,7 @@ class Script:
         self.failed = asyncio.Event()
         self.closed = False
 
-    async def following(self) -> Polled:
+    async def next_counters(self) -> Polled:
         if not self._steps:
             self.done.set()
             await asyncio.Event().wait()
@@ -67,9 +67,9 @@ class Here:
         self.registry = CollectorRegistry()
         self.metrics = Metrics(self.registry, version="0")
         self.decoding = DecodingThreads()
-        self.counting = Counting(
+        self.counters = CounterOwner(
             CounterSettings(),
-            SensingLimits(1 << 20, 10, 60.0),
+            IngestLimits(1 << 20, 10, 60.0),
             decoding=self.decoding,
             metrics=self.metrics,
             clock_s=self.clock_s,
@@ -81,7 +81,7 @@ class Here:
     def polling(self, *sources: Script, **given: Any) -> CounterPolling:
         return CounterPolling(
             sources,
-            counting=self.counting,
+            counters=self.counters,
             metrics=self.metrics,
             clock_s=self.clock_s,
             **({"every_s": 0.001, "longest_wait_s": 0.001} | given),
@@ -95,7 +95,7 @@ class Here:
 def here() -> Iterator[Here]:
     made = Here()
     yield made
-    made.counting.close()
+    made.counters.close()
     made.decoding.close()
 
 
@@ -113,7 +113,7 @@ async def test_samples_reach_the_window_and_the_age_is_told(here: Here) -> None:
     age = here.metric("ecntwin_counter_poll_age_seconds", switch="leaf1")
     assert age != age  # NaN before the first
     await followed(polling, source)
-    grown = await here.counting.increase(["leaf1"], 0, 10 * S)
+    grown = await here.counters.increase(["leaf1"], 0, 10 * S)
     assert grown.counters.pfc_tx_frames == 10
     here.now_s += 7.0
     assert here.metric("ecntwin_counter_poll_age_seconds", switch="leaf1") == 7.0
@@ -192,10 +192,12 @@ async def test_counters_that_find_no_room_are_told_once(here: Here, caplog: pyte
         (one,) = polled("leaf1", at_s).samples
         return Polled((one, replace(one, key=one.key._replace(port="Ethernet4"))))
 
-    limits = SensingLimits(1 << 20, 10, 60.0)
+    limits = IngestLimits(1 << 20, 10, 60.0)
     settings = CounterSettings(max_series=1)
-    counting = Counting(settings, limits, decoding=here.decoding, metrics=here.metrics, clock_s=here.clock_s)
-    here.counting, before = counting, here.counting
+    counters = CounterOwner(
+        settings, limits, decoding=here.decoding, metrics=here.metrics, clock_s=here.clock_s
+    )
+    here.counters, before = counters, here.counters
     before.close()
     source = Script("leaf1", two(1), two(2))
     polling = here.polling(source)

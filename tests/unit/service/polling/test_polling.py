@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.polling.base import Polling, Turns
+from service.polling.base import PolledSource, PollSchedule
 from service.polling.sonic import SonicReader
 from switches.device import Device
 from switches.errors import UnreachableError
@@ -66,33 +66,33 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 
 @pytest.fixture
-async def turns(threads: ThreadPoolExecutor) -> Turns:
-    return Turns(0.05, threads, asyncio.Semaphore(2))
+async def turns(threads: ThreadPoolExecutor) -> PollSchedule:
+    return PollSchedule(0.05, threads, asyncio.Semaphore(2))
 
 
 async def happened(event: threading.Semaphore) -> None:
     assert await asyncio.to_thread(event.acquire, timeout=PATIENCE_S)
 
 
-async def answers(polling: Polling, reader: Told) -> None:
+async def answers(polling: PolledSource, reader: Told) -> None:
     """It gives counters again, as soon as the thread of the last look has ended."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             reader.aborted.clear()
             try:
-                await polling.following()
+                await polling.next_counters()
             except UnreachableError:
                 continue
             return
 
 
-async def test_looks_keep_their_pace(turns: Turns) -> None:
+async def test_looks_keep_their_pace(turns: PollSchedule) -> None:
     reader = Told()
-    polling = Polling(DEVICE, reader, turns, first_after_s=0.01)
+    polling = PolledSource(DEVICE, reader, turns, first_after_s=0.01)
     loop = asyncio.get_running_loop()
     began_s, times = loop.time(), []
     for _ in range(4):
-        await polling.following()
+        await polling.next_counters()
         times.append(loop.time() - began_s)
     # Never early; how late depends on the machine.
     for number, at_s in enumerate(times):
@@ -101,11 +101,11 @@ async def test_looks_keep_their_pace(turns: Turns) -> None:
     assert reader.closed
 
 
-async def test_no_more_are_asked_at_once_than_may_be(turns: Turns) -> None:
+async def test_no_more_are_asked_at_once_than_may_be(turns: PollSchedule) -> None:
     reader = Told()
     reader.may.clear()
-    each = [Polling(DEVICE, reader, turns) for _ in range(6)]
-    looks = [asyncio.create_task(polling.following()) for polling in each]
+    each = [PolledSource(DEVICE, reader, turns) for _ in range(6)]
+    looks = [asyncio.create_task(polling.next_counters()) for polling in each]
     for _ in range(2):
         await happened(reader.begun)
     reader.may.set()
@@ -113,25 +113,25 @@ async def test_no_more_are_asked_at_once_than_may_be(turns: Turns) -> None:
     assert (reader.reads, reader.most_at_once) == (6, 2)
 
 
-async def test_a_switch_that_takes_too_long_is_given_up(turns: Turns) -> None:
+async def test_a_switch_that_takes_too_long_is_given_up(turns: PollSchedule) -> None:
     reader = Told()
     reader.may.clear()
-    polling = Polling(HASTY, reader, turns)
+    polling = PolledSource(HASTY, reader, turns)
     with pytest.raises(UnreachableError):
-        await polling.following()
+        await polling.next_counters()
     assert reader.aborted.is_set()
     await answers(polling, reader)
     await polling.close()
 
 
-async def test_one_that_cannot_be_ended_holds_no_more_than_its_thread(turns: Turns) -> None:
+async def test_one_that_cannot_be_ended_holds_no_more_than_its_thread(turns: PollSchedule) -> None:
     reader = Told()
     reader.may.clear()
     reader.abort = lambda: None  # type: ignore[method-assign]
-    polling = Polling(HASTY, reader, turns)
+    polling = PolledSource(HASTY, reader, turns)
     for _ in range(3):
         with pytest.raises(UnreachableError, match=r"no counters within 0\.2 s"):
-            await polling.following()
+            await polling.next_counters()
     await happened(reader.begun)
     assert reader.reads == 1
     reader.may.set()
@@ -139,22 +139,22 @@ async def test_one_that_cannot_be_ended_holds_no_more_than_its_thread(turns: Tur
     await polling.close()
 
 
-async def test_a_redis_that_drips_is_given_up_as_a_whole(turns: Turns) -> None:
+async def test_a_redis_that_drips_is_given_up_as_a_whole(turns: PollSchedule) -> None:
     with dripping(b"+O", every_s=0.02, byte=b"K") as port:
         device = Device(name="leaf1", platform="sonic", address="127.0.0.1", port=port, timeout_s=0.3)
-        polling = Polling(device, SonicReader(device), turns)
+        polling = PolledSource(device, SonicReader(device), turns)
         for _ in range(2):
             # Its client may also see that something came before it asked.
             with pytest.raises(UnreachableError, match=r"within 0\.3 s|Connection not ready"):
-                await polling.following()
+                await polling.next_counters()
         await polling.close()
 
 
-async def test_it_ends_in_the_middle_of_a_look(turns: Turns) -> None:
+async def test_it_ends_in_the_middle_of_a_look(turns: PollSchedule) -> None:
     reader = Told()
     reader.may.clear()
-    polling = Polling(DEVICE, reader, turns)
-    look = asyncio.create_task(polling.following())
+    polling = PolledSource(DEVICE, reader, turns)
+    look = asyncio.create_task(polling.next_counters())
     await happened(reader.begun)
     look.cancel()
     await asyncio.wait({look})

@@ -23,7 +23,7 @@ def scene(acts: Callable[[Running, Watcher], Coroutine[Any, Any, None]]) -> None
         async with running(Service(settings=SETTINGS)) as here:
             await here.client.put("/v1/topology", json=TOPOLOGY)
             service = here.service
-            await acts(here, Watcher(service.sensing, service.counting, silence_s=15.0))
+            await acts(here, Watcher(service.window, service.counters, silence_s=15.0))
 
     asyncio.run(all_of_it())
 

@@ -61,7 +61,7 @@ class Seen:
 class Rig:
     """Everything around what-if, in hand."""
 
-    sensing: Seen = field(default_factory=Seen)
+    window: Seen = field(default_factory=Seen)
     quick: Counted = field(default_factory=Counted)
     many: Counted = field(default_factory=Counted)
     now_s: float = 100.0
@@ -69,7 +69,7 @@ class Rig:
     def __post_init__(self) -> None:
         self.asked = AskedWhatIf(
             ask(margin=0.0),
-            sensing=self.sensing,  # type: ignore[arg-type] # it is only asked for its state
+            window=self.window,  # type: ignore[arg-type] # it is only asked for its state
             events=Broadcaster(),
             workers=self.many,
             quick=self.quick,
@@ -113,12 +113,12 @@ def test_a_window_is_kept_while_it_is_young_enough() -> None:
         assert first.age_s == 0
         rig.now_s += 2.0
         again = await rig.answer(max_age_s=3.0)
-        assert (rig.sensing.looks, again.age_s) == (1, 2.0)
+        assert (rig.window.looks, again.age_s) == (1, 2.0)
         rig.now_s += 1.0
         fresh = await rig.answer(max_age_s=3.0)
-        assert (rig.sensing.looks, fresh.age_s) == (2, 0)
+        assert (rig.window.looks, fresh.age_s) == (2, 0)
         await rig.answer()
-        assert rig.sensing.looks == 3
+        assert rig.window.looks == 3
 
     asyncio.run(main())
 

@@ -16,11 +16,11 @@ from prometheus_client import CollectorRegistry
 
 from service.events import Broadcaster
 from service.ingest.decoding import DecodingThreads
-from service.ingest.window_owner import Sensing, SensingLimits
+from service.ingest.window_owner import IngestLimits, WindowOwner
 from service.metrics import Metrics
 from service.udp import listener, recvmmsg
-from service.udp.listener import UdpListening
-from service.udp.recvmmsg import MOST_DATAGRAM_BYTES, OneByOne
+from service.udp.listener import UdpListener
+from service.udp.recvmmsg import MOST_DATAGRAM_BYTES, RecvmsgReader
 from settings.errors import SettingsError
 from settings.sections import UdpSettings
 from telemetry.settings import WindowSettings
@@ -32,8 +32,8 @@ PATIENCE_S = 60.0
 
 @dataclass
 class Listening:
-    udp: UdpListening
-    sensing: Sensing
+    udp: UdpListener
+    window: WindowOwner
     registry: CollectorRegistry
     decoding: Decoding
 
@@ -54,10 +54,10 @@ async def listened(
     before, registry = set(threading.enumerate()), CollectorRegistry()
     metrics = Metrics(registry, version="0")
     threads = DecodingThreads()
-    sensing = Sensing(
+    window = WindowOwner(
         WindowSettings(),
         None,
-        SensingLimits(1 << 20, 10, 60.0),
+        IngestLimits(1 << 20, 10, 60.0),
         decoding=threads,
         metrics=metrics,
         events=Broadcaster(),
@@ -65,21 +65,21 @@ async def listened(
         wall_s=time.time,
     )
     decoding = decoding or Decoding()
-    udp = UdpListening(
+    udp = UdpListener(
         UdpSettings(**({"ports": 0} | settings)),
         decode=decoding.decode,
-        sensing=sensing,
+        sink=window,
         metrics=metrics.udp,
         shared=shared,
     )
     try:
         udp.start()
-        yield Listening(udp, sensing, registry, decoding)
+        yield Listening(udp, window, registry, decoding)
     finally:
         if isinstance(decoding, Held):
             decoding.go.set()
         await udp.stop()
-        sensing.close()
+        window.close()
         threads.close()
     begun = set(threading.enumerate()) - before
     assert "ecntwin-udp" not in {thread.name for thread in begun}
@@ -88,7 +88,7 @@ async def listened(
 @pytest.fixture(params=["recvmmsg", "recvmsg"])
 def each_reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.param == "recvmsg":
-        monkeypatch.setattr(listener, "reader", OneByOne)
+        monkeypatch.setattr(listener, "reader", RecvmsgReader)
 
 
 @pytest.mark.usefixtures("each_reader")
@@ -103,7 +103,7 @@ async def test_thousands_arrive_in_the_window_each_once() -> None:
         assert sorted(one.decoding.numbers) == list(range(20_000))
         assert one.udp.counts.received == 20_000
         assert one.udp.dropped == one.udp.depth == 0
-        assert one.sensing.accepted == 20_000
+        assert one.window.accepted == 20_000
         assert one.decoding.sources == {"127.0.0.1"}
         assert before_ns <= min(one.decoding.received_ns) <= max(one.decoding.received_ns) <= time.time_ns()
     assert one.metric("ecntwin_udp_datagrams_received_total") == 20_000
@@ -133,7 +133,7 @@ async def test_a_datagram_as_long_as_may_be_and_an_empty_one_cost_no_other() -> 
         await one.until(lambda: one.udp.taken == 3)
         assert one.udp.dropped == 0
         assert sorted(one.decoding.numbers) == [1, 2]
-        assert one.sensing.accepted >= 1
+        assert one.window.accepted >= 1
 
 
 @pytest.mark.usefixtures("each_reader")
@@ -171,13 +171,13 @@ async def test_a_queue_that_is_full_drops_the_newest_and_counts_them() -> None:
 @pytest.mark.skipif(not hasattr(socket, "SO_INCOMING_CPU"), reason="only Linux tells what its kernel dropped")
 async def test_what_the_kernel_drops_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     reading = threading.Event()
-    whole = recvmmsg.ManyAtOnce.read
+    whole = recvmmsg.RecvmmsgReader.read
 
     def late(self: Any, *given: Any) -> Any:
         assert reading.wait(PATIENCE_S)
         return whole(self, *given)
 
-    monkeypatch.setattr(recvmmsg.ManyAtOnce, "read", late)
+    monkeypatch.setattr(recvmmsg.RecvmmsgReader, "read", late)
     async with listened(receive_buffer_bytes=4_096, sockets=1) as one:
         send([datagram(number) for number in range(2_000)], one.udp.addresses[0])
         reading.set()
@@ -209,7 +209,7 @@ async def test_garbage_is_named_and_the_rest_kept() -> None:
     async with listened() as one:
         send([b"\xf0\xff", datagram(4), bytes(7)], one.udp.addresses[0])
         await one.until(lambda: one.udp.taken == 3)
-        assert one.sensing.accepted == 1
+        assert one.window.accepted == 1
         assert one.metric("ecntwin_reports_rejected_total", reason="malformed") == 2
 
 
@@ -225,7 +225,7 @@ async def test_what_decoding_raises_ends_nothing() -> None:
         send([datagram(1)], one.udp.addresses[0])
         await one.until(lambda: one.udp.taken == 1)
         send([datagram(2)], one.udp.addresses[0])
-        await one.until(lambda: one.sensing.accepted == 1)
+        await one.until(lambda: one.window.accepted == 1)
 
 
 @pytest.mark.parametrize("sockets", [1, 3])

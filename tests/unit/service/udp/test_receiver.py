@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 
 from service.udp.receiver import DatagramQueue, Receiver
-from service.udp.recvmmsg import Chunk, Taken
+from service.udp.recvmmsg import Chunk, ReadResult
 
 
 class FailsOnce:
     def __init__(self) -> None:
         self.failed = False
 
-    def read(self, made: socket.socket, room: int) -> Taken:
+    def read(self, made: socket.socket, room: int) -> ReadResult:
         if not self.failed:
             self.failed = True
             raise MemoryError
         try:
             payload = made.recv(100)
         except BlockingIOError:
-            return Taken()
-        return Taken(read=1, chunk=Chunk([payload], np.zeros(1, np.int64), ["127.0.0.1"]))
+            return ReadResult()
+        return ReadResult(read=1, chunk=Chunk([payload], np.zeros(1, np.int64), ["127.0.0.1"]))
 
 
 def test_a_read_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
