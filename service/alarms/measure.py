@@ -49,7 +49,8 @@ class DatabaseHealth:
         self._lost = lost
         self._metrics = metrics
         self._lost_before = 0
-        metrics.follow(failing=lambda: self.failing is not None, waiting=waiting)
+        metrics.failing.set_function(lambda: float(self.failing is not None))
+        metrics.waiting.set_function(waiting)
 
     @property
     def failing(self) -> str | None:
@@ -70,7 +71,7 @@ class DatabaseHealth:
         )
         lost, before = self._lost(), self._lost_before
         self._lost_before = lost
-        self._metrics.lost(lost - before)
+        self._metrics.dropped.inc(lost - before)
         yield Finding(
             Subject("history_lost", "the history"),
             float(lost > before),

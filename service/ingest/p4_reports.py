@@ -150,7 +150,7 @@ class BinaryReports:
         self._drops: Counter[DropPlace] = Counter()
         self._untuned = UntunedDevices(devices, metrics=metrics, clock_s=clock_s)
         self._named = frozenset(devices.switches.values())
-        metrics.named(self._named)
+        metrics.register_switches(self._named)
 
     @property
     def untuned(self) -> tuple[str, ...]:

@@ -13,9 +13,10 @@ from service.documents.telemetry import IngestDocument
 from service.domain import reporting_of
 from service.ingest.decoding import DecodingThreads
 from service.ingest.formats import ReportFormats
-from service.ingest.forwarder import Forwarder, ForwardMetrics
+from service.ingest.forwarder import Forwarder
 from service.ingest.intake import ByteBudget, Intake
 from service.ingest.p4_reports import BinaryReports, PostcardFlusher
+from service.metrics import ForwardMetrics
 from service.udp.listener import UdpListener
 from settings.model import Settings
 from settings.version import ecntwin_version

@@ -11,8 +11,7 @@ from typing import Any
 import yaml
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from service.ingest.forwarder import ForwardMetrics
-from service.metrics import Metrics
+from service.metrics import ForwardMetrics, Metrics
 
 ROOT = Path(__file__).resolve().parents[3]
 PROMETHEUS = ROOT / "deploy/prometheus"
