@@ -1,38 +1,26 @@
-"""Counters of switches in, how much they grew out; must not know who asks or why.
-
-The window runs in one thread of its own, which takes some thousands of samples at a time, as that of reports
-does.
-
-What ports did lately, of the switches that still give counters; must not judge it.
-"""
+"""The counters of switches: samples in, increases and recent port rates out."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import ParamSpec, TypeVar
 
 from service.documents.telemetry import IngestDocument
-from service.ingest.decoding import DecodingThreads
-from service.ingest.window_owner import IngestLimits
+from service.ingest.threads import Added, DecodingThreads, IngestLimits, TelemetryOwner
 from service.metrics import Metrics
 from telemetry.counters.model import CounterIncrease, CounterSample, CounterSettings
 from telemetry.counters.window import CounterWindow, PortRates, port_rates
 from telemetry.decode.counters import decode_counters
-from telemetry.report import ReportProblem
 
 SAMPLES_AT_ONCE = 5_000
 
-P = ParamSpec("P")
-T = TypeVar("T")
+_Samples = tuple[Sequence[CounterSample], Sequence[int] | None]
 
 
-class CounterOwner:
-    """Owns the counters' window. ``clock_s`` is monotonic seconds."""
+class CounterOwner(TelemetryOwner[_Samples]):
+    """Owns the window of counter samples."""
 
     def __init__(
         self,
@@ -43,89 +31,67 @@ class CounterOwner:
         metrics: Metrics,
         clock_s: Callable[[], float],
     ) -> None:
-        self._limits = limits
-        self._decoding = decoding
+        super().__init__(
+            "ecntwin-counters",
+            limits,
+            decoding=decoding,
+            accepted=metrics.samples_accepted,
+            rejected=metrics.samples_rejected,
+            clock_s=clock_s,
+        )
         self._window = CounterWindow(settings)
-        self._metrics = metrics
-        self._clock_s = clock_s
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-counters")
-        self._last_accepted_s: float | None = None
-
-    def age_s(self) -> float | None:
-        """Seconds since a sample was last accepted; None before the first."""
-        return None if self._last_accepted_s is None else self._clock_s() - self._last_accepted_s
 
     async def ingest(self, body: bytes, content_encoding: str | None) -> IngestDocument:
-        """Takes one body in. Raises ``DecodeError`` where it holds no samples at all."""
-        decoded = await self._decoding.of_body(
+        """Adds the samples of one body; raises ``DecodeError`` where it holds none at all."""
+        decode = partial(
+            decode_counters,
             body,
-            partial(
-                decode_counters,
-                body,
-                content_encoding=content_encoding,
-                max_body_bytes=self._limits.max_decoded_bytes,
-            ),
+            content_encoding=content_encoding,
+            max_body_bytes=self._limits.max_decoded_bytes,
         )
-        accepted, reasons = 0, Counter(malformed=len(decoded.errors))
-        refused: list[ReportProblem] = []
-        for begin in range(0, len(decoded.samples), SAMPLES_AT_ONCE):
-            some = slice(begin, begin + SAMPLES_AT_ONCE)
-            added = await self._run(self._window.add, decoded.samples[some], decoded.positions[some])
-            accepted += added.accepted
-            refused += (*added.late, *added.no_room)
-            reasons.update(late=len(added.late), no_room=len(added.no_room))
-        self._note(accepted, reasons)
-        return IngestDocument.of(
-            accepted,
-            reasons.total(),
-            malformed=decoded.errors,
-            refused=refused,
-            listed=self._limits.max_errors_listed,
+        decoded = await self._decoding.run(decode, body)
+        parts = (
+            (
+                decoded.samples[begin : begin + SAMPLES_AT_ONCE],
+                decoded.positions[begin : begin + SAMPLES_AT_ONCE],
+            )
+            for begin in range(0, len(decoded.samples), SAMPLES_AT_ONCE)
         )
+        return await self._add_all(parts, malformed=decoded.errors)
 
     async def add(self, samples: Sequence[CounterSample]) -> int:
-        """Takes the samples of one look at a switch in; how many were accepted."""
-        added = await self._run(self._window.add, samples)
-        self._note(added.accepted, Counter(late=len(added.late), no_room=len(added.no_room)))
+        """Adds the samples of one poll of a switch; returns how many were accepted."""
+        added = await self._run(self._add, (samples, None))
+        self._count(added.accepted, added.reasons)
         return added.accepted
 
     async def increase(
         self, switches: Collection[str] | None, since_ns: int, until_ns: int
     ) -> CounterIncrease:
-        """How much the counters of these switches (None: of all) grew between two times of their clocks."""
+        """Growth of the counters of these switches (None: all) between two times of the switches' clocks."""
         return await self._run(self._window.increase, switches, since_ns, until_ns)
 
     async def newest_ns(self, switches: Collection[str] | None = None) -> int | None:
-        """The newest reading of these switches by their clocks; None without one."""
+        """The newest sample of these switches by their clocks; None without one."""
         return await self._run(self._window.newest_ns, switches)
 
     async def recent(self, span_ns: int) -> tuple[tuple[PortRates, ...], dict[str, int]]:
-        """What every port did in the last ``span_ns`` of its own clock, and each switch's newest reading."""
+        """Each port's rates over the last ``span_ns`` of its clock, and each switch's newest sample."""
         return await self._run(self._recent, span_ns)
 
     def _recent(self, span_ns: int) -> tuple[tuple[PortRates, ...], dict[str, int]]:
         return port_rates(self._window.lately(span_ns)), self._window.newest_by_switch()
 
-    def close(self) -> None:
-        """Ends the thread once what it has begun is done."""
-        self._thread.shutdown(wait=True, cancel_futures=True)
-
-    def _note(self, accepted: int, rejected: Counter[str]) -> None:
-        self._metrics.samples_accepted.inc(accepted)
-        for reason, number in rejected.items():
-            if number:
-                self._metrics.samples_rejected.labels(reason).inc(number)
-        if accepted:
-            self._last_accepted_s = self._clock_s()
-
-    async def _run(self, function: Callable[P, T], *arguments: P.args, **_named: P.kwargs) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
+    def _add(self, part: _Samples) -> Added:
+        added = self._window.add(*part)
+        reasons = Counter(late=len(added.late), no_room=len(added.no_room))
+        return Added(added.accepted, (*added.late, *added.no_room), reasons)
 
 
 @dataclass(frozen=True, slots=True)
 class RecentPorts:
-    """``ports`` of switches that are not silent; ``silent_s`` how long ago each switch's counters moved.
-    ``at_s`` is when it was so.
+    """Rates of the ports of switches that are not silent; by switch, seconds since its counters last moved;
+    and when that was (monotonic seconds).
     """
 
     ports: tuple[PortRates, ...]
@@ -134,8 +100,8 @@ class RecentPorts:
 
 
 class PortMonitor:
-    """``span_s`` is how far back rates reach, by the devices' clocks; counters that have not moved for
-    ``stale_after_s`` of ``clock_s`` (monotonic seconds) tell nothing of now.
+    """Port rates over ``span_s`` of the switches' clocks. Counters that have not moved for ``stale_after_s``
+    of ``clock_s`` (monotonic seconds) are left out.
     """
 
     def __init__(
@@ -147,11 +113,11 @@ class PortMonitor:
         self._clock_s = clock_s
         self._moved: dict[str, tuple[int, float]] = {}
         self.latest: RecentPorts | None = None
-        """What was last told to anybody."""
+        """What ``recent`` last returned."""
 
     async def recent(self) -> RecentPorts:
-        """Every port that is known of now. Ask often: a switch's silence is counted from the first asking
-        that found nothing new.
+        """All ports with current counters. Call it often: a switch's silence counts from the first call that
+        found nothing new.
         """
         ports, newest_ns = await self._counters.recent(self._span_ns)
         now_s = self._clock_s()
@@ -162,6 +128,6 @@ class PortMonitor:
             for switch, at_ns in newest_ns.items()
         }
         silent_s = {switch: now_s - moved_s for switch, (_, moved_s) in self._moved.items()}
-        told = tuple(port for port in ports if silent_s[port.switch] <= self._stale_after_s)
-        self.latest = RecentPorts(told, silent_s, now_s)
+        current = tuple(port for port in ports if silent_s[port.switch] <= self._stale_after_s)
+        self.latest = RecentPorts(current, silent_s, now_s)
         return self.latest

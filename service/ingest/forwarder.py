@@ -86,7 +86,7 @@ class Forwarder:
         url: str,
         *,
         token: str | None,
-        room: ByteBudget,
+        budget: ByteBudget,
         metrics: ForwardMetrics,
         transport: httpx.AsyncBaseTransport | None = None,
         first_pause_s: float = FIRST_PAUSE_S,
@@ -100,7 +100,7 @@ class Forwarder:
             verify=client_context(url),
             trust_env=False,
         )
-        self._room = room
+        self._budget = budget
         self._metrics = metrics
         self._first_pause_s = first_pause_s
         self._waiting: deque[tuple[ReportBatch, int]] = deque()
@@ -127,28 +127,22 @@ class Forwarder:
             await asyncio.gather(self._task, return_exceptions=True)
         await self._client.aclose()
 
-    async def offer(self, batch: ReportBatch) -> None:
-        """Takes a batch to be passed on; raises ``BusyError`` where too much waits."""
-        size = held_bytes(batch)
-        self._room.hold(size, own=self._room.held_bytes - self._waiting_bytes)
-        await self._put(batch, size)
-
-    async def offer_patiently(self, batch: ReportBatch) -> None:
-        """The same, once there is room."""
+    async def offer(self, batch: ReportBatch, *, wait: bool = False) -> None:
+        """Queues a batch; one that does not fit raises ``BusyError``, or waits with ``wait``."""
         size = held_bytes(batch)
         async with self._changed:
-            await self._changed.wait_for(
-                lambda: self._room.fits(size, own=self._room.held_bytes - self._waiting_bytes)
-            )
-            self._room.hold(size, own=self._room.held_bytes - self._waiting_bytes)
-        await self._put(batch, size)
-
-    async def _put(self, batch: ReportBatch, size: int) -> None:
-        self._waiting_bytes += size
-        self._waiting_reports += len(batch)
-        self._waiting.append((batch, size))
-        async with self._changed:
+            if wait:
+                await self._changed.wait_for(lambda: self._budget.fits(size, own=self._bodies_bytes))
+            self._budget.hold(size, own=self._bodies_bytes)
+            self._waiting_bytes += size
+            self._waiting_reports += len(batch)
+            self._waiting.append((batch, size))
             self._changed.notify_all()
+
+    @property
+    def _bodies_bytes(self) -> int:
+        """Of the budget, what bodies hold that are still to be decoded: a batch came out of one of them."""
+        return self._budget.held_bytes - self._waiting_bytes
 
     async def _run(self) -> None:
         while True:
@@ -161,7 +155,7 @@ class Forwarder:
                 self._metrics.left_out.inc(sum(map(len, batches)))
                 _log.exception("%d reports were left out", sum(map(len, batches)))
             finally:
-                self._room.free(size)
+                self._budget.free(size)
                 self._waiting_bytes -= size
                 self._waiting_reports -= sum(map(len, batches))
             async with self._changed:

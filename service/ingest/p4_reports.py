@@ -17,7 +17,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from service.ingest.p4_senders import NOBODY, Senders
 from service.ingest.postcards import Postcards
+from service.ingest.threads import ReportSink
 from service.metrics import OTHERS, BinaryMetrics
 from settings.int_keys import IntSettings
 from telemetry.decode.body import Decoded
@@ -265,31 +266,30 @@ _postcards_log = logging.getLogger("ecntwin.postcards")
 
 
 class PostcardFlusher:
-    """Asks ``binary`` every ``every_s`` seconds for what has waited long enough, and hands it to ``ingest``;
-    None where nothing is merged. ``start`` and ``stop`` on one event loop.
+    """Flushes due postcards into ``sink`` every ``every_s`` seconds when traffic is idle; None: postcards are
+    not merged. ``start`` and ``stop`` on one event loop.
     """
 
     def __init__(
         self,
         binary: BinaryReports,
-        ingest: Callable[[Callable[[], Decoded]], Awaitable[object]],
+        sink: ReportSink,
         *,
         every_s: float | None,
         wall_ns: Callable[[], int],
     ) -> None:
         self._binary = binary
-        self._ingest = ingest
+        self._sink = sink
         self._every_s = every_s
         self._wall_ns = wall_ns
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begins to ask, where there is anything to ask for."""
         if self._every_s is not None:
             self._task = asyncio.create_task(self._run(self._every_s), name="postcards")
 
     async def stop(self) -> None:
-        """Asks no more; what waits then is lost."""
+        """Stops flushing; postcards still held are lost."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -299,6 +299,6 @@ class PostcardFlusher:
             await asyncio.sleep(every_s)
             if self._binary.pending:
                 try:
-                    await self._ingest(partial(self._binary.due, self._wall_ns()))
-                except Exception:  # nobody would miss the task
-                    _postcards_log.exception("merged reports were left out; tried again with the next")
+                    await self._sink.ingest(partial(self._binary.due, self._wall_ns()))
+                except Exception:  # the task must survive
+                    _postcards_log.exception("merged reports were left out; the next flush is tried")

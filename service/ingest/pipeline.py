@@ -1,6 +1,4 @@
-"""The telemetry half of the service wired together: reports and counters in, states out; must not know the
-twin, nor HTTP.
-"""
+"""The service's telemetry parts, wired: report formats, UDP, counter polling, and the two windows."""
 
 from __future__ import annotations
 
@@ -11,11 +9,11 @@ from contextlib import AsyncExitStack
 from service.domain import reporting_of
 from service.events import Broadcaster, Clocks
 from service.ingest.counter_owner import CounterOwner, PortMonitor
-from service.ingest.decoding import DecodingThreads
 from service.ingest.formats import ReportFormats
 from service.ingest.intake import ByteBudget, Intake
 from service.ingest.p4_reports import BinaryReports, PostcardFlusher
-from service.ingest.window_owner import IngestLimits, WindowOwner
+from service.ingest.threads import DecodingThreads, IngestLimits
+from service.ingest.window_owner import WindowOwner
 from service.metrics import Metrics
 from service.polling.poller import counter_polling
 from service.udp.listener import UdpListener
@@ -25,8 +23,6 @@ from telemetry.topology import Topology
 
 
 class IngestPipeline:
-    """Everything that takes telemetry, by whatever way it comes."""
-
     def __init__(
         self,
         settings: Settings,
@@ -70,11 +66,7 @@ class IngestPipeline:
             clock_s=clocks.monotonic_s,
         )
         self.counter_polling = counter_polling(
-            devices,
-            telemetry.counters,
-            counters=self.counters,
-            metrics=metrics,
-            clock_s=clocks.monotonic_s,
+            devices, telemetry.counters, self.counters, metrics=metrics, clock_s=clocks.monotonic_s
         )
         self.ports = PortMonitor(
             self.counters,
@@ -88,24 +80,21 @@ class IngestPipeline:
                 telemetry.udp, decode=self.binary.decode, sink=self.window, metrics=metrics.udp
             )
         self._postcards = PostcardFlusher(
-            self.binary,
-            self.window.ingest,
-            every_s=telemetry.int_.merge_postcards_s,
-            wall_ns=clocks.wall_ns,
+            self.binary, self.window, every_s=telemetry.int_.merge_postcards_s, wall_ns=clocks.wall_ns
         )
 
     def take_datagrams(self) -> None:
-        """Opens the sockets; raises ``SettingsError`` where they cannot be."""
+        """Opens the UDP sockets; raises ``SettingsError`` where they cannot be bound."""
         if self.udp is not None:
             self.udp.start()
 
     def start(self) -> None:
-        """Begins to ask switches for counters, and to let merged reports go."""
+        """Starts counter polling and the postcard flusher."""
         self.counter_polling.start()
         self._postcards.start()
 
     async def stop(self) -> None:
-        """Ends tasks, sockets and threads, whichever of them fail to; what the window holds is lost."""
+        """Stops tasks, sockets and threads, even if some fail to stop; the windows' content is lost."""
         async with AsyncExitStack() as ending:  # the last one first
             ending.push_async_callback(asyncio.to_thread, self.counters.close)
             ending.push_async_callback(asyncio.to_thread, self.window.close)

@@ -196,8 +196,8 @@ class SourceMaker(Protocol):
 def counter_polling(
     devices: Iterable[Device],
     settings: CounterPollSettings,
-    *,
     counters: CounterOwner,
+    *,
     metrics: Metrics,
     clock_s: Callable[[], float],
 ) -> CounterPolling:

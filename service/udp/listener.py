@@ -1,4 +1,4 @@
-"""The service's UDP side: datagrams in, reports to the window; must not know a report's layout."""
+"""Receives telemetry reports over UDP, and has them decoded and added to the window."""
 
 from __future__ import annotations
 
@@ -9,49 +9,41 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from service.ingest.threads import ReportSink
 from service.metrics import UDP_DROPS, UdpMetrics
 from service.udp.receiver import DatagramQueue, Receiver, UdpCounts
 from service.udp.recvmmsg import Chunk, reader
-from service.udp.sockets import Senders, opened, texts_of
+from service.udp.sockets import AllowedSenders, opened, texts_of
 from settings.sections import UdpSettings
 from telemetry.decode.body import Decoded
 from telemetry.errors import TelemetryError
 
 DATAGRAMS_AT_ONCE = 16_384
 COUNT_EVERY_S = 1.0
-GATHER_S = 0.025  # what comes meanwhile is decoded together, at a fraction of the cost
+GATHER_S = 0.025  # datagrams of this long are decoded together, at a fraction of the cost
 
 Decode = Callable[[Sequence[bytes], NDArray[np.int64], Sequence[str]], Decoded]
+"""``BinaryReports.decode``: payloads, when each was received, and its source address."""
 
 _log = logging.getLogger("ecntwin.udp")
 
 
 @dataclass(frozen=True, slots=True)
 class UdpTotals:
-    """Datagrams received and dropped, those whose reports are in the window, and those that wait."""
+    """Datagrams received and dropped, those decoded, and those queued."""
 
     counts: UdpCounts
     taken: int
     waiting: int
 
 
-class ReportSink(Protocol):
-    """Where decoded reports go: the window, or what passes them on."""
-
-    async def ingest(self, decode: Callable[[], Decoded]) -> object:
-        """Takes in what ``decode`` gives, called in a thread that decodes alone."""
-        ...
-
-
 class UdpListener:
-    """Takes telemetry reports by UDP as the settings say; ``decode`` runs in the window's thread.
+    """``shared``: other processes may bind the same ports; the kernel distributes senders among them.
 
-    ``shared``: other processes may take from the same ports, and the kernel deals senders out to them.
     ``start`` and ``stop`` once each, on one event loop.
     """
 
@@ -73,12 +65,12 @@ class UdpListener:
         self._waiting = asyncio.Event()
         self._receiver: Receiver | None = None
         self._task: asyncio.Task[None] | None = None
-        self._told = UdpCounts()
+        self._published = UdpCounts()
         self.addresses: tuple[str, ...] = ()
         self.taken = 0
 
     def start(self) -> None:
-        """Opens the sockets and begins; raises ``SettingsError`` for a port that cannot be had."""
+        """Opens the sockets and receives; raises ``SettingsError`` for a port that cannot be bound."""
         settings = self._settings
         sockets = []
         try:
@@ -97,18 +89,18 @@ class UdpListener:
         self.addresses = texts_of(sockets)
         loop = asyncio.get_running_loop()
 
-        def told() -> None:
-            with suppress(RuntimeError):  # the loop has ended: nobody wants to know
+        def wake() -> None:
+            with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(self._waiting.set)
 
-        senders = Senders(map(ipaddress.ip_network, settings.allowed))
-        self._receiver = Receiver(sockets, self._queue, reader(senders), told)
+        senders = AllowedSenders(map(ipaddress.ip_network, settings.allowed))
+        self._receiver = Receiver(sockets, self._queue, reader(senders), wake)
         self._metrics.queue.set_function(lambda: self._queue.depth)
         self._receiver.start()
         self._task = asyncio.create_task(self._take_forever(), name="udp")
 
     async def stop(self) -> None:
-        """Closes the sockets; what waits in the queue is left."""
+        """Closes the sockets; queued datagrams are dropped."""
         if self._receiver is not None:
             await asyncio.to_thread(self._receiver.close)
         if self._task is not None:
@@ -119,21 +111,18 @@ class UdpListener:
 
     @property
     def counts(self) -> UdpCounts:
-        """Datagrams received and dropped until now."""
         return UdpCounts() if self._receiver is None else self._receiver.counts()
 
     @property
     def dropped(self) -> int:
-        """Datagrams dropped until now, wherever."""
         return self.counts.dropped
 
     def tally(self) -> UdpTotals:
-        """What became of all datagrams."""
         return UdpTotals(self.counts, self.taken, self._queue.depth)
 
     @property
     def depth(self) -> int:
-        """Datagrams that wait to be decoded."""
+        """Datagrams queued for decoding."""
         return self._queue.depth
 
     async def _take_forever(self) -> None:
@@ -150,7 +139,6 @@ class UdpListener:
             self._publish()
 
     async def _take(self, chunk: Chunk) -> None:
-        """Has some datagrams decoded and taken into the window."""
         try:
             await self._sink.ingest(partial(self._decode, chunk.payloads, chunk.received_ns, chunk.sources))
         except TelemetryError as error:
@@ -160,9 +148,9 @@ class UdpListener:
         self.taken += len(chunk.payloads)
 
     def _publish(self) -> None:
-        """What was counted since the last time, into the metrics."""
-        now, before = self.counts, self._told
-        self._told = now
+        """Adds what was counted since the last call to the metrics."""
+        now, before = self.counts, self._published
+        self._published = now
         self._metrics.received.inc(now.received - before.received)
         for where in UDP_DROPS:
             more = getattr(now, where) - getattr(before, where)

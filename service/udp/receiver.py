@@ -1,7 +1,4 @@
-"""A bounded queue of datagrams between the thread that reads them and the loop that has them decoded.
-
-One thread that reads all sockets into the queue; must not know the event loop, nor what a report is.
-"""
+"""The thread that reads all UDP sockets, and the bounded queue between it and the decoding loop."""
 
 from __future__ import annotations
 
@@ -15,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.udp.recvmmsg import DATAGRAMS_A_READ, Chunk, Reader
+from service.udp.recvmmsg import DATAGRAMS_A_READ, Chunk, SocketReader
 from service.udp.sockets import dropped_by_kernel
 
 USUAL_DATAGRAM_BYTES = 512
 
 
 class DatagramQueue:
-    """Holds at most ``most`` datagrams, and no more bytes than as many of half a kilobyte have."""
+    """Holds at most ``most`` datagrams, and at most that many times ``USUAL_DATAGRAM_BYTES``."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -34,11 +31,11 @@ class DatagramQueue:
 
     @property
     def room(self) -> int:
-        """How many more datagrams may be put in."""
+        """How many more datagrams fit."""
         return max(self._most - self.depth, 0) if self._bytes < self._most_bytes else 0
 
     def put(self, chunk: Chunk) -> bool:
-        """Puts datagrams behind the others; whether it was empty before."""
+        """Appends datagrams; returns whether the queue was empty before."""
         with self._lock:
             was_empty = not self._chunks
             self._chunks.append(chunk)
@@ -47,7 +44,7 @@ class DatagramQueue:
             return was_empty
 
     def take(self, most: int) -> Chunk | None:
-        """The oldest datagrams, about ``most`` of usual size at once; None where there are none."""
+        """Removes the oldest datagrams, about ``most`` of usual size; None where the queue is empty."""
         taken: list[Chunk] = []
         count = size = 0
         with self._lock:
@@ -71,7 +68,7 @@ def _bytes(chunk: Chunk) -> int:
     return sum(map(len, chunk.payloads))
 
 
-# Between two reads datagrams gather in the kernel: each time the thread wakes, one that computes must pause.
+# Datagrams gather in the kernel between reads: every wake-up of this thread pauses one that computes.
 GATHER_S = 0.002
 _READS_A_SOCKET = 8
 
@@ -80,8 +77,8 @@ _log = logging.getLogger("ecntwin.udp")
 
 @dataclass(frozen=True, slots=True)
 class UdpCounts:
-    """Datagrams since the start: ``received`` by this process, and those dropped: as the queue was full, by
-    the kernel (its buffer was; these were not received), as the sender may not send, as they were too long.
+    """Datagrams since the start: ``received`` by this process, and those dropped because the queue was full,
+    the kernel's buffer was full (not in ``received``), the sender is not allowed, or they were too long.
     """
 
     received: int = 0
@@ -92,22 +89,25 @@ class UdpCounts:
 
     @property
     def dropped(self) -> int:
-        """All that were dropped."""
         return self.queue + self.kernel + self.refused + self.truncated
 
 
 class Receiver:
-    """Reads ``sockets``, which are its own from now on, into ``queue``. ``told`` is called from its thread
-    when there is something in the queue again. ``start`` and ``close`` once each.
+    """Reads ``sockets``, which it closes, into ``queue``. ``wake`` is called from its thread when the queue
+    is no longer empty. ``start`` and ``close`` once each.
     """
 
     def __init__(
-        self, sockets: Sequence[socket.socket], queue: DatagramQueue, reader: Reader, told: Callable[[], None]
+        self,
+        sockets: Sequence[socket.socket],
+        queue: DatagramQueue,
+        reader: SocketReader,
+        wake: Callable[[], None],
     ) -> None:
         self._sockets = sockets
         self._queue = queue
         self._reader = reader
-        self._told = told
+        self._wake = wake
         self._woken, self._waker = socket.socketpair()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ecntwin-udp", daemon=True)
@@ -115,11 +115,10 @@ class Receiver:
         self._kernel_seen = [dropped_by_kernel(one) for one in sockets]
 
     def start(self) -> None:
-        """Begins to read."""
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the thread and closes the sockets; what nobody read is lost."""
+        """Ends the thread and closes the sockets; unread datagrams are lost."""
         self._stopping.set()
         self._waker.send(b"\0")
         if self._thread.ident is not None:
@@ -129,7 +128,6 @@ class Receiver:
             one.close()
 
     def counts(self) -> UdpCounts:
-        """The counts now."""
         return UdpCounts(self._received, self._no_room, self._kernel, self._refused, self._truncated)
 
     def _run(self) -> None:
@@ -140,8 +138,8 @@ class Receiver:
         while not self._stopping.is_set():
             try:
                 read = sum(map(self._read, self._sockets))
-            except Exception:  # nobody would miss the thread
-                _log.exception("a socket cannot be read; tried again")
+            except Exception:  # the thread must survive
+                _log.exception("a UDP socket cannot be read; retrying")
                 read = 0
                 self._stopping.wait(1.0)
             self._count_kernel()
@@ -151,7 +149,7 @@ class Receiver:
                 waiting.poll()
 
     def _read(self, one: socket.socket) -> int:
-        """What waits in a socket, up to some thousands; how many."""
+        """Reads up to some thousands of datagrams of a socket; returns how many."""
         read = 0
         for _ in range(_READS_A_SOCKET):
             taken = self._reader.read(one, self._queue.room)
@@ -161,7 +159,7 @@ class Receiver:
             self._refused += taken.refused
             self._no_room += taken.no_room
             if taken.chunk is not None and self._queue.put(taken.chunk):
-                self._told()
+                self._wake()
             if taken.read < DATAGRAMS_A_READ:
                 break
         return read

@@ -1,8 +1,8 @@
-"""Reads many datagrams of a socket at once; must not know what is in them.
+"""Reads many datagrams from a socket in one call.
 
-``socket.recv`` lets go of the interpreter's lock for every datagram, and then waits until a thread that
-computes hands it back. ``recvmmsg`` does so once for hundreds, which the kernel copies meanwhile. What is
-done with them then keeps the lock: a read has fewer than 500, as numpy lets go of it for longer arrays.
+``socket.recv`` releases the interpreter's lock for every datagram, and then waits for it behind threads that
+compute. ``recvmmsg`` does so once for hundreds of datagrams. A read has fewer than 500: numpy would release
+the lock for longer arrays.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from service.udp.sockets import Senders
+from service.udp.sockets import AllowedSenders
 
 DATAGRAMS_A_READ = 480
 MOST_DATAGRAM_BYTES = 9216
@@ -32,7 +32,7 @@ _ADDRESS = {socket.AF_INET: "v4", socket.AF_INET6: "v6"}
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Datagrams read together: payloads, when each was received (Unix time), and who sent it."""
+    """Datagrams read together: payloads, when each was received (Unix time), and source addresses."""
 
     payloads: Sequence[bytes]
     received_ns: NDArray[np.int64]
@@ -41,7 +41,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class ReadResult:
-    """One read: how many there were, how many of them were dropped and why, and the others."""
+    """One read: datagrams read, those dropped by reason, and the others."""
 
     read: int = 0
     truncated: int = 0
@@ -50,16 +50,16 @@ class ReadResult:
     chunk: Chunk | None = None
 
 
-class Reader(Protocol):
+class SocketReader(Protocol):
     """Reads from a non-blocking socket."""
 
     def read(self, made: socket.socket, room: int) -> ReadResult:
-        """What waits there, at most ``DATAGRAMS_A_READ``; of what may be kept no more than ``room``."""
+        """Reads at most ``DATAGRAMS_A_READ`` datagrams, and keeps at most ``room`` of them."""
         ...
 
 
-def reader(senders: Senders, *, clock_ns: Callable[[], int] = time.time_ns) -> Reader:
-    """The fastest there is on this machine."""
+def reader(senders: AllowedSenders, *, clock_ns: Callable[[], int] = time.time_ns) -> SocketReader:
+    """The fastest reader that this platform has."""
     if sys.platform.startswith("linux") and sys.maxsize > 1 << 32:
         library = ctypes.CDLL(None, use_errno=True)
         if hasattr(library, "recvmmsg"):
@@ -91,9 +91,9 @@ _STAMP_BYTES = 32
 
 
 class RecvmmsgReader:
-    """Reads with ``recvmmsg`` into memory of its own; for one thread."""
+    """Reads with ``recvmmsg`` into its own buffers; for one thread."""
 
-    def __init__(self, senders: Senders, recvmmsg: Any, *, clock_ns: Callable[[], int]) -> None:
+    def __init__(self, senders: AllowedSenders, recvmmsg: Any, *, clock_ns: Callable[[], int]) -> None:
         self._senders = senders
         self._clock_ns = clock_ns
         self._recvmmsg = recvmmsg
@@ -149,9 +149,9 @@ class RecvmmsgReader:
 
 
 class RecvmsgReader:
-    """Reads with ``recvmsg``, a call a datagram: for systems without the other."""
+    """Reads with ``recvmsg``, one call a datagram, where there is no ``recvmmsg``."""
 
-    def __init__(self, senders: Senders, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, senders: AllowedSenders, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
         self._senders = senders
         self._clock_ns = clock_ns
 

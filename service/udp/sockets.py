@@ -1,7 +1,4 @@
-"""Who may send datagrams, by source address; must not know a socket.
-
-Sockets that take datagrams, several on one port; must not read from them.
-"""
+"""UDP sockets, several bound to one port, and the source addresses that may send to them."""
 
 from __future__ import annotations
 
@@ -18,21 +15,18 @@ from settings.errors import SettingsError
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-_MOST_KNOWN = 65_536
+_MOST_CACHED = 65_536
 
 
-class Senders:
-    """Names addresses, and tells which of them are in the ``allowed`` networks; remembers those it met."""
+class AllowedSenders:
+    """Source addresses as text, where they are in the ``allowed`` networks. Results are cached."""
 
     def __init__(self, allowed: Iterable[Network]) -> None:
         self._allowed = tuple(allowed)
-        self._known: dict[bytes, str | None] = {}
+        self._cached: dict[bytes, str | None] = {}
 
     def named(self, addresses: bytes, width: int) -> list[str | None]:
-        """The text of each address, None for one that may not send.
-
-        They are raw, of ``width`` bytes (4 or 16), one after the other.
-        """
+        """The text of each raw address of ``width`` bytes (4 or 16); None for one that may not send."""
         first = addresses[:width]
         count = len(addresses) // width
         if addresses == first * count:
@@ -40,19 +34,19 @@ class Senders:
         return [self._name(addresses[at : at + width]) for at in range(0, len(addresses), width)]
 
     def name(self, text: str) -> str | None:
-        """The same of one address in text."""
+        """The same for one address given as text."""
         return self._name(ipaddress.ip_address(text.partition("%")[0]).packed)
 
     def _name(self, raw: bytes) -> str | None:
         try:
-            return self._known[raw]
+            return self._cached[raw]
         except KeyError:
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[raw] = self._judged(raw)
-            return self._known[raw]
+            if len(self._cached) >= _MOST_CACHED:
+                self._cached.clear()
+            self._cached[raw] = self._checked(raw)
+            return self._cached[raw]
 
-    def _judged(self, raw: bytes) -> str | None:
+    def _checked(self, raw: bytes) -> str | None:
         address: ipaddress.IPv4Address | ipaddress.IPv6Address = ipaddress.ip_address(raw)
         if address.version == 6 and address.ipv4_mapped is not None:  # a socket for both versions
             address = address.ipv4_mapped
@@ -71,16 +65,16 @@ _log = logging.getLogger("ecntwin.udp")
 def opened(
     host: str, port: int, count: int, *, buffer_bytes: int, shared: bool = False
 ) -> list[socket.socket]:
-    """``count`` sockets bound to one port of ``host`` (0 takes a free one), which share what arrives; with
-    ``shared`` also with other processes of the same user that want it so.
+    """``count`` sockets bound to one port of ``host`` (0: a free one), which share what arrives; ``shared``:
+    also with other processes of the same user.
 
-    Raises ``SettingsError`` where that is no address of this machine, or another process has the port.
+    Raises ``SettingsError`` for an address of another machine or a port in use.
     """
     sockets: list[socket.socket] = []
     try:
         family, address = _address(host, port)
         if count > 1 and port and not shared:
-            # Sockets that share a port would share it with another process of the same user, unnoticed.
+            # SO_REUSEPORT would silently share the port with another process of the same user.
             with socket.socket(family, socket.SOCK_DGRAM) as alone:
                 alone.bind(address)
         for _ in range(count):
@@ -97,12 +91,12 @@ def opened(
         for made in sockets:
             made.close()
         raise _refused(host, port, error) from error
-    _tell(sockets[0], count, granted, buffer_bytes)
+    _log_sockets(sockets[0], count, granted, buffer_bytes)
     return sockets
 
 
 def granted_bytes(made: socket.socket, wanted: int) -> int:
-    """Asks for a receive buffer of so many bytes; what the kernel gave."""
+    """Requests a receive buffer of ``wanted`` bytes; returns what the kernel granted."""
     try:
         if not _LINUX:
             raise PermissionError
@@ -110,16 +104,16 @@ def granted_bytes(made: socket.socket, wanted: int) -> int:
     except OSError:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, wanted)
     given = made.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
-    return given // 2 if _LINUX else given  # Linux counts its own overhead in, and doubles
+    return given // 2 if _LINUX else given  # Linux reports twice the size, for its own overhead
 
 
 def dropped_by_kernel(made: socket.socket) -> int:
-    """Datagrams that found the socket's buffer full, modulo 2**32; 0 where the kernel does not say."""
+    """Datagrams dropped as the socket's buffer was full, modulo 2**32; 0 where the kernel does not say."""
     try:
-        told = made.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 36) if _LINUX else b""
+        info = made.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 36) if _LINUX else b""
     except OSError:
         return 0
-    return int(struct.unpack_from("=9I", told)[_MEMINFO_DROPS]) if len(told) >= 36 else 0
+    return int(struct.unpack_from("=9I", info)[_MEMINFO_DROPS]) if len(info) >= 36 else 0
 
 
 def text_of(made: socket.socket) -> str:
@@ -129,7 +123,7 @@ def text_of(made: socket.socket) -> str:
 
 
 def texts_of(sockets: Sequence[socket.socket]) -> tuple[str, ...]:
-    """The same of all of them, each once."""
+    """``HOST:PORT`` of each socket, without duplicates."""
     return tuple(dict.fromkeys(map(text_of, sockets)))
 
 
@@ -140,7 +134,7 @@ def _address(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
 
 
 def _stamp(made: socket.socket) -> None:
-    """Has the kernel say when each datagram came: reading them may be late."""
+    """Enables kernel receive timestamps: datagrams may be read late."""
     if _LINUX:
         made.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
 
@@ -151,12 +145,15 @@ def _refused(host: str, port: int, error: OSError) -> SettingsError:
         return SettingsError(
             where,
             f"{received}, which is in use",
-            "no other process takes datagrams there",
+            "no other process uses the port",
             f"take another port, or stop that process (ss -lunp 'sport = {port}' shows it)",
         )
     if error.errno in (errno.EACCES, errno.EPERM):
         return SettingsError(
-            where, f"{received}: {error.strerror}", "ports below 1024 need a privilege", "take a higher port"
+            where,
+            f"{received}: {error.strerror}",
+            "ports below 1024 need CAP_NET_BIND_SERVICE",
+            "take a higher port",
         )
     return SettingsError(
         where,
@@ -166,16 +163,16 @@ def _refused(host: str, port: int, error: OSError) -> SettingsError:
     )
 
 
-def _tell(made: socket.socket, count: int, granted: int, wanted: int) -> None:
+def _log_sockets(made: socket.socket, count: int, granted: int, wanted: int) -> None:
     _log.info(
-        "telemetry reports are taken by UDP at %s: %d sockets with %d bytes each",
+        "receiving telemetry reports over UDP at %s: %d sockets with %d bytes each",
         text_of(made),
         count,
         granted,
     )
     if granted < wanted:
         _log.warning(
-            "the kernel gave a receive buffer of %d bytes where %d were asked for: bursts may be lost; "
+            "the kernel granted a receive buffer of %d bytes of the requested %d: bursts may be lost; "
             "sysctl -w net.core.rmem_max=%d, or run with CAP_NET_ADMIN",
             granted,
             wanted,

@@ -15,8 +15,8 @@ from prometheus_client import CollectorRegistry
 from service.events import Broadcaster
 from service.fleet import Adapters, Fleet
 from service.ingest.counter_owner import CounterOwner
-from service.ingest.decoding import DecodingThreads
-from service.ingest.window_owner import IngestLimits, WindowOwner
+from service.ingest.threads import DecodingThreads, IngestLimits
+from service.ingest.window_owner import WindowOwner
 from service.metrics import Metrics
 from service.rollouts.manager import Rollouts
 from service.rollouts.runner import Rollout

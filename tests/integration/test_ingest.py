@@ -230,8 +230,8 @@ async def test_datagrams_wait_for_room_and_then_go_on() -> None:
     settings = manual(server={"max_pending_bytes": 1})
     async with taking(httpx.MockTransport(service), settings=settings) as here:
         decoding = here.process.formats.decoder("", None, json.dumps(traffic(3)).encode())
-        await here.process.ingest_patiently(decoding)
-        second = asyncio.create_task(here.process.ingest_patiently(decoding))
+        await here.process.ingest(decoding)
+        second = asyncio.create_task(here.process.ingest(decoding))
         await service.asked.wait()
         assert not second.done()
         service.go.set()

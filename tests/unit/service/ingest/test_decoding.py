@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from service.ingest.decoding import SMALL_BYTES, DecodingThreads
+from service.ingest.threads import SMALL_BYTES, DecodingThreads
 
 pytestmark = pytest.mark.anyio
 
@@ -25,10 +25,10 @@ pytestmark = pytest.mark.anyio
 async def test_nobody_waits_for_a_large_body(large: bytes) -> None:
     threads, released = DecodingThreads(), threading.Event()
     try:
-        held = [asyncio.create_task(threads.of_body(large, released.wait)) for _ in range(5)]
+        held = [asyncio.create_task(threads.run(released.wait, large)) for _ in range(5)]
         for small in (b"{}", gzip.compress(b"{}"), bytes(SMALL_BYTES), b"\x1f\x8b damaged"):
-            assert await threads.of_body(small, lambda: "decoded") == "decoded"
-        assert await threads.of_datagrams(lambda: "decoded") == "decoded"
+            assert await threads.run(lambda: "decoded", small) == "decoded"
+        assert await threads.run(lambda: "decoded", None) == "decoded"
         assert not any(one.done() for one in held)
         released.set()
         assert await asyncio.gather(*held) == [True] * 5
@@ -41,6 +41,6 @@ async def test_what_a_decoder_raises_is_raised() -> None:
     threads = DecodingThreads()
     try:
         with pytest.raises(ZeroDivisionError):
-            await threads.of_body(b"", lambda: 1 // 0)
+            await threads.run(lambda: 1 // 0, b"")
     finally:
         threads.close()

@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from service.documents.telemetry import IngestDocument
 from service.ingest.p4_reports import BinaryReports, PostcardFlusher
 from telemetry.decode.body import Decoded
 from telemetry.report import ReportBatch
@@ -31,14 +32,16 @@ async def test_what_fails_once_is_asked_for_again() -> None:
     calls = 0
     again = asyncio.Event()
 
-    async def ingest(decode: Callable[[], Decoded]) -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 1:
-            raise ZeroDivisionError
-        again.set()
+    class Sink:
+        async def ingest(self, decode: Callable[[], Decoded], *, body: bytes | None = None) -> IngestDocument:
+            nonlocal calls
+            calls += 1
+            if calls == 1:
+                raise ZeroDivisionError
+            again.set()
+            return IngestDocument.of(0, 0, malformed=(), listed=0)
 
-    release = PostcardFlusher(cast(BinaryReports, Waiting()), ingest, every_s=0.001, wall_ns=lambda: 0)
+    release = PostcardFlusher(cast(BinaryReports, Waiting()), Sink(), every_s=0.001, wall_ns=lambda: 0)
     release.start()
     async with asyncio.timeout(60):
         await again.wait()

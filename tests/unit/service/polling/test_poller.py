@@ -13,8 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from service.ingest.counter_owner import CounterOwner
-from service.ingest.decoding import DecodingThreads
-from service.ingest.window_owner import IngestLimits
+from service.ingest.threads import DecodingThreads, IngestLimits
 from service.metrics import Metrics
 from service.polling.poller import CounterPolling
 from switches.errors import AccessError, SwitchError, UnreachableError

@@ -15,8 +15,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from service.events import Broadcaster
-from service.ingest.decoding import DecodingThreads
-from service.ingest.window_owner import IngestLimits, WindowOwner
+from service.ingest.threads import DecodingThreads, IngestLimits
+from service.ingest.window_owner import WindowOwner
 from service.metrics import Metrics
 from service.udp import listener, recvmmsg
 from service.udp.listener import UdpListener
@@ -273,4 +273,4 @@ async def test_what_the_kernel_granted_is_logged(
         async with listened():
             pass
     assert ("net.core.rmem_max" in caplog.text) == (granted == 16)
-    assert "telemetry reports are taken by UDP at 127.0.0.1:" in caplog.text
+    assert "receiving telemetry reports over UDP at 127.0.0.1:" in caplog.text

@@ -39,4 +39,4 @@ def test_a_read_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> N
     assert told.wait(60)
     receiver.close()
     assert queue.depth == 1
-    assert "tried again" in caplog.text
+    assert "retrying" in caplog.text
