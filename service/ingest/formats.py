@@ -1,10 +1,7 @@
-"""A posted body of binary INT reports: one UDP payload, or a capture of many; must not know the window.
+"""The decoder of a posted body, by its media type; binary INT reports come as one UDP payload or a capture.
 
-No report begins as a gzip stream or a capture does: 1f8b is v1.0 of next protocol 4, where 2 is the last;
-0a0d0d0a is v0.5 of next protocol 10, where 2 is the last; the pcap magics begin with 4, 10 and 13, which are
-no version.
-
-Which decoder reads a posted body, by its media type; must not know the window.
+No binary report begins as a gzip stream or a capture does: 1f8b would be v1.0 with next protocol 4, 0a0d0d0a
+v0.5 with next protocol 10 (both end at 2), and the pcap magics begin with 4, 10 and 13, which are no version.
 """
 
 from __future__ import annotations
@@ -16,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from service.ingest.p4_reports import BinaryReports
+from service.ingest.threads import ReportDecoder
 from settings.errors import UnsupportedMediaError
 from telemetry.decode.body import Decoded, unpacked
 from telemetry.decode.capture import Datagram, address_text, is_capture, udp_datagrams
@@ -38,11 +36,11 @@ def decode_body(
     wall_ns: Callable[[], int],
     ports: Collection[int] = (),
 ) -> Decoded:
-    """The reports of a body, gzipped or not; of a capture those that went to one of ``ports`` (none: to any).
+    """Decodes one payload or a capture, gzipped or not; of a capture the datagrams to ``ports`` (none: all).
 
-    A payload was received now, by ``wall_ns``; those of a capture when they were captured. Errors are by the
-    number of a capture's frame. Raises ``DecodeError`` for a body that is empty, too large, no whole gzip
-    stream, or a capture without such a datagram or with too many.
+    A payload is dated by ``wall_ns``, a capture's by their capture times. Errors of a capture are by frame
+    number. Raises ``DecodeError`` for a body that is empty, too large, no whole gzip stream, or a capture
+    without such a datagram or with too many.
     """
     data = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
     if not data:
@@ -71,10 +69,10 @@ def decode_body(
             "capture",
             problems[0].detail if problems else f"no UDP datagram{wanted}",
             "a capture holds the datagrams of reports",
-            "look at what was captured, and at the port",
+            "check what was captured, and the port",
         )
     now_ns = wall_ns()
-    # Some at a time, as live datagrams wait for them; those that are merged are needed together.
+    # In slices, as live datagrams wait meanwhile; postcards are merged over the whole capture.
     at_once = len(found) if reports.merges else DATAGRAMS_AT_ONCE
     parts = [
         _by_frame(reports, found[begin : begin + at_once], now_ns) for begin in range(0, len(found), at_once)
@@ -86,14 +84,14 @@ def decode_body(
 
 
 def _by_frame(reports: BinaryReports, some: Sequence[Datagram], now_ns: int) -> Decoded:
-    """The reports of some datagrams of a capture; positions are numbers of frames."""
+    """The reports of some datagrams of a capture, positioned by frame number."""
     decoded = reports.decode_capture(
         [one.payload for one in some],
         np.array([now_ns if one.time_ns is None else one.time_ns for one in some], np.int64),
         _texts([one.source for one in some]),
     )
     frame = np.array([one.frame for one in some], np.int64)
-    told = [
+    errors = [
         ReportProblem(
             some[problem.index].frame,
             problem.detail.replace(
@@ -105,7 +103,7 @@ def _by_frame(reports: BinaryReports, some: Sequence[Datagram], now_ns: int) -> 
     batch = decoded.batch
     if not reports.merges:
         batch = replace(batch, index=frame[batch.index])
-    return replace(decoded, batch=batch, errors=tuple(told))
+    return replace(decoded, batch=batch, errors=tuple(errors))
 
 
 def _texts(addresses: Sequence[bytes]) -> list[str]:
@@ -113,7 +111,7 @@ def _texts(addresses: Sequence[bytes]) -> list[str]:
     return [known[raw] for raw in addresses]
 
 
-# curl sends the form type where a script forgot the header; the decoder looks at the bytes anyway.
+# curl sends the form type where a script forgot the header; the decoder checks the bytes anyway.
 JSON_TYPES = frozenset(
     {
         "",
@@ -134,7 +132,7 @@ ENCODINGS = frozenset({"", "gzip", "identity", "x-gzip"})
 
 
 class ReportFormats:
-    """The formats in which INT reports may be posted. ``wall_ns`` dates those that bring no time."""
+    """Formats of posted INT reports. ``wall_ns`` dates reports that carry no time."""
 
     def __init__(self, binary: BinaryReports, *, max_decoded_bytes: int, wall_ns: Callable[[], int]) -> None:
         self._binary = binary
@@ -143,10 +141,10 @@ class ReportFormats:
 
     def decoder(
         self, media_type: str, encoding: str | None, body: bytes, ports: Collection[int] = ()
-    ) -> Callable[[], Decoded]:
-        """What decodes the body when it is called; raises ``UnsupportedMediaError`` for an unknown type.
+    ) -> ReportDecoder:
+        """The decoder of ``body``; of a capture, of the datagrams to ``ports`` (none: all).
 
-        ``ports``: of a capture only what went there (none: anywhere).
+        Raises ``UnsupportedMediaError`` for an unknown media type.
         """
         decode: Callable[..., Decoded]
         if media_type == ARROW_TYPE:
@@ -162,14 +160,14 @@ class ReportFormats:
 
 
 def _decode_arrow(body: bytes, *, content_encoding: str | None, max_body_bytes: int) -> Decoded:
-    # Here and not above: pyarrow takes a fifth of a second to import, which most commands never need.
+    # pyarrow takes 0.2 s to import, and most commands never need it.
     from telemetry.decode.arrow import decode
 
     return decode(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
 
 
 def check_media_type(media_type: str, what: str, *others: str) -> None:
-    """Raises ``UnsupportedMediaError`` for what is no JSON; ``others`` would have been taken too."""
+    """Raises ``UnsupportedMediaError`` unless it is JSON; ``others`` are named as accepted too."""
     if media_type not in JSON_TYPES:
         raise UnsupportedMediaError(
             "Content-Type",
@@ -180,8 +178,7 @@ def check_media_type(media_type: str, what: str, *others: str) -> None:
 
 
 def check_encoding(encoding: str) -> None:
-    """Raises ``UnsupportedMediaError`` for an encoding not understood."""
     if encoding not in ENCODINGS:
         raise UnsupportedMediaError(
-            "Content-Encoding", repr(encoding), "gzip and identity are understood", "send one of them"
+            "Content-Encoding", repr(encoding), "gzip and identity are supported", "send one of them"
         )

@@ -1,11 +1,6 @@
-"""Every metric of an ingest process; must not declare one that a service has with another meaning.
+"""Forwards decoded reports to the service as large Arrow streams, retried until the service takes them.
 
-How long a service asks to be left alone, by its answer; must not know what was posted.
-
-Decoded reports to the service, in large Arrow streams, again until it takes them; must not decode.
-
-Waiting batches share one ``ByteBudget`` with the bodies still to be decoded, so that all of it is
-bounded.
+Queued batches share one ``ByteBudget`` with the bodies still to be decoded.
 """
 
 from __future__ import annotations
@@ -29,9 +24,9 @@ LONGEST_ASKED_S = 60.0
 
 
 def retry_after_s(answer: httpx.Response) -> float:
-    """Seconds that ``Retry-After`` asks for (at most a minute); 0 where it asks for none, or names a date."""
-    told = answer.headers.get("retry-after", "").strip()
-    return min(float(told), LONGEST_ASKED_S) if told.isdecimal() else 0.0
+    """``Retry-After`` in seconds, at most ``LONGEST_ASKED_S``; 0 where it is missing or a date."""
+    value = answer.headers.get("retry-after", "").strip()
+    return min(float(value), LONGEST_ASKED_S) if value.isdecimal() else 0.0
 
 
 PATH = "/v1/telemetry/int"
@@ -40,13 +35,13 @@ TIMEOUT_S = 60.0
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
 MOST_FAILURES = 10
-"""How often the service may fail over one body (500): another time it would not be told from a fault of the
-body, behind which all others wait. About as many seconds.
+"""Answers of 500 to one body, over about as many seconds, before it is given up: it may be the body's fault,
+and all others wait behind it.
 """
-# Of a batch in memory: a report, a hop, a flow or site, roughly.
+# Approximate bytes in memory of a report, a hop, and a flow or site.
 _REPORT_BYTES, _HOP_BYTES, _KEY_BYTES = 44, 33, 64
-# Nobody would be helped by the loss of reports over a token or an address that is soon corrected.
-_PASSING = frozenset(
+# A wrong token or address is soon corrected; no report is dropped for it.
+_RETRIABLE = frozenset(
     {
         HTTPStatus.UNAUTHORIZED,
         HTTPStatus.FORBIDDEN,
@@ -61,7 +56,7 @@ _PASSING = frozenset(
 _log = logging.getLogger("ecntwin.ingest")
 
 
-class _Said(msgspec.Struct):
+class _ReportError(msgspec.Struct):
     index: int
     detail: str
 
@@ -69,11 +64,11 @@ class _Said(msgspec.Struct):
 class _Answer(msgspec.Struct):
     accepted: int
     rejected: int
-    errors: list[_Said] = []
+    errors: list[_ReportError] = []
 
 
 def held_bytes(batch: ReportBatch) -> int:
-    """About what a batch takes in memory."""
+    """Approximate size of a batch in memory."""
     keys = len(batch.flow_keys) + len(batch.sites)
     return _REPORT_BYTES * len(batch) + _HOP_BYTES * len(batch.hop_site) + _KEY_BYTES * keys
 
@@ -108,18 +103,17 @@ class Forwarder:
         self._changed = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
         self.waits_for: str | None = None
-        """Why reports cannot be passed on right now, if they cannot."""
+        """Why reports cannot be forwarded now; None where they can."""
 
     def start(self) -> None:
-        """Begins to post."""
         self._task = asyncio.create_task(self._run(), name="forwarder")
 
     async def stop(self, grace_s: float) -> None:
-        """Ends once all that waits was taken, or after that long."""
+        """Stops once the queue is empty, or after ``grace_s``."""
         try:
             async with asyncio.timeout(grace_s), self._changed:
                 await self._changed.wait_for(lambda: not self._waiting_bytes)
-        except TimeoutError:  # one that is being posted may be taken yet
+        except TimeoutError:
             reason = self.waits_for or "the time for it was over"
             _log.error("%d reports were not passed on: %s", self._waiting_reports, reason)
         if self._task is not None:
@@ -141,7 +135,7 @@ class Forwarder:
 
     @property
     def _bodies_bytes(self) -> int:
-        """Of the budget, what bodies hold that are still to be decoded: a batch came out of one of them."""
+        """Budget held by bodies rather than batches; an offered batch is still counted in its body."""
         return self._budget.held_bytes - self._waiting_bytes
 
     async def _run(self) -> None:
@@ -162,7 +156,7 @@ class Forwarder:
                 self._changed.notify_all()
 
     def _next(self) -> tuple[list[ReportBatch], int]:
-        """What is posted at once: at least one batch, and as many as make a large body."""
+        """Dequeues the batches to post at once, of at most ``MOST_REPORTS`` unless the first is larger."""
         batches: list[ReportBatch] = []
         reports = held = 0
         while self._waiting and (not batches or reports + len(self._waiting[0][0]) <= MOST_REPORTS):
@@ -173,12 +167,12 @@ class Forwarder:
         return batches, held
 
     async def _post(self, batch: ReportBatch) -> None:
-        """Posts it, however long that takes; in halves where the service takes no body so large."""
+        """Posts until the service takes it; in halves after a 413."""
         body = await asyncio.to_thread(encode, batch)
         pause_s = self._first_pause_s
         failures = 0
         while True:
-            answer, reason, asked_s = await self._tried(body)
+            answer, reason, asked_s = await self._attempt(body)
             failures += answer is not None and answer.status_code == HTTPStatus.INTERNAL_SERVER_ERROR
             if answer is not None and (reason is None or failures == MOST_FAILURES):
                 break
@@ -199,14 +193,14 @@ class Forwarder:
             return
         self._count(answer, batch)
 
-    async def _tried(self, body: bytes) -> tuple[httpx.Response | None, str | None, float]:
-        """The answer, if any; why it is none to go by, if so; and how many seconds the service asks for."""
+    async def _attempt(self, body: bytes) -> tuple[httpx.Response | None, str | None, float]:
+        """The answer, if any; why to retry, if so; and the answer's ``Retry-After`` in seconds."""
         try:
             answer = await self._client.post(self._url + PATH, content=body)
         except httpx.HTTPError as error:
             said = str(error) or type(error).__name__
             return None, f"the service at {self._url} does not answer ({said})", 0.0
-        if answer.is_server_error or answer.is_redirect or answer.status_code in _PASSING:
+        if answer.is_server_error or answer.is_redirect or answer.status_code in _RETRIABLE:
             said = " ".join(answer.text[:200].split()) or answer.headers.get("location", "")
             reason = f"the service at {self._url} answers {answer.status_code}: {said}"
             return answer, reason, retry_after_s(answer)

@@ -1,8 +1,7 @@
-"""Bodies of telemetry between the socket and the window, bounded in bytes; must not know what is in them.
+"""Admission control for telemetry bodies: bounded bytes in flight, 429 when full.
 
-A body counts from its first byte (where its length is told, from its header) until it is in the window. One
-that finds no room is refused, before it is read where its length is told: nothing that was accepted is lost,
-and nothing waits without bound.
+A body counts from its first byte (with a Content-Length: from its header) until it is in the window. One that
+does not fit is refused, with a Content-Length before it is read, so no accepted report is lost.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _REMEMBERED_S = 10.0
 
 
 class DrainRate:
-    """How fast bytes leave, in bytes a second, over the last ten busy seconds or so."""
+    """Bytes a second that leave, over about the last ten busy seconds."""
 
     def __init__(self) -> None:
         self._bytes = 0.0
@@ -27,11 +26,10 @@ class DrainRate:
         self._since_s = 0.0
 
     def began(self, now_s: float) -> None:
-        """There is something to do again."""
+        """The first bytes came in after an idle time."""
         self._since_s = now_s
 
     def left(self, size: int, now_s: float) -> None:
-        """Bytes left, now."""
         took_s = now_s - self._since_s
         kept = math.exp(-took_s / _REMEMBERED_S)
         self._bytes = kept * self._bytes + size
@@ -39,13 +37,13 @@ class DrainRate:
         self._since_s = now_s
 
     def rate(self, now_s: float) -> float | None:
-        """Bytes a second; what has been at work since counts too. None before anything left."""
+        """Bytes a second, work in progress included; None before anything left."""
         busy_s = self._busy_s + now_s - self._since_s
         return self._bytes / busy_s if self._bytes and busy_s > 0 else None
 
 
 class ByteBudget:
-    """What may be held of ``limit_bytes``, or one larger thing alone. ``clock_s`` is monotonic."""
+    """At most ``limit_bytes`` held, or one larger item alone. ``clock_s`` is monotonic seconds."""
 
     def __init__(self, limit_bytes: int, *, metrics: IngestMetrics, clock_s: Callable[[], float]) -> None:
         self._limit_bytes = limit_bytes
@@ -56,11 +54,11 @@ class ByteBudget:
         metrics.pending_bytes.set_function(lambda: self.held_bytes)
 
     def fits(self, size: int, *, own: int = 0) -> bool:
-        """Whether so much more may be held by whom ``own`` of it belongs to already."""
+        """Whether ``size`` more bytes fit for a holder that already has ``own`` of those held."""
         return self.held_bytes <= own or self.held_bytes + size <= self._limit_bytes
 
     def hold(self, size: int, *, own: int = 0) -> None:
-        """Holds so much more; raises ``BusyError`` where it does not fit."""
+        """Holds ``size`` more bytes; raises ``BusyError`` where they do not fit."""
         if not self.fits(size, own=own):
             raise self._busy(size)
         if self.held_bytes == 0:
@@ -68,8 +66,7 @@ class ByteBudget:
         self.held_bytes += size
 
     def free(self, size: int) -> None:
-        """Gives back what was held."""
-        if size:  # where nothing was, no time was spent on it either
+        if size:
             self.held_bytes -= size
             self._drain.left(size, self._clock_s())
 
@@ -82,40 +79,39 @@ class ByteBudget:
             "request body",
             f"{size} bytes while {self.held_bytes} are waiting",
             f"at most {self._limit_bytes} bytes wait (server.max_pending_bytes)",
-            f"send it again in {wait_s} s; if that goes on, run ecntwin ingest beside the service",
+            f"send it again in {wait_s} s; if this persists, run ecntwin ingest beside the service",
             retry_after_s=wait_s,
         )
 
 
 class Intake:
-    """Admits bodies as far as ``room`` reaches; those over ``max_body_bytes`` are refused elsewhere."""
+    """Admits bodies that fit into ``budget``; those over ``max_body_bytes`` are refused by their reader."""
 
-    def __init__(self, room: ByteBudget, *, max_body_bytes: int) -> None:
-        self.room = room
+    def __init__(self, budget: ByteBudget, *, max_body_bytes: int) -> None:
+        self._budget = budget
         self._max_body_bytes = max_body_bytes
 
     @asynccontextmanager
     async def body(self, declared: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The body of these chunks, which is held until the block ends; ``declared`` is its Content-Length.
-
-        Raises ``BusyError`` where there is no room for it, and what ``chunks`` raises.
+        """The body of these chunks, held in the budget until the block ends; ``declared`` is its
+        Content-Length. Raises ``BusyError`` where it does not fit, and what ``chunks`` raises.
         """
-        told = int(declared) if declared.isdecimal() else 0
+        length = int(declared) if declared.isdecimal() else 0
         held = 0
 
         def hold(size: int) -> None:
             nonlocal held
-            self.room.hold(size, own=held)
+            self._budget.hold(size, own=held)
             held += size
 
-        if told <= self._max_body_bytes:  # else whoever reads it is told that it is too large
-            hold(told)
+        if length <= self._max_body_bytes:  # otherwise reading it raises the 413
+            hold(length)
         try:
             parts: list[bytes] = []
             async for chunk in chunks:
-                if told == 0:
+                if length == 0:
                     hold(len(chunk))
                 parts.append(chunk)
             yield b"".join(parts)
         finally:
-            self.room.free(held)
+            self._budget.free(held)

@@ -1,13 +1,7 @@
-"""Devices that report INT in units nobody told: named, logged once, and forgotten when no more is heard.
+"""Decodes the binary INT reports of the fabric's switches for the window.
 
-Must not know what is in a report. Whoever can send datagrams makes up node ids, so of devices that the
-inventory does not have only so many are remembered, and only as long as they are heard.
-
-Binary INT reports of the fabric's devices in, reports for the window out; must not know how they came.
-
-What is no traffic is counted here: dropped packets, flags, sequence numbers, devices whose units nobody told.
-
-Lets merged reports go on also while no others come; must not know what a report is.
+Also counts what is not traffic (drops, flags, sequence gaps), lists senders without a unit profile and merges
+postcards (reports of one hop) into paths where the settings ask for it.
 """
 
 from __future__ import annotations
@@ -24,8 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from service.ingest.p4_senders import NOBODY, Senders
-from service.ingest.postcards import Postcards
+from service.ingest.p4_senders import UNKNOWN, SenderStats
 from service.ingest.threads import ReportSink
 from service.metrics import OTHERS, BinaryMetrics
 from settings.int_keys import IntSettings
@@ -33,91 +26,152 @@ from telemetry.decode.body import Decoded
 from telemetry.decode.p4.assemble import NOT_TOLD, NodesOf, P4Reports
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices
+from telemetry.decode.p4.postcards import PostcardCounts, PostcardMerger
 from telemetry.decode.p4.sequence import Sender, SequenceCounts
-from telemetry.report import ReportBatch
+from telemetry.report import ReportBatch, joined
+from telemetry.settings import NS_PER_S
 from telemetry.topology import Topology
 
 MOST_UNTUNED = 256
-"""Devices that the inventory does not have and that are remembered at a time, and that are logged at all."""
+"""Devices missing from the inventory that are remembered at a time, and that are logged at all: anybody who
+can send datagrams can invent node ids.
+"""
 FORGOTTEN_AFTER_S = 600.0
+MOST_DROP_PLACES = 16_384
+CAPTURE_SLICE = 8_192
+"""Reports of a capture that are merged at once."""
 
 _log = logging.getLogger("ecntwin.int")
+_postcards_log = logging.getLogger("ecntwin.postcards")
 
 
 class UntunedDevices:
-    """``clock_s`` is monotonic seconds. ``note`` is for one thread; ``names`` may be asked from any."""
+    """Devices that report INT without a unit profile: logged once, forgotten when no longer heard.
+
+    ``clock_s`` is monotonic seconds. ``note`` is for one thread; ``names`` may be read from any.
+    """
 
     def __init__(self, devices: Devices, *, metrics: BinaryMetrics, clock_s: Callable[[], float]) -> None:
         self._devices = devices
         self._metrics = metrics
         self._clock_s = clock_s
         self._lock = threading.Lock()
-        self._known: set[int] = set()
+        self._inventoried: set[int] = set()
         self._strangers: dict[int, float] = {}
-        self._logged = 0
+        self._strangers_logged = 0
 
     @property
     def names(self) -> tuple[str, ...]:
         """By name or node id, sorted."""
         with self._lock:
             self._forget()
-            return tuple(sorted(map(self._devices.switch, (*self._known, *self._strangers))))
+            return tuple(sorted(map(self._devices.switch, (*self._inventoried, *self._strangers))))
 
     def note(self, nodes: Iterable[int]) -> None:
-        """These have just reported, and have no profile."""
+        """Notes that these nodes, which have no profile, have just reported."""
         now_s = self._clock_s()
         with self._lock:
             self._forget()
             for node in nodes:
                 if node in self._devices.switches:
-                    if node not in self._known:
-                        self._known.add(node)
+                    if node not in self._inventoried:
+                        self._inventoried.add(node)
                         self._count(node)
-                        self._tell(node)
+                        self._warn(node)
                 elif node in self._strangers:
                     self._strangers[node] = now_s
                 elif len(self._strangers) < MOST_UNTUNED:
                     self._strangers[node] = now_s
                     self._count(node)
-                    self._tell_stranger(node)
+                    self._warn_stranger(node)
 
-    def _tell_stranger(self, node: int) -> None:
-        if self._logged < MOST_UNTUNED:
-            self._tell(node)
-        elif self._logged == MOST_UNTUNED:
+    def _warn_stranger(self, node: int) -> None:
+        if self._strangers_logged < MOST_UNTUNED:
+            self._warn(node)
+        elif self._strangers_logged == MOST_UNTUNED:
             _log.warning(
-                "%d devices that the inventory does not have reported without a unit profile; of others the "
-                "log says nothing",
+                "%d devices missing from the inventory reported without a unit profile; no more are logged",
                 MOST_UNTUNED,
             )
-        self._logged += 1
+        self._strangers_logged += 1
 
-    def _tell(self, node: int) -> None:
+    def _warn(self, node: int) -> None:
         _log.warning(
-            "switch %s (node id %d) reports INT, and what it counts in is not known: it is shown and not "
-            "tuned; give it a unit profile in the inventory (docs/telemetry/int-binary.md)",
+            "switch %s (node id %d) reports INT in unknown units: it is shown and not tuned; give it a unit "
+            "profile in the inventory (docs/telemetry/int-binary.md)",
             self._devices.switch(node),
             node,
         )
 
-    def _count(self, node: int, there: bool = True) -> None:
+    def _count(self, node: int, change: int = 1) -> None:
         label = self._metrics.label(self._devices.switch(node))
-        self._metrics.untuned.labels(label).inc(1 if there else -1)  # one label stands for many strangers
+        self._metrics.untuned.labels(label).inc(change)  # a gauge: several strangers share a label
 
     def _forget(self) -> None:
-        """Lets go of strangers that were not heard for long."""
         before_s = self._clock_s() - FORGOTTEN_AFTER_S
         for node in [node for node, heard_s in self._strangers.items() if heard_s < before_s]:
             del self._strangers[node]
-            self._count(node, there=False)
+            self._count(node, -1)
 
 
-MOST_DROP_PLACES = 16_384
+class Postcards:
+    """Merges postcards into paths: live ones as time passes, a capture as a whole by the times in it.
+
+    ``hold_s`` is how long the first report about a packet waits for the others. For one thread, but
+    ``declare`` and ``pending`` may be called from any.
+    """
+
+    def __init__(self, hold_s: float, *, metrics: BinaryMetrics) -> None:
+        self._hold_ns = round(hold_s * NS_PER_S)
+        self._metrics = metrics
+        self._merger = PostcardMerger(hold_ns=self._hold_ns)
+        self._declared: Topology | None = None
+        self._applied: Topology | None = None
+        self.pending = 0
+
+    def declare(self, topology: Topology | None) -> None:
+        """Sets the topology that orders hops where reports carry no hop limit."""
+        self._declared = topology
+
+    def merged(self, reports: P4Reports, now_ns: int) -> ReportBatch:
+        """Adds reports received at ``now_ns``; returns those that need not wait, and the paths now due."""
+        return self._released(lambda: self._merger.merged(reports, now_ns))
+
+    def due(self, now_ns: int) -> ReportBatch:
+        """The paths now due."""
+        return self._released(lambda: self._merger.due(now_ns))
+
+    def whole(self, reports: P4Reports, received_ns: NDArray[np.int64]) -> ReportBatch:
+        """All paths of a capture, by when its payloads were received."""
+        merger = PostcardMerger(hold_ns=self._hold_ns, topology=self._declared)
+        at_ns = received_ns[reports.batch.index]
+        order = np.argsort(at_ns, kind="stable")
+        released = []
+        for begin in range(0, len(order), CAPTURE_SLICE):
+            rows = order[begin : begin + CAPTURE_SLICE]
+            released.append(merger.merged(reports.take(rows), int(at_ns[rows[-1]])))
+        released.append(merger.flush())
+        self._count(PostcardCounts(), merger.counts)
+        return joined([batch for batch in released if len(batch)])
+
+    def _released(self, merge: Callable[[], ReportBatch]) -> ReportBatch:
+        if self._declared is not self._applied:
+            self._applied = self._declared
+            self._merger.set_topology(self._applied)
+        before = self._merger.counts
+        batch = merge()
+        self.pending = self._merger.pending
+        self._count(before, self._merger.counts)
+        return batch
+
+    def _count(self, before: PostcardCounts, after: PostcardCounts) -> None:
+        for outcome in ("merged", "surplus", "late"):
+            self._metrics.postcards.labels(outcome).inc(getattr(after, outcome) - getattr(before, outcome))
 
 
 class DropPlace(NamedTuple):
-    """Where packets were dropped, as reported, and why: a reason of the device's own numbering, -1 where it
-    gave none. Beyond ``MOST_DROP_PLACES`` all others are one place, of which nothing is known.
+    """Where packets were reported dropped, and the device's own reason code (-1: none given). Places beyond
+    ``MOST_DROP_PLACES`` count as one of which nothing is known.
     """
 
     switch: str | None
@@ -130,7 +184,7 @@ _ELSEWHERE = DropPlace(None, None, None, NOT_TOLD)
 
 
 class BinaryReports:
-    """May be used from any thread; they decode one after the other. ``clock_s`` is monotonic seconds."""
+    """Decodes from any thread, one call at a time. ``clock_s`` is monotonic seconds."""
 
     def __init__(
         self,
@@ -146,44 +200,44 @@ class BinaryReports:
         hold_s = settings.merge_postcards_s
         self._postcards = None if hold_s is None else Postcards(hold_s, metrics=metrics)
         self._decoding = threading.Lock()
-        self._lock = threading.Lock()  # between who decodes and whoever asks for counts
-        self._senders = Senders(devices, metrics=metrics)
+        self._counting = threading.Lock()
+        self._senders = SenderStats(devices, metrics=metrics)
         self._drops: Counter[DropPlace] = Counter()
         self._untuned = UntunedDevices(devices, metrics=metrics, clock_s=clock_s)
-        self._named = frozenset(devices.switches.values())
-        metrics.register_switches(self._named)
+        self._inventoried = frozenset(devices.switches.values())
+        metrics.register_switches(self._inventoried)
 
     @property
     def untuned(self) -> tuple[str, ...]:
-        """Devices that have reported and whose units nobody told, by name or node id; sorted."""
+        """Devices that report without a unit profile, by name or node id; sorted."""
         return self._untuned.names
 
     @property
     def merges(self) -> bool:
-        """Whether reports are merged; ``batch.index`` then counts paths, and is no position of a payload."""
+        """Whether postcards are merged; ``batch.index`` then numbers paths, not payloads."""
         return self._postcards is not None
 
     @property
     def pending(self) -> int:
-        """Reports that wait for others about their packet."""
+        """Postcards that wait for others about their packet."""
         return 0 if self._postcards is None else self._postcards.pending
 
     def declare(self, topology: Topology | None) -> None:
-        """Who sends to whom; puts the reports of several nodes about one packet in order."""
+        """Sets the topology that orders the postcards of one packet."""
         if self._postcards is not None:
             self._postcards.declare(topology)
 
     def sequence_counts(self) -> Mapping[Sender, SequenceCounts]:
-        """What each sender's sequence numbers tell, since it was first heard."""
+        """Sequence gaps and restarts of each sender since it was first heard."""
         return self._senders.counts()
 
     def name(self, sender: Sender) -> str:
-        """The switch's name, else its node id, else the address it sends from."""
+        """The switch's name, else its node id, else its source address."""
         return self._senders.name(sender)
 
     def drop_counts(self) -> Mapping[DropPlace, int]:
-        """Reports of dropped packets so far, by where and why."""
-        with self._lock:
+        """Drop reports so far, by place and reason."""
+        with self._counting:
             return dict(self._drops)
 
     def decode(
@@ -192,10 +246,9 @@ class BinaryReports:
         received_ns: int | NDArray[np.int64],
         sources: Sequence[str] | None = None,
     ) -> Decoded:
-        """The reports of UDP payloads received at ``received_ns`` (one time, or one each), for the window.
+        """Decodes UDP payloads received at ``received_ns`` (one time, or one each) from these addresses.
 
-        ``sources`` are the addresses that they came from, where that is known. Payloads that cannot be read
-        are named in ``errors`` by position and byte. Raises ``DecodeError`` where times are wrong.
+        ``errors`` names unreadable payloads by position and byte. Raises ``DecodeError`` for invalid times.
         """
         with self._decoding:
             reports = self._read(payloads, received_ns, sources)
@@ -206,7 +259,7 @@ class BinaryReports:
     def decode_capture(
         self, payloads: Sequence[bytes], received_ns: NDArray[np.int64], sources: Sequence[str]
     ) -> Decoded:
-        """The same of payloads after which none are to come."""
+        """The same for payloads that no others follow."""
         if self._postcards is None:
             return self.decode(payloads, received_ns, sources)
         with self._decoding:
@@ -214,7 +267,7 @@ class BinaryReports:
         return _decoded(reports, self._postcards.whole(reports, received_ns))
 
     def due(self, now_ns: int) -> Decoded:
-        """The merged reports that need wait no longer, though nothing came."""
+        """The merged reports that are due."""
         if self._postcards is None:
             return Decoded(ReportBatch.empty(), ())
         with self._decoding:
@@ -248,21 +301,18 @@ class BinaryReports:
         for number, reason, count in zip(*where.tolist(), times.tolist(), strict=True):
             at = batch.sites[number]
             place = DropPlace(at.switch, at.egress_port, at.queue, reason)
-            with self._lock:
+            with self._counting:
                 if place not in self._drops and len(self._drops) >= MOST_DROP_PLACES:
                     place = _ELSEWHERE
                 self._drops[place] += count
-            queue = NOBODY if at.queue is None else str(at.queue)
-            if place is _ELSEWHERE and at.switch not in self._named:
+            queue = UNKNOWN if at.queue is None else str(at.queue)
+            if place is _ELSEWHERE and at.switch not in self._inventoried:
                 queue = OTHERS
-            self._metrics.drops.labels(self._metrics.label(at.switch or NOBODY), queue).inc(count)
+            self._metrics.drops.labels(self._metrics.label(at.switch or UNKNOWN), queue).inc(count)
 
 
 def _decoded(reports: P4Reports, batch: ReportBatch) -> Decoded:
     return Decoded(batch, reports.problems, aside=len(reports) - len(batch))
-
-
-_postcards_log = logging.getLogger("ecntwin.postcards")
 
 
 class PostcardFlusher:

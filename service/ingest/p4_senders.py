@@ -1,6 +1,6 @@
-"""Who sends binary INT reports, what is lost on the way, why they were sent; must not know what is in them.
+"""Counts the datagrams of binary INT reports by sender: how many, their sequence gaps and their flags.
 
-Thousands of datagrams a call are of a few senders: each sender is named once, and counted by column.
+A call has thousands of datagrams of a few senders, so each sender is looked up once and counted by column.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from telemetry.decode.p4.devices import Devices
 from telemetry.decode.p4.sequence import Sender, SequenceCounts, SequenceGaps
 
 MOST_SENDERS = 4_096
-NOBODY = "unknown"
-"""What a sender is called of which neither a node id nor an address is known."""
+UNKNOWN = "unknown"
+"""Name of a sender with neither a node id nor an address."""
 
 _OLD_VERSION = 0
 _NOT_BY_SOURCE = -1
@@ -32,8 +32,8 @@ _COUNTED_FLAGS = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """A sender, and where it is counted. ``watched``: it can be told whose sequence its numbers are."""
+class _Sender:
+    """A sender and its metrics. ``watched``: its sequence numbers can be attributed to it."""
 
     sender: Sender
     label: str
@@ -43,29 +43,29 @@ class _Known:
     flags: dict[str, Counter]
 
 
-class Senders:
+class SenderStats:
     """``note`` is for one thread; ``counts`` and ``name`` may be called from any."""
 
     def __init__(self, devices: Devices, *, metrics: BinaryMetrics) -> None:
         self._devices = devices
         self._metrics = metrics
-        self._known: dict[tuple[int, str], _Known] = {}
-        self._counted: dict[str, tuple[Counter, Gauge, dict[str, Counter]]] = {}  # by label, of which few are
+        self._senders: dict[tuple[int, str], _Sender] = {}
+        self._by_label: dict[str, tuple[Counter, Gauge, dict[str, Counter]]] = {}  # senders share labels
         self._lock = threading.Lock()
         self._gaps = SequenceGaps(MOST_SENDERS)
 
     def counts(self) -> Mapping[Sender, SequenceCounts]:
-        """What each sender's sequence numbers tell, since it was first heard."""
+        """Sequence gaps and restarts of each sender since it was first heard."""
         with self._lock:
             return self._gaps.counts()
 
     def name(self, sender: Sender) -> str:
-        """The switch's name, else its node id, else the address it sends from."""
+        """The switch's name, else its node id, else its source address."""
         node = self._devices.sources.get(sender.source) if sender.node == NOT_TOLD else sender.node
-        return (sender.source or NOBODY) if node is None else self._devices.switch(node)
+        return (sender.source or UNKNOWN) if node is None else self._devices.switch(node)
 
     def note(self, reports: P4Reports, sources: Sequence[str] | None) -> None:
-        """Counts the datagrams of these reports, and their flags. ``sources`` are where they came from."""
+        """Counts the datagrams of these reports and their flags. ``sources`` are the payloads' addresses."""
         columns = reports.senders
         if not len(columns.payload):
             return
@@ -74,7 +74,7 @@ class Senders:
         order = np.argsort(kind, kind="stable")
         counts = np.bincount(kind, minlength=len(first))
         found = [
-            self._known_one(columns, number, None if at == _NOT_BY_SOURCE else addresses[at])
+            self._lookup(columns, number, None if at == _NOT_BY_SOURCE else addresses[at])
             for number, at in zip(first.tolist(), source[first].tolist(), strict=True)
         ]
         for known, count in zip(found, counts.tolist(), strict=True):
@@ -86,11 +86,11 @@ class Senders:
         self,
         columns: SenderColumns,
         order: NDArray[np.int64],
-        found: Sequence[_Known],
+        found: Sequence[_Sender],
         first: NDArray[np.int64],
         counts: NDArray[np.int64],
     ) -> None:
-        """``order`` has the payloads by sender, ``counts`` of each; ``first`` is one of each."""
+        """``order`` has the payloads sorted by sender, ``counts`` how many each, ``first`` one of each."""
         watched = np.array([known.watched for known in found], np.bool_)
         if not watched.any():
             return
@@ -108,23 +108,23 @@ class Senders:
             if rose.restarts:
                 self._metrics.restarts.labels(known.label).inc(rose.restarts)
 
-    def _known_one(self, columns: SenderColumns, number: int, address: str | None) -> _Known:
+    def _lookup(self, columns: SenderColumns, number: int, address: str | None) -> _Sender:
         node = int(columns.node[number]) if address is None else NOT_TOLD
         hardware, version = int(columns.hardware[number]), int(columns.version[number])
         key = (node << 16 | hardware << 8 | version, address or "")
-        known = self._known.get(key)
+        known = self._senders.get(key)
         if known is None:
-            if len(self._known) >= MOST_SENDERS:
-                self._known.clear()
+            if len(self._senders) >= MOST_SENDERS:
+                self._senders.clear()
             sender = Sender(node, hardware, version, address or "")
             label = self._metrics.label(self.name(sender))
-            if label not in self._counted:
+            if label not in self._by_label:
                 metrics = self._metrics
-                self._counted[label] = metrics.datagrams.labels(label), metrics.lost.labels(label), {}
-            known = self._known[key] = _Known(sender, label, address != "", *self._counted[label])
+                self._by_label[label] = metrics.datagrams.labels(label), metrics.lost.labels(label), {}
+            known = self._senders[key] = _Sender(sender, label, address != "", *self._by_label[label])
         return known
 
-    def _note_flags(self, reports: P4Reports, kind: NDArray[np.int64], found: Sequence[_Known]) -> None:
+    def _note_flags(self, reports: P4Reports, kind: NDArray[np.int64], found: Sequence[_Sender]) -> None:
         sender = np.searchsorted(reports.senders.payload, reports.batch.index)
         cells = np.bincount(kind[sender] << _FLAGS | reports.flags, minlength=len(found) << _FLAGS)
         for cell in np.flatnonzero(cells).tolist():
@@ -133,7 +133,7 @@ class Senders:
                 if flags & flag:
                     self._flag(found[number], name).inc(int(cells[cell]))
 
-    def _flag(self, known: _Known, name: str) -> Counter:
+    def _flag(self, known: _Sender, name: str) -> Counter:
         if name not in known.flags:
             known.flags[name] = self._metrics.flagged.labels(known.label, name)
         return known.flags[name]
@@ -141,7 +141,7 @@ class Senders:
 
 def _units(columns: SenderColumns, source: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The first payload of each sender, and the sender of each payload."""
-    # In v0.5 some reports say their node and others do not, and all share a sequence.
+    # In v0.5 only some reports carry the node, and all share one sequence.
     node = np.where(source == _NOT_BY_SOURCE, columns.node, 0).astype(np.uint64)
     unit = (source - _NOT_BY_SOURCE).astype(np.uint64) << np.uint64(40) | node << np.uint64(8)
     unit |= columns.hardware.astype(np.uint64) << np.uint64(2) | columns.version.astype(np.uint64)
@@ -154,8 +154,8 @@ def _units(columns: SenderColumns, source: NDArray[np.int64]) -> tuple[NDArray[n
 def _source_numbers(
     columns: SenderColumns, sources: Sequence[str] | None
 ) -> tuple[NDArray[np.int64], list[str]]:
-    """For each payload the number of the address that it came from where its sender is told apart by that
-    (v0.5), and the addresses by number.
+    """For each v0.5 payload, whose sender is identified by address, the number of that address; and the
+    addresses by number.
     """
     number = np.full(len(columns.payload), _NOT_BY_SOURCE, np.int64)
     old = np.flatnonzero(columns.version == _OLD_VERSION)

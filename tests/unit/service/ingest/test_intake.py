@@ -34,8 +34,8 @@ class Rig:
     def __init__(self, limit_bytes: int = 100) -> None:
         self.registry = CollectorRegistry()
         self.clock = Clock()
-        self.room = ByteBudget(limit_bytes, metrics=IngestMetrics(self.registry), clock_s=self.clock)
-        self.intake = Intake(self.room, max_body_bytes=1000)
+        self.budget = ByteBudget(limit_bytes, metrics=IngestMetrics(self.registry), clock_s=self.clock)
+        self.intake = Intake(self.budget, max_body_bytes=1000)
 
     def metric(self, name: str) -> float | None:
         return self.registry.get_sample_value(name)
@@ -65,7 +65,7 @@ async def test_a_body_counts_until_its_block_ends() -> None:
     rig = Rig()
     async with received(rig.intake, post(b"a" * 30, b"b" * 10, told=40)) as body:
         assert body == b"a" * 30 + b"b" * 10
-        assert rig.room.held_bytes == 40
+        assert rig.budget.held_bytes == 40
         assert rig.metric("ecntwin_ingest_pending_bytes") == 40
     assert rig.metric("ecntwin_ingest_pending_bytes") == 0
 
@@ -78,9 +78,9 @@ async def test_a_body_without_room_is_refused_and_counts_nothing(told: int | Non
             async with received(rig.intake, post(b"b" * 40, b"b" * 21, told=told)):
                 pass
         assert refused.value.retry_after_s == 1
-        assert rig.room.held_bytes == 40
+        assert rig.budget.held_bytes == 40
         async with received(rig.intake, post(b"b" * 60, told=60)):
-            assert rig.room.held_bytes == 100
+            assert rig.budget.held_bytes == 100
     assert rig.metric("ecntwin_ingest_refused_total") == 1
 
 
@@ -107,7 +107,7 @@ async def test_one_body_larger_than_the_limit_is_taken_alone(told: int | None) -
 async def test_a_body_that_no_limit_would_let_through_takes_no_room() -> None:
     rig = Rig()
     async with received(rig.intake, post(b"a", told=1001)):  # here the app's own limit would end it
-        assert rig.room.held_bytes == 0
+        assert rig.budget.held_bytes == 0
 
 
 async def test_a_failed_body_gives_its_room_back() -> None:
@@ -115,7 +115,7 @@ async def test_a_failed_body_gives_its_room_back() -> None:
     with pytest.raises(ZeroDivisionError):
         async with received(rig.intake, post(b"a" * 40, told=40)):
             raise ZeroDivisionError
-    assert rig.room.held_bytes == 0
+    assert rig.budget.held_bytes == 0
 
 
 async def test_how_long_to_wait_is_told_by_how_fast_bytes_left() -> None:
@@ -165,4 +165,4 @@ async def test_a_sender_that_goes_away_is_no_failure_of_the_service() -> None:
     with pytest.raises(StalledError, match="3 bytes and then nothing;"):
         async with received(rig.intake, post(b"abc", told=10, then="http.disconnect")):
             pass
-    assert rig.room.held_bytes == 0
+    assert rig.budget.held_bytes == 0
