@@ -11,7 +11,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from service.alarms.measure import AlarmChecks, DatabaseHealth, TelemetrySources
+from service.alarms.checks import AlarmChecks, DatabaseHealth, TelemetrySources
 from service.alarms.service import Alarms
 from service.auth.access import Access
 from service.documents.predictions import WatermarkDocument
@@ -138,7 +138,7 @@ class Service:
         )
         self.database_health = DatabaseHealth(
             self.database,
-            knows=lambda: self.remembering.journal.known,
+            restored=lambda: self.remembering.journal.known,
             waiting=lambda: self.recorder.waiting,
             lost=lambda: self.history.lost,
             metrics=self.metrics.storage,
@@ -156,7 +156,7 @@ class Service:
                     udp=self.pipeline.udp,
                     polling=self.pipeline.counter_polling,
                 ),
-                memory=self.database_health,
+                database=self.database_health,
                 lossless=lossless,
                 clock_s=clocks.monotonic_s,
                 wall_s=lambda: clocks.wall_ns() / 1e9,

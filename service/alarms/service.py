@@ -1,4 +1,4 @@
-"""Alarms as a part of the service: looks at everything every so often, and tells; must not measure itself."""
+"""The alarms of the service: runs the checks periodically, and publishes what changes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 
-from service.alarms.measure import AlarmChecks
+from service.alarms.checks import AlarmChecks
 from service.documents.base import timestamp
 from service.documents.history import AlarmDocument, AlarmsDocument
 from service.events import Broadcaster
@@ -14,11 +14,10 @@ from service.metrics import NetworkMetrics
 from settings.sections import KINDS, AlarmSettings
 from telemetry.alarms.board import Alarm, AlarmBoard, Change, Level
 
-MOST_TOLD = 32
-"""Changes told one by one at a time: a listener's queue holds 64 events."""
+MOST_PUBLISHED = 32
+"""Changes published one by one at a time: a listener's queue holds 64 events."""
 
 _log = logging.getLogger("ecntwin.alarms")
-
 
 OnChange = Callable[[tuple[Change, ...], Callable[[float], int]], None]
 
@@ -48,10 +47,10 @@ class Alarms:
         self._events = events
         self._clock_s = clock_s
         self._wall_ns = wall_ns
-        self._looking = asyncio.Lock()
-        # A storm of before the service started needs its time to be told again, and to be taken for over.
+        self._checking = asyncio.Lock()
+        # Alarms of before the start need this long to be raised again, or to count as over.
         self._settled_s = clock_s() + settings.hold_s + settings.clear_s
-        self._looked_s: float | None = None
+        self._checked_s: float | None = None
         self._left_off = 0
         self.active: tuple[Alarm, ...] = ()
         self.ended: tuple[Alarm, ...] = ()
@@ -63,28 +62,28 @@ class Alarms:
             try:
                 await self.check()
             except Exception:
-                _log.exception("alarms could not be result at; they stay as they are until the next time")
+                _log.exception("alarms could not be checked; they stay as they are until the next check")
 
     async def check(self) -> tuple[Change, ...]:
         """Runs every check once and publishes what changed."""
-        async with self._looking:
+        async with self._checking:
             now_s = self._clock_s()
             result = await self._checks.run(self._board.switches)
-            # Thousands of ports: not on the loop.
+            # Thousands of ports: not on the event loop.
             changes = await asyncio.to_thread(self._board.update, now_s, result.findings)
-            self._looked_s, self._left_off = now_s, self._board.left_off
+            self._checked_s, self._left_off = now_s, self._board.left_off
             self.active, self.ended = self._board.active, self._board.ended
             if result.state is not None or result.silent:
                 self._metrics.saw_state(result.state)
             self._metrics.saw_ports(result.ports)
             self._metrics.saw_alarms(self.active, changes)
-            self._tell(changes)
+            self._publish(changes)
             if self._on_change is not None:
                 self._on_change(changes, self._wall_clock())
             return changes
 
     def holding(self, switches: Collection[str]) -> str | None:
-        """A sentence where a critical alarm keeps policy from changing any of these switches."""
+        """Which critical alarm keeps policy from changing these switches, in a sentence; None without one."""
         named = frozenset(switches)
         found = [
             alarm
@@ -103,32 +102,30 @@ class Alarms:
         return f"a critical alarm is on its switches ({first}{more})"
 
     def settling_s(self) -> float:
-        """Seconds until no alarm means that nothing is wrong: before, one of before the service started may
-        not have been raised again. 0 or less: it does now.
-        """
+        """Seconds until alarms of before the start have been raised again, or are over; may be negative."""
         return self._settled_s - self._clock_s()
 
     def document(self, *, limit: int, ended: bool) -> AlarmsDocument:
-        """The first ``limit`` alarms, and as many of those that ended if they are wanted."""
+        """The first ``limit`` active alarms, and as many ended ones if wanted."""
         levels = [alarm.level for alarm in self.active]
         wall_ns = self._wall_clock()
         return AlarmsDocument(
             warning=levels.count(Level.WARNING),
             critical=levels.count(Level.CRITICAL),
             left_off=self._left_off,
-            looked=None if self._looked_s is None else timestamp(wall_ns(self._looked_s)),
+            looked=None if self._checked_s is None else timestamp(wall_ns(self._checked_s)),
             alarms=[AlarmDocument.of(alarm, wall_ns) for alarm in self.active[:limit]],
             ended=[AlarmDocument.of(alarm, wall_ns) for alarm in self.ended[:limit]] if ended else None,
         )
 
     def _wall_clock(self) -> Callable[[float], int]:
-        """Both clocks now: one that was set since an alarm was raised moves its times along."""
+        """Converts an alarm's monotonic seconds by the clocks now: a corrected wall clock corrects it too."""
         now_s, now_ns = self._clock_s(), self._wall_ns()
         return lambda at_s: now_ns - round((now_s - at_s) * 1e9)
 
-    def _tell(self, changes: tuple[Change, ...]) -> None:
+    def _publish(self, changes: tuple[Change, ...]) -> None:
         worst_first = sorted(changes, key=lambda change: -max(change.alarm.level, change.before))
-        for change in worst_first[:MOST_TOLD]:
+        for change in worst_first[:MOST_PUBLISHED]:
             alarm = change.alarm
             worse = change.what != "cleared" and alarm.level > change.before
             _log.log(
@@ -151,6 +148,6 @@ class Alarms:
                     "sentence": alarm.sentence,
                 },
             )
-        if len(changes) > MOST_TOLD:
-            _log.warning("%d more alarms changed: see /v1/alarms", len(changes) - MOST_TOLD)
-            self._events.publish("alarm", {"what": "more", "count": len(changes) - MOST_TOLD})
+        if len(changes) > MOST_PUBLISHED:
+            _log.warning("%d more alarms changed: see /v1/alarms", len(changes) - MOST_PUBLISHED)
+            self._events.publish("alarm", {"what": "more", "count": len(changes) - MOST_PUBLISHED})

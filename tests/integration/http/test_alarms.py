@@ -294,4 +294,4 @@ async def test_a_device_whose_datagrams_are_lost_and_whose_units_nobody_told(her
     assert found["sequence_gaps"]["subject"] == "sender 3 unit 5"
     assert found["sequence_gaps"]["switch"] is None
     assert found["untuned"]["subject"] == "3"
-    assert "units that nobody told" in found["untuned"]["sentence"]
+    assert "in unknown units" in found["untuned"]["sentence"]

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from prometheus_client import CollectorRegistry
 
-from service.alarms.measure import DatabaseHealth
+from service.alarms.checks import DatabaseHealth
 from service.metrics import StorageMetrics
 
 
@@ -23,7 +23,7 @@ class World:
         self.registry = CollectorRegistry()
         self.memory = DatabaseHealth(
             cast(Any, self.database),
-            knows=lambda: self.known,
+            restored=lambda: self.known,
             waiting=lambda: self.waiting,
             lost=lambda: self.lost,
             metrics=StorageMetrics(self.registry),

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from service.alarms.measure import GIVEN_UP_S, MOST_REPORTED, STATE_SHARE, AlarmChecks
+from service.alarms.checks import GIVEN_UP_S, MOST_REPORTED, STATE_SHARE, AlarmChecks
 from service.ingest.counter_owner import RecentPorts
 from settings.sections import KINDS
 from switches.errors import SwitchError, UnreachableError
@@ -33,7 +33,7 @@ def anyio_backend() -> str:
 
 @dataclass
 class World:
-    """Everything that is result at."""
+    """Everything that is checked."""
 
     now_s: float = 100.0
     wall_ahead_s: float = 1e9
@@ -309,7 +309,7 @@ async def test_what_fails_as_it_should_not_keeps_nothing_else_from_being_looked_
     else:
         world.sequence = cast(Any, 1)
     assert await found(checks, "pfc_storm") == {"leaf1 1": 0.5}
-    assert "could not be result at" in caplog.text
+    assert "failed; the others run" in caplog.text
 
 
 async def test_where_pfc_is_off_loss_is_nobodys_alarm() -> None:

@@ -1,9 +1,4 @@
-"""What alarms ask of the database: whether it takes what is written, and what it did not; must not write.
-
-What alarms ask of the ways telemetry comes in; any of them may not be there.
-
-Everything of the service that may be worth an alarm, measured once a call; must not know thresholds.
-"""
+"""Measures everything that may raise an alarm: ports, queues, reports, switches, rollouts, the database."""
 
 from __future__ import annotations
 
@@ -31,21 +26,21 @@ from telemetry.state import NetworkState, QueueRef
 
 
 class DatabaseHealth:
-    """``knows`` is whether what was begun before the service started is taken up; ``lost`` counts entries of
-    the history that were never written.
+    """``restored``: whether the journal of before the start was read. ``lost`` counts history entries dropped
+    unwritten, ``waiting`` those queued.
     """
 
     def __init__(
         self,
         database: Database,
         *,
-        knows: Callable[[], bool],
+        restored: Callable[[], bool],
         waiting: Callable[[], int],
         lost: Callable[[], int],
         metrics: StorageMetrics,
     ) -> None:
         self._database = database
-        self._knows = knows
+        self._restored = restored
         self._lost = lost
         self._metrics = metrics
         self._lost_before = 0
@@ -54,20 +49,19 @@ class DatabaseHealth:
 
     @property
     def failing(self) -> str | None:
-        """Why nothing can be decided, None where it can: the database cannot be written, or was not read."""
+        """Why nothing may be decided: the database cannot be written, or was not read; None where it may."""
         if self._database.failing is not None:
             return f"the database cannot be written ({self._database.failing})"
-        return None if self._knows() else "the database could not be read, and what was begun is not known"
+        return None if self._restored() else "the database could not be read, and what was begun is not known"
 
     def findings(self) -> Iterator[Finding]:
-        """Of storage and of the history, since the last time."""
         failing = self.failing
         yield Finding(
             Subject("storage", "the database"),
             float(failing is not None),
-            "What is decided can be written down"
+            "Decisions can be stored"
             if failing is None
-            else f"No switch is set: {failing}. Reports are taken and advice is given as before",
+            else f"No switch is set: {failing}. Reports and recommendations go on as before",
         )
         lost, before = self._lost(), self._lost_before
         self._lost_before = lost
@@ -75,84 +69,72 @@ class DatabaseHealth:
         yield Finding(
             Subject("history_lost", "the history"),
             float(lost > before),
-            f"{lost - before} entries of the history could not wait for the database any longer: in its "
-            "figures there is a gap",
+            f"{lost - before} entries of the history were dropped, as the database did not take them in "
+            "time: the history has a gap",
         )
 
 
 class TelemetrySources:
-    """Binary reports, datagrams and polled counters, of which each may be None."""
+    """Sequence gaps, drops and failures of the ways telemetry comes in."""
 
     def __init__(
-        self,
-        *,
-        binary: BinaryReports | None = None,
-        udp: UdpListener | None = None,
-        polling: CounterPolling | None = None,
+        self, *, binary: BinaryReports, polling: CounterPolling, udp: UdpListener | None = None
     ) -> None:
         self._binary = binary
-        self._named = frozenset() if binary is None else frozenset(binary.devices.switches.values())
-        self._udp = udp
+        self._inventoried = frozenset(binary.devices.switches.values())
         self._polling = polling
+        self._udp = udp
 
     def sequence_counts(self) -> Mapping[Sender, SequenceCounts]:
         """Of every sender of binary reports, since it was first heard."""
-        return {} if self._binary is None else self._binary.sequence_counts()
+        return self._binary.sequence_counts()
 
     def name_of(self, sender: Sender) -> tuple[str, str | None]:
-        """A sender in words, and the switch it is where the inventory has it."""
-        if self._binary is None:
-            return str(sender.node), None
+        """A sender in words, and its switch where the inventory has it."""
         name = self._binary.name(sender)
-        known = name in self._named
+        known = name in self._inventoried
         return f"{name if known else f'sender {name}'} unit {sender.hardware}", name if known else None
 
     def untuned(self) -> Mapping[str, str]:
-        """Devices whose units nobody told, and a sentence of each."""
-        names = () if self._binary is None else self._binary.untuned
+        """Devices without a unit profile, each with a sentence."""
         return {
-            name: f"{name} reports INT in units that nobody told: its queues are not known, and it is not "
-            "tuned"
-            for name in names
+            name: f"{name} reports INT in unknown units: its queues are not known, and it is not tuned"
+            for name in self._binary.untuned
         }
 
     @property
     def dropped(self) -> int:
-        """Datagrams dropped on the way in, wherever."""
+        """Datagrams dropped so far."""
         return 0 if self._udp is None else self._udp.dropped
 
     @property
     def listens(self) -> bool:
-        """Whether datagrams are taken at all."""
         return self._udp is not None and bool(self._udp.addresses)
 
     def failing(self) -> Mapping[str, str]:
-        """Switches whose counters cannot be read, and a sentence of each."""
-        found = {} if self._polling is None else self._polling.failing
+        """Switches whose counters cannot be read, each with a sentence."""
         return {
             switch: f"The counters of {switch} cannot be read ({reason}): pauses and drops on it are not seen"
-            for switch, reason in found.items()
+            for switch, reason in self._polling.failing.items()
         }
 
 
 STATE_SHARE = 0.05
-"""Of its time, at most so much is spent on working the state out for alarms."""
+"""The share of time spent at most on computing the state for alarms."""
 SAME_TIME_BASE_S = 86_400.0
 SAME_PACE = (0.5, 2.0)
-"""A recording or a lab has a time and a pace of its own: what is farther off, or of another pace, says
-nothing of clocks.
-"""
-GIVEN_UP_S = 86_400.0  # a switch that said nothing for a day was taken away
-STALLED_LOOKED_AT = 100
+"""Recordings and labs have their own time and pace: beyond these, an offset says nothing of clocks."""
+GIVEN_UP_S = 86_400.0  # a switch silent for a day was removed
+ROLLOUTS_CHECKED = 100
 MOST_REPORTED = 4_096
-"""Switches whose reports are waited for: who sends reports names them."""
+"""Switches checked for silence: senders of reports can name any number."""
 
 _log = logging.getLogger("ecntwin.alarms")
 
 
 @dataclass(frozen=True, slots=True)
-class _Came:
-    """What came in since the service began, in all."""
+class _Totals:
+    """Reports, hops and datagrams since the service began."""
 
     accepted: int = 0
     rejected: int = 0
@@ -163,8 +145,8 @@ class _Came:
 
 @dataclass(slots=True)
 class CheckResult:
-    """One look: every finding, and what else it came by. ``state`` is None where none was worked out;
-    ``silent``: the window tells nothing of now, as no report came for too long.
+    """Every finding of one run, and the ports and state it used. ``state`` is None where none was computed;
+    ``silent``: the window is stale.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -175,7 +157,7 @@ class CheckResult:
 
 class AlarmChecks:
     """``lossless`` are the queues that PFC protects (None: PFC is off). ``clock_s`` is monotonic seconds,
-    ``wall_s`` seconds since 1970. Use from one event loop only.
+    ``wall_s`` seconds since 1970; for one event loop.
     """
 
     def __init__(
@@ -186,7 +168,7 @@ class AlarmChecks:
         fleet: Fleet,
         rollouts: Rollouts,
         sources: TelemetrySources,
-        memory: DatabaseHealth | None = None,
+        database: DatabaseHealth | None = None,
         lossless: frozenset[int] | None,
         clock_s: Callable[[], float],
         wall_s: Callable[[], float],
@@ -197,46 +179,42 @@ class AlarmChecks:
         self._fleet = fleet
         self._rollouts = rollouts
         self._sources = sources
-        self._memory = memory
+        self._database = database
         self._lossless = lossless
         self._clock_s = clock_s
         self._wall_s = wall_s
         self._cost_s = cost_s
         self._state_from_s = float("-inf")
-        self._looked_s = clock_s()
-        self._came = _Came()
+        self._ran_s = clock_s()
+        self._totals = _Totals()
         self._sequence: Mapping[Sender, SequenceCounts] = {}
         self._reported: dict[str, float] = {}
         self._unreachable: dict[str, float] = {}
-        self._named: dict[str, frozenset[str]] = {}
+        self._reported_before: dict[str, frozenset[str]] = {}
         self._paced: tuple[float, float] | None = None
 
     async def run(self, awaited: Container[str] | None = None) -> CheckResult:
-        """Runs every check once. Of ports that are well only those of ``awaited`` switches (None: all) are
-        told.
-        """
+        """Runs every check once. Healthy ports are reported of ``awaited`` switches (None: all) only."""
         now_s = self._clock_s()
         recent = await self._ports.recent()
         state = await self._state(now_s)
         result = CheckResult(ports=recent.ports, state=state, silent=self._window.stale)
-        # Ports may be thousands: not on the loop.
-        result.findings.extend(await asyncio.to_thread(_told, self._of_ports(recent.ports, awaited)))
+        # Thousands of ports: not on the event loop.
+        result.findings.extend(await asyncio.to_thread(_collected, self._of_ports(recent.ports, awaited)))
         for findings in (
             () if state is None else self._of_state(state, recent.ports, now_s),
             self._of_silence(recent.silent_s),
             self._of_intake(now_s),
             self._of_switches(now_s),
             self._of_sources(),
-            () if self._memory is None else self._memory.findings(),
+            () if self._database is None else self._database.findings(),
         ):
-            result.findings.extend(_told(findings))
-        self._looked_s = now_s
+            result.findings.extend(_collected(findings))
+        self._ran_s = now_s
         return result
 
     async def _state(self, now_s: float) -> NetworkState | None:
-        """The window, unless the last time it took so long that it is too early for the next, or it is of
-        long ago: it keeps what the last reports showed, and traffic may have ended with them.
-        """
+        """The state of the window, unless it is stale, or too early after the last, costly computation."""
         if now_s < self._state_from_s or self._window.stale:
             return None
         begun_s = self._cost_s()
@@ -245,7 +223,7 @@ class AlarmChecks:
         except WindowError:
             return None
         except Exception:
-            _log.exception("the window could not be result at for alarms; all else is")
+            _log.exception("computing the window's state for alarms failed; the others run")
             return None
         finally:
             self._state_from_s = now_s + (self._cost_s() - begun_s) / STATE_SHARE
@@ -261,7 +239,7 @@ class AlarmChecks:
 
         def kmax_of(ref: QueueRef) -> int | None:
             by_queue, usual = marks[ref.switch]
-            # Where queues were read one by one, what those run that were not read is not known.
+            # Where queues were read one by one, those not read are unknown.
             mark = by_queue.get((ref.port, ref.queue)) if by_queue else usual
             return None if mark is None else mark.kmax_bytes
 
@@ -271,11 +249,11 @@ class AlarmChecks:
             yield Finding(
                 Subject("clock_offset", "INT reports"),
                 off_s,
-                f"The newest INT report was {off_s:.3g} s off this machine's clock by its own when it "
-                "came: one of the two is wrong, or it was long on its way",
+                f"The newest INT report was {off_s:.3g} s off this machine's clock when it came: one of the "
+                "two clocks is wrong, or it was delayed",
             )
         for switch in sorted(switches):
-            self._reported.pop(switch, None)  # the last heard stands last
+            self._reported.pop(switch, None)  # most recent last
             self._reported[switch] = now_s
         for switch in list(self._reported)[:-MOST_REPORTED]:
             del self._reported[switch]
@@ -286,16 +264,16 @@ class AlarmChecks:
             yield _silent(f"INT reports of {switch}", switch, now_s - seen_s)
 
     def _offset_s(self, state: NetworkState) -> float | None:
-        """How far the newest report's time is from when it came; None where that says nothing of clocks."""
+        """Newest report's time against its arrival; None where that says nothing of clocks."""
         age_s = self._window.age_s()
         if age_s is None:
             return None
-        came_s, by_itself_s = self._wall_s() - age_s, state.window_end_ns / 1e9
-        before, self._paced = self._paced, (came_s, by_itself_s)
-        if before is None or came_s <= before[0] or abs(came_s - by_itself_s) > SAME_TIME_BASE_S:
+        arrival_s, report_s = self._wall_s() - age_s, state.window_end_ns / 1e9
+        before, self._paced = self._paced, (arrival_s, report_s)
+        if before is None or arrival_s <= before[0] or abs(arrival_s - report_s) > SAME_TIME_BASE_S:
             return None
-        pace = (by_itself_s - before[1]) / (came_s - before[0])
-        return abs(came_s - by_itself_s) if SAME_PACE[0] <= pace <= SAME_PACE[1] else None
+        pace = (report_s - before[1]) / (arrival_s - before[0])
+        return abs(arrival_s - report_s) if SAME_PACE[0] <= pace <= SAME_PACE[1] else None
 
     def _of_silence(self, silent_s: Mapping[str, float]) -> Iterator[Finding]:
         age_s = self._window.age_s()
@@ -305,7 +283,7 @@ class AlarmChecks:
                 age_s,
                 "INT reports come again"
                 if age_s < 1.0
-                else f"No INT report came for {age_s:.0f} s: what the network does now is not known, and "
+                else f"No INT report came for {age_s:.0f} s: the state of the network is not known, and "
                 "nothing is tuned",
             )
         for switch, age_s in silent_s.items():
@@ -314,42 +292,40 @@ class AlarmChecks:
 
     def _of_intake(self, now_s: float) -> Iterator[Finding]:
         counters = self._window.counters
-        now = _Came(
+        now = _Totals(
             accepted=self._window.accepted,
             rejected=self._window.rejected,
             skewed=counters.skewed,
             backwards=counters.negative_latencies,
             dropped=self._sources.dropped,
         )
-        before, self._came = self._came, now
+        before, self._totals = self._totals, now
         accepted, rejected = now.accepted - before.accepted, now.rejected - before.rejected
         skewed, backwards = now.skewed - before.skewed, now.backwards - before.backwards
         if came := accepted + rejected:
             yield Finding(
                 Subject("clock_skew", "INT reports"),
                 skewed / came,
-                f"{skewed} of the last {came} INT reports were of a time that the others do not believe: the "
+                f"{skewed} of the last {came} INT reports were too far from the time of the others: the "
                 "clock of a sink is off",
             )
             yield Finding(
                 Subject("reports_rejected", "INT reports"),
                 rejected / came,
-                f"{rejected} of the last {came} INT reports were left out: the window sees less than "
-                "it is sent",
+                f"{rejected} of the last {came} INT reports were rejected: the window misses them",
             )
             yield Finding(
                 Subject("clock_backwards", "INT reports"),
                 backwards / came,
                 f"In {backwards} hops of the last {came} INT reports a packet left before it came: a "
-                "switch's clock runs backwards, or its unit is not the one told",
+                "switch's clock runs backwards, or its unit profile is wrong",
             )
-        lasted_s, dropped = now_s - self._looked_s, now.dropped - before.dropped
+        lasted_s, dropped = now_s - self._ran_s, now.dropped - before.dropped
         if lasted_s > 0 and self._sources.listens:
             yield Finding(
                 Subject("ingest_drops", "UDP"),
                 dropped / lasted_s,
-                f"{dropped} datagrams were dropped on the way in over the last {lasted_s:.3g} s: what they "
-                "said is missing from the window",
+                f"{dropped} datagrams were dropped in the last {lasted_s:.3g} s: the window misses them",
             )
 
     def _of_switches(self, now_s: float) -> Iterator[Finding]:
@@ -365,12 +341,12 @@ class AlarmChecks:
             yield Finding(
                 Subject("drifted", switch, switch),
                 float(drifted),
-                f"{switch} runs what was not set from here: somebody else has changed it"
+                f"{switch} runs a watermark that was not set from here: it was changed elsewhere"
                 if drifted
-                else f"{switch} runs what was set, or what was adopted",
+                else f"{switch} runs what was set or adopted",
             )
         self._unreachable = since_s
-        for rollout in self._rollouts.newest(STALLED_LOOKED_AT):
+        for rollout in self._rollouts.newest(ROLLOUTS_CHECKED):
             stalled = rollout.stalled if not rollout.state.phase.ended else None
             yield Finding(
                 Subject("rollout_stalled", f"rollout {rollout.id}"),
@@ -390,27 +366,27 @@ class AlarmChecks:
         ):
             for device, sentence in found.items():
                 yield Finding(Subject(kind, device, device), 1.0, sentence)
-            for device in self._named.get(kind, frozenset()).difference(found):
+            for device in self._reported_before.get(kind, frozenset()).difference(found):
                 yield Finding(
-                    Subject(kind, device, device), 0.0, f"{device} is as it should be again, or heard no more"
+                    Subject(kind, device, device), 0.0, f"{device} is well again, or no longer heard"
                 )
-            self._named[kind] = frozenset(found)
+            self._reported_before[kind] = frozenset(found)
 
 
-def _told(findings: Iterable[Finding]) -> list[Finding]:
-    """These findings; where looking fails in a way it should not, those before: the others go on."""
-    told: list[Finding] = []
+def _collected(findings: Iterable[Finding]) -> list[Finding]:
+    """These findings; after an unexpected failure, those before it: other checks go on."""
+    collected: list[Finding] = []
     try:
         for finding in findings:
-            told.append(finding)
+            collected.append(finding)
     except Exception:
-        _log.exception("a part of what alarms look at could not be result at")
-    return told
+        _log.exception("an alarm check failed; the others run")
+    return collected
 
 
 def _silent(of: str, switch: str, age_s: float) -> Finding:
     return Finding(
         Subject("switch_silent", of, switch),
         age_s,
-        f"{of} came before, and none came for {age_s:.0f} s: what it does now is not known",
+        f"{of} came before, and none for {age_s:.0f} s: its state is not known",
     )
