@@ -1,4 +1,4 @@
-"""Answers what was from the database; must not write to it, nor know HTTP."""
+"""Reads the history of queues, alarms, residuals and recommendations from the database."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ from service.documents.history import (
     OutcomeDocument,
     PastAlarmDocument,
     PastAlarmsDocument,
+    PredictedDocument,
+    PredictedFiguresDocument,
     ResidualDocument,
     ResidualsDocument,
 )
 from service.documents.recommendation import RecommendationDocument
-from service.history.outcome import outcome_document, times_of
 from settings.errors import UnprocessableError
 from settings.sections import Steps
 from store import alarm_rows, residual_rows
 from store.database import Database
 from store.queue_rows import NS_PER_S, PortPoint, PortStep, begin_ns, deepest, seen, series
-from switches.rollout.state import RolloutState
+from switches.rollout.state import Phase, RolloutState
 
 _FIGURES = PortStep._fields[2:]
 _MOST_STEPS = 10_000
 MOST_POINTS = 500_000
-"""Of an answer's ports in steps. About 300 MB while it is written."""
+"""Ports times steps of one answer: about 300 MB while it is built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,11 @@ class Span:
 
     @property
     def length_s(self) -> float:
-        """How long."""
         return (self.until_ns - self.since_ns) / NS_PER_S
 
 
 class HistoryReader:
-    """``steps``: what is written of queues (None: nothing); ``window_s``: how far telemetry looks back."""
+    """``steps``: those of the queue history (None: not kept); ``window_s``: the length of the window."""
 
     def __init__(
         self, database: Database, steps: Steps | None, *, window_s: float, wall_ns: Callable[[], int]
@@ -57,7 +57,7 @@ class HistoryReader:
         self._wall_ns = wall_ns
 
     def span(self, since_ns: int | None, until_ns: int | None, *, usual_s: float) -> Span:
-        """The time that is asked for: until now, and the ``usual_s`` before that, where it is not said.
+        """The requested span; by default until now, for ``usual_s``.
 
         Raises ``UnprocessableError`` where it ends before it begins.
         """
@@ -75,26 +75,25 @@ class HistoryReader:
     async def queues(
         self, span: Span, *, switch: str | None, port: str | None, most: int, ports: int
     ) -> bytes:
-        """A ``QueueHistoryDocument`` in JSON, of ``ports`` at most, in ``most`` steps at most. Raises
-        ``UnavailableError``, and ``UnprocessableError`` where that might be more than ``MOST_POINTS``.
+        """A ``QueueHistoryDocument`` in JSON, of at most ``ports`` ports in ``most`` steps. Raises
+        ``UnavailableError``, and ``UnprocessableError`` beyond ``MOST_POINTS``.
         """
         if most * ports > MOST_POINTS:
             raise UnprocessableError(
                 "most and queues",
                 f"{most} steps of {ports} ports",
                 f"an answer has at most {MOST_POINTS} of both together",
-                "ask for fewer steps, or for the ports one after another",
+                "ask for fewer steps or ports",
             )
         steps = self._steps or Steps({1: 0.0})
         age_s = (self._wall_ns() - span.since_ns) / NS_PER_S
         step_s, width_s = steps.chosen(span_s=span.length_s, age_s=age_s, most=most)
-        since_ns = begin_ns(span.since_ns, width_s)  # the step that began before it is of this time too
-
+        since_ns = begin_ns(span.since_ns, width_s)  # includes the step that is under way at since
         ranked_by_s = steps.ranked_by(step_s, span_s=span.length_s)
 
         def read(connection: Connection) -> bytes:
             chosen: list[tuple[str, str]] = []
-            for length_s in dict.fromkeys((ranked_by_s, step_s)):  # the coarser are not made at once
+            for length_s in dict.fromkeys((ranked_by_s, step_s)):  # coarser steps are folded later
                 chosen = chosen or deepest(
                     connection,
                     length_s,
@@ -117,9 +116,7 @@ class HistoryReader:
         return await self._database.read(read)
 
     async def residuals(self, span: Span, limit: int, *, held_beyond: float) -> ResidualsDocument:
-        """The newest of that time; beyond ``held_beyond`` the guard pushes nothing. Raises
-        ``UnavailableError``.
-        """
+        """The newest of that span; beyond ``held_beyond`` nothing is pushed. Raises ``UnavailableError``."""
         rows = await self._database.read(
             lambda connection: residual_rows.listed(
                 connection, since_ns=span.since_ns, until_ns=span.until_ns, limit=limit
@@ -128,7 +125,7 @@ class HistoryReader:
         return ResidualsDocument(limit=held_beyond, residuals=[ResidualDocument.of(row) for row in rows])
 
     async def alarms(self, span: Span, limit: int) -> PastAlarmsDocument:
-        """Those of that time, the last raised first. Raises ``UnavailableError``."""
+        """The alarms of that span, the last raised first. Raises ``UnavailableError``."""
         rows = await self._database.read(
             lambda connection: alarm_rows.listed(
                 connection, since_ns=span.since_ns, until_ns=span.until_ns, limit=limit
@@ -139,10 +136,10 @@ class HistoryReader:
     async def outcome(
         self, found: RecommendationDocument, rollout: RolloutState | None, *, span_s: float
     ) -> OutcomeDocument:
-        """What became of it, as far as ``span_s`` before and after. Raises ``UnavailableError``."""
+        """A recommendation's prediction against ``span_s`` before and after. Raises ``UnavailableError``."""
         now_ns = self._wall_ns()
         if rollout is None or self._steps is None:
-            await self._database.read(lambda connection: None)  # nobody is told nothing was where it is away
+            await self._database.read(lambda connection: None)  # without a database it is a 503, not empty
             return outcome_document(found, rollout, None, None, None)
         times = times_of(rollout, span_s=span_s, window_s=self._window_s, now_ns=now_ns)
         age_s = (now_ns - times.before[0]) / NS_PER_S
@@ -167,7 +164,7 @@ class HistoryReader:
 
 def _json(span: Span, step_s: int, found: Mapping[tuple[str, str], list[PortPoint]]) -> bytes:
     times = {point.at_ns for points in found.values() for point in points}
-    told = {at_ns: timestamp(at_ns) for at_ns in times}
+    texts = {at_ns: timestamp(at_ns) for at_ns in times}
     queues = []
     for (switch, port), points in found.items():
         if not points:
@@ -175,7 +172,7 @@ def _json(span: Span, step_s: int, found: Mapping[tuple[str, str], list[PortPoin
         at, steps = zip(*points, strict=True)
         columns = dict(zip(PortStep._fields, zip(*steps, strict=True), strict=True))
         queues.append(
-            {"switch": switch, "port": port, "at": [told[at_ns] for at_ns in at]}
+            {"switch": switch, "port": port, "at": [texts[at_ns] for at_ns in at]}
             | {name: columns[name] for name in _FIGURES}
         )
     return msgspec.json.encode(
@@ -186,3 +183,88 @@ def _json(span: Span, step_s: int, found: Mapping[tuple[str, str], list[PortPoin
             "queues": queues,
         }
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Nanoseconds since 1970: the spans (from, until) ``before`` and ``after`` the switches were set
+    (``after`` None: not yet), and when the last of ``switches`` was set.
+    """
+
+    switches: tuple[str, ...]
+    before: tuple[int, int]
+    set_ns: int | None
+    after: tuple[int, int] | None
+
+
+def times_of(rollout: RolloutState, *, span_s: float, window_s: float, now_ns: int) -> Times:
+    """Up to ``span_s`` on either side; ``window_s`` is the length of the window."""
+    span_ns, window_ns = round(span_s * NS_PER_S), round(window_s * NS_PER_S)
+    proposed_ns = _ns(rollout.proposed_s)
+    back_s = next((at_s for at_s, phase in rollout.phases if phase is Phase.ROLLING_BACK), None)
+    set_s = _set_s(rollout)
+    set_ns = None if set_s is None else _ns(set_s)
+    after = None
+    if set_ns is not None:
+        from_ns = set_ns + window_ns
+        until_ns = min(from_ns + span_ns, now_ns, now_ns if back_s is None else _ns(back_s))
+        after = (from_ns, until_ns) if from_ns < until_ns else None
+    ended = rollout.phase is Phase.DONE
+    reached = rollout.plan.stages if ended else rollout.plan.stages[: rollout.stage + 1]
+    return Times(
+        switches=tuple(name for stage in reached for name in stage),
+        before=(proposed_ns - span_ns, proposed_ns),
+        set_ns=set_ns,
+        after=after,
+    )
+
+
+def outcome_document(
+    found: RecommendationDocument,
+    rollout: RolloutState | None,
+    times: Times | None,
+    before: MeasuredFiguresDocument | None,
+    after: MeasuredFiguresDocument | None,
+) -> OutcomeDocument:
+    return OutcomeDocument(
+        id=found.id,
+        rollout=found.rollout,
+        phase=None if rollout is None else rollout.phase.value,
+        switches=list(found.switches if times is None else times.switches),
+        since=None if times is None or times.set_ns is None else timestamp(times.set_ns),
+        until=None if times is None or times.after is None else timestamp(times.after[1]),
+        predicted=PredictedDocument(
+            incumbent=PredictedFiguresDocument.of(found.incumbent),
+            recommended=PredictedFiguresDocument.of(found.recommendation),
+            queue_change=_change(found.recommendation.queue_mean_bytes, found.incumbent.queue_mean_bytes),
+        ),
+        before=before,
+        after=after,
+        queue_change=None
+        if before is None or after is None
+        else _change(after.queue_mean_bytes, before.queue_mean_bytes),
+        residual_ratio=found.measured.residual_ratio,
+    )
+
+
+def _set_s(rollout: RolloutState) -> float | None:
+    """When the last switch was set, before any rollback."""
+    set_s: float | None = None
+    until = next(
+        (number for number, (_, phase) in enumerate(rollout.phases) if phase is Phase.ROLLING_BACK), None
+    )
+    for at_s, phase in reversed(rollout.phases[:until]):
+        if phase is Phase.SOAK:
+            return at_s
+        if phase is not Phase.DONE:
+            break  # switches were being set
+        set_s = at_s
+    return set_s
+
+
+def _change(new: float | None, old: float | None) -> float | None:
+    return new / old - 1 if new is not None and old else None
+
+
+def _ns(at_s: float) -> int:
+    return round(at_s * NS_PER_S)

@@ -1,6 +1,6 @@
-"""Writes down every so often what queues and ports did; must not work anything out for that alone.
+"""Records queues and ports periodically.
 
-What alarms and rounds last saw of the window and of counters is taken as it is: a state of a million flows
+It takes the state and counters that alarms and rounds last computed: computing the state of a million flows
 takes far longer than a step.
 """
 
@@ -24,13 +24,11 @@ from telemetry.counters.window import PortRates, Rates
 from telemetry.state import QueueState
 
 MOST_WAITING_ROWS = 200_000
-"""Of ports; beyond, what is new is left out until the database takes what waits. About 50 MB."""
+"""Queued rows of ports, about 50 MB; beyond, new steps are dropped until the database catches up."""
 MOST_ROWS_IN_MEMORY = 50_000
-"""Of each length of steps, where the database is in memory. About 15 MB."""
+"""Rows of each step length in an in-memory database; about 15 MB."""
 PRUNED_AT_ONCE = 4
-"""Steps removed for each that is written: more than come, so that a backlog ends, and few enough that nobody
-who writes a decision waits for it.
-"""
+"""Steps removed for each written: enough to end a backlog, and few enough not to delay decisions."""
 
 _log = logging.getLogger("ecntwin.history")
 
@@ -38,10 +36,8 @@ Port = tuple[str, str]
 
 
 class QueueHistory:
-    """``clock_s`` is monotonic seconds, ``wall_ns`` nanoseconds since 1970. Use from one event loop only.
-
-    ``durable``: whether the database outlives the service; one that does not holds little. ``lost`` counts
-    steps that could not wait any more.
+    """``clock_s`` is monotonic seconds, ``wall_ns`` nanoseconds since 1970; for one event loop. ``durable``:
+    the database outlives the service; one in memory holds little. ``lost`` counts dropped steps.
     """
 
     def __init__(
@@ -68,22 +64,22 @@ class QueueHistory:
         self.lost = 0
 
     async def run_forever(self) -> None:
-        """Writes a step down as each begins, by the wall clock, whatever goes wrong."""
+        """Records a step as each begins by the wall clock; a failure is logged, and the next is tried."""
         while self._steps is not None:
             step_ns = self._steps.finest_s * NS_PER_S
             await asyncio.sleep((step_ns - self._wall_ns() % step_ns) / NS_PER_S)
             try:
                 await self.record()
             except Exception:
-                _log.exception("a step of the history could not be written; the next one may be")
+                _log.exception("a step of the history could not be recorded; the next one is tried")
 
     async def record(self) -> bool:
-        """Puts down what was seen since the last time; whether anything was."""
+        """Queues what is new since the last call; returns whether anything was."""
         if self._steps is None:
             return False
-        seen, counted = self._new_seen(), self._new_counted()
+        seen, counted = self._new_state(), self._new_ports()
         if seen is None and (counted is None or not self._window.stale):
-            # Counters without queues, while reports come: of the queues nothing is known, which is not empty.
+            # While reports come, counters alone would record the unknown queues as empty.
             return False
         queues = () if seen is None else seen.state.queues
         rates = () if counted is None else counted.ports
@@ -93,20 +89,20 @@ class QueueHistory:
         if self._recorder.waiting * len(ports) > MOST_WAITING_ROWS:
             self.lost += 1
             return False
-        looked_s = max(one.at_s for one in (seen, counted) if one is not None)
-        ago_ns = round((self._clock_s() - looked_s) * NS_PER_S)
+        seen_s = max(one.at_s for one in (seen, counted) if one is not None)
+        ago_ns = round((self._clock_s() - seen_s) * NS_PER_S)
         self._put(begin_ns(self._wall_ns() - ago_ns, self._steps.finest_s), ports)
         return True
 
-    def _new_seen(self) -> LatestState | None:
-        """The last state, unless it is written already, or nothing has come for so long that it ended."""
+    def _new_state(self) -> LatestState | None:
+        """The last state, unless it was recorded already or is stale."""
         latest = self._window.latest
         if latest is None or latest is self._seen or self._window.stale:
             return None
         self._seen = latest
         return latest
 
-    def _new_counted(self) -> RecentPorts | None:
+    def _new_ports(self) -> RecentPorts | None:
         latest = self._ports.latest
         if latest is None or latest is self._counted:
             return None
@@ -124,14 +120,14 @@ class QueueHistory:
 
         def folded(connection: Connection) -> None:
             last_ns = before_ns
-            if last_ns is None:  # the service began anew: what it left unfolded is folded now
+            if last_ns is None:  # after a restart: folds what was left
                 last_ns = newest_ns(connection, finest_s, until_ns=at_ns - 1)
             if last_ns is not None:
                 for from_s, to_s in steps.folds:
                     fold(connection, from_s=from_s, to_s=to_s, within_ns=last_ns)
 
         def pruned(connection: Connection) -> None:
-            for step_s in lengths(connection):  # also those that the settings had once
+            for step_s in lengths(connection):  # includes those of earlier settings
                 keep_s = steps.keep_s.get(step_s, steps.longest_s)
                 if not self._durable:
                     keep_s = min(keep_s, step_s * max(MOST_ROWS_IN_MEMORY // len(ports), 1))
@@ -147,23 +143,23 @@ class QueueHistory:
 
 
 def port_steps(queues: Iterable[QueueState], rates: Iterable[PortRates]) -> list[PortStep]:
-    """The ports of these queues, and of those with counters alone the ones that were paused or marked.
+    """The ports of these queues, and ports with only counters that were paused or marked.
 
-    Marks are those of reports, else the counters'. Names that no database takes are left out.
+    Marks are from reports, else from counters. Names that no database stores are left out.
     """
     of_port: defaultdict[Port, list[QueueState]] = defaultdict(list)
     for queue in queues:
         of_port[queue.ref.switch, queue.ref.port].append(queue)
     counted = {(one.switch, one.port): one.rates for one in rates}
-    told = {
+    counters_only = {
         port
         for port, one in counted.items()
         if port not in of_port and (one.pause_share or one.ecn_marked_per_s)
     }
     return [
         _port_step(port, of_port.get(port, ()), counted)
-        for port in (*of_port, *told)
-        if _can_be_written(port)
+        for port in (*of_port, *counters_only)
+        if _storable(port)
     ]
 
 
@@ -181,6 +177,6 @@ def _port_step(port: Port, queues: Sequence[QueueState], counted: dict[Port, Rat
     )
 
 
-def _can_be_written(port: Port) -> bool:
-    """PostgreSQL refuses a text with a NUL in it, SQLite and it half a character."""
+def _storable(port: Port) -> bool:
+    """PostgreSQL refuses NUL in text, and both databases lone surrogates."""
     return all(len(name) <= NAME_LENGTH and name.isprintable() for name in port)

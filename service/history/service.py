@@ -1,7 +1,4 @@
-"""Alarms written down from their raise to their end, over restarts; must not judge what is one.
-
-All that is written down of what was: queues, alarms, residuals; must not be asked for any of it.
-"""
+"""Records the history: queues, residuals, and alarms from raise to end, across restarts."""
 
 from __future__ import annotations
 
@@ -34,18 +31,18 @@ AWAY = "the service ended while it was there, and when it ran again it was not: 
 
 
 @dataclass(frozen=True, slots=True)
-class _Left:
-    """What a service before this one left open, and when it was last heard of."""
+class _LeftOpen:
+    """Alarms that the service before this one left open, and when it was last alive."""
 
     rows: dict[Subject, AlarmRow]
     alive_ns: int | None
 
 
 class AlarmHistory:
-    """``wall_ns`` is nanoseconds since 1970. Use from one event loop only.
+    """An alarm that the service before this one left open continues if it is raised again within
+    ``take_over_s`` of the start (by ``clock_s``, monotonic); else it ended when that service was last alive.
 
-    What a service before this one left open is the same alarm still if it is raised again within
-    ``take_over_s`` of the start, in the seconds of ``clock_s``; else it ended when that was last heard of.
+    ``wall_ns`` is nanoseconds since 1970; for one event loop.
     """
 
     def __init__(
@@ -63,10 +60,10 @@ class AlarmHistory:
         self._began_ns = wall_ns()
         self._until_s = clock_s() + take_over_s
         self._there: dict[Subject, AlarmRow] = {}
-        self._left = _Left({}, None)
+        self._left = _LeftOpen({}, None)
 
     async def restore(self) -> None:
-        """Reads what was left open; raises ``UnavailableError`` where the database is away."""
+        """Reads the alarms left open; raises ``UnavailableError``."""
 
         def read(connection: Connection) -> tuple[list[AlarmRow], int | None]:
             return open_rows(connection), last_alive_ns(connection, self._began_ns)
@@ -78,22 +75,22 @@ class AlarmHistory:
             if row.key in own:
                 continue
             subject = Subject(row.kind, row.subject, row.switch)
-            if subject in left or subject in self._there:  # one of them was left by a service still before
+            if subject in left or subject in self._there:  # one is from an even earlier service
                 self._end_left([row], alive_ns)
             else:
                 left[subject] = row
-        self._left = _Left(left, alive_ns)
+        self._left = _LeftOpen(left, alive_ns)
 
     def record(self, changes: Sequence[Change], wall_ns: Callable[[float], int]) -> None:
-        """Puts down what has changed; ``wall_ns`` makes an alarm's seconds nanoseconds since 1970."""
+        """Queues what changed; ``wall_ns`` converts an alarm's seconds to nanoseconds since 1970."""
         rows = [self._changed(change, wall_ns) for change in changes]
         if rows:
             self._put(rows)
 
     def settle(self) -> None:
-        """Ends what was left open and is not there any more, once it has had its time; call now and then."""
+        """Ends the alarms left open that were not raised again within ``take_over_s``."""
         if self._left.rows and self._clock_s() >= self._until_s:
-            left, self._left = self._left, _Left({}, None)
+            left, self._left = self._left, _LeftOpen({}, None)
             self._end_left(left.rows.values(), left.alive_ns)
 
     def _changed(self, change: Change, wall_ns: Callable[[float], int]) -> AlarmRow:
@@ -128,12 +125,12 @@ class AlarmHistory:
 
 
 def _key(subject: Subject, raised_ns: int) -> str:
-    """The same for the same alarm, however often it is written."""
+    """The primary key, the same whenever the alarm is written."""
     named = repr((subject.kind, subject.of, subject.switch, raised_ns)).encode("utf-8", "backslashreplace")
     return blake2b(named, digest_size=16).hexdigest()
 
 
-TIDIED_EVERY_S = 60.0
+PRUNE_EVERY_S = 60.0
 PRUNED_AT_ONCE = 5_000
 MOST_ALARMS = 1_000_000
 MOST_ALARMS_IN_MEMORY = 10_000
@@ -142,7 +139,7 @@ _log = logging.getLogger("ecntwin.history")
 
 
 class History:
-    """``queues`` and ``alarms`` as they are written down. Use from one event loop only."""
+    """Records all history, and prunes it; for one event loop."""
 
     def __init__(
         self,
@@ -177,17 +174,17 @@ class History:
 
     @property
     def lost(self) -> int:
-        """Entries that the database did not take in time, or refused, since the service began."""
+        """Entries dropped since the start: the database refused them, or did not take them in time."""
         return self._recorder.dropped + self.queues.lost
 
     async def run_forever(self) -> None:
-        """Writes queues down, and removes what is too old."""
+        """Records queues, and prunes what is too old."""
         async with asyncio.TaskGroup() as both:
             both.create_task(self.queues.run_forever(), name="queue-history")
-            both.create_task(self._tidy_forever(), name="history-tidied")
+            both.create_task(self._prune_forever(), name="history-tidied")
 
     def round_ended(self, found: RecommendationDocument) -> None:
-        """Puts down how far the twin was from what was measured in a round's window."""
+        """Records the round's residual: the twin's prediction against what was measured."""
         row = ResidualRow(
             self._clocks.wall_ns(),
             found.id,
@@ -196,8 +193,8 @@ class History:
         )
         self._recorder.put(partial(residual_rows.put, row=row))
 
-    def tidy(self) -> None:
-        """Removes some of what is too old, and ends alarms that ended with a service before this one."""
+    def prune(self) -> None:
+        """Prunes some of what is too old, and ends stale alarms of the service before this one."""
         self.alarms.settle()
         before_ns = self._clocks.wall_ns() - self._keep_ns
         self._recorder.put(
@@ -208,10 +205,10 @@ class History:
             partial(residual_rows.prune, before_ns=before_ns, most=PRUNED_AT_ONCE), key="prune residuals"
         )
 
-    async def _tidy_forever(self) -> None:
+    async def _prune_forever(self) -> None:
         while True:
-            await asyncio.sleep(TIDIED_EVERY_S)
+            await asyncio.sleep(PRUNE_EVERY_S)
             try:
-                self.tidy()
+                self.prune()
             except Exception:
-                _log.exception("the history could not be tidied; it is tried again")
+                _log.exception("the history could not be pruned; retrying")

@@ -280,7 +280,7 @@ async def test_an_alarm_that_is_there_again_after_a_restart_is_the_same(tmp_path
         assert row["level"] == "critical"
         assert row == before | {"level": "critical", "sentence": row["sentence"]}
         here.hand.now_s += 700
-        here.service.history.tidy()
+        here.service.history.prune()
         (row,) = await past_alarms(here)
         assert row["ended"] is None
 
@@ -295,11 +295,11 @@ async def test_an_alarm_that_is_gone_after_a_restart_ended_when_the_service_was_
         await here.service.database.probe()
     async with running(wanted) as here:
         here.hand.now_s += 300
-        here.service.history.tidy()
+        here.service.history.prune()
         (row,) = await past_alarms(here)
         assert row["ended"] is None  # it may be raised again
         here.hand.now_s += 400
-        here.service.history.tidy()
+        here.service.history.prune()
         (row,) = await past_alarms(here)
         assert row["why"].startswith("the service ended while it was there")
         # What was heard of it before it "began", which here is the same moment of a clock that began anew.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.history.outcome import NS_PER_S, Times, times_of
+from service.history.query import NS_PER_S, Times, times_of
 from switches.rollout.plan import Limits, RolloutPlan
 from switches.rollout.state import Phase, RolloutState
 from twin.watermark import Watermark
