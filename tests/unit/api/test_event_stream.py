@@ -11,7 +11,7 @@ from starlette.requests import Request
 from api.routes import events
 from api.routes.events import StillGood, stream
 from service.auth.access import Access
-from service.auth.tokens import Stored, digest_of
+from service.auth.tokens import DatabaseTokens, digest_of
 from service.events import Broadcaster, Clocks
 from service.metrics import AccessMetrics
 from settings.security import Caller, SecuritySettings
@@ -28,20 +28,20 @@ def gate() -> Access:
         metrics=AccessMetrics(CollectorRegistry()),
         clocks=Clocks(),
     )
-    access.tokens.stored = Stored(live={digest_of("s3cret"): READER}, ever=True)
+    access.tokens.stored = DatabaseTokens(live={digest_of("s3cret"): READER}, ever=True)
     return access
 
 
 @pytest.mark.parametrize(
     ("later", "goes_on"),
     [
-        (Stored(live={digest_of("s3cret"): READER}, ever=True), True),
-        (Stored(unread=True), True),
-        (Stored(ever=True), False),
-        (Stored(live={digest_of("s3cret"): Caller("eyes", frozenset({"telemetry"}))}, ever=True), False),
+        (DatabaseTokens(live={digest_of("s3cret"): READER}, ever=True), True),
+        (DatabaseTokens(unread=True), True),
+        (DatabaseTokens(ever=True), False),
+        (DatabaseTokens(live={digest_of("s3cret"): Caller("eyes", frozenset({"telemetry"}))}, ever=True), False),
     ],
 )
-def test_a_stream_ends_with_its_token(later: Stored, goes_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_ends_with_its_token(later: DatabaseTokens, goes_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
         monkeypatch.setattr(events, "LOOK_AGAIN_S", 0.0)
         broadcaster, access = Broadcaster(), gate()

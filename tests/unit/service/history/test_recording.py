@@ -294,6 +294,6 @@ def test_it_goes_on_by_itself_as_each_step_begins_whatever_goes_wrong(
         await asyncio.gather(running, return_exceptions=True)
         await world.recorder.flush()
         assert [row[0] for row in world.rows()] == [10]
-        assert "the next one may be" in caplog.text
+        assert "could not be recorded; the next one is tried" in caplog.text
 
     in_world(None, story)
