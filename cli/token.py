@@ -13,7 +13,7 @@ from rich.text import Text
 from sqlalchemy import Connection
 
 from cli.output import NONE, console, headed_table, print_json, print_line
-from service.auth.tokens import Maker, checked_scopes, create, lifetime_ns, new_text, revoke
+from service.auth.tokens import Operator, checked_scopes, create, lifetime_ns, new_text, revoke
 from service.documents.base import timestamp
 from settings.errors import InputError
 from settings.load import load_settings, with_storage
@@ -83,12 +83,12 @@ def _settings(config: Path | None) -> Settings:
     return settings
 
 
-def _maker() -> Maker:
+def _maker() -> Operator:
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # no name for this user id, as in a container
         user = "?"
-    return Maker(f"command:{user}", time.time_ns())
+    return Operator(f"command:{user}", time.time_ns())
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Who calls, and whether that is within what they may ask; must not know routes, nor what they need."""
+"""Authenticates callers by bearer token, and applies their rate and body limits."""
 
 from __future__ import annotations
 
@@ -24,12 +24,10 @@ _log = logging.getLogger("ecntwin.access")
 
 
 class Access:
-    """Authenticates and limits. ``max_body_bytes`` is what a body holds unless a token's limits say less.
+    """``host`` is where the service listens: unless only this machine can reach it, every call needs a token.
+    ``max_body_bytes`` holds where a token's limits say nothing less.
 
-    ``host`` is where the service listens: where others than this machine can reach that, nobody goes without
-    a token, whether or not there is one.
-
-    Use from one event loop only. Raises ``SettingsError`` for files of the settings that cannot be used.
+    For one event loop. Raises ``SettingsError`` for a CA file that cannot be used.
     """
 
     def __init__(
@@ -42,7 +40,7 @@ class Access:
         clocks: Clocks,
     ) -> None:
         self.tokens = KnownTokens(security.tokens)
-        # A service may start while its database is away, and find later that there never was a token in it.
+        # Also where the database, unreachable at start, turns out to hold no token.
         self.required = bool(security.tokens) or security.oidc is not None or not is_loopback(host)
         self._security = security
         self._max_body_bytes = max_body_bytes
@@ -57,15 +55,14 @@ class Access:
             most=MOST_ADDRESSES,
             clock_s=clocks.monotonic_s,
         )
-        self._requests: dict[str, RateLimit] = {}
-        self._bytes: dict[str, RateLimit | None] = {}
+        self._limits: dict[str, tuple[RateLimit, RateLimit | None]] = {}
         self._proven: set[str] = set()
         self.audit: Audit | None = None
-        """Where attempts that are refused are written down; an ingest process has none."""
+        """Records refused attempts; an ingest process has none."""
 
     async def caller(self, authorization: str | None, address: str) -> Caller:
-        """Who an ``Authorization`` header names. Raises ``UnauthorizedError``, ``BusyError`` for a wrong one
-        from an address that had too many, and ``UnavailableError`` where its issuer is away.
+        """The caller of an ``Authorization`` header. Raises ``UnauthorizedError``; ``BusyError`` for a wrong
+        token after too many from its address; ``UnavailableError`` where the issuer or database is away.
         """
         if not self.required and not self.tokens.any:
             return LOCAL.calling_from(address)
@@ -76,13 +73,13 @@ class Access:
         digest = digest_of(text)
         failures = self._failures.of(_network(address))
         held = failures.wait_s(1.0)
-        # What could be guessed is not even looked up; what cannot, and what was good before, always is.
+        # After too many failures, only tokens that cannot be guessed, or were valid before, are looked up.
         if held == 0.0 or len(text) >= GUESSABLE_CHARACTERS or digest in self._proven:
             found = self.tokens.find(digest, self._clocks.wall_ns() / 1e9)
             if found is not None:
                 self._proven.add(digest)
                 return found.calling_from(address)
-        if self._signed is not None and self._signed.looks_like_one(text):
+        if self._signed is not None and self._signed.looks_signed(text):
             try:
                 return (await self._signed.caller(text)).calling_from(address)
             except UnauthorizedError as error:
@@ -96,49 +93,47 @@ class Access:
             UnauthorizedError(
                 WHERE,
                 "an unknown token",
-                "its SHA-256 must be among security.tokens, or ecntwin token have made it",
+                "its SHA-256 is in security.tokens, or ecntwin token created it",
                 "use another token, or have this one configured",
             ),
         )
 
     def admit(self, caller: Caller) -> None:
-        """Counts a call; raises ``BusyError`` where it is one too many."""
+        """Counts a call; raises ``BusyError`` beyond the caller's limits."""
         if caller.kind == "local":
             return
-        wait_s = self._allowance(caller).take()
-        if wait_s > 0:
-            limits = self._security.limits_for(caller.name)
-            raise self._limited(
-                caller,
-                "requests",
-                wait_s,
-                f"{limits.requests_per_s:g} calls a second, {limits.burst} at once",
-            )
-        if (bytes_left := self._bytes[caller.name]) is not None and (wait_s := bytes_left.wait_s()) > 0:
-            limits = self._security.limits_for(caller.name)
+        limits = self._security.limits_for(caller.name)
+        requests, body_bytes = self._limits_of(caller, limits)
+        if (wait_s := requests.take()) > 0:
+            rule = f"{limits.requests_per_s:g} calls a second, {limits.burst} at once"
+            raise self._limited(caller, "requests", wait_s, rule)
+        if body_bytes is not None and (wait_s := body_bytes.wait_s()) > 0:
             raise self._limited(caller, "bytes", wait_s, f"{limits.bytes_per_s:g} bytes a second")
 
     def received(self, caller: Caller, size: int) -> None:
-        """So much of a body of theirs came. A body is never cut: what was too much is waited for after it."""
-        if caller.kind != "local" and (left := self._bytes.get(caller.name)) is not None:
-            left.spend(size)
+        """Counts received bytes of a body. It is never cut: any excess delays the caller's next call."""
+        if (
+            caller.kind != "local"
+            and (body_bytes := self._limits.get(caller.name, (None, None))[1]) is not None
+        ):
+            body_bytes.spend(size)
 
     def body_limit(self, caller: Caller) -> int:
-        """What a body of theirs holds at most, in bytes."""
+        """The largest body of this caller, in bytes."""
         if caller.kind == "local":
             return self._max_body_bytes
         own = self._security.limits_for(caller.name).max_body_bytes
         return self._max_body_bytes if own is None else min(own, self._max_body_bytes)
 
     def _unread(self) -> UnavailableError | None:
-        """Where nobody can be told that a token is unknown, as not all are known."""
+        """The error while tokens cannot be called unknown, as the database's were not read yet."""
         if not self.tokens.stored.unread or self._security.tokens:
             return None
         return UnavailableError(
             WHERE,
             None,
             "tokens are in the database, which has been away since this service started",
-            "bring the database back",
+            "restore the database",
         )
 
     def _text(self, authorization: str | None) -> str:
@@ -148,7 +143,7 @@ class Access:
         raise UnauthorizedError(
             WHERE,
             "no bearer token" if authorization else None,
-            "this service asks for a bearer token",
+            "this service requires a bearer token",
             "send Authorization: Bearer <token>",
         )
 
@@ -163,26 +158,22 @@ class Access:
             None,
             f"too many wrong tokens from this address: at most {self._security.failures_per_min} a minute "
             "(security.failures_per_min)",
-            f"use a good one; others are tried again in {_whole(wait_s)} s",
+            f"use a valid one; others are checked again in {_whole(wait_s)} s",
             retry_after_s=_whole(wait_s),
         )
 
-    def _allowance(self, caller: Caller) -> RateLimit:
-        found = self._requests.get(caller.name)
+    def _limits_of(self, caller: Caller, limits: RateSettings) -> tuple[RateLimit, RateLimit | None]:
+        """The limits of requests, and of body bytes if any."""
+        found = self._limits.get(caller.name)
         if found is None:
-            if len(self._requests) >= MOST_ADDRESSES:  # people of an issuer: nobody says how many there are
-                self._requests.clear()
-                self._bytes.clear()
-            limits = self._security.limits_for(caller.name)
-            found = self._requests[caller.name] = RateLimit(
-                limits.requests_per_s, limits.burst, clock_s=self._clocks.monotonic_s
+            if len(self._limits) >= MOST_ADDRESSES:  # an issuer's users are not bounded
+                self._limits.clear()
+            clock_s, rate = self._clocks.monotonic_s, limits.bytes_per_s
+            found = self._limits[caller.name] = (
+                RateLimit(limits.requests_per_s, limits.burst, clock_s=clock_s),
+                None if rate is None else RateLimit(rate, rate, clock_s=clock_s),
             )
-            self._bytes[caller.name] = self._bytes_of(limits)
         return found
-
-    def _bytes_of(self, limits: RateSettings) -> RateLimit | None:
-        rate = limits.bytes_per_s
-        return None if rate is None else RateLimit(rate, rate, clock_s=self._clocks.monotonic_s)
 
     def _limited(self, caller: Caller, limit: str, wait_s: float, rule: str) -> BusyError:
         self._metrics.limited.labels(caller.label, limit).inc()
@@ -200,7 +191,7 @@ def _whole(wait_s: float) -> int:
 
 
 def _network(address: str) -> str:
-    """Whose failures are counted together: an address, and of IPv6 the network that one customer is given."""
+    """What failures are counted by: the address, for IPv6 its /64, which one customer gets."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,8 +1,6 @@
-"""The audit log: every change that was asked for, written down before it is made; must not make one.
+"""The audit log: every requested change is recorded before it is made.
 
-Where the database is gone nothing is changed, except what may always be: that is written down later.
-
-What the audit log says of an approval: what its switches ran, and what they shall run.
+Without the database nothing is changed, except what is always allowed: that is recorded later.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from store.recorder import Recorder
 DONE = "done"
 FORGET_EVERY_S = 3_600.0
 ALWAYS_WITHIN_S = 0.5
-REFUSALS_PER_MIN = 60  # of each caller: one that is refused again and again must not fill the log
+REFUSALS_PER_MIN = 60  # of each caller: repeated refusals must not fill the log
 MOST_CALLERS = 1_000
 
 _DAY_NS = 86_400 * 10**9
@@ -42,14 +40,14 @@ _log = logging.getLogger("ecntwin.audit")
 
 @dataclass
 class Change:
-    """What is being changed: whoever changes it says what it was and what it is then (JSON documents)."""
+    """The change under way; its maker sets the JSON documents before and after."""
 
     before: Any = None
     after: Any = None
 
 
 class Audit:
-    """``keep_days`` is how long entries are kept. Use from one event loop only."""
+    """Keeps entries for ``keep_days``; for one event loop."""
 
     def __init__(self, database: Database, recorder: Recorder, *, keep_days: float, clocks: Clocks) -> None:
         self._database = database
@@ -65,29 +63,29 @@ class Audit:
     async def change(
         self, caller: Caller, what: str, subject: str, *, before: Any = None, always: bool = False
     ) -> AsyncIterator[Change]:
-        """Around a change: written down before it, and how it ended after it.
+        """Records a change before the block, and its outcome after it.
 
-        Raises ``UnavailableError``, with nothing changed, where it cannot be written down; ``always``: then
-        it is changed all the same, and written down later.
+        Raises ``UnavailableError``, with nothing changed, where it cannot be recorded; with ``always`` it is
+        made all the same, and recorded later.
         """
         entry = self._entry(caller, what, subject, before)
         number: int | None = None
         writing = asyncio.ensure_future(self._database.write(partial(audit_rows.add, entry=entry)))
-        writing.add_done_callback(_heard)
+        writing.add_done_callback(_retrieve)
         try:
-            # One that hangs, as where a network drops all it is sent, is as good as gone for a freeze.
+            # For a freeze, a database that hangs (packets dropped) counts as gone.
             number = await asyncio.wait_for(asyncio.shield(writing), ALWAYS_WITHIN_S if always else None)
         except UnavailableError:
             if not always:
                 raise
         except TimeoutError:
-            pass  # it is looked for when it is written again
+            pass  # ``_add_once`` finds the entry if it was written after all
         change, outcome = Change(before), "ended with the service"
         try:
             yield change
             outcome = DONE
         except asyncio.CancelledError:
-            outcome = "asked by somebody who did not wait for the answer"
+            outcome = "the caller disconnected before the answer"
             raise
         except Exception as error:
             outcome = _refusal(error)
@@ -96,34 +94,33 @@ class Audit:
             self._ended(number, entry, change, outcome)
 
     def noted(self, caller: Caller, what: str, subject: str, *, outcome: str, after: Any = None) -> None:
-        """Writes down, soon, what happened without being asked for over HTTP."""
+        """Queues an entry of what happened without an HTTP call."""
         entry = self._entry(caller, what, subject, None)
         self._later(entry._replace(outcome=outcome, after=_json(after)))
 
     def refused(self, caller: Caller, what: str, subject: str, error: Exception) -> None:
-        """Writes down, soon, an attempt that went no further; not all of too many."""
+        """Queues an entry of a refused attempt, up to ``REFUSALS_PER_MIN`` of each caller."""
         if self._refusals.of(caller.name).take() == 0.0:
             self._later(self._entry(caller, what, subject, None)._replace(outcome=_refusal(error)))
 
     async def listed(self, *, limit: int, before: int | None) -> list[AuditRow]:
         """The newest first. Raises ``UnavailableError``."""
         with suppress(UnavailableError):
-            await self._recorder.flush()  # how the last ones ended
+            await self._recorder.flush()  # queued outcomes
         return await self._database.read(partial(audit_rows.listed, limit=limit, before=before))
 
     async def run_forever(self) -> None:
-        """Forgets what is old, now and then."""
         while True:
             self.forget()
             await asyncio.sleep(FORGET_EVERY_S)
 
     def forget(self) -> None:
-        """Has what is older than it is kept removed, soon."""
+        """Queues the removal of entries older than ``keep_days``."""
         before_ns = self._wall_ns() - self._keep_ns
         self._recorder.put(partial(audit_rows.forget, before_ns=before_ns), key="audit-forget")
 
     def _entry(self, caller: Caller, what: str, subject: str, before: Any) -> AuditEntry:
-        self._last_ns = max(self._wall_ns(), self._last_ns + 1)  # no two are of one moment
+        self._last_ns = max(self._wall_ns(), self._last_ns + 1)  # unique times
         return AuditEntry(
             self._last_ns, caller.name, caller.address or None, what, subject, before=_json(before)
         )
@@ -142,14 +139,14 @@ class Audit:
         self._recorder.put(partial(_add_once, entry=entry))
 
 
-def _heard(writing: asyncio.Future[int]) -> None:
-    """Perhaps nobody waits for it any more."""
+def _retrieve(writing: asyncio.Future[int]) -> None:
+    """Retrieves the exception: the waiter may have timed out."""
     if not writing.cancelled():
         writing.exception()
 
 
 def _add_once(connection: Connection, *, entry: AuditEntry) -> None:
-    """A write may be tried again though it was done, or begun without telling how it ended."""
+    """Adds or ends the entry: an earlier attempt may have written it."""
     number = audit_rows.number_of(connection, entry)
     if number is None:
         audit_rows.add(connection, entry)
@@ -167,7 +164,7 @@ def _refusal(error: Exception) -> str:
 
 
 def before_and_after(document: RecommendationDocument) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The incumbent before, and what was staged on which switches by which rollout."""
+    """For an approval: the incumbent before, and what is staged on which switches by which rollout."""
     staged = None if document.staged is None else _watermark(document.staged)
     after = {
         "status": document.status,
@@ -179,5 +176,4 @@ def before_and_after(document: RecommendationDocument) -> tuple[dict[str, Any], 
 
 
 def _watermark(document: WatermarkDocument) -> dict[str, Any]:
-    """Without what was predicted of it."""
     return document.model_dump(include=set(WatermarkDocument.model_fields))

@@ -1,11 +1,6 @@
-"""What a token's claims say here: who that is, and which scopes; must not know how they were verified.
+"""Bearer tokens signed by an OIDC issuer: verified with its keys, their claims mapped to a name and scopes.
 
-The public keys of an issuer, fetched when they are needed and kept; must not know what they sign.
-
-They are fetched on the event loop without holding it up, once for all who wait, never more often than
-``AGAIN_S``, and used for ``KEPT_S`` where the issuer goes away.
-
-Bearer tokens that an issuer signed: verified by PyJWT with the issuer's keys, then mapped to scopes.
+Keys are fetched when needed, at most every ``AGAIN_S``, and kept up to ``KEPT_S`` while the issuer is away.
 """
 
 from __future__ import annotations
@@ -30,7 +25,7 @@ LONGEST_NAME = 100
 
 
 def caller_of(claims: Mapping[str, Any], settings: OidcSettings) -> Caller:
-    """The caller that verified claims tell of; without any scope where none of its values is mapped."""
+    """The caller of verified claims; without scopes where none of the claim's values is mapped."""
     scopes: set[Scope] = set()
     for value in words(claim(claims, settings.scope_claim)):
         scopes |= settings.scopes.get(value, frozenset())
@@ -38,7 +33,7 @@ def caller_of(claims: Mapping[str, Any], settings: OidcSettings) -> Caller:
 
 
 def claim(claims: Mapping[str, Any], name: str) -> object:
-    """A claim by its own name, or by dots into objects; None where there is none."""
+    """A claim by its own name, or by a dotted path into objects; None if missing."""
     if name in claims:
         return claims[name]
     found: object = claims
@@ -48,14 +43,14 @@ def claim(claims: Mapping[str, Any], name: str) -> object:
 
 
 def words(value: object) -> list[str]:
-    """A claim of several values: a list of texts, or one text with spaces between."""
+    """The values of a claim: a list of strings, or one string separated by spaces."""
     if isinstance(value, str):
         return value.split()
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
 def name_of(claims: Mapping[str, Any], name: str) -> str:
-    """Who that is, as a log may show it; the subject where that claim tells nobody."""
+    """The caller's name in printable characters; the subject where the claim is missing."""
     for one in (name, "sub"):
         value = claim(claims, one)
         if isinstance(value, str) and value.strip():
@@ -76,7 +71,9 @@ _log = logging.getLogger("ecntwin.oidc")
 
 
 class IssuerKeys:
-    """``clock_s`` is monotonic. Use from one event loop only. Raises ``SettingsError`` for a bad ``ca``."""
+    """An issuer's public keys. ``clock_s`` is monotonic; for one event loop. Raises ``SettingsError`` for a
+    bad ``ca``.
+    """
 
     def __init__(self, settings: OidcSettings, *, clock_s: Callable[[], float]) -> None:
         self._settings = settings
@@ -89,14 +86,14 @@ class IssuerKeys:
         self._fetching = asyncio.Lock()
 
     async def key(self, kid: str | None, algorithm: str) -> PyJWK | None:
-        """The key of that id, or the only one there is where a token names none; None where there is none.
-        An RSA key that does not say what it is for is for ``algorithm``.
+        """The key of that id, or the only key where a token names none; None if missing. An RSA key without
+        ``alg`` is for ``algorithm``.
 
-        Raises ``UnavailableError`` where it is not known and the issuer cannot be asked.
+        Raises ``UnavailableError`` where it is unknown and the issuer cannot be reached.
         """
         if self._due(kid):
             async with self._fetching:
-                if self._due(kid):  # nobody who waited before has fetched it
+                if self._due(kid):  # not fetched by another caller meanwhile
                     await self._fetch()
         found = self._found(kid)
         if found is None and self._failure is not None:
@@ -104,7 +101,7 @@ class IssuerKeys:
                 f"issuer {self._settings.issuer}",
                 self._failure,
                 "a signed token is checked with its issuer's keys",
-                "ask again once the issuer answers, or use a token of this service",
+                "retry once the issuer answers, or use a token of this service",
             )
         return None if found is None else _made(found, algorithm)
 
@@ -116,7 +113,7 @@ class IssuerKeys:
     def _due(self, kid: str | None) -> bool:
         now_s = self._clock_s()
         if self._fetched_s is not None and now_s - self._fetched_s > KEPT_S:
-            self._keys.clear()  # withdrawn ones would be good for ever
+            self._keys.clear()  # otherwise withdrawn keys would stay valid
         fresh = self._fetched_s is not None and now_s - self._fetched_s < FRESH_S
         lately = self._tried_s is not None and now_s - self._tried_s < AGAIN_S
         return not lately and not (fresh and self._found(kid) is not None)
@@ -174,7 +171,7 @@ async def _document(client: httpx.AsyncClient, url: str) -> dict[str, Any]:
 
 
 def _signs(key: object) -> bool:
-    """A public key for signatures; a shared secret that somebody published is none."""
+    """Whether it is a public signature key; a published shared secret is not."""
     if not isinstance(key, dict) or key.get("kty") not in ("RSA", "EC", "OKP"):
         return False
     if key.get("use", "sig") != "sig" or not isinstance(key.get("kid"), str | None):
@@ -182,7 +179,7 @@ def _signs(key: object) -> bool:
     try:
         PyJWK(key)
     except PyJWTError:
-        return False  # of a kind that is not known here
+        return False  # of an unknown kind
     return True
 
 
@@ -205,13 +202,12 @@ class OidcTokens:
         self._keys = IssuerKeys(settings, clock_s=clock_s)
 
     @staticmethod
-    def looks_like_one(text: str) -> bool:
-        """Whether it has the three parts of a signed token."""
+    def looks_signed(text: str) -> bool:
         return text.count(".") == 2
 
     async def caller(self, text: str) -> Caller:
-        """Who the token says calls. Raises ``UnauthorizedError`` for one that is no good, and
-        ``UnavailableError`` where that cannot be told because its issuer is away.
+        """The token's caller. Raises ``UnauthorizedError`` for an invalid one, and ``UnavailableError`` where
+        its issuer is away.
         """
         try:
             if len(text) > LONGEST_TOKEN:
@@ -240,12 +236,12 @@ class OidcTokens:
 
 
 def refused(error: Exception, settings: OidcSettings) -> UnauthorizedError:
-    """What is wrong with a token, without a word of it."""
+    """Says what is wrong with a token without quoting it."""
     said = next((text for kind, text in _SAID if isinstance(error, kind)), "a token that cannot be verified")
     return UnauthorizedError(
         WHERE,
         said,
-        f"a signed token is good now, for {settings.audience!r}, and signed by {settings.issuer}",
+        f"a signed token is valid now, for {settings.audience!r}, and signed by {settings.issuer}",
         "get a new token",
     )
 
@@ -253,8 +249,8 @@ def refused(error: Exception, settings: OidcSettings) -> UnauthorizedError:
 # First match wins, so a class comes before its base.
 _SAID: tuple[tuple[type[Exception], str], ...] = (
     (jwt.ExpiredSignatureError, "a token that has expired"),
-    (jwt.ImmatureSignatureError, "a token that is not good yet"),
-    (jwt.InvalidAudienceError, "a token for somebody else"),
+    (jwt.ImmatureSignatureError, "a token that is not valid yet"),
+    (jwt.InvalidAudienceError, "a token for another audience"),
     (jwt.InvalidIssuerError, "a token of another issuer"),
     (jwt.MissingRequiredClaimError, "a token that lacks a claim (exp, iss and aud are needed)"),
     (jwt.InvalidAlgorithmError, "a token signed by an algorithm that is not allowed"),

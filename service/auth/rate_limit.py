@@ -1,7 +1,4 @@
-"""How much of something may be had: a rate, and so much at once; must not know of what.
-
-The generic cell rate algorithm: one number a client, exact waiting times, and a clock that is passed in.
-"""
+"""Rate limits by the generic cell rate algorithm: one number a client, and exact waiting times."""
 
 from __future__ import annotations
 
@@ -20,16 +17,16 @@ class RateLimit:
         self._spent_until_s = clock_s()
 
     def wait_s(self, amount: float = 0.0) -> float:
-        """Seconds until ``amount`` more may be had; 0: now."""
+        """Seconds until ``amount`` more is allowed; 0: now."""
         owed_s = max(self._spent_until_s - self._clock_s(), 0.0)
         return max(owed_s - (self._burst - amount) / self._rate_per_s, 0.0)
 
     def spend(self, amount: float) -> None:
-        """Had it; more than there was is owed."""
+        """Counts ``amount``, also beyond the limit."""
         self._spent_until_s = max(self._spent_until_s, self._clock_s()) + amount / self._rate_per_s
 
     def take(self, amount: float = 1.0) -> float:
-        """Takes it where it may be had; the seconds to wait otherwise, and 0 where it was taken."""
+        """Counts ``amount`` if it is allowed and returns 0, or else the seconds to wait."""
         wait_s = self.wait_s(amount)
         if wait_s == 0.0:
             self.spend(amount)
@@ -37,7 +34,7 @@ class RateLimit:
 
 
 class RateLimits:
-    """One for each of many, of which the ``most`` that came last are remembered."""
+    """A limit for each key, of which the ``most`` last used are remembered."""
 
     def __init__(self, rate_per_s: float, burst: float, *, most: int, clock_s: Callable[[], float]) -> None:
         self._make: Callable[[], RateLimit] = partial(RateLimit, rate_per_s, burst, clock_s=clock_s)
@@ -45,7 +42,6 @@ class RateLimits:
         self._known: OrderedDict[str, RateLimit] = OrderedDict()
 
     def of(self, key: str) -> RateLimit:
-        """That one's."""
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._make()

@@ -1,13 +1,7 @@
-"""Whether a database holds tokens, asked before a service listens; never makes one.
+"""Bearer tokens of the settings and of the database, which ``ecntwin token`` creates and revokes.
 
-Bearer tokens by their hash: those of the settings, and those of the database as they were last read.
-
-Tokens are kept as SHA-256. A slow hash is for what people can think of; nobody guesses what is random for
-256 bits, so that a fast one is right for tokens that ``ecntwin token`` made.
-
-Keeps the tokens that are known in step with the database, where commands make and revoke them.
-
-Tokens made, listed and revoked in the database, each with its entry in the audit log; asks nobody.
+Only their SHA-256 is stored. Slow hashes are for passwords that people choose; created tokens have 256 random
+bits, so a fast one is right.
 """
 
 from __future__ import annotations
@@ -19,7 +13,6 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from sqlalchemy import Connection
 
@@ -34,8 +27,8 @@ from store.token_rows import TokenRow
 
 
 def holds_tokens(url: str | None) -> bool:
-    """Whether any was ever made in the database at ``url`` (None: in memory). True where it is away: a
-    service that cannot ask lets nobody in without a token. Raises ``SettingsError``.
+    """Whether the database at ``url`` (None: in memory) ever held a token; True where it cannot be read, so
+    that calls without a token are refused. Raises ``SettingsError``.
     """
     place = place_of(url)
     if not place.durable or (place.path is not None and not place.path.exists()):
@@ -52,10 +45,8 @@ def holds_tokens(url: str | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseTokens:
-    """What the database says of tokens: ``ever`` whether any was ever made, revoked ones too; ``unread``
-    where it could not be asked yet.
-
-    ``live`` is by hash; ``expires_s`` (seconds since 1970) by the name of those that expire.
+    """The valid tokens by hash, and when they expire (seconds since 1970) by name. ``ever``: any was created,
+    revoked ones included; ``unread``: the database could not be read yet.
     """
 
     live: Mapping[str, Caller] = field(default_factory=dict)
@@ -65,21 +56,21 @@ class DatabaseTokens:
 
 
 class KnownTokens:
-    """Finds who a token is. ``stored`` is replaced whole by whoever reads the database."""
+    """The caller of a token. ``TokenSync`` replaces ``stored`` as a whole."""
 
     def __init__(self, configured: Iterable[TokenSettings]) -> None:
         self._configured = {one.sha256: Caller(one.name, one.scopes) for one in configured}
         self.stored = DatabaseTokens()
         self.used: dict[str, float] = {}
-        """When tokens of the database were last used, since somebody last took this away."""
+        """When tokens of the database were last used, by name, since ``note_used``."""
 
     @property
     def any(self) -> bool:
-        """Whether there is any token, or was one: then none goes without."""
+        """Whether a token exists, or existed: then every call needs one."""
         return bool(self._configured) or self.stored.ever or self.stored.unread
 
     def find(self, digest: str, now_s: float) -> Caller | None:
-        """Whose hash that is, at that time (seconds since 1970); a token of the settings goes first."""
+        """The caller of the token with that hash at ``now_s`` (seconds since 1970); settings go first."""
         found = self._configured.get(digest)
         if found is not None:
             return found
@@ -92,9 +83,7 @@ class KnownTokens:
 
 
 def digest_of(text: str) -> str:
-    """The hash that a token is known by. Looking it up tells nothing about those that are known: it is no
-    secret, and cannot be chosen.
-    """
+    """The SHA-256 of a token. A caller cannot choose it, so timing the lookup reveals no other token."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -105,7 +94,9 @@ _log = logging.getLogger("ecntwin.access")
 
 
 class TokenSync:
-    """``wall_ns`` is nanoseconds since 1970. Where the database is gone, those last read stay good."""
+    """Keeps ``known`` in step with the database; while it is away, the tokens last read stay valid.
+    ``wall_ns`` is nanoseconds since 1970.
+    """
 
     def __init__(
         self,
@@ -127,7 +118,7 @@ class TokenSync:
             )  # there may be some: nobody is let in without one till then
 
     async def read(self) -> None:
-        """Reads them once; raises ``UnavailableError``."""
+        """Reads the tokens; raises ``UnavailableError``."""
         before, rows = self._known.stored, await self._database.read(token_rows.listed)
         now_ns = self._wall_ns()
         live = [row for row in rows if row.revoked_ns is None and (row.expires_ns or now_ns + 1) > now_ns]
@@ -137,10 +128,10 @@ class TokenSync:
             ever=bool(rows),
         )
         if rows and not before.ever and not before.unread:
-            _log.warning("a token was made: from now on this service asks for one")
+            _log.warning("a token was created: from now on this service requires one")
 
     async def run_forever(self) -> None:
-        """Reads them every few seconds, and now and then writes down which were used."""
+        """Reads the tokens every few seconds, and records every minute or so which were used."""
         reads = 0
         while True:
             await asyncio.sleep(self._read_every_s)
@@ -148,20 +139,16 @@ class TokenSync:
             try:
                 await self.read()
             except UnavailableError:
-                continue  # the database itself says so, once
+                continue  # the database logs it
             if reads % USED_EVERY_READS == 0:
                 self.note_used()
 
     def note_used(self) -> None:
-        """Has it written down which were used since this was last done."""
+        """Queues when tokens were used since the last call."""
         used, self._known.used = self._known.used, {}
         if used:
             at_ns = {name: round(at_s * 1e9) for name, at_s in used.items()}
-            self._recorder.put(partial(_write_used, when_ns=at_ns))
-
-
-def _write_used(connection: Connection, when_ns: dict[str, int]) -> None:
-    token_rows.used(connection, when_ns)
+            self._recorder.put(lambda connection: token_rows.used(connection, at_ns))
 
 
 PREFIX = "ecntwin_"
@@ -171,24 +158,24 @@ RESERVED = (LOCAL_NAME, "policy")
 
 _MOMENT = re.compile(r"([1-9]\d{0,4})([hdwy])")
 _HOURS = {"h": 1, "d": 24, "w": 7 * 24, "y": 365 * 24}
-_MOST_HOURS = 100 * _HOURS["y"]  # what every database can hold as nanoseconds since 1970
+_MOST_HOURS = 100 * _HOURS["y"]  # still fits into nanoseconds since 1970
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
-    """Whoever runs a command, and when (nanoseconds since 1970)."""
+class Operator:
+    """The user of a command, and when it runs (nanoseconds since 1970)."""
 
     who: str
     now_ns: int
 
 
 def new_text() -> str:
-    """The text of a new token: 256 random bits, and a prefix that those find who look for leaked secrets."""
+    """A new token: 256 random bits after a prefix that secret scanners can find."""
     return PREFIX + secrets.token_urlsafe(RANDOM_BYTES)
 
 
 def lifetime_ns(text: str) -> int:
-    """Such as 90d: hours, days, weeks or years, of together 100 years at most. Raises ``InputError``."""
+    """A lifetime such as 90d, in hours, days, weeks or years, at most 100y. Raises ``InputError``."""
     found = _MOMENT.fullmatch(text.strip())
     hours = None if found is None else int(found[1]) * _HOURS[found[2]]
     if hours is None or hours > _MOST_HOURS:
@@ -202,7 +189,7 @@ def lifetime_ns(text: str) -> int:
 
 
 def checked_scopes(given: Iterable[str]) -> frozenset[Scope]:
-    """Scopes as options name them, several in one where commas are between. Raises ``InputError``."""
+    """The scopes of ``--scope`` options, each one or several with commas. Raises ``InputError``."""
     named = [one.strip() for text in given for one in text.split(",") if one.strip()]
     unknown = [one for one in named if one not in SCOPES]
     if unknown or not named:
@@ -210,7 +197,7 @@ def checked_scopes(given: Iterable[str]) -> frozenset[Scope]:
             "--scope",
             repr(unknown[0]) if unknown else "nothing",
             f"scopes are {', '.join(SCOPES)}",
-            "give --scope for each that the token shall hold",
+            "give --scope for each",
         )
     return frozenset(scope for scope in SCOPES if scope in named)
 
@@ -223,21 +210,21 @@ def create(
     *,
     expires_ns: int | None,
     taken: Iterable[str],
-    by: Maker,
+    by: Operator,
 ) -> TokenRow:
-    """Writes a new token down; ``taken`` are names of others. Raises ``InputError``."""
+    """Stores a new token; ``taken`` are the names in the settings. Raises ``InputError``."""
     if not NAME.fullmatch(name) or name in RESERVED:
         raise InputError(
             "token name",
             repr(name),
-            "it has up to 64 letters, digits, dots, dashes and underscores, and says whose it is",
+            "it has up to 64 letters, digits, dots, dashes and underscores, and names its user",
             "give another",
         )
     if name in set(taken) or token_rows.named(connection, name) is not None:
         raise InputError(
             "token name",
             repr(name),
-            "a name is used once, so that the audit log says who that was",
+            "a name is used once, so that the audit log identifies its user",
             "give another, such as one with a number",
         )
     words = " ".join(scope for scope in SCOPES if scope in scopes)
@@ -251,15 +238,15 @@ def create(
     return row
 
 
-def revoke(connection: Connection, name: str, *, by: Maker) -> TokenRow:
-    """Ends a token. Raises ``InputError`` where there is none of that name, or it has ended."""
+def revoke(connection: Connection, name: str, *, by: Operator) -> TokenRow:
+    """Revokes a token. Raises ``InputError`` where it is unknown or revoked already."""
     found = token_rows.named(connection, name)
     if found is None or found.revoked_ns is not None:
         raise InputError(
             "token name",
             repr(name),
             "it is one of the database's, not revoked yet" if found is None else "it is revoked once",
-            "ecntwin token list shows them; those of the settings end in the settings",
+            "ecntwin token list shows them; tokens of the settings are removed there",
         )
     token_rows.revoke(connection, name, by.now_ns)
     before = f'{{"scopes":"{found.scopes}"}}'

@@ -102,8 +102,8 @@ def shifted(claim: str, by_s: int) -> Any:
     ("make", "received"),
     [
         (shifted("exp", -60), "has expired"),
-        (shifted("nbf", 600), "not good yet"),
-        (changed(aud="another"), "for somebody else"),
+        (shifted("nbf", 600), "not valid yet"),
+        (changed(aud="another"), "for another audience"),
         (changed(iss="https://another.example"), "of another issuer"),
         (changed(exp=None), "lacks a claim"),
         (changed(aud=None), "lacks a claim"),

@@ -38,10 +38,15 @@ def gate() -> Access:
         (DatabaseTokens(live={digest_of("s3cret"): READER}, ever=True), True),
         (DatabaseTokens(unread=True), True),
         (DatabaseTokens(ever=True), False),
-        (DatabaseTokens(live={digest_of("s3cret"): Caller("eyes", frozenset({"telemetry"}))}, ever=True), False),
+        (
+            DatabaseTokens(live={digest_of("s3cret"): Caller("eyes", frozenset({"telemetry"}))}, ever=True),
+            False,
+        ),
     ],
 )
-def test_a_stream_ends_with_its_token(later: DatabaseTokens, goes_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_ends_with_its_token(
+    later: DatabaseTokens, goes_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scene() -> None:
         monkeypatch.setattr(events, "LOOK_AGAIN_S", 0.0)
         broadcaster, access = Broadcaster(), gate()

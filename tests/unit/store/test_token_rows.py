@@ -8,7 +8,7 @@ import pytest
 
 from service.auth.tokens import (
     KnownTokens,
-    Maker,
+    Operator,
     TokenSync,
     checked_scopes,
     create,
@@ -23,7 +23,7 @@ from store import audit_rows, token_rows
 from store.database import Database
 from store.recorder import Recorder
 
-BY = Maker("command:ada", 1_000)
+BY = Operator("command:ada", 1_000)
 READ = checked_scopes(["read"])
 HOUR_NS = 3_600 * 10**9
 
