@@ -1,4 +1,4 @@
-"""Large answers, made and serialised in a thread, so that the event loop serves others meanwhile."""
+"""Large answers are built and serialised in a thread, so that the event loop keeps serving others."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ T = TypeVar("T")
 
 
 async def json_answer(thread: Executor, make: Callable[[], BaseModel]) -> Response:
-    """The document that ``make`` gives, made and written in ``thread``."""
     return Response(await made_in(thread, lambda: written(make())), media_type="application/json")
 
 
 async def made_in(thread: Executor, make: Callable[[], T]) -> T:
-    """What ``make`` gives, called in ``thread``."""
+    """The result of ``make``, called in ``thread``."""
     return await asyncio.get_running_loop().run_in_executor(thread, make)
 
 
 def written(document: BaseModel) -> bytes:
-    """A document as JSON, its lists of documents item by item and last: what is written in one go lets no
-    other thread run.
+    """The document as JSON. Its lists of documents come last, and are dumped item by item so that other
+    threads get to run.
     """
     lists = {
         name: value
