@@ -1,6 +1,6 @@
-"""What commands show of a service's answers; fields that a newer service adds are left out, not refused.
+"""The fields of the service's documents that commands show; others, which a newer service adds, are ignored.
 
-Not ``service.documents``: those bring the twin along, and a command that only asks is to be quick.
+``service.documents`` itself would take a second to import (SQLAlchemy, SciPy) and refuses unknown fields.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import msgspec
 
 
 class MarkAnswer(msgspec.Struct, frozen=True):
-    """A watermark."""
-
     kmin_bytes: int
     kmax_bytes: int
     pmax: float
@@ -26,8 +24,6 @@ class SlowdownAnswer(msgspec.Struct, frozen=True):
 
 
 class PredictionAnswer(MarkAnswer, frozen=True):
-    """What the twin says of a watermark."""
-
     queue_mean_bytes: float | None
     queue_p99_bytes: float | None
     goodput_gbps: float | None
@@ -39,28 +35,20 @@ class PredictionAnswer(MarkAnswer, frozen=True):
 
 
 class CandidateAnswer(PredictionAnswer, frozen=True):
-    """A watermark that was tried."""
-
     origin: str
     source: str
 
 
 class ImprovementAnswer(msgspec.Struct, frozen=True):
-    """The best candidate against the incumbent."""
-
     score_gain: float | None
     relative: dict[str, float | None]
 
 
 class OpinionAnswer(msgspec.Struct, frozen=True):
-    """What another engine said."""
-
     sentence: str
 
 
 class RecommendationAnswer(msgspec.Struct, frozen=True):
-    """A round and what was decided."""
-
     id: str
     created: str
     status: str
@@ -86,20 +74,16 @@ class RecommendationAnswer(msgspec.Struct, frozen=True):
 
     @property
     def wanted(self) -> MarkAnswer:
-        """What an approval sets: the whole change, or one step towards it."""
+        """The watermark that an approval sets: the recommendation, or a step towards it."""
         return self.staged or self.recommendation
 
 
 class RecommendationsAnswer(msgspec.Struct, frozen=True):
-    """The newest rounds first."""
-
     total: int
     recommendations: list[RecommendationAnswer]
 
 
 class RolloutSwitchAnswer(msgspec.Struct, frozen=True):
-    """A switch of a rollout."""
-
     switch: str
     stage: int
     writes: bool
@@ -113,8 +97,6 @@ class RolloutSwitchAnswer(msgspec.Struct, frozen=True):
 
 
 class RolloutEventAnswer(msgspec.Struct, frozen=True):
-    """One thing that happened to a rollout."""
-
     at: str
     what: str
     switch: str | None
@@ -122,7 +104,7 @@ class RolloutEventAnswer(msgspec.Struct, frozen=True):
 
 
 class RolloutAnswer(msgspec.Struct, frozen=True):
-    """A rollout; its events are None in lists."""
+    """``events`` is None in lists."""
 
     id: str
     recommendation: str
@@ -140,25 +122,21 @@ class RolloutAnswer(msgspec.Struct, frozen=True):
 
     @property
     def done(self) -> list[RolloutSwitchAnswer]:
-        """The switches that run the change."""
+        """The switches that run the new watermark."""
         return [one for one in self.switches if one.progress in ("verified", "set")]
 
     @property
     def left_alone(self) -> list[RolloutSwitchAnswer]:
-        """The switches that somebody else has set since."""
+        """The switches that someone else has set since."""
         return [one for one in self.switches if one.progress == "left_alone"]
 
 
 class RolloutsAnswer(msgspec.Struct, frozen=True):
-    """The newest first."""
-
     total: int
     rollouts: list[RolloutAnswer]
 
 
 class FlowAnswer(msgspec.Struct, frozen=True):
-    """A flow of the window."""
-
     sport: int
     dport: int
     src_host: str
@@ -171,15 +149,11 @@ class FlowAnswer(msgspec.Struct, frozen=True):
 
 
 class FlowsAnswer(msgspec.Struct, frozen=True):
-    """The flows asked for, most bytes first."""
-
     total: int
     flows: list[FlowAnswer]
 
 
 class AlarmAnswer(msgspec.Struct, frozen=True):
-    """An alarm."""
-
     kind: str
     subject: str
     level: str
@@ -191,7 +165,7 @@ class AlarmAnswer(msgspec.Struct, frozen=True):
 
 
 class AlarmsAnswer(msgspec.Struct, frozen=True):
-    """The alarms of now, the worst first."""
+    """``alarms``: current ones, the worst first."""
 
     warning: int
     critical: int
@@ -201,7 +175,7 @@ class AlarmsAnswer(msgspec.Struct, frozen=True):
 
 
 class FreezeAnswer(msgspec.Struct, frozen=True):
-    """Whether switches may be set; ``unknown``: why that is not known."""
+    """``unknown``: why the state of the freeze is not known."""
 
     frozen: bool
     by: str | None
@@ -210,7 +184,7 @@ class FreezeAnswer(msgspec.Struct, frozen=True):
 
 
 class SwitchAnswer(msgspec.Struct, frozen=True):
-    """A switch; ``queues`` are listed where they differ."""
+    """``queues`` is empty unless they differ."""
 
     name: str
     writes: bool
@@ -222,8 +196,6 @@ class SwitchAnswer(msgspec.Struct, frozen=True):
 
 
 class QueueAnswer(msgspec.Struct, frozen=True):
-    """An egress queue in the window."""
-
     switch: str
     port: str
     queue: int
@@ -232,8 +204,6 @@ class QueueAnswer(msgspec.Struct, frozen=True):
 
 
 class StateAnswer(msgspec.Struct, frozen=True):
-    """One window of the network."""
-
     duration_s: float
     reports: int
     topology: str
@@ -246,13 +216,9 @@ class StateAnswer(msgspec.Struct, frozen=True):
 
 
 class HealthAnswer(msgspec.Struct, frozen=True):
-    """The process answers."""
-
     version: str
 
 
 class ReadinessAnswer(msgspec.Struct, frozen=True):
-    """Whether a recommendation could be made now."""
-
     ready: bool
     reasons: list[str]

@@ -1,9 +1,4 @@
-"""An inventory for people: what is wrong with it, what its switches run; from ``--json``'s documents.
-
-``ecntwin check-config``: checks the settings and the inventory, and shows every setting.
-
-``ecntwin switches``: asks every switch of an inventory what it runs, straight through its adapter.
-"""
+"""``ecntwin check-config`` and ``ecntwin switches``: settings, inventory, and what each switch runs."""
 
 from __future__ import annotations
 
@@ -61,7 +56,7 @@ def platforms_text(document: InventoryCheckDocument) -> str:
 
 
 def problem_lines(problems: Iterable[str]) -> Iterator[Text]:
-    """A line for each problem; one that many switches have in the same words is told once."""
+    """One line per problem; problems that differ only in the switch share a line."""
     groups: dict[str, list[str]] = {}
     for problem in problems:
         where, received, rest = problem.partition(": received ")
@@ -75,7 +70,7 @@ def problem_lines(problems: Iterable[str]) -> Iterator[Text]:
 
 
 def reporting_lines(document: InventoryCheckDocument) -> Iterator[Text]:
-    """How many switches send binary INT reports, and which of them no round can set; nothing where none."""
+    """How many switches send binary INT reports, and which of them cannot be tuned."""
     if not document.reporting:
         return
     several = document.reporting > 1
@@ -97,7 +92,6 @@ def answered_text(document: InventoryReadDocument) -> Text:
 
 
 def switches_table(document: InventoryReadDocument) -> Table:
-    """What each switch runs."""
     table = headed_table(
         None,
         *("switch", "platform", "reachable", "Kmin", "Kmax", "Pmax", "queues", "drift", "last read"),
@@ -105,7 +99,7 @@ def switches_table(document: InventoryReadDocument) -> Table:
     )
     for column in table.columns:
         column.no_wrap = column.header != "queues"
-        column.min_width = len(str(column.header))  # where a terminal is too narrow for all
+        column.min_width = len(str(column.header))  # on a narrow terminal
     for one in document.switches:
         table.add_row(
             Text(one.name, "bold"),
@@ -120,7 +114,7 @@ def switches_table(document: InventoryReadDocument) -> Table:
 
 
 def platforms_table(document: InventoryReadDocument) -> Table:
-    """How each platform is written, read back and undone."""
+    """Units, commit and undo behaviour of each platform."""
     table = headed_table(
         None, *("platform", "thresholds in", "a change not confirmed", "undo", "read back"), left=5
     )
@@ -135,7 +129,7 @@ def platforms_table(document: InventoryReadDocument) -> Table:
 
 
 def reason_lines(document: InventoryReadDocument) -> Iterator[Text]:
-    """Why switches did not answer, and how those that drifted differ."""
+    """Why switches did not answer, and how drifted ones differ."""
     yield from problem_lines(one.detail for one in document.switches if one.detail is not None)
     for one in document.switches:
         if one.drifted and one.expected is not None:
@@ -167,7 +161,6 @@ def _queues(one: ReadSwitchDocument) -> str | Text:
 
 
 def _clock(read_at: str) -> str:
-    """The time of day here, to the second."""
     return datetime.fromisoformat(read_at).astimezone().strftime("%H:%M:%S")
 
 
@@ -178,9 +171,9 @@ def _drift(one: ReadSwitchDocument) -> str | Text:
 
 
 def check_config(config: Path | None, *, as_json: bool) -> None:
-    """Everything ``serve`` would check before it listens; no switch is asked. No secret is shown.
+    """Runs every check of ``serve`` without contacting a switch or showing a secret.
 
-    Exits 2 where the inventory has problems, after it has told each of them.
+    Exits 2 after listing the problems of the inventory, if any.
     """
     settings = load_settings(config)
     _check_host(settings)
@@ -211,7 +204,7 @@ def check_config(config: Path | None, *, as_json: bool) -> None:
 
 
 def _check_host(settings: Settings) -> None:
-    """Looks into the database only where it matters what is in it."""
+    # Opens the database only if tokens in it decide.
     try:
         check_host(settings.server.host, settings.security)
     except SettingsError:
@@ -241,7 +234,7 @@ def _inventory(settings: Settings, registry: AdapterRegistry) -> InventoryCheckD
 
 
 def _shown(settings: Settings) -> dict[str, Any]:
-    """Every setting; tokens' hashes shortened, and no password."""
+    """All settings, with token hashes shortened and passwords removed."""
     document: dict[str, Any] = settings.model_dump(mode="json", by_alias=True)
     for token in document["security"]["tokens"]:
         token["sha256"] = f"{token['sha256'][:8]}…"
@@ -264,7 +257,7 @@ def _show_check(inventory: InventoryCheckDocument) -> None:
 
 
 def switches(config: Path | None, inventory: Path | None, *, timeout_s: float | None, as_json: bool) -> None:
-    """Exits 0 where all answered, 1 where some did not, 2 where an adapter cannot use its switch."""
+    """Exits 0 if all answered, 1 if some did not, 2 if an adapter rejects its inventory entry."""
     settings = load_settings(config)
     path = _path(inventory, settings)
     devices = {
@@ -307,11 +300,11 @@ def _device(device: Device, incumbent: IncumbentSettings, timeout_s: float | Non
 
 
 def _asked(made: Made, *, quiet: bool) -> Mapping[str, Answer]:
-    with shown_progress(quiet=quiet) as told:
-        if told is None:
+    with shown_progress(quiet=quiet) as update:
+        if update is None:
             return read_all(made.adapters)
         return read_all(
-            made.adapters, told=lambda done, total: told(Progress("reading switches", done, total))
+            made.adapters, told=lambda done, total: update(Progress("reading switches", done, total))
         )
 
 
@@ -333,7 +326,7 @@ def _document(
 
 
 def _expected(switch: str, incumbent: IncumbentSettings) -> Watermark | None:
-    """What an operator said that it runs; a default that nobody wrote says nothing of a switch."""
+    """The incumbent in the settings; the built-in default is no statement about a switch."""
     if switch in incumbent.switches:
         return incumbent.switches[switch].watermark()
     return incumbent.default.watermark() if "default" in incumbent.model_fields_set else None

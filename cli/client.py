@@ -1,8 +1,4 @@
-"""The bearer token that commands send to a service.
-
-A running service as commands call it: bounded time, refusals as errors, events as they come; must not know
-what an answer means.
-"""
+"""HTTP client of a running service: bounded calls, problem documents as errors, the event stream."""
 
 from __future__ import annotations
 
@@ -31,7 +27,7 @@ def checked_token(text: str | None) -> str | None:
 
 PATIENCE_S = 60.0
 CONNECT_S = 5.0
-SILENCE_S = 40.0  # the service says something every 15 s
+SILENCE_S = 40.0  # the service sends a keep-alive every 15 s
 
 _PASSING = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 _MOST_QUOTED = 200
@@ -55,19 +51,19 @@ class _Problem(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the service at ``url`` answered to ``call``."""
+    """The body that the service at ``url`` answered to ``call``."""
 
     url: str
     call: str
     content: bytes
 
     def document(self) -> Any:
-        """The JSON document as it came."""
+        """The JSON document."""
         return self._decoded(Any, self.content)
 
     def read(self, kind: type[T]) -> T:
-        """What commands show of it, leaving out what they do not know; raises ``RefusedError``."""
-        found: T = self._decoded(kind, _shown(self.content))
+        """The fields of ``kind``, without those a newer service adds; raises ``RefusedError``."""
+        found: T = self._decoded(kind, _printable(self.content))
         return found
 
     def _decoded(self, kind: Any, content: bytes) -> Any:
@@ -76,14 +72,14 @@ class Answer:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise RefusedError(
                 f"service at {self.url}",
-                f"an answer to {self.call} that does not read ({error})",
+                f"an answer to {self.call} that cannot be parsed ({error})",
                 "ecntwin services of this version answer in JSON",
                 "correct --url, or compare ecntwin version with the version of the service",
             ) from error
 
 
 class ServiceEvent(msgspec.Struct):
-    """One server-sent event; ``id`` counts up from 1 so that a gap can be seen."""
+    """One server-sent event; ``id`` counts up from 1, so gaps are lost events."""
 
     event: str
     data: dict[str, Any]
@@ -92,15 +88,13 @@ class ServiceEvent(msgspec.Struct):
 
 @dataclass(slots=True)
 class _Frame:
-    """A server-sent event being read."""
-
     event: str = "message"
     data: list[str] = field(default_factory=list)
     id: str = ""
 
 
 class ServiceClient:
-    """Calls to the service at ``url``; each takes ``patience_s`` at most."""
+    """Client of the service at ``url``; each call takes at most ``patience_s``."""
 
     def __init__(
         self,
@@ -125,7 +119,7 @@ class ServiceClient:
 
     @classmethod
     def at(cls, url: str, *, patience_s: float = PATIENCE_S) -> Self:
-        """The service that a command names, with the token of the environment; raises ``InputError``."""
+        """A client of ``--url`` with the token of the environment; raises ``InputError``."""
         try:
             checked = server_url(url)
         except ValueError as error:
@@ -155,17 +149,15 @@ class ServiceClient:
         return self._call("GET", path, also=also, params=query)
 
     def post(self, path: str) -> Answer:
-        """Has it do what ``path`` does."""
         return self._call("POST", path)
 
     def put(self, path: str, body: dict[str, Any]) -> Answer:
-        """Puts ``body`` there."""
         return self._call("PUT", path, json=body)
 
     def events(self) -> Iterator[ServiceEvent | None]:
-        """What happens from now on, and None at each sign of life, until the service ends it.
+        """Yields events, and None for keep-alives, until the service ends the stream.
 
-        Raises ``AwayError`` where the connection is lost, or nothing came for ``SILENCE_S``.
+        Raises ``AwayError`` if the connection is lost or silent for ``SILENCE_S``.
         """
         call = "GET /v1/events"
         timeout = httpx.Timeout(CONNECT_S, read=SILENCE_S)
@@ -191,7 +183,7 @@ class ServiceClient:
         return Answer(self.url, call, content)
 
     def _in_time(self, chunks: Iterable[bytes], deadline_s: float) -> Iterator[bytes]:
-        """Each wait is bounded already; this bounds their sum."""
+        """httpx bounds each read; this bounds the whole body."""
         for chunk in chunks:
             if self._clock_s() > deadline_s:
                 raise httpx.ReadTimeout(f"not all of it within {self._patience_s:g} s")
@@ -200,7 +192,7 @@ class ServiceClient:
     def _away(self, call: str, error: httpx.HTTPError) -> AwayError:
         remedy = "start it, or correct --url"
         if not call.startswith("GET") and not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-            remedy = "look whether it was done all the same, then ask again"
+            remedy = "check whether it took effect, then try again"
         return AwayError(
             f"service at {self.url}",
             f"no answer to {call} ({str(error) or type(error).__name__})",
@@ -212,7 +204,7 @@ class ServiceClient:
         status = response.status_code
         kind = AwayError if status >= 500 or status in _PASSING else RefusedError
         try:
-            told = msgspec.json.decode(_shown(content), type=_Problem)
+            found = msgspec.json.decode(_printable(content), type=_Problem)
         except (msgspec.DecodeError, UnicodeDecodeError):
             text = content[:_MOST_QUOTED].decode(errors="replace")
             said = " ".join("".join(one if one.isprintable() else " " for one in text).split()) or "no text"
@@ -222,21 +214,21 @@ class ServiceClient:
                 "an ecntwin service says what is wrong as a problem document",
                 "correct --url",
             ) from None
-        remedy = told.remedy
+        remedy = found.remedy
         if status == HTTPStatus.UNAUTHORIZED:
             remedy += f" (commands take it from {TOKEN_VARIABLE})"
-        if (others := told.error_count - 1) > 0:
+        if (others := found.error_count - 1) > 0:
             remedy += f" ({others} more mistake{'s' if others > 1 else ''} after this one)"
-        raise kind(told.where, told.received, told.rule, "; ".join([remedy, *told.notes]))
+        raise kind(found.where, found.received, found.rule, "; ".join([remedy, *found.notes]))
 
 
-def _shown(content: bytes) -> bytes:
-    """JSON without what would steer a terminal: names come from whoever posts telemetry."""
+def _printable(content: bytes) -> bytes:
+    """JSON without terminal control characters: any sender of telemetry can choose names."""
     return _CONTROLS.sub(_REPLACED, content)
 
 
 def _events(lines: Iterable[str], answer: Callable[[bytes], Answer]) -> Iterator[ServiceEvent | None]:
-    """The events of a stream's lines (WHATWG, server-sent events); raises ``RefusedError`` on other data."""
+    """Parses server-sent events (WHATWG); raises ``RefusedError`` for data that is not JSON."""
     frame = _Frame()
     for line in lines:
         name, _, value = line.partition(":")

@@ -1,4 +1,4 @@
-"""``ecntwin decode``: binary telemetry reports from a file, as JSON INT reports; shows, and keeps nothing."""
+"""``ecntwin decode``: prints the binary telemetry reports of a file as JSON INT reports."""
 
 from __future__ import annotations
 
@@ -28,13 +28,11 @@ from telemetry.report import ReportProblem
 STANDARD_INPUT = "-"
 UNKNOWN = "unknown"
 _AT_ONCE = 10_000
-_MOST_UNSAID = 1_000
+_MOST_HELD_BACK = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeOptions:
-    """How to read the payloads: as the command's options say it."""
-
     hexadecimal: bool = False
     ports: tuple[int, ...] = ()
     int_ports: tuple[int, ...] = (5000,)
@@ -46,7 +44,7 @@ class DecodeOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Payload:
-    """A payload, when it was received (None: not told), and what it is called in messages."""
+    """A payload, its time of receipt (None: unknown) and its name in messages."""
 
     data: bytes
     time_ns: int | None
@@ -55,9 +53,7 @@ class _Payload:
 
 
 def decode(file: str, options: DecodeOptions) -> None:
-    """Prints a JSON report a line; problems go to standard error. Raises ``DecodeError`` where there is no
-    report at all.
-    """
+    """Prints one JSON report per line, problems on standard error; ``DecodeError`` if there is no report."""
     default = _profile(options)
     devices = (
         Devices(default=default) if options.inventory is None else load_reporting(options.inventory, default)
@@ -69,7 +65,7 @@ def decode(file: str, options: DecodeOptions) -> None:
     decoders = {dated: P4Decoder(devices, marks, device_time=not dated) for dated in (True, False)}
     now_ns = time.time_ns()
     n_reports = n_problems = 0
-    unsaid: list[str] = []  # where there is no report at all, one sentence is enough
+    held_back: list[str] = []  # without any report, one sentence is enough
     while True:
         block = list(islice(payloads, _AT_ONCE))
         said = [problem.detail for problem in found_problems]
@@ -86,18 +82,20 @@ def decode(file: str, options: DecodeOptions) -> None:
             sys.stdout.buffer.write(line + b"\n")
         n_reports += len(reports)
         n_problems += len(said)
-        unsaid += said[: _MOST_UNSAID - len(unsaid)] if not n_reports else said
+        held_back += said[: _MOST_HELD_BACK - len(held_back)] if not n_reports else said
         if n_reports:
-            for problem in unsaid:
+            for problem in held_back:
                 _say(problem)
-            unsaid.clear()
+            held_back.clear()
         if not block:
             break
     sys.stdout.buffer.flush()
     if not n_reports:
         raise DecodeError(
             "standard input" if file == STANDARD_INPUT else file,
-            f"no report, and {n_problems} that cannot be read, first {unsaid[0]}" if unsaid else "no report",
+            f"no report, and {n_problems} that cannot be read, first {held_back[0]}"
+            if held_back
+            else "no report",
             "UDP payloads of telemetry reports: one as it is, a capture, or with --hex one a line",
             "see docs/telemetry/int-binary.md",
         )

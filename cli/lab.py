@@ -1,7 +1,4 @@
-"""``ecntwin demo``: the whole loop on this machine, against settings that stay, on the same traffic.
-
-``ecntwin lab``: a packet-level fabric under traffic in this process, for so long or until it is told.
-"""
+"""``ecntwin lab``: a packet-level fabric under traffic, and ``ecntwin demo``: a closed loop on labs."""
 
 from __future__ import annotations
 
@@ -52,7 +49,7 @@ ENDED_BY_SIGNAL = 128
 
 
 def demo(*, seed: int, quick: bool, drawn: Path | None, as_json: bool) -> None:
-    """Plays the demo, shows the table and draws the picture (with ``--json`` only where told to)."""
+    """Runs the demo, prints the table and draws the picture (with ``--json`` only if asked to)."""
     plan = QUICK if quick else FULL
     screen = None if as_json else console()
     file = drawn or (None if as_json else PICTURE)
@@ -81,7 +78,7 @@ def demo(*, seed: int, quick: bool, drawn: Path | None, as_json: bool) -> None:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """A request to terminate ends the block as an interrupt does: the processes in it are ended first."""
+    """SIGTERM and SIGHUP leave the block like an interrupt, so that its processes are ended first."""
 
     def ended(number: int, frame: FrameType | None) -> None:
         raise typer.Exit(ENDED_BY_SIGNAL + number)
@@ -102,7 +99,7 @@ def _check_writable(file: Path) -> None:
 
 
 def _draw(outcome: Outcome, file: Path, *, needed: bool) -> Path | None:
-    """Writes the picture; where nobody asked for it and the folder is not ours to write to, none."""
+    """Writes the picture; None if that fails and it was not asked for."""
     try:
         file.write_text(picture(outcome), "utf-8")
     except OSError as error:
@@ -114,14 +111,14 @@ def _draw(outcome: Outcome, file: Path, *, needed: bool) -> Path | None:
 
 
 GRACE_S = 2
-LATEST_EPOCH_NS = 1 << 62  # the year 2116: the same again is left for simulated time
+LATEST_EPOCH_NS = 1 << 62  # the year 2116; as much again is left for simulated time
 
 _log = logging.getLogger("ecntwin.lab")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabRun:
-    """How the lab runs: where it listens, where its reports go, how its time passes."""
+    """Options of a run: address, destinations of reports, pace."""
 
     watermark: Watermark
     sampling_rate: float
@@ -135,7 +132,7 @@ class LabRun:
 
 
 def lab(options: LabOptions, run: LabRun, *, as_json: bool) -> None:
-    """Runs until the simulated time is over (exit 0), a signal (exit 0), or the service refuses (exit 2)."""
+    """Runs until the simulated time is over or a signal (exit 0), or until the service refuses (exit 2)."""
     host, port = listen_address(run.listen)
     if run.pace is not None and not 0 < run.pace < math.inf:
         raise InputError(
@@ -159,7 +156,7 @@ def lab(options: LabOptions, run: LabRun, *, as_json: bool) -> None:
     made = made_lab(options, run)
     app = control_app(made, loopback=is_loopback(host))
     if not is_loopback(host):
-        _log.warning("whoever reaches %s may set this lab: it knows no tokens", run.listen)
+        _log.warning("anyone who can reach %s can set this lab: it has no tokens", run.listen)
     plan = made.plan
     _log.info(
         "%d hosts, %d switches, %s simulated; where its kernels are not compiled yet, a minute passes first",
@@ -179,12 +176,11 @@ def lab(options: LabOptions, run: LabRun, *, as_json: bool) -> None:
 
 
 def made_lab(options: LabOptions, run: LabRun) -> Lab:
-    """The lab, not started yet."""
     parts = lab_parts(options)
     fabric = Fabric(parts.plan, watermark=run.watermark, seed=options.seed, sampling_rate=run.sampling_rate)
     epoch_ns = run.epoch_ns
     if epoch_ns is None:
-        # One that runs by itself is never reported earlier than the one that ran before it.
+        # Without --step a later lab must not report earlier times than the one before it.
         epoch_ns = EPOCH_NS if run.stepwise else time.time_ns()
     poster, token, url = None, None, None
     if run.post_to is not None:
@@ -193,7 +189,7 @@ def made_lab(options: LabOptions, run: LabRun) -> Lab:
     binary = None
     if run.int_udp is not None:
         host, port = host_and_port("--int-udp", run.int_udp, least=1, such_as="127.0.0.1:32766")
-        # What takes itself one step at a time waits for what it has sent.
+        # With --step the lab waits until the service has taken what it sent.
         taker = Taker(url, token=token) if url is not None and run.stepwise else None
         written = IntReportWriter(parts.plan, parts.addresses, epoch_ns=epoch_ns)
         binary = Binary(written, IntSender(host, port, taker=taker))
@@ -214,7 +210,7 @@ def made_lab(options: LabOptions, run: LabRun) -> Lab:
 
 
 def write_inventory(options: LabOptions, run: LabRun, path: Path) -> None:
-    """Writes what a service must know to read this lab's binary reports, and to set its switches."""
+    """Writes the inventory with which a service reads this lab's binary reports and sets its switches."""
     host, port = host_and_port("--listen", run.listen, least=1, such_as="127.0.0.1:9000")
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     plan = lab_parts(options).plan
@@ -231,12 +227,10 @@ def write_inventory(options: LabOptions, run: LabRun, path: Path) -> None:
 
 
 def listen_address(text: str) -> tuple[str, int]:
-    """Where it listens; raises ``InputError``."""
     return host_and_port("--listen", text, least=0, such_as="127.0.0.1:9000")
 
 
 def host_and_port(option: str, text: str, *, least: int, such_as: str) -> tuple[str, int]:
-    """An address of the option; raises ``InputError``."""
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or not least <= int(port) <= 65_535:
         free = ", port 0 taking a free one" if least == 0 else f", a port from {least} to 65535"
@@ -245,7 +239,6 @@ def host_and_port(option: str, text: str, *, least: int, such_as: str) -> tuple[
 
 
 def checked_url(text: str) -> str:
-    """The URL of a service; raises ``InputError``."""
     try:
         return server_url(text)
     except ValueError as error:
@@ -253,21 +246,19 @@ def checked_url(text: str) -> str:
 
 
 class _Server(uvicorn.Server):
-    """Stops with the fabric, and the fabric with it."""
-
     def __init__(self, app: FastAPI, made: Lab, host: str, port: int) -> None:
         settings = ServerSettings(host=host, port=port, shutdown_grace_s=GRACE_S)
         super().__init__(uvicorn.Config(app, **options(settings, None)))
         self._lab = made
 
     def end(self) -> None:
-        """From any thread."""
+        """Stops the server; from any thread."""
         self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Whoever waits for an advance is told before connections are waited for.
+        """Stops the runner first, so that pending advances are answered before connections are drained.
 
-        By the event loop, not here: a signal may come while this very thread holds the runner's lock.
+        Via the event loop: the signal may interrupt this thread while it holds the runner's lock.
         """
         asyncio.get_running_loop().call_soon_threadsafe(self._lab.runner.stop_soon)
         super().handle_exit(sig, frame)

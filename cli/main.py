@@ -1,10 +1,11 @@
-"""The subcommands of ``ecntwin token``; what they do is imported when one runs.
+"""The ``ecntwin`` command: its subcommands and their options.
 
-The ``ecntwin`` command's shape; each subcommand lives in its own file and is imported when run.
+Each imports what it runs only when it runs, so that help and completion answer at once.
 """
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -66,7 +67,7 @@ app = typer.Typer(
 )
 
 
-def _tell_version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
         version()
         raise typer.Exit
@@ -76,7 +77,7 @@ def _tell_version(asked: bool) -> None:
 def ecntwin(
     _version: Annotated[
         bool,
-        typer.Option("--version", help="Print the version.", callback=_tell_version, is_eager=True),
+        typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
     """Sets the ECN watermark (Kmin, Kmax, Pmax) of RoCEv2 fabrics from INT telemetry and a digital twin."""
@@ -296,7 +297,7 @@ def whatif(
     as_json: Json = False,
 ) -> None:
     """Predict watermarks you name on a scenario."""
-    from cli.tune import whatif as run
+    from cli.whatif import whatif as run
 
     run(scenario, watermarks, engine, seed=seed, n_workers=workers, as_json=as_json)
 
@@ -387,9 +388,15 @@ def bench(
     modules: Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)] = None,
 ) -> None:
     """Measure speed and accuracy (from the repository)."""
-    from cli.tune import bench as run
+    from settings.errors import InputError
 
-    run(modules or [])
+    repository = Path(__file__).resolve().parents[1]
+    if not (repository / "bench" / "__main__.py").is_file():
+        raise InputError(
+            "bench", "an installed distribution", "bench is in the repository", "clone it and run make bench"
+        )
+    command = [sys.executable, "-m", "bench", *(modules or [])]
+    raise typer.Exit(subprocess.run(command, cwd=repository, check=False).returncode)
 
 
 @app.command()

@@ -1,78 +1,58 @@
-"""What the shell offers in place of an id: asks the service, briefly; nothing where that does not answer.
-
-The subcommands that ask a running service; each lives in its own file and is imported when run.
-"""
+"""The subcommands that call a running service, and the ids that shells complete for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from cli.options import SERVICE, Ca, Json, Url, Wait, Yes
 
-if TYPE_CHECKING:
-    from cli.client import ServiceClient
-
-PATIENCE_S = 2.0
-OFFERED = 20
+COMPLETION_S = 2.0
+MOST_COMPLETED = 20
 
 
-def recommendations_known(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """The newest rounds, each with what it says."""
-    return _offered(ctx, incomplete, _rounds)
+def recommendation_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """The newest recommendations, each with its status and reason."""
+    return _newest(ctx, incomplete, "recommendations", _status, candidates=False)
 
 
-def pending_recommendations(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Those that wait for a decision."""
-    return _offered(
-        ctx, incomplete, lambda asked: ((one, why) for one, why, pending in _all(asked) if pending)
-    )
+def pending_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """The recommendations that await a decision."""
+    return [one for one in recommendation_ids(ctx, incomplete) if one[1].startswith("pending: ")]
 
 
-def rollouts_known(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+def rollout_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """The newest rollouts, each with its phase."""
-    return _offered(ctx, incomplete, _rollouts)
+    return _newest(ctx, incomplete, "rollouts", lambda one: one["phase"].replace("_", " "))
 
 
-def _offered(
-    ctx: typer.Context, incomplete: str, find: Callable[[ServiceClient], Iterator[tuple[str, str]]]
+def _status(one: dict[str, Any]) -> str:
+    return f"{one['status']}: {one['why']}"
+
+
+def _newest(
+    ctx: typer.Context, incomplete: str, kind: str, label: Callable[[dict[str, Any]], str], **query: bool
 ) -> list[tuple[str, str]]:
+    """Ids that begin so and their labels; none where the service does not answer: shells show no errors."""
     from cli.client import ServiceClient
     from settings.errors import ApiError
 
     try:
-        with ServiceClient.at(ctx.params.get("url") or SERVICE, patience_s=PATIENCE_S) as asked:
-            return [one for one in find(asked) if one[0].startswith(incomplete)]
+        with ServiceClient.at(ctx.params.get("url") or SERVICE, patience_s=COMPLETION_S) as service:
+            found = service.get(f"/v1/{kind}", {"limit": MOST_COMPLETED, **query}).document()[kind]
+        return [(one["id"], label(one)) for one in found if one["id"].startswith(incomplete)]
     except (ApiError, LookupError, TypeError):
-        return []  # a line being typed is no place to complain
-
-
-def _all(asked: ServiceClient) -> Iterator[tuple[str, str, bool]]:
-    found: dict[str, Any] = asked.get(
-        "/v1/recommendations", {"limit": OFFERED, "candidates": False}
-    ).document()
-    for one in found["recommendations"]:
-        yield one["id"], f"{one['status']}: {one['why']}", one["status"] == "pending"
-
-
-def _rounds(asked: ServiceClient) -> Iterator[tuple[str, str]]:
-    return ((one, why) for one, why, _ in _all(asked))
-
-
-def _rollouts(asked: ServiceClient) -> Iterator[tuple[str, str]]:
-    found: dict[str, Any] = asked.get("/v1/rollouts", {"limit": OFFERED}).document()
-    for one in found["rollouts"]:
-        yield one["id"], one["phase"].replace("_", " ")
+        return []
 
 
 PANEL = "Ask a running service"
 
 
 class FlowClassName(StrEnum):
-    """The classes of flows, as the service names them."""
+    """Flow classes by the service's names."""
 
     MOUSE = "mouse"
     POTENTIAL_ELEPHANT = "potential_elephant"
@@ -83,7 +63,7 @@ Rounds = Annotated[int, typer.Option(min=1, max=1_000, help="The newest so many.
 
 
 def add_to(app: typer.Typer) -> None:
-    """Makes them subcommands of ``app``."""
+    """Registers them with ``app``."""
     for function in (
         status,
         flows,
@@ -117,7 +97,7 @@ def flows(
     as_json: Json = False,
 ) -> None:
     """The flows of the last window, most bytes first."""
-    from cli.tables import flows as run
+    from cli.status import flows as run
 
     run(url, None if flow_class is None else flow_class.value, limit, as_json=as_json)
 
@@ -129,7 +109,7 @@ def recommendations(
             metavar="ID",
             help="One of them, or current: why, and what was predicted.",
             show_default=False,
-            autocompletion=recommendations_known,
+            autocompletion=recommendation_ids,
         ),
     ] = None,
     limit: Rounds = 10,
@@ -153,7 +133,7 @@ def approve(
             metavar="ID",
             help="A recommendation, or current.",
             show_default=False,
-            autocompletion=pending_recommendations,
+            autocompletion=pending_ids,
         ),
     ],
     yes: Yes = False,
@@ -175,7 +155,7 @@ def reject(
             metavar="ID",
             help="A recommendation.",
             show_default=False,
-            autocompletion=pending_recommendations,
+            autocompletion=pending_ids,
         ),
     ],
     url: Url = SERVICE,
@@ -195,7 +175,7 @@ def rollouts(
             metavar="ID",
             help="One of them: its switches, and all that happened.",
             show_default=False,
-            autocompletion=rollouts_known,
+            autocompletion=rollout_ids,
         ),
     ] = None,
     limit: Rounds = 10,
@@ -215,9 +195,7 @@ def rollouts(
 def rollback(
     rollout: Annotated[
         str,
-        typer.Argument(
-            metavar="ROLLOUT", help="A rollout.", show_default=False, autocompletion=rollouts_known
-        ),
+        typer.Argument(metavar="ROLLOUT", help="A rollout.", show_default=False, autocompletion=rollout_ids),
     ],
     yes: Yes = False,
     wait: Wait = True,
@@ -246,16 +224,16 @@ def alarms(
 
 def freeze(url: Url = SERVICE, ca: Ca = None, as_json: Json = False) -> None:
     """Let no switch be set until it is thawed; undoing goes on."""
-    from cli.tables import put
+    from cli.rollouts import put_freeze
 
-    put(url, frozen=True, as_json=as_json)
+    put_freeze(url, frozen=True, as_json=as_json)
 
 
 def thaw(url: Url = SERVICE, ca: Ca = None, as_json: Json = False) -> None:
     """Let switches be set again."""
-    from cli.tables import put
+    from cli.rollouts import put_freeze
 
-    put(url, frozen=False, as_json=as_json)
+    put_freeze(url, frozen=False, as_json=as_json)
 
 
 def watch(

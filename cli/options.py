@@ -1,4 +1,4 @@
-"""Options that several commands share; must import nothing but names of variables."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 

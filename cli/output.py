@@ -1,11 +1,4 @@
-"""What commands write to standard output: one JSON document, or text through rich.
-
-From an exception to an exit code and one sentence on standard error; traces go to the debug log only.
-
-Asks a person before something is set: on standard error, and never where nobody is there to answer.
-
-The look of what commands show to people: tables, times, watermarks; must not ask for what it shows.
-"""
+"""Output of the commands: JSON or tables, exit codes and error sentences, confirmation questions."""
 
 from __future__ import annotations
 
@@ -41,21 +34,20 @@ _WIDE = 200
 
 
 def print_json(document: BaseModel | dict[str, Any]) -> None:
-    """One JSON document, indented, and a newline; NaN becomes null."""
+    """Indented JSON and a newline; NaN becomes null."""
     content = document.model_dump(mode="json", by_alias=True) if isinstance(document, BaseModel) else document
     text = msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
     sys.stdout.write(text + "\n")
 
 
 def print_line(text: str) -> None:
-    """A line of plain text."""
     sys.stdout.write(text + "\n")
 
 
 def console(*, wide: bool = False) -> Console:
-    """Standard output for people; without colours or control codes where it is no terminal.
+    """Standard output for people; without colours or control codes unless it is a terminal.
 
-    ``wide``: what is no terminal takes lines of any sensible length, and so tables that need not be cut.
+    ``wide``: 200 columns unless it is a terminal, so that tables in files and pipes are not cut.
     """
     screen = _Screen(highlight=False)
     if wide and not screen.is_terminal and "COLUMNS" not in os.environ:
@@ -64,16 +56,14 @@ def console(*, wide: bool = False) -> Console:
 
 
 class _Screen(Console):
-    """Leaves it to the command what happens where whoever read has seen enough."""
-
     def on_broken_pipe(self) -> NoReturn:
-        """Rich would end the process here with an error."""
+        """rich itself would exit with an error here; ``run_to_exit_code`` handles it."""
         raise BrokenPipeError
 
 
 @contextmanager
 def shown_progress(*, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """A progress display on standard error; nothing where that is no terminal or ``quiet``."""
+    """Progress bars on standard error; None if that is not a terminal, or ``quiet``."""
     screen = Console(stderr=True)
     if quiet or not screen.is_terminal:
         yield None
@@ -88,12 +78,12 @@ def shown_progress(*, quiet: bool) -> Iterator[Callable[[Progress], None] | None
     with Bars(*columns, console=screen, transient=True) as bars:
         tasks: dict[str, TaskID] = {}
 
-        def told(step: Progress) -> None:
+        def update(step: Progress) -> None:
             if step.stage not in tasks:
                 tasks[step.stage] = bars.add_task(step.stage, total=step.total)
             bars.update(tasks[step.stage], completed=step.done, total=step.total)
 
-        yield told
+        yield update
 
 
 DONE, FAILED, BAD_INPUT = 0, 1, 2
@@ -104,7 +94,7 @@ _log = logging.getLogger("ecntwin.cli")
 
 
 def run_to_exit_code(app: typer.Typer, arguments: Sequence[str] | None) -> int:
-    """Runs the command; every ending is an exit code."""
+    """Runs the command and returns its exit code; errors become a sentence on standard error."""
     if os.environ.get(DEBUG_VARIABLE, "").lower() == "debug":
         logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
         quiet_libraries()
@@ -116,37 +106,34 @@ def run_to_exit_code(app: typer.Typer, arguments: Sequence[str] | None) -> int:
     except (typer.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read us has seen enough; a second complaint at interpreter exit would follow otherwise.
+        # The reader closed the pipe, as head does; without this the interpreter complains again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
-    except SystemExit as ending:  # completion's; uvicorn's where it cannot listen, and then it has said why
+    except SystemExit as ending:  # of shell completion; of uvicorn, which logged why it cannot listen
         return DONE if ending.code in (None, DONE) else FAILED
     except Exception as error:
-        return _told(error)
+        return _report(error)
     return result if isinstance(result, int) else DONE
 
 
-def _told(error: Exception) -> int:
-    _log.debug("where it failed", exc_info=error)
+def _report(error: Exception) -> int:
+    _log.debug("traceback", exc_info=error)
     code = exit_code(error)
     if code == FAILED and not isinstance(error, (SearchError, SwitchError, ApiError)):
         _say(
-            f"{type(error).__name__}: {error}; this is a mistake of ecntwin's; "
-            f"{DEBUG_VARIABLE}=debug shows where; please report it"
+            f"{type(error).__name__}: {error}; this is a bug in ecntwin; "
+            f"please report it with the traceback that {DEBUG_VARIABLE}=debug logs"
         )
     else:
-        for sentence in (_sentence(error), *_further_mistakes(error)):
+        # Settings errors carry the other mistakes of the file as notes.
+        others = getattr(error, "__notes__", ()) if isinstance(error, SettingsError) else ()
+        for sentence in (_sentence(error), *others):
             _say(sentence)
     return code
 
 
-def _further_mistakes(error: Exception) -> list[str]:
-    """Of settings, a line each: who mends a file wants all of them."""
-    return list(getattr(error, "__notes__", ())) if isinstance(error, SettingsError) else []
-
-
 def exit_code(error: Exception) -> int:
-    """2 where the caller can correct something, 1 where not."""
+    """2 if the caller can correct the input, else 1."""
     if isinstance(error, (SearchError, SwitchError, RequestError, AwayError)):
         return FAILED
     if isinstance(error, (TwinError, TelemetryError, ApiError)):
@@ -164,14 +151,9 @@ def _say(sentence: str) -> None:
     sys.stderr.write(f"ecntwin: {' '.join(sentence.split())}\n")
 
 
-def somebody_there() -> bool:
-    """Whether a person could answer."""
-    return sys.stdin.isatty()
-
-
-def require_answer(command: str) -> None:
-    """Raises ``InputError`` where nobody is there to say yes."""
-    if not somebody_there():
+def require_terminal(command: str) -> None:
+    """Raises ``InputError`` if standard input is not a terminal: nobody could confirm."""
+    if not sys.stdin.isatty():
         raise InputError(
             f"ecntwin {command}",
             None,
@@ -181,23 +163,23 @@ def require_answer(command: str) -> None:
 
 
 def confirm(question: str) -> None:
-    """Goes on where the answer is yes, and else ends the command with exit code 1."""
+    """Asks on standard error; unless the answer is yes, ends the command with exit code 1."""
     if not typer.confirm(question, err=True):
         screen_for_asking().print("Nothing was done.")
         raise typer.Exit(FAILED)
 
 
 def screen_for_asking() -> Console:
-    """Standard error: what a question is about is no part of what the command answers."""
+    """Standard error, so that standard output holds only the command's result."""
     return Console(stderr=True, highlight=False)
 
 
 NONE = "–"
-WIDE = 120  # columns from which on tables tell more
+WIDE = 120  # columns from which tables show more
 
 
 class Mark(Protocol):
-    """A watermark, of whatever kind."""
+    """Any watermark: domain value, document or answer."""
 
     @property
     def kmin_bytes(self) -> int: ...
@@ -214,14 +196,13 @@ def watermark_text(mark: Mark) -> str:
 
 
 def watermark_cells(mark: Mark | None) -> tuple[str, str, str]:
-    """The three of it, a cell each; dashes where it is not known."""
+    """Kmin, Kmax, Pmax; dashes for None."""
     if mark is None:
         return NONE, NONE, NONE
     return bytes_text(mark.kmin_bytes), bytes_text(mark.kmax_bytes), percent_text(mark.pmax)
 
 
 def gbps_text(value_gbps: float) -> str:
-    """Four significant digits in Gbit/s."""
     return f"{value_gbps:.4g} Gbit/s"
 
 
@@ -244,14 +225,14 @@ def list_text(names: Iterable[str], most: int = 5) -> str:
 
 
 def clock_text(at: str) -> str:
-    """An RFC 3339 time as the time of day here, to the second; to the minute of its day where not today."""
+    """An RFC 3339 time in the local zone: time of day if today, else date and minute."""
     then = datetime.fromisoformat(at).astimezone()
     today = then.date() == datetime.now().astimezone().date()
     return then.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M")
 
 
 def words_of(name: str) -> Text:
-    """A state's name in words, in the colour of what it means."""
+    """A state's name in words and colour."""
     return Text(name.replace("_", " "), style=_STYLES.get(name, ""))
 
 
@@ -273,7 +254,7 @@ _STYLES = {
 
 
 def headed_table(title: str | None, *columns: str, left: int = 1) -> Table:
-    """An empty table in the look of all: the first ``left`` columns hold words, the others figures."""
+    """An empty table; the first ``left`` columns are left-aligned, the others right-aligned."""
     table = Table(
         title=title,
         title_justify="left",
@@ -288,7 +269,7 @@ def headed_table(title: str | None, *columns: str, left: int = 1) -> Table:
 
 
 def labelled_lines() -> Table:
-    """An empty grid of a label and what belongs to it, a line each, folded under itself."""
+    """An empty grid of labels and values; long values wrap within their column."""
     grid = Table.grid(padding=(0, 2), pad_edge=False)
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")

@@ -1,60 +1,25 @@
-"""Predictions for people: side by side, ranked, by two engines; drawn from what ``--json`` prints."""
+"""Tables of predictions: incumbent and recommendation, ranked candidates, two engines, what-if."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
-from cli.output import NONE, Mark, gbps_text, headed_table, watermark_cells
+from cli.output import NONE, gbps_text, headed_table, watermark_cells
 from twin.units import bytes_text, change_text, duration_text, percent_text
 
 if TYPE_CHECKING:
+    from cli.answers import CandidateAnswer, PredictionAnswer
     from service.documents.predictions import PredictionDocument, WhatIfDocument
-    from service.documents.recommendation import RoundDocument
+    from service.documents.recommendation import CandidateDocument, RoundDocument
+
+    Predicted = PredictionAnswer | PredictionDocument
+    Tried = CandidateAnswer | CandidateDocument
 
 _BETTER_LOWER, _BETTER_HIGHER, _NEITHER = -1, 1, 0
-
-
-class Slowed(Protocol):
-    """Completion time ÷ completion time alone, of a class of flows."""
-
-    @property
-    def mean(self) -> float | None: ...
-    @property
-    def p99(self) -> float | None: ...
-
-
-class Predicted(Mark, Protocol):
-    """What the twin says of a watermark."""
-
-    @property
-    def queue_mean_bytes(self) -> float | None: ...
-    @property
-    def queue_p99_bytes(self) -> float | None: ...
-    @property
-    def goodput_gbps(self) -> float | None: ...
-    @property
-    def marked_fraction(self) -> float | None: ...
-    @property
-    def loss_bytes(self) -> float | None: ...
-    @property
-    def pfc_pause_s(self) -> float | None: ...
-    @property
-    def slowdown(self) -> Mapping[str, Slowed]: ...
-    @property
-    def score(self) -> float | None: ...
-
-
-class Tried(Predicted, Protocol):
-    """One of the candidates of a round."""
-
-    @property
-    def origin(self) -> str: ...
-    @property
-    def source(self) -> str: ...
 
 
 def _shown(value: float | None, text: Callable[[float], str]) -> str:
@@ -62,7 +27,6 @@ def _shown(value: float | None, text: Callable[[float], str]) -> str:
 
 
 def _amount(text: Callable[[float], str]) -> Callable[[float], str]:
-    """The same, with a plain word where there is nothing of it."""
     return lambda value: text(value) if value else "none"
 
 
@@ -112,7 +76,7 @@ def comparison_table(now: Predicted, best: Predicted) -> Table:
 
 
 def candidates_table(candidates: Sequence[Tried], limit: int, *, origins: bool = True) -> Table:
-    """The best candidates and the incumbent; ``origins`` tells where each comes from, which takes room."""
+    """The best candidates and the incumbent; ``origins`` adds the column that says where each comes from."""
     table = headed_table(
         f"Best of {len(candidates)} candidates",
         *("", "Kmin", "Kmax", "Pmax", "mean queue", "mice 99 %", "elephants", "score"),
@@ -135,7 +99,7 @@ def candidates_table(candidates: Sequence[Tried], limit: int, *, origins: bool =
 
 
 def opinion_table(document: RoundDocument) -> Table | None:
-    """The few candidates that both engines ran; None where no second opinion was asked."""
+    """The candidates that both engines ran; None without a second opinion."""
     opinion = document.second_opinion
     if opinion is None:
         return None
@@ -161,7 +125,6 @@ def opinion_table(document: RoundDocument) -> Table | None:
 
 
 def whatif_table(document: WhatIfDocument) -> Table:
-    """Every watermark given, in order."""
     seconds = duration_text(document.wall_s)
     table = headed_table(
         f"{document.scenario}: engine {document.engine}, seed {document.seed}, {seconds}",

@@ -1,7 +1,4 @@
-"""``ecntwin recommendations``: what rounds found, and one of them with its why.
-
-``ecntwin approve`` and ``reject``: an operator's decision, and what becomes of it.
-"""
+"""``ecntwin recommendations``, ``ecntwin approve`` and ``ecntwin reject``."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ from rich.text import Text
 
 from cli.answers import MarkAnswer, RecommendationAnswer, RecommendationsAnswer, RolloutAnswer, SwitchAnswer
 from cli.client import Answer, ServiceClient
-from cli.follow import follow, outcome
 from cli.output import (
     FAILED,
     NONE,
@@ -30,13 +26,14 @@ from cli.output import (
     list_text,
     of_all_text,
     print_json,
-    require_answer,
+    require_terminal,
     screen_for_asking,
     watermark_cells,
     watermark_text,
     words_of,
 )
 from cli.prediction_tables import candidates_table, comparison_table
+from cli.rollouts import follow, outcome
 from settings.errors import RefusedError
 from twin.units import change_text
 
@@ -44,7 +41,6 @@ CANDIDATES_SHOWN = 5
 
 
 def several(url: str, limit: int, *, as_json: bool) -> None:
-    """Prints the newest."""
     with ServiceClient.at(url) as service:
         answer = service.get("/v1/recommendations", {"limit": limit, "candidates": False})
     if as_json:
@@ -59,7 +55,6 @@ def several(url: str, limit: int, *, as_json: bool) -> None:
 
 
 def one(url: str, which: str, *, as_json: bool) -> None:
-    """Prints one with everything it tried."""
     with ServiceClient.at(url) as service:
         answer = recommendation(service, which)
     if as_json:
@@ -71,12 +66,12 @@ def one(url: str, which: str, *, as_json: bool) -> None:
 
 
 def recommendation(service: ServiceClient, which: str) -> Answer:
-    """The one of that id, or the current one."""
+    """``which``: an id, or ``current``."""
     return service.get(f"/v1/recommendations/{quote(which, safe='')}")
 
 
 def recommendations_table(found: RecommendationsAnswer, *, wide: bool) -> Table:
-    """A line each; ``wide`` tells when and why too."""
+    """One row per recommendation; ``wide`` adds when and why."""
     title = f"{of_all_text(len(found.recommendations), found.total, 'round')}, newest first"
     columns = ("id", "status", "Kmin", "Kmax", "Pmax", "queue", *(("found", "why") if wide else ()))
     table = headed_table(title, *columns, left=2)
@@ -100,7 +95,7 @@ def recommendations_table(found: RecommendationsAnswer, *, wide: bool) -> Table:
 
 
 def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator[RenderableType]:
-    """What it says, why, what it would do and what else was tried."""
+    """Status, reasons, the change it would make, predictions and the best candidates."""
     lines = labelled_lines()
     lines.add_row("recommendation", Text(found.id, "bold"))
     lines.add_row("found", f"{clock_text(found.created)}, in {found.wall_s:.1f} s")
@@ -136,18 +131,18 @@ def _mark(found: RecommendationAnswer) -> object:
 
 
 def _decision(found: RecommendationAnswer) -> Text:
-    told = words_of(found.status)
+    line = words_of(found.status)
     if found.decided_by is not None:
-        told.append(f" by {found.decided_by}")
+        line.append(f" by {found.decided_by}")
     if found.decided_at is not None:
-        told.append(f" at {clock_text(found.decided_at)}")
-    return told
+        line.append(f" at {clock_text(found.decided_at)}")
+    return line
 
 
 def approve(url: str, which: str, *, yes: bool, wait: bool, as_json: bool) -> None:
-    """Exits 0 where it was rolled out (or begun, not waiting), 1 where it was taken back or declined."""
+    """Exits 0 once it is rolled out (without waiting: once it began), 1 if rolled back or declined."""
     if not yes:
-        require_answer("approve")
+        require_terminal("approve")
     with ServiceClient.at(url) as service:
         found = recommendation(service, which).read(RecommendationAnswer)
         _check_pending(found)
@@ -162,7 +157,7 @@ def approve(url: str, which: str, *, yes: bool, wait: bool, as_json: bool) -> No
         if lines is not None:
             lines.print(f"Approved. Rollout {begun}.", markup=False)
         ended = follow(service, begun, lines=lines) if wait and begun else None
-        if ended is not None:  # a rollout that was taken back is told there
+        if ended is not None:  # its status says whether the rollout was rolled back
             decided = recommendation(service, found.id)
     document: dict[str, Any] = {
         "recommendation": decided.document(),
@@ -173,11 +168,10 @@ def approve(url: str, which: str, *, yes: bool, wait: bool, as_json: bool) -> No
     if ended is not None:
         _end(ended.read(RolloutAnswer), lines)
     elif lines is not None:
-        lines.print(Text(f"ecntwin rollouts {begun} tells how far it has come.", "dim"))
+        lines.print(Text(f"ecntwin rollouts {begun} shows its progress.", "dim"))
 
 
 def reject(url: str, which: str, *, as_json: bool) -> None:
-    """Turns it down."""
     with ServiceClient.at(url) as service:
         answer = service.post(f"/v1/recommendations/{quote(which, safe='')}/reject")
     if as_json:
@@ -189,7 +183,7 @@ def reject(url: str, which: str, *, as_json: bool) -> None:
 
 
 def change_table(found: RecommendationAnswer, switches: list[SwitchAnswer]) -> Table:
-    """What an approval changes on each switch that it is about."""
+    """The change that an approval makes on each switch."""
     wanted = watermark_cells(found.wanted)
     by_name = {one.name: one for one in switches}
     concerned = [by_name[name] for name in found.switches if name in by_name]
@@ -220,10 +214,10 @@ def _note(one: SwitchAnswer, wanted: MarkAnswer) -> Text:
         )
         if holds
     ]
-    told = Text("; ".join(notes), "yellow" if notes and notes != ["no change"] else "dim")
+    line = Text("; ".join(notes), "yellow" if notes and notes != ["no change"] else "dim")
     if not one.writes:
-        told = Text("dry run", "dim").append("; " if notes else "").append(told)
-    return told
+        line = Text("dry run", "dim").append("; " if notes else "").append(line)
+    return line
 
 
 def _show_change(found: RecommendationAnswer, switches: list[SwitchAnswer], screen: Console) -> None:
@@ -240,7 +234,7 @@ def _show_change(found: RecommendationAnswer, switches: list[SwitchAnswer], scre
 
 
 def _check_pending(found: RecommendationAnswer) -> None:
-    """The service would refuse it too; but a person is not asked about what cannot be."""
+    """The service checks this too; here it spares the operator a pointless question."""
     if found.status != "pending":
         raise RefusedError(
             f"recommendation {found.id!r}",
@@ -251,7 +245,7 @@ def _check_pending(found: RecommendationAnswer) -> None:
 
 
 def _end(rollout: RolloutAnswer, lines: Console | None) -> None:
-    """Says how it ended; exits 1 where it was taken back."""
+    """Prints how the rollout ended; exits 1 if it was rolled back."""
     if lines is not None:
         lines.print(Text.assemble(words_of(rollout.phase), f": {outcome(rollout)}."))
     if rollout.phase != "done":

@@ -1,21 +1,28 @@
-"""``ecntwin rollouts``: how far changes have come, and one of them with all that happened.
-
-``ecntwin rollback``: returns switches to what they ran before.
-"""
+"""``ecntwin rollouts``, ``rollback``, ``freeze`` and ``thaw``; follows a rollout until it ends."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from urllib.parse import quote
 
 import typer
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from cli.answers import RolloutAnswer, RolloutsAnswer, RolloutSwitchAnswer
-from cli.client import ServiceClient
-from cli.follow import event_text, follow, outcome, said
+from cli.answers import (
+    FreezeAnswer,
+    RolloutAnswer,
+    RolloutEventAnswer,
+    RolloutsAnswer,
+    RolloutSwitchAnswer,
+)
+from cli.client import Answer, ServiceClient
 from cli.output import (
     FAILED,
     NONE,
@@ -23,22 +30,24 @@ from cli.output import (
     clock_text,
     confirm,
     console,
+    count_text,
     headed_table,
     labelled_lines,
     list_text,
     of_all_text,
     print_json,
     screen_for_asking,
-    somebody_there,
     watermark_cells,
     words_of,
 )
+from settings.errors import AwayError
 
 EVENTS_SHOWN = 30
+EVERY_S = 0.5
+AWAY_S = 60.0
 
 
 def several(url: str, limit: int, *, as_json: bool) -> None:
-    """Prints the newest."""
     with ServiceClient.at(url) as service:
         answer = service.get("/v1/rollouts", {"limit": limit})
     if as_json:
@@ -53,7 +62,6 @@ def several(url: str, limit: int, *, as_json: bool) -> None:
 
 
 def one(url: str, which: str, *, as_json: bool) -> None:
-    """Prints one, with what happened."""
     with ServiceClient.at(url) as service:
         answer = service.get(f"/v1/rollouts/{quote(which, safe='')}")
     if as_json:
@@ -65,7 +73,7 @@ def one(url: str, which: str, *, as_json: bool) -> None:
 
 
 def rollouts_table(found: RolloutsAnswer, *, wide: bool) -> Table:
-    """A line each; ``wide`` tells by whom and why too."""
+    """One row per rollout; ``wide`` adds who approved it and why it ended."""
     title = f"{of_all_text(len(found.rollouts), found.total, 'rollout')}, newest first"
     table = headed_table(title, "id", "begun", "phase", "set", *(("by", "why") if wide else ()), left=6)
     for column in table.columns[:4]:
@@ -86,7 +94,7 @@ def _why(rollout: RolloutAnswer) -> Text:
 
 
 def rollout_lines(found: RolloutAnswer, *, wide: bool) -> Iterator[RenderableType]:
-    """Where it stands, its switches, and what happened."""
+    """Phase, switches, notes and the newest events of a rollout."""
     lines = labelled_lines()
     lines.add_row("rollout", Text(found.id, "bold"))
     lines.add_row("recommendation", found.recommendation)
@@ -110,7 +118,7 @@ def rollout_lines(found: RolloutAnswer, *, wide: bool) -> Iterator[RenderableTyp
 
 
 def rollout_table(found: RolloutAnswer, *, wide: bool) -> Table:
-    """Each switch and what it runs or shall run; ``wide`` tells what it ran before too."""
+    """Stage, progress and watermark of each switch; ``wide`` adds the watermark before."""
     table = headed_table(None, "switch", "stage", "progress", "Kmin", "Kmax", "Pmax", left=3)
     for column in table.columns:
         column.no_wrap = column.header != "switch"
@@ -132,31 +140,167 @@ def _change(one: RolloutSwitchAnswer) -> Iterator[Text]:
 
 
 def rollback(url: str, which: str, *, yes: bool, wait: bool, as_json: bool) -> None:
-    """Exits 0 where every switch was returned (or it was begun, not waiting), 1 where one was left alone.
+    """Exits 0 once all switches are restored (without waiting: once it began), 1 if one was left alone.
 
-    Asks where a person is there to answer. A script is not asked: undoing is the safe way.
+    Confirms at a terminal only: scripts may always undo.
     """
     path = f"/v1/rollouts/{quote(which, safe='')}"
     with ServiceClient.at(url) as service:
         before = service.get(path).read(RolloutAnswer)
-        if not yes and somebody_there():
+        if not yes and sys.stdin.isatty():
             screen = screen_for_asking()
             screen.print(rollout_table(before, wide=screen.width >= WIDE))
             confirm(f"Roll {which} back?")
         answer = service.post(f"{path}/rollback")
         lines = None if as_json else console(wide=True)
         if wait:
-            answer = follow(service, which, lines=lines, told=len(before.events or []))
+            answer = follow(service, which, lines=lines, shown=len(before.events or []))
     found = answer.read(RolloutAnswer)
     if lines is None:
         print_json(answer.document())
     elif wait:
         lines.print(Text.assemble(words_of(found.phase), f": {outcome(found)}."))
     else:
-        lines.print(Text(f"Begun. ecntwin rollouts {found.id} tells how far it has come."))
+        lines.print(Text(f"Begun. ecntwin rollouts {found.id} shows its progress."))
     if found.left_alone:
         left = list_text(one.switch for one in found.left_alone)
         screen_for_asking().print(
             Text(f"ecntwin: left alone, as somebody else has set them since: {left}"), soft_wrap=True
         )
         raise typer.Exit(FAILED)
+
+
+def follow(
+    service: ServiceClient,
+    rollout_id: str,
+    *,
+    lines: Console | None,
+    shown: int = 0,
+    clock_s: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Answer:
+    """Polls a rollout until it ends; returns its last state.
+
+    Events after the first ``shown`` go to ``lines``, progress to standard error if that is a terminal.
+    The service continues the rollout by itself, so it may be unreachable for up to ``AWAY_S``.
+    """
+    answered_s = clock_s()
+    with _note_on_interrupt(rollout_id), _status_line() as show:
+        while True:
+            try:
+                answer = service.get(f"/v1/rollouts/{quote(rollout_id, safe='')}")
+            except AwayError as error:
+                if clock_s() - answered_s > AWAY_S:
+                    raise AwayError(
+                        error.where,
+                        error.received,
+                        f"rollout {rollout_id} continues in the service",
+                        f"run ecntwin rollouts {rollout_id} once the service answers",
+                    ) from error
+                show(f"rollout {rollout_id}: the service does not answer; asking again")
+                sleep(EVERY_S)
+                continue
+            answered_s = clock_s()
+            found = answer.read(RolloutAnswer)
+            events = found.events or []
+            if lines is not None:
+                for event in events[shown:]:
+                    lines.print(event_text(event))
+            shown = max(shown, len(events))
+            if found.ended:
+                return answer
+            show(f"rollout {found.id}: {said(found)}")
+            sleep(EVERY_S)
+
+
+@contextmanager
+def _note_on_interrupt(rollout_id: str) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write(f"ecntwin: the rollout goes on; ecntwin rollouts {rollout_id} shows its progress\n")
+        raise
+
+
+@contextmanager
+def _status_line() -> Iterator[Callable[[str], None]]:
+    """A status line on standard error; nothing where that is not a terminal."""
+    screen = Console(stderr=True, highlight=False)
+    if not screen.is_terminal:
+        yield lambda text: None
+        return
+    with Status("", console=screen) as status:
+        yield lambda text: status.update(Text(text))
+
+
+def event_text(event: RolloutEventAnswer) -> Text:
+    """``14:03:22  leaf1 applied``."""
+    what = " ".join(part for part in (event.switch, event_words(event.what)) if part)
+    style = "red" if event.what in ("Failed", "WentSilent", "LeftAlone", "RollbackAsked") else ""
+    line = Text.assemble((clock_text(event.at), "dim"), "  ", (what, style))
+    return line.append(f": {event.detail}") if event.detail else line
+
+
+def event_words(what: str) -> str:
+    """``LeftAlone`` → ``left alone``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", what).lower()
+
+
+def said(found: RolloutAnswer) -> str:
+    """The progress of a rollout in a sentence."""
+    if found.stalled:
+        return f"it stands still: {found.stalled}"
+    stage = found.stages[found.stage] if found.stage < len(found.stages) else []
+    total = count_text(len(found.switches), "switch", "switches")
+    done = f"{len(found.done)} of {total} set"
+    match found.phase:
+        case "proposed" | "approved":
+            return "working out the change of each switch; none is touched yet"
+        case "canary":
+            return f"setting {list_text(stage)} first"
+        case "soak":
+            return f"{list_text(stage)} set and watched; {done}"
+        case "fleet":
+            return f"setting {list_text(stage)}; {done}"
+        case "done":
+            return outcome(found)
+        case "rolling_back":
+            return f"taking it back: {found.why or 'no reason given'}"
+        case "rolled_back":
+            return outcome(found)
+    return found.phase.replace("_", " ")
+
+
+def outcome(found: RolloutAnswer) -> str:
+    """How a rollout ended."""
+    if found.phase == "done":
+        if not any(one.writes for one in found.switches):
+            return f"a dry run: would have set {count_text(len(found.switches), 'switch', 'switches')}"
+        return f"{count_text(len(found.done), 'switch', 'switches')} read back to run it"
+    restored = sum(one.progress == "restored" for one in found.switches)
+    sentence = f"{count_text(restored, 'switch', 'switches')} returned to what ran before"
+    if found.left_alone:
+        left = list_text(one.switch for one in found.left_alone)
+        sentence += f"; left alone, as somebody else has set them since: {left}"
+    return sentence if restored or found.left_alone else "no switch had been touched"
+
+
+def put_freeze(url: str, *, frozen: bool, as_json: bool) -> None:
+    with ServiceClient.at(url) as service:
+        answer = service.put("/v1/freeze", {"frozen": frozen})
+    if as_json:
+        print_json(answer.document())
+        return
+    found = answer.read(FreezeAnswer)
+    after = "No switch is set until ecntwin thaw." if found.frozen else "Switches may be set."
+    console(wide=True).print(Text.assemble(freeze_text(found), f". {after}"))
+
+
+def freeze_text(found: FreezeAnswer) -> Text:
+    """``Frozen by alice since 14:03:11``, or why it is unknown."""
+    if found.unknown is not None:
+        return Text(f"Frozen or not is unknown: {found.unknown}", "bold yellow")
+    if not found.frozen:
+        return Text("Not frozen")
+    since = "" if found.at is None else f" since {clock_text(found.at)}"
+    return Text(f"Frozen by {found.by or 'somebody'}{since}", "bold yellow")

@@ -1,9 +1,4 @@
-"""What the commands that serve share: how they end, and how their threads take turns.
-
-``ecntwin ingest``: settings, checks, a socket that others may share, then uvicorn until told to stop.
-
-``ecntwin serve``: settings, checks, then uvicorn until it is told to stop.
-"""
+"""``ecntwin serve`` and ``ecntwin ingest``: checks settings, listens, and runs uvicorn until a signal."""
 
 from __future__ import annotations
 
@@ -41,27 +36,27 @@ from switches.errors import InventoryError
 from switches.registry import AdapterRegistry
 
 SWITCH_INTERVAL_S = 0.001
-"""How long a thread that computes keeps the others waiting. Python's own 5 ms would be most of what a body
-costs: the event loop has to be let in for each piece of it, while another thread decodes the one before.
+"""Python's thread switch interval. Its default of 5 ms would dominate the cost of a body: the event loop must
+run for each piece received while another thread decodes the one before.
 """
 
 
 def prepare() -> None:
-    """Before uvicorn runs in this process."""
+    """Sets thread switching, the file limit and signal handlers before uvicorn runs."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    _take_all_files()
-    # uvicorn raises the signal again once it has stopped: to whoever asked, that is a service that is done.
+    _raise_file_limit()
+    # uvicorn raises the signal again once it has stopped: that is exit code 0.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _done)
 
 
-def _take_all_files() -> None:
-    """Every connection is a file: many systems start programs with 1024 of those they may have."""
+def _raise_file_limit() -> None:
+    """Every connection needs a file descriptor, and the usual soft limit is 1024."""
     if sys.platform != "win32":
         import resource
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        with suppress(ValueError, OSError):  # the kernel's own limit may be lower
+        with suppress(ValueError, OSError):  # the kernel's limit may be lower
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
@@ -75,9 +70,9 @@ _ingest_log = logging.getLogger("ecntwin.ingest")
 
 
 def ingest(to: str, config: Path | None, host: str | None, port: int | None, *, share_port: bool) -> None:
-    """Takes and passes on until SIGINT or SIGTERM, then exits 0.
+    """Receives and forwards reports until SIGINT or SIGTERM, then exits 0.
 
-    Raises ``ApiError`` before anything is opened, and for a port that cannot be had.
+    Raises ``ApiError`` for bad settings before anything is opened, and if the port is not available.
     """
     settings = override(load_settings(config), host=host, port=port)
     check_host(settings.server.host, settings.security)
@@ -108,9 +103,7 @@ def _url(text: str) -> str:
 
 
 def _listening(host: str, port: int, *, share_port: bool) -> socket.socket:
-    """A listening socket; with ``share_port`` one of several at that port, between which the kernel deals out
-    connections. Raises ``SettingsError``.
-    """
+    """A listening socket, with ``share_port`` under SO_REUSEPORT; raises ``SettingsError``."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
@@ -144,7 +137,7 @@ _log = logging.getLogger("ecntwin.serve")
 def serve(config: Path | None, host: str | None, port: int | None) -> None:
     """Serves until SIGINT or SIGTERM, then exits 0.
 
-    Raises ``SettingsError`` before anything is opened, and ``ApiError`` where the journal cannot be taken up.
+    Raises ``SettingsError`` before anything is opened, and ``ApiError`` if the journal cannot be restored.
     """
     settings = with_storage(override(load_settings(config), host=host, port=port))
     stored = holds_tokens(settings.storage.database)
@@ -158,8 +151,8 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
         _log.warning("no token is configured: anyone on this machine may call, and only this machine")
     prepare()
     app = create_app(settings)
-    app.openapi()  # worked out once: else the first call with a query would keep all others waiting
-    # What keeps the service from starting is told in a sentence, by whoever tells all errors.
+    app.openapi()  # cached here; else the first call with a query would block the event loop
+    # A failed start is reported by run_to_exit_code, without uvicorn's traceback.
     logging.getLogger("uvicorn.error").addFilter(lambda record: not hasattr(app.state, "failed"))
     try:
         _Server(app, settings, tls).run()
@@ -169,7 +162,7 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
 
 
 def _check_storage(settings: Settings) -> None:
-    """Raises ``SettingsError`` for what no waiting mends; what is away now may come back, says the log."""
+    """Raises ``SettingsError`` for permanent faults; an unreachable database is only logged."""
     database = Database(settings.storage.database)
     try:
         database.open()
@@ -180,7 +173,7 @@ def _check_storage(settings: Settings) -> None:
 
 
 def _check_switches(settings: Settings) -> None:
-    """Raises ``InventoryError`` for what is wrong with it: the first mistake, and how many there are."""
+    """Raises ``InventoryError`` with the first problem and the number of others."""
     registry = AdapterRegistry.with_installed()
     registry.factory(settings.push.adapter)
     if settings.push.inventory is None:
@@ -193,14 +186,14 @@ def _check_switches(settings: Settings) -> None:
 
 
 class _Server(ListeningServer):
-    """Tells the service that it stops before waiting for connections: event streams never end."""
+    """Stops the service before connections are drained: event streams would never end."""
 
     def __init__(self, app: FastAPI, settings: Settings, tls: ServerTls | None) -> None:
         super().__init__(app, settings.server, tls)
         self._app = app
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Runs where a signal arrives, so it only leaves a note on the event loop."""
+        """Runs inside a signal handler, so it only schedules the stop."""
         service = getattr(self._app.state, "service", None)
         if service is not None:
             service.stop_soon()

@@ -1,7 +1,4 @@
-"""``ecntwin alarms``: what is wrong now, and where to look first.
-
-``ecntwin status``: one look at the service, the fabric, and what is being done about it.
-"""
+"""``ecntwin status``, ``ecntwin alarms`` and ``ecntwin flows``."""
 
 from __future__ import annotations
 
@@ -19,6 +16,7 @@ from rich.text import Text
 from cli.answers import (
     AlarmAnswer,
     AlarmsAnswer,
+    FlowsAnswer,
     FreezeAnswer,
     HealthAnswer,
     ReadinessAnswer,
@@ -28,25 +26,28 @@ from cli.answers import (
     SwitchAnswer,
 )
 from cli.client import Answer, ServiceClient
-from cli.follow import said
 from cli.output import (
+    NONE,
+    WIDE,
     clock_text,
     console,
     count_text,
+    gbps_text,
+    headed_table,
     labelled_lines,
     list_text,
+    of_all_text,
     print_json,
     watermark_text,
     words_of,
 )
-from cli.tables import freeze_text
+from cli.rollouts import freeze_text, said
 from twin.units import bytes_text, duration_text
 
 _INDENT = (0, 0, 0, 2)
 
 
 def alarms(url: str, limit: int, *, ended: bool, as_json: bool) -> None:
-    """Prints them, the worst first."""
     with ServiceClient.at(url) as service:
         answer = service.get("/v1/alarms", {"limit": limit, "all": ended})
     if as_json:
@@ -58,13 +59,13 @@ def alarms(url: str, limit: int, *, ended: bool, as_json: bool) -> None:
 
 
 def alarm_lines(found: AlarmsAnswer) -> Iterator[RenderableType]:
-    """How many there are, then each with its sentence."""
+    """The counts, then each alarm with its sentence; advice once per kind."""
     yield alarms_text(found)
-    told: set[str] = set()
+    explained: set[str] = set()
     for one in found.alarms:
         yield from _alarm(one)
-        if one.kind not in told:  # many are of one kind
-            told.add(one.kind)
+        if one.kind not in explained:
+            explained.add(one.kind)
             yield Padding(Text(one.look, "dim"), _INDENT)
     hidden = found.critical + found.warning - len(found.alarms)
     if hidden > 0:
@@ -84,10 +85,10 @@ def alarms_text(found: AlarmsAnswer) -> Text:
         levels.append((f"{found.critical} critical", "bold red"))
     if found.warning:
         levels.append((count_text(found.warning, "warning"), "yellow"))
-    told = Text(", ").join(Text(text, style) for text, style in levels)
+    line = Text(", ").join(Text(text, style) for text, style in levels)
     if found.left_off:
-        told.append(f", {found.left_off} more over a threshold that find no room", "yellow")
-    return told
+        line.append(f", {found.left_off} more over a threshold that find no room", "yellow")
+    return line
 
 
 def _alarm(one: AlarmAnswer) -> Iterator[RenderableType]:
@@ -109,7 +110,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The answers that a status is made of; None where there is nothing yet."""
+    """The service's answers; None where it has nothing yet."""
 
     health: Answer
     readiness: Answer
@@ -122,9 +123,8 @@ class Status:
 
 
 def status(url: str, *, as_json: bool) -> None:
-    """Prints it; a service that is not ready is an answer like any."""
     with ServiceClient.at(url) as service:
-        found = look(service)
+        found = ask_status(service)
     if as_json:
         print_json(document(service.url, found))
         return
@@ -132,8 +132,7 @@ def status(url: str, *, as_json: bool) -> None:
     screen.print(status_lines(service.url, found))
 
 
-def look(service: ServiceClient) -> Status:
-    """Asks for all of it."""
+def ask_status(service: ServiceClient) -> Status:
     state = service.get("/v1/state", {"queues": 1}, also=HTTPStatus.CONFLICT)
     recommendation = service.get("/v1/recommendations/current", also=HTTPStatus.NOT_FOUND)
     return Status(
@@ -149,7 +148,7 @@ def look(service: ServiceClient) -> Status:
 
 
 def document(url: str, found: Status) -> dict[str, Any]:
-    """The service's documents in one; the recommendation without what else was tried."""
+    """The answers as one document; the recommendation without its candidates."""
     recommendation = None if found.recommendation is None else found.recommendation.document()
     if recommendation is not None:
         recommendation["candidates"] = []
@@ -167,7 +166,6 @@ def document(url: str, found: Status) -> dict[str, Any]:
 
 
 def status_lines(url: str, found: Status) -> Table:
-    """A line for each of it."""
     lines = labelled_lines()
     lines.add_row("service", _service(url, found))
     lines.add_row("alarms", _alarms(found.alarms.read(AlarmsAnswer)))
@@ -190,17 +188,17 @@ def _read(answer: Answer | None, kind: type[T]) -> T | None:
 
 def _service(url: str, found: Status) -> Text:
     readiness = found.readiness.read(ReadinessAnswer)
-    told = Text.assemble((url, "bold"), f", version {found.health.read(HealthAnswer).version}, ")
+    line = Text.assemble((url, "bold"), f", version {found.health.read(HealthAnswer).version}, ")
     if readiness.ready:
-        return told.append("ready", "green")
-    return told.append("not ready: ", "yellow").append(" ".join(readiness.reasons))
+        return line.append("ready", "green")
+    return line.append("not ready: ", "yellow").append(" ".join(readiness.reasons))
 
 
 def _alarms(found: AlarmsAnswer) -> Text:
-    told = alarms_text(found)
+    line = alarms_text(found)
     if found.alarms:
-        told.append(f"; {found.alarms[0].sentence}")
-    return told
+        line.append(f"; {found.alarms[0].sentence}")
+    return line
 
 
 def _telemetry(state: StateAnswer | None) -> Text:
@@ -210,30 +208,30 @@ def _telemetry(state: StateAnswer | None) -> Text:
         count_text(number, name.replace("_", " "), "mice" if name == "mouse" else None)
         for name, number in state.flows.items()
     )
-    told = Text(
+    line = Text(
         f"{count_text(state.reports, 'report')} over {duration_text(state.duration_s)}: {classes}; "
         f"mostly {state.dominant_class.replace('_', ' ')} traffic"
     )
     if state.age_s is not None:
-        told.append(f"; the newest came {duration_text(state.age_s)} ago", "yellow" if state.stale else "")
+        line.append(f"; the newest came {duration_text(state.age_s)} ago", "yellow" if state.stale else "")
     for queue in state.queues:
         if queue.depth_mean_bytes is None:
             continue
         at = f"{queue.switch} {queue.port} · {queue.queue}"
         p99 = "" if queue.depth_p99_bytes is None else f", 99 % {bytes_text(queue.depth_p99_bytes)}"
-        told.append(
+        line.append(
             f"\ndeepest of {count_text(state.queue_count, 'queue')}: "
             f"{at} at {bytes_text(queue.depth_mean_bytes)} mean{p99}"
         )
-    return told
+    return line
 
 
 def _switches(found: Sequence[SwitchAnswer]) -> Text:
     if not found:
         return Text("none known yet", "yellow")
-    told = Text(count_text(len(found), "switch", "switches"))
+    line = Text(count_text(len(found), "switch", "switches"))
     writes = sum(one.writes for one in found)
-    told.append(
+    line.append(
         ", all written" if writes == len(found) else f", {writes} written" if writes else ", none written"
     )
     for what, names in (
@@ -242,35 +240,74 @@ def _switches(found: Sequence[SwitchAnswer]) -> Text:
         ("in unknown units", [one.name for one in found if one.untuned]),
     ):
         if names:
-            told.append(f"; {len(names)} {what} ({list_text(names, 3)})", "yellow")
+            line.append(f"; {len(names)} {what} ({list_text(names, 3)})", "yellow")
     marks = Counter(one.running for one in found if one.running is not None)
     for mark, number in marks.most_common(2):
         who = "all" if number == len(found) else f"{number} of them"
-        told.append(f"\n{who} run {watermark_text(mark)}")
+        line.append(f"\n{who} run {watermark_text(mark)}")
     if len(marks) > 2:
-        told.append(f"\nand {len(marks) - 2} other watermarks")
-    return told
+        line.append(f"\nand {len(marks) - 2} other watermarks")
+    return line
 
 
 def _recommended(found: RecommendationAnswer | None) -> Text:
     if found is None:
         return Text("nothing yet: no round has run")
-    told = Text.assemble(
+    line = Text.assemble(
         (found.id, "bold"), " ", words_of(found.status), f", found {clock_text(found.created)}"
     )
     if found.holds:
-        told.append(f"\nheld back: {' '.join(found.holds)}", "yellow")
+        line.append(f"\nheld back: {' '.join(found.holds)}", "yellow")
     if found.caution:
-        told.append(f"\n{found.caution}", "yellow")
-    return told.append(f"\n{found.why}")
+        line.append(f"\n{found.caution}", "yellow")
+    return line.append(f"\n{found.why}")
 
 
 def _rollout(found: RolloutsAnswer) -> Text:
     if not found.rollouts:
         return Text("none yet")
     newest = found.rollouts[0]
-    told = Text.assemble(
+    line = Text.assemble(
         (newest.id, "bold"), " ", words_of(newest.phase), f" since {clock_text(newest.since)}"
     )
-    told.append(f": {said(newest)}", "yellow" if newest.stalled else "")
-    return told.append(f"\n{newest.why}") if newest.why else told
+    line.append(f": {said(newest)}", "yellow" if newest.stalled else "")
+    return line.append(f"\n{newest.why}") if newest.why else line
+
+
+def flows(url: str, flow_class: str | None, limit: int, *, as_json: bool) -> None:
+    query: dict[str, str | int] = {"limit": limit}
+    if flow_class is not None:
+        query["class"] = flow_class
+    with ServiceClient.at(url) as service:
+        answer = service.get("/v1/flows", query)
+    if as_json:
+        print_json(answer.document())
+        return
+    screen = console(wide=True)
+    screen.print(flows_table(answer.read(FlowsAnswer), flow_class, wide=screen.width >= WIDE))
+
+
+def flows_table(found: FlowsAnswer, flow_class: str | None = None, *, wide: bool) -> Table:
+    """One row per flow; ``wide`` adds reports, ports and the path."""
+    kind = "flow" if flow_class is None else flow_class.replace("_", " ")
+    every = of_all_text(len(found.flows), found.total, kind, "mice" if kind == "mouse" else None)
+    title = f"{every}, most bytes first"
+    more = ("reports", "ports", "path") if wide else ()
+    table = headed_table(title, "from", "to", "class", "bytes", "throughput", *more, left=3)
+    for column in table.columns:
+        column.no_wrap = column.header in ("class", "bytes", "throughput", "ports")
+        column.overflow = "fold"
+    if wide:
+        table.columns[-1].justify = "left"
+    for one in found.flows:
+        rate = gbps_text(one.throughput_bytes_per_s * 8 / 1e9)
+        path = " → ".join(one.path) or NONE
+        table.add_row(
+            Text(one.src_host),
+            Text(one.dst_host),
+            words_of(one.flow_class),
+            bytes_text(one.window_bytes),
+            rate,
+            *((f"{one.reports}", f"{one.sport} → {one.dport}", Text(path)) if wide else ()),
+        )
+    return table

@@ -1,4 +1,4 @@
-"""``ecntwin token``: tokens of the database, made, listed and revoked beside a service that runs."""
+"""``ecntwin token``: creates, lists and revokes tokens in the database, also while the service runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 def create_token(
     config: Path | None, name: str, scopes: list[str], expires: str | None, *, as_json: bool
 ) -> None:
-    """Prints the new token, once: only its hash is kept."""
+    """Prints the new token; only its hash is stored."""
     settings, chosen, by = _settings(config), checked_scopes(scopes), _maker()
     expires_ns = None if expires is None else by.now_ns + lifetime_ns(expires)
     taken, text = [one.name for one in settings.security.tokens], new_text()
@@ -45,7 +45,6 @@ def create_token(
 
 
 def list_tokens(config: Path | None, *, as_json: bool) -> None:
-    """All that were ever made."""
     settings, by = _settings(config), _maker()
     with _database(settings) as database:
         rows = database.read_now(token_rows.listed)
@@ -61,7 +60,6 @@ def list_tokens(config: Path | None, *, as_json: bool) -> None:
 
 
 def revoke_token(config: Path | None, name: str, *, as_json: bool) -> None:
-    """Ends it: a service that runs refuses it within seconds."""
     settings, by = _settings(config), _maker()
     with _writing(settings) as write:
         row = write(lambda connection: revoke(connection, name, by=by))

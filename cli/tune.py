@@ -1,73 +1,40 @@
-"""``ecntwin bench``: the repository's measurements, which no distribution carries.
-
-Finds the recording that ``ecntwin demo`` runs on, in an installed distribution or the repository.
-
-``ecntwin demo --recording``: INT reports to a recommended watermark, on the recording that comes along.
-
-``ecntwin tune``: one round on recorded reports.
-
-``ecntwin whatif``: predictions for watermarks in a file.
-"""
+"""``ecntwin tune`` and ``ecntwin demo --recording``: one round on recorded reports."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import as_file, files
 from pathlib import Path
 
-import typer
-from pydantic import TypeAdapter, ValidationError
 from rich.columns import Columns
 from rich.console import Console
 from rich.panel import Panel
+from rich.table import Table
 
-from cli.output import console, print_json, shown_progress
-from cli.prediction_tables import candidates_table, comparison_table, opinion_table, whatif_table
-from cli.tables import queues_table, state_flows_table
-from service.documents.predictions import WatermarkInput
+from cli.output import NONE, console, headed_table, print_json, shown_progress
+from cli.prediction_tables import candidates_table, comparison_table, opinion_table
 from service.documents.recommendation import RoundDocument
+from service.documents.telemetry import deepest_first
 from service.tuning.round import (
     Ask,
     Recording,
     parse_watermark,
     read_dcqcn,
     read_fabric,
-    read_json,
     read_recording,
     tune_recording,
     with_candidates,
 )
-from service.tuning.whatif import Wanted, what_if, workers_for
 from settings.errors import InputError
-from settings.validation import mistake
 from settings.version import ecntwin_version
-from twin.errors import WatermarkError
-from twin.scenario_file import load_scenario
+from telemetry.state import FlowClass, NetworkState
 from twin.search.problem import SearchSettings
 from twin.search.score import weights_named
-from twin.units import bytes_text, change_text, duration_text
+from twin.units import bytes_text, change_text, duration_text, percent_text
 from twin.watermark import Watermark
 from twin.workers.pool import make_workers
-
-_REPOSITORY = Path(__file__).resolve().parents[1]
-
-
-def bench(modules: Sequence[str]) -> None:
-    """Runs ``python -m bench`` in the repository; raises ``InputError`` outside it."""
-    if not (_REPOSITORY / "bench" / "__main__.py").is_file():
-        raise InputError(
-            "bench",
-            None,
-            "measurements are in the repository, not in an installed distribution",
-            "clone it and run make bench",
-        )
-    done = subprocess.run([sys.executable, "-m", "bench", *modules], cwd=_REPOSITORY, check=False)
-    raise typer.Exit(done.returncode)
-
 
 NAME = "websearch-16"
 
@@ -87,28 +54,33 @@ def example_folder() -> Path:
     )
 
 
-INCUMBENT = Watermark(400_000, 1_600_000, 0.2)  # what the recording was made under
+INCUMBENT = Watermark(400_000, 1_600_000, 0.2)  # the recording was made under it
 QUEUES_SHOWN = 5
+CANDIDATES_SHOWN = 8
 CANDIDATES_OF_DEMO = 5
+MOST_PROBLEMS_SHOWN = 5
 
 
 def recording(*, seed: int, candidates: int) -> None:
-    """Decodes the recording, shows what it says, runs a round, and says what to do next."""
+    """Decodes the example recording, shows its state, runs a round, and names the next steps."""
     screen = console()
     folder = example_folder()
     topology, fabric = read_fabric(folder / "scenario.json", None)
     recording = read_recording(folder / "reports.ndjson.gz", topology)
     _show_state(screen, recording)
     ask = Ask(fabric=fabric, search=SearchSettings(), base=None, seed=seed, version=ecntwin_version())
-    pool = make_workers(os.cpu_count() or 1)
+    _show_answer(screen, _round(recording, with_candidates(ask, candidates), INCUMBENT))
+
+
+def _round(
+    recording: Recording, ask: Ask, running: Watermark, *, n_workers: int | None = None, quiet: bool = False
+) -> RoundDocument:
+    pool = make_workers((os.cpu_count() or 1) if n_workers is None else n_workers)
     try:
-        with shown_progress(quiet=False) as progress:
-            _, answer = tune_recording(
-                recording, with_candidates(ask, candidates), INCUMBENT, workers=pool, progress=progress
-            )
+        with shown_progress(quiet=quiet) as progress:
+            return tune_recording(recording, ask, running, workers=pool, progress=progress)[1]
     finally:
         pool.close()
-    _show_answer(screen, answer)
 
 
 def _show_state(screen: Console, recording: Recording) -> None:
@@ -144,10 +116,6 @@ def _show_answer(screen: Console, answer: RoundDocument) -> None:
     )
 
 
-MOST_PROBLEMS_SHOWN = 5
-CANDIDATES_SHOWN = 8
-
-
 def tune(
     reports: Path,
     topology: Path,
@@ -161,7 +129,7 @@ def tune(
     second_opinion: bool,
     as_json: bool,
 ) -> None:
-    """Reads, runs, prints. Reports that had to be left out are told on standard error, never silently."""
+    """Rejected reports are counted on standard error."""
     running = parse_watermark(incumbent, "--incumbent")
     search = SearchSettings(weights=weights_named(weights))
     if not second_opinion:
@@ -169,15 +137,10 @@ def tune(
     declared, fabric = read_fabric(topology, read_dcqcn(dcqcn) if dcqcn is not None else None)
     recording = read_recording(reports, declared)
     ask = Ask(fabric=fabric, search=search, base=None, seed=seed, version=ecntwin_version())
-    pool = make_workers((os.cpu_count() or 1) if n_workers is None else n_workers)
-    try:
-        with shown_progress(quiet=as_json) as progress:
-            _, document = tune_recording(
-                recording, with_candidates(ask, candidates), running, workers=pool, progress=progress
-            )
-    finally:
-        pool.close()
-    complain(recording)
+    document = _round(
+        recording, with_candidates(ask, candidates), running, n_workers=n_workers, quiet=as_json
+    )
+    _report_rejected(recording)
     if as_json:
         print_json(document)
         return
@@ -193,8 +156,7 @@ def tune(
         screen.print(note)
 
 
-def complain(recording: Recording) -> None:
-    """Says on standard error what had to be left out."""
+def _report_rejected(recording: Recording) -> None:
     for problem in recording.problems[:MOST_PROBLEMS_SHOWN]:
         sys.stderr.write(f"ecntwin: {problem.detail}\n")
     if recording.rejected:
@@ -202,57 +164,31 @@ def complain(recording: Recording) -> None:
         sys.stderr.write(f"ecntwin: {recording.rejected} of {total} reports were left out\n")
 
 
-# A file has no incumbent, no age and no curves to tell of: those are the service's.
-TOLD = {"scenario", "engine", "seed", "version", "wall_s", "results"}
-
-_WATERMARKS = TypeAdapter(list[WatermarkInput])
-
-
-def whatif(
-    scenario: Path, watermarks: Path, engine: str, *, seed: int, n_workers: int | None, as_json: bool
-) -> None:
-    """Reads both files, predicts, prints."""
-    problem = load_scenario(scenario)
-    wanted = read_watermarks(watermarks)
-    pool = make_workers((os.cpu_count() or 1) if n_workers is None else n_workers)
-    try:
-        with shown_progress(quiet=as_json) as progress:
-            document = what_if(
-                problem,
-                Wanted(tuple(wanted), engine, seed),
-                weights=weights_named("balanced"),
-                workers=workers_for(engine, len(wanted), pool),
-                version=ecntwin_version(),
-                progress=progress,
-            )
-    finally:
-        pool.close()
-    if as_json:
-        print_json(document.model_dump(mode="json", include=TOLD))
-    else:
-        console().print(whatif_table(document))
+def state_flows_table(state: NetworkState) -> Table:
+    table = headed_table("Flows in the window", "class", "flows", "bytes", "share")
+    total = sum(state.bytes_by_class.values()) or 1.0
+    for flow_class in reversed(FlowClass):
+        volume = state.bytes_by_class.get(flow_class, 0.0)
+        table.add_row(
+            flow_class.label.replace("_", " "),
+            f"{state.flows_by_class.get(flow_class, 0)}",
+            bytes_text(volume),
+            percent_text(volume / total),
+        )
+    return table
 
 
-def read_watermarks(path: Path) -> list[Watermark]:
-    """The watermarks of a file, as given; raises ``InputError`` naming the entry that is wrong."""
-    document = read_json(path, "watermarks")
-    where = f"watermarks {path.name}"
-    if isinstance(document, dict):
-        if "results" not in document:
-            raise InputError(where, "an object without results", "it holds the array under results", "add it")
-        document, where = document["results"], f"{where} results"
-    try:
-        entries = _WATERMARKS.validate_python(document)
-    except ValidationError as error:
-        raise InputError(*mistake(error.errors(include_url=False)[0], prefix=where)) from error
-    if not entries:
-        raise InputError(where, "an empty array", "at least one watermark is predicted", "add one")
-    found = []
-    for number, entry in enumerate(entries):
-        try:
-            found.append(entry.watermark())
-        except WatermarkError as error:
-            raise InputError(
-                f"{where}[{number}] {error.where}", error.received, error.rule, error.remedy
-            ) from error
-    return found
+def queues_table(state: NetworkState, limit: int) -> Table:
+    table = headed_table("Deepest queues", "queue", "mean", "99 %", "marked", "load")
+    for queue in sorted(state.queues, key=deepest_first)[:limit]:
+        load = None
+        if queue.capacity_bytes_per_s:
+            load = queue.throughput_bytes_per_s / queue.capacity_bytes_per_s
+        table.add_row(
+            f"{queue.ref.switch} {queue.ref.port} · {queue.ref.queue}",
+            bytes_text(queue.depth_mean_bytes) if queue.has_depth else NONE,
+            bytes_text(queue.depth_p99_bytes) if queue.has_depth else NONE,
+            NONE if queue.marked_ratio is None else percent_text(queue.marked_ratio),
+            NONE if load is None else percent_text(load),
+        )
+    return table

@@ -1,6 +1,4 @@
-"""``ecntwin watch``: events as they happen, and a header of how things stand; ends on Ctrl-C, not where the
-service goes away for a while.
-"""
+"""``ecntwin watch``: prints the service's events and a status header until Ctrl-C; reconnects when lost."""
 
 from __future__ import annotations
 
@@ -8,11 +6,12 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
+from typing import Any
 
 import msgspec
 from rich.console import Console, Group
@@ -21,26 +20,33 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from cli.answers import AlarmsAnswer, FreezeAnswer, ReadinessAnswer, RecommendationsAnswer, RolloutsAnswer
+from cli.answers import (
+    AlarmsAnswer,
+    FreezeAnswer,
+    MarkAnswer,
+    ReadinessAnswer,
+    RecommendationsAnswer,
+    RolloutsAnswer,
+)
 from cli.client import ServiceClient, ServiceEvent
-from cli.follow import EventLines, said
-from cli.output import console, labelled_lines, words_of
+from cli.output import console, count_text, labelled_lines, watermark_text, words_of
+from cli.rollouts import event_words, freeze_text, said
 from cli.status import alarms_text
-from cli.tables import freeze_text
 from settings.errors import AwayError
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 5.0
-LOOK_EVERY_S = 1.0
-LOOK_ANYWAY_S = 15.0
+REFRESH_S = 1.0  # of the header after an event
+REFRESH_IDLE_S = 15.0
+REPORTS_EVERY_S = 5.0
 
 _KIND_WIDTH = 14
-_QUIET = frozenset({"reports", "whatif", "round"})  # nothing that the header tells changes by them
+_QUIET = frozenset({"reports", "whatif", "round"})  # these change nothing in the header
 
 
 @dataclass(frozen=True, slots=True)
 class _Ended:
-    """The service refuses, or never answered."""
+    """The stream failed: refused, or never connected."""
 
     error: Exception
 
@@ -49,11 +55,11 @@ _Heard = ServiceEvent | _Ended | None
 
 
 def watch(url: str, *, as_json: bool) -> None:
-    """Runs until Ctrl-C (exit 0), or until the service refuses; it must answer at first."""
+    """Runs until Ctrl-C (exit 0); raises when the service refuses, or does not answer the first time."""
     with ServiceClient.at(url) as service:
         try:
             if as_json:
-                for event in stream(service, _complain, time.sleep):
+                for event in stream(service, _warn, time.sleep):
                     if isinstance(event, ServiceEvent):
                         sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
                         sys.stdout.flush()
@@ -66,24 +72,23 @@ def watch(url: str, *, as_json: bool) -> None:
 def stream(
     service: ServiceClient, lost: Callable[[str], None], sleep: Callable[[float], None]
 ) -> Iterator[ServiceEvent | bool | None]:
-    """Events, None at signs of life, and True each time a connection stands.
+    """Yields events, None for keep-alives, and True whenever a connection is established.
 
-    A connection that is lost is made again, with growing pauses; one that never stood raises, and so does a
-    service that refuses.
+    A lost connection is retried with growing pauses; a refusal, or no first connection, raises.
     """
-    stood, pause_s = False, FIRST_PAUSE_S
+    ever, pause_s = False, FIRST_PAUSE_S
     while True:
         try:
-            standing = False
+            connected = False
             for event in service.events():
-                if not standing:
-                    standing = stood = True
+                if not connected:
+                    connected = ever = True
                     pause_s = FIRST_PAUSE_S
                     yield True
                 yield event
             reason = "the service ended it"
         except AwayError as error:
-            if not stood:
+            if not ever:
                 raise
             reason = error.received or error.rule
         lost(f"connection lost ({reason}); trying again")
@@ -92,7 +97,7 @@ def stream(
 
 
 class Watched:
-    """Lines of events, and on a terminal a header below them that is kept up to date."""
+    """Prints a line per event and, on a terminal, keeps a status header below them."""
 
     def __init__(
         self,
@@ -108,25 +113,25 @@ class Watched:
         self._sleep = sleep
         self._lines = EventLines(clock_s)
         self._heard: queue.SimpleQueue[_Heard | bool | str] = queue.SimpleQueue()
-        self._looked_s = clock_s()
+        self._refreshed_s = clock_s()
         self._stale = False
 
     def run(self) -> None:
-        """Until it is interrupted; raises what ends it otherwise."""
-        header = look(self._service)  # what cannot be asked is not watched either
-        self._looked_s = self._clock_s()
+        """Runs until interrupted; raises the error that ends it otherwise."""
+        first = header(self._service)  # fails before anything is printed
+        self._refreshed_s = self._clock_s()
         listener = threading.Thread(target=self._listen, name="ecntwin-watch", daemon=True)
         listener.start()
-        with self._standing(header) as stands:
+        with self._header_place(first) as show:
             while True:
                 try:
-                    heard = self._heard.get(timeout=LOOK_EVERY_S)
+                    heard = self._heard.get(timeout=REFRESH_S)
                 except queue.Empty:
                     heard = None
                 if isinstance(heard, _Ended):
                     raise heard.error
-                self._tell(heard)
-                self._look(stands)
+                self._show(heard)
+                self._refresh(show)
 
     def _listen(self) -> None:
         try:
@@ -135,12 +140,12 @@ class Watched:
         except Exception as error:
             self._heard.put(_Ended(error))
 
-    def _tell(self, heard: ServiceEvent | bool | str | None) -> None:
+    def _show(self, heard: ServiceEvent | bool | str | None) -> None:
         if isinstance(heard, str):
             self._print("watch", Text(heard, "yellow"))
         elif heard is True:
             self._lines.reconnected()
-            self._stale = True  # much may have happened meanwhile
+            self._stale = True
             self._print("watch", Text(f"listening to {self._service.url}", "dim"))
         elif isinstance(heard, ServiceEvent):
             missed = self._lines.missed(heard)
@@ -151,15 +156,15 @@ class Watched:
                 self._print(heard.event, line)
             self._stale |= heard.event not in _QUIET
 
-    def _look(self, stands: Callable[[Group], None]) -> None:
-        since_s = self._clock_s() - self._looked_s
-        if since_s < (LOOK_EVERY_S if self._stale else LOOK_ANYWAY_S) or not self._screen.is_terminal:
+    def _refresh(self, show: Callable[[Group], None]) -> None:
+        since_s = self._clock_s() - self._refreshed_s
+        if since_s < (REFRESH_S if self._stale else REFRESH_IDLE_S) or not self._screen.is_terminal:
             return
-        self._looked_s, self._stale = self._clock_s(), False
+        self._refreshed_s, self._stale = self._clock_s(), False
         try:
-            stands(look(self._service))
+            show(header(self._service))
         except AwayError:
-            self._stale = True  # the lines tell that it is away
+            self._stale = True  # the listening thread reports the lost connection
 
     def _print(self, kind: str, line: Text) -> None:
         clock = datetime.now().astimezone().strftime("%H:%M:%S")
@@ -175,18 +180,18 @@ class Watched:
         self._screen.print(folded)
 
     @contextmanager
-    def _standing(self, header: Group) -> Iterator[Callable[[Group], None]]:
-        """The header's place: below the lines of a terminal, else once before them."""
+    def _header_place(self, first: Group) -> Iterator[Callable[[Group], None]]:
+        """Keeps the header below the lines of a terminal; otherwise prints it once before them."""
         if not self._screen.is_terminal:
-            self._screen.print(header)
+            self._screen.print(first)
             yield lambda shown: None
             return
-        with Live(header, console=self._screen, auto_refresh=False, transient=True) as live:
+        with Live(first, console=self._screen, auto_refresh=False, transient=True) as live:
             yield lambda shown: live.update(shown, refresh=True)
 
 
-def look(service: ServiceClient) -> Group:
-    """The header: what stands now; raises ``RefusedError`` and ``AwayError``."""
+def header(service: ServiceClient) -> Group:
+    """Readiness, alarms, freeze, newest round and rollout; raises ``RefusedError`` and ``AwayError``."""
     ready = service.get("/readyz", also=HTTPStatus.SERVICE_UNAVAILABLE).read(ReadinessAnswer)
     alarms = service.get("/v1/alarms", {"limit": 1}).read(AlarmsAnswer)
     frozen = service.get("/v1/freeze").read(FreezeAnswer)
@@ -199,10 +204,127 @@ def look(service: ServiceClient) -> Group:
     for one in rounds.recommendations:
         lines.add_row("newest round", Text.assemble((one.id, "bold"), " ", words_of(one.status)))
     for rollout in rollouts.rollouts:
-        told = Text.assemble((rollout.id, "bold"), " ", words_of(rollout.phase), f": {said(rollout)}")
-        lines.add_row("newest rollout", told)
+        progress = Text.assemble((rollout.id, "bold"), " ", words_of(rollout.phase), f": {said(rollout)}")
+        lines.add_row("newest rollout", progress)
     return Group(Rule(style="dim"), lines)
 
 
-def _complain(text: str) -> None:
+def _warn(text: str) -> None:
     sys.stderr.write(f"ecntwin: {text}\n")
+
+
+class EventLines:
+    """Turns events into lines: report counts are summed over 5 s, progress within a stage is left out."""
+
+    def __init__(self, clock_s: Callable[[], float]) -> None:
+        self._clock_s = clock_s
+        self._number: int | None = None
+        self._accepted = self._rejected = 0
+        self._counted_s: float | None = None
+        self._step: Any = None
+
+    def reconnected(self) -> None:
+        """Event numbers may restart."""
+        self._number = None
+
+    def missed(self, event: ServiceEvent) -> int:
+        """The number of events lost before this one."""
+        before, self._number = self._number, event.id
+        if before is None or event.id is None:
+            return 0
+        return max(event.id - before - 1, 0)
+
+    def line(self, event: ServiceEvent) -> Text | None:
+        """The line of an event; None where it needs none, or not yet."""
+        line = _LINES.get(event.event)
+        if line is not None:
+            with suppress(msgspec.ValidationError):
+                return line(self, event.data)
+        return Text(msgspec.json.encode(event.data).decode())  # an event of a newer service
+
+    def _reports(self, data: Mapping[str, Any]) -> Text | None:
+        self._accepted += _whole(data.get("accepted"))
+        self._rejected += _whole(data.get("rejected"))
+        now_s = self._clock_s()
+        if self._counted_s is not None and now_s - self._counted_s < REPORTS_EVERY_S:
+            return None
+        line = Text(f"{count_text(self._accepted, 'report')} accepted")
+        if self._rejected:
+            line.append(f", {self._rejected} rejected", "yellow")
+        self._counted_s, self._accepted, self._rejected = now_s, 0, 0
+        return line
+
+    def _round(self, data: Mapping[str, Any]) -> Text | None:
+        stage = data.get("stage")
+        if stage == "finished":
+            self._step = None
+            detail = f": {data['detail']}" if data.get("detail") else ""
+            style = "yellow" if data.get("outcome") == "failed" else ""
+            return Text(f"finished, {_said(data.get('outcome'))}{detail}", style)
+        if stage == self._step:
+            return None
+        self._step = stage
+        return Text(_said(stage), "dim")
+
+    def _recommendation(self, data: Mapping[str, Any]) -> Text:
+        return Text.assemble(
+            (_said(data.get("id")), "bold"),
+            " ",
+            words_of(str(data.get("status"))),
+            f": {data.get('why') or ''}",
+        )
+
+    def _decision(self, data: Mapping[str, Any]) -> Text:
+        status = words_of(str(data.get("status")))
+        return Text.assemble((_said(data.get("id")), "bold"), " ", status, f" by {_said(data.get('by'))}")
+
+    def _rollout(self, data: Mapping[str, Any]) -> Text:
+        what = event_words(str(data.get("what")))
+        line = Text.assemble((_said(data.get("id")), "bold"), " ", words_of(str(data.get("phase"))))
+        if data.get("switch"):
+            line.append(f": {data['switch']} {what}")
+        elif what != data.get("phase"):
+            line.append(f": {what}")
+        return line.append(f"; {data['why']}", "yellow") if data.get("why") else line
+
+    def _whatif(self, data: Mapping[str, Any]) -> Text | None:
+        done, total = data.get("done"), data.get("total")
+        return Text(f"{total} predicted") if done == total else None
+
+    def _switch(self, data: Mapping[str, Any]) -> Text:
+        line = Text(f"{_said(data.get('switch'))} ", "bold")
+        if not data.get("reachable"):
+            return line.append("does not answer", "yellow")
+        running = data.get("running")
+        if running is None:
+            return line.append("answers; queues differ")
+        line.append(f"runs {watermark_text(msgspec.convert(running, MarkAnswer))}")
+        return line.append(", which is not what was set here", "yellow") if data.get("drifted") else line
+
+    def _alarm(self, data: Mapping[str, Any]) -> Text:
+        what = data.get("what")
+        if what == "more":
+            return Text(f"{data.get('count')} more changed: ecntwin alarms")
+        if what == "cleared":
+            return Text.assemble(("cleared", "green"), f": {data.get('kind')} of {data.get('subject')}")
+        return Text.assemble(words_of(str(data.get("level"))), f" {data.get('kind')}: {data.get('sentence')}")
+
+
+_LINES: Mapping[str, Callable[[EventLines, Mapping[str, Any]], Text | None]] = {
+    "reports": EventLines._reports,
+    "round": EventLines._round,
+    "recommendation": EventLines._recommendation,
+    "decision": EventLines._decision,
+    "rollout": EventLines._rollout,
+    "whatif": EventLines._whatif,
+    "switch": EventLines._switch,
+    "alarm": EventLines._alarm,
+}
+
+
+def _said(value: object) -> str:
+    return "–" if value is None else str(value).replace("_", " ")
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0

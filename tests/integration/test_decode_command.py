@@ -139,7 +139,7 @@ def test_a_file_that_is_none_is_refused_in_a_sentence(
     code, lines, err = decode(data, *options)
     assert (code, lines) == (INPUT, [])
     assert err.count("\n") == 1
-    assert "mistake of ecntwin" not in err
+    assert "bug in ecntwin" not in err
 
 
 def test_no_file(decode: Decode, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_an_answer_that_does_not_read_is_told(content: str | bytes) -> None:
         id: str
 
     answer = answering(200, content).get("/v1/x")
-    with pytest.raises(RefusedError, match="an answer to GET /v1/x that does not read") as caught:
+    with pytest.raises(RefusedError, match="an answer to GET /v1/x that cannot be parsed") as caught:
         answer.read(Named)
     assert exit_code(caught.value) == 2
 
@@ -151,7 +151,7 @@ def test_what_may_have_been_done_is_to_be_looked_at() -> None:
     def never(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused")
 
-    with pytest.raises(AwayError, match="look whether it was done all the same"):
+    with pytest.raises(AwayError, match="check whether it took effect"):
         client(lost).post("/v1/recommendations/a/approve")
     with pytest.raises(AwayError, match="start it, or correct --url"):
         client(never).post("/v1/recommendations/a/approve")
@@ -229,5 +229,5 @@ def test_a_stream_that_is_refused_or_is_none_is_told() -> None:
         list(answering(503, json.dumps(PROBLEM)).events())
     with pytest.raises(RefusedError, match="the remedy"):
         list(answering(403, json.dumps(PROBLEM)).events())
-    with pytest.raises(RefusedError, match="that does not read"):
+    with pytest.raises(RefusedError, match="that cannot be parsed"):
         list(streaming(["data: nonsense\n\n"]).events())

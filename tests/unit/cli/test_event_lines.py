@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cli.client import ServiceEvent
-from cli.follow import REPORTS_EVERY_S, EventLines
+from cli.watch import REPORTS_EVERY_S, EventLines
 
 RUNNING = {"kmin_bytes": 7_000, "kmax_bytes": 750_000, "pmax": 0.1}
 

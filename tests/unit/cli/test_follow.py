@@ -13,7 +13,7 @@ from rich.console import Console
 
 from cli.answers import RolloutAnswer
 from cli.client import ServiceClient
-from cli.follow import AWAY_S, follow, said
+from cli.rollouts import AWAY_S, follow, said
 from settings.errors import AwayError, RefusedError
 
 MARK = {"kmin_bytes": 1_000, "kmax_bytes": 2_000, "pmax": 0.1}
@@ -75,11 +75,11 @@ class Followed:
     def _sleep(self, seconds: float) -> None:
         self.now_s += seconds
 
-    def follow(self, told: int = 0) -> tuple[dict[str, Any], list[str]]:
+    def follow(self, shown: int = 0) -> tuple[dict[str, Any], list[str]]:
         screen = Console(file=io.StringIO(), width=100)
         service = ServiceClient("http://x", transport=httpx.MockTransport(self._answer))
         answer = follow(
-            service, "r 1", lines=screen, told=told, clock_s=lambda: self.now_s, sleep=self._sleep
+            service, "r 1", lines=screen, shown=shown, clock_s=lambda: self.now_s, sleep=self._sleep
         )
         assert isinstance(screen.file, io.StringIO)
         return json.loads(answer.content), screen.file.getvalue().splitlines()
@@ -94,7 +94,7 @@ def test_each_thing_is_told_once() -> None:
 
 
 def test_what_was_told_before_is_not_told_again() -> None:
-    _, lines = Followed(rollout("rolled_back", events=5)).follow(told=4)
+    _, lines = Followed(rollout("rolled_back", events=5)).follow(shown=4)
     assert len(lines) == 1
 
 
@@ -106,7 +106,9 @@ def test_a_service_that_goes_away_for_a_while_is_waited_for() -> None:
 
 def test_one_that_stays_away_is_told_with_where_to_look() -> None:
     followed = Followed(rollout("canary"), None)
-    with pytest.raises(AwayError, match="goes on without whoever watches; ecntwin rollouts r 1 tells"):
+    with pytest.raises(
+        AwayError, match="rollout r 1 continues in the service; run ecntwin rollouts r 1 once"
+    ):
         followed.follow()
     assert AWAY_S < followed.now_s < AWAY_S + 10
 
@@ -120,7 +122,7 @@ def test_who_stops_watching_stops_no_rollout(capsys: pytest.CaptureFixture[str])
     followed._sleep = interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         followed.follow()
-    assert "the rollout goes on; ecntwin rollouts r 1 tells" in capsys.readouterr().err
+    assert "the rollout goes on; ecntwin rollouts r 1 shows" in capsys.readouterr().err
 
 
 def test_one_that_knows_it_no_more_ends_it() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.answers import FreezeAnswer
-from cli.tables import freeze_text
+from cli.rollouts import freeze_text
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,76 @@
+"""``ecntwin whatif``: predictions for watermarks in a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from cli.output import console, print_json, shown_progress
+from cli.prediction_tables import whatif_table
+from service.documents.predictions import WatermarkInput
+from service.tuning.round import read_json
+from service.tuning.whatif import Wanted, what_if, workers_for
+from settings.errors import InputError
+from settings.validation import mistake
+from settings.version import ecntwin_version
+from twin.errors import WatermarkError
+from twin.scenario_file import load_scenario
+from twin.search.score import weights_named
+from twin.watermark import Watermark
+from twin.workers.pool import make_workers
+
+# The rest of the document (incumbent, age, curves) only a running service can fill.
+PRINTED = {"scenario", "engine", "seed", "version", "wall_s", "results"}
+
+_WATERMARKS = TypeAdapter(list[WatermarkInput])
+
+
+def whatif(
+    scenario: Path, watermarks: Path, engine: str, *, seed: int, n_workers: int | None, as_json: bool
+) -> None:
+    problem = load_scenario(scenario)
+    wanted = read_watermarks(watermarks)
+    pool = make_workers((os.cpu_count() or 1) if n_workers is None else n_workers)
+    try:
+        with shown_progress(quiet=as_json) as progress:
+            document = what_if(
+                problem,
+                Wanted(tuple(wanted), engine, seed),
+                weights=weights_named("balanced"),
+                workers=workers_for(engine, len(wanted), pool),
+                version=ecntwin_version(),
+                progress=progress,
+            )
+    finally:
+        pool.close()
+    if as_json:
+        print_json(document.model_dump(mode="json", include=PRINTED))
+    else:
+        console().print(whatif_table(document))
+
+
+def read_watermarks(path: Path) -> list[Watermark]:
+    """Reads the watermarks of a file, in order; raises ``InputError`` naming the wrong entry."""
+    document = read_json(path, "watermarks")
+    where = f"watermarks {path.name}"
+    if isinstance(document, dict):
+        if "results" not in document:
+            raise InputError(where, "an object without results", "it holds the array under results", "add it")
+        document, where = document["results"], f"{where} results"
+    try:
+        entries = _WATERMARKS.validate_python(document)
+    except ValidationError as error:
+        raise InputError(*mistake(error.errors(include_url=False)[0], prefix=where)) from error
+    if not entries:
+        raise InputError(where, "an empty array", "at least one watermark is predicted", "add one")
+    found = []
+    for number, entry in enumerate(entries):
+        try:
+            found.append(entry.watermark())
+        except WatermarkError as error:
+            raise InputError(
+                f"{where}[{number}] {error.where}", error.received, error.rule, error.remedy
+            ) from error
+    return found
