@@ -1,12 +1,4 @@
-"""Finds out who calls before a body is read, and holds bodies to their limits.
-
-Whether a path needs a caller is for its route to say: what is wrong is kept for it, and told at once only to
-who sends a body along.
-
-Security headers on every answer: page, API, errors and what fails below; must not know what is answered.
-
-They are data and ten lines that add it: a library for that would be more to keep than to write.
-"""
+"""ASGI middleware: authenticates before bodies are read, limits bodies, and adds security headers."""
 
 from __future__ import annotations
 
@@ -22,22 +14,22 @@ from settings.errors import ApiError, TooLargeError
 from settings.security import Caller
 
 MOST_DOCUMENT_BYTES = 1 << 20
-"""Of a JSON body that is parsed on the event loop, in one go, unless its route says more (``MOST_BYTES``)."""
+"""Of a JSON body, which is parsed in one go on the event loop; a route may allow more (``MOST_BYTES``)."""
 
 MOST_BYTES = "x-max-body-bytes"
-"""The extension of a route's OpenAPI operation that says so."""
+"""The OpenAPI extension with a route's own limit."""
 
 CONTAINER_BYTES = 20
-"""Of a document for each object and array in it: they are memory of their own, and take far longer than their
-two bytes suggest.
-"""
+"""Bytes of the limit that each object or array counts for: parsing one costs far more than its two bytes."""
 
 _KEY = "ecntwin_caller"
 
 
 class Admission:
-    """ASGI middleware; ``app.state.access`` says who may call, and ``allowed`` raises the ``RequestError`` of
-    who may not call the request's route. A sender may pause for ``stalled_s``.
+    """Identifies the caller by ``app.state.access``; an error is kept for the route, as some need no caller.
+
+    A body is refused at once unless the caller is known and ``allowed`` accepts the request. A sender may
+    pause for ``stalled_s``.
     """
 
     def __init__(
@@ -98,7 +90,7 @@ class _Body:
             except ApiError as error:
                 raise below(error) from error
         limit_bytes = self._access.body_limit(self._found)
-        # FastAPI itself reads and parses what a route takes as a document.
+        # FastAPI reads and parses these bodies itself.
         route = self._request.scope.get("route")
         is_document = getattr(route, "body_field", None) is not None
         if is_document:
@@ -129,7 +121,7 @@ class _Body:
 
 
 def caller_of(request: Request) -> Caller:
-    """Who calls; raises the ``ApiError`` of who may not."""
+    """The request's caller; raises the ``ApiError`` kept for it."""
     found: Caller | ApiError = request.scope["state"][_KEY]
     if isinstance(found, ApiError):
         raise found
@@ -143,7 +135,7 @@ def _address(scope: Scope) -> str:
 
 CONTENT_SECURITY_POLICY = "; ".join(
     (
-        "default-src 'self'",  # scripts, styles, calls: from here, and none of them inline
+        "default-src 'self'",  # no inline scripts or styles either
         "img-src 'self' data:",  # pictures in style sheets
         "object-src 'none'",
         "base-uri 'none'",
@@ -162,7 +154,7 @@ ALWAYS = {
 
 
 class SecurityHeaders:
-    """ASGI: around everything, so that no answer lacks them. ``hsts_s`` is told over TLS only; 0: never."""
+    """Adds the headers to every answer, errors included. ``hsts_s``: over TLS only; 0 sends none."""
 
     def __init__(self, app: ASGIApp, *, hsts_s: int) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Large answers are built and serialised in a thread, so that the event loop keeps serving others."""
+"""Builds and serialises large answers in a thread, so that the event loop stays free."""
 
 from __future__ import annotations
 
@@ -18,14 +18,11 @@ async def json_answer(thread: Executor, make: Callable[[], BaseModel]) -> Respon
 
 
 async def made_in(thread: Executor, make: Callable[[], T]) -> T:
-    """The result of ``make``, called in ``thread``."""
     return await asyncio.get_running_loop().run_in_executor(thread, make)
 
 
 def written(document: BaseModel) -> bytes:
-    """The document as JSON. Its lists of documents come last, and are dumped item by item so that other
-    threads get to run.
-    """
+    """A document as JSON; its lists of documents come last, item by item, since pydantic holds the GIL."""
     lists = {
         name: value
         for name, value in document

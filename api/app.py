@@ -1,7 +1,4 @@
-"""A FastAPI application as every server of this package is one: problems, callers and headers; no routes.
-
-Makes the HTTP application; nothing is made by importing this module.
-"""
+"""The service's FastAPI application, and the base it shares with the ingest process."""
 
 from __future__ import annotations
 
@@ -20,13 +17,11 @@ from api.problems import refuse_unknown_parameters
 from api.routes import (
     alarms,
     audit,
-    datagrams,
     events,
     health,
     history,
     page,
     recommendations,
-    reference,
     revisions,
     rollouts,
     state,
@@ -46,7 +41,7 @@ from twin.workers.pool import Workers
 
 
 class Application(FastAPI):
-    """Whoever starts it sets ``state.access``. Every answer has the security headers."""
+    """Problem documents, admission and security headers; its lifespan sets ``state.access``."""
 
     def __init__(
         self,
@@ -61,10 +56,10 @@ class Application(FastAPI):
             description=description,
             version=ecntwin_version(),
             lifespan=lifespan,
-            openapi_url=None,  # ``openapi.install`` has one
-            docs_url=None,  # FastAPI's own loads its viewer from elsewhere
+            openapi_url=None,  # ``openapi.install`` adds it
+            docs_url=None,  # FastAPI's loads its viewer from a CDN
             redoc_url=None,
-            redirect_slashes=False,  # its redirects lead to whatever host a client names
+            redirect_slashes=False,  # redirects would go to the Host that the client sends
             dependencies=[Depends(refuse_uninvited), Depends(refuse_unknown_parameters)],
         )
         self._hsts_s = settings.server.hsts_s
@@ -74,7 +69,7 @@ class Application(FastAPI):
         self.add_middleware(Admission, allowed=refuse_uninvited, stalled_s=settings.server.client_timeout_s)
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Around all of it: what answers where all else failed is in there too."""
+        """Outermost, so that Starlette's own 500 has the headers too."""
         return SecurityHeaders(super().build_middleware_stack(), hsts_s=self._hsts_s)
 
 
@@ -94,10 +89,9 @@ def create_app(
     adapters: AdapterRegistry | None = None,
     search: SearchSettings | None = None,
 ) -> FastAPI:
-    """The application over its own service, which lives from start-up to shut-down.
+    """The application and its service, which runs from start-up to shut-down.
 
-    Whatever touches the world may be given: metric registry, clocks, worker pool, adapter kinds; ``search``
-    replaces what the settings say of the search's budget.
+    Tests replace the metric registry, clocks, worker pool, adapters, and the search settings.
     """
 
     @asynccontextmanager
@@ -115,7 +109,7 @@ def create_app(
         try:
             await service.start()
             yield
-        except ApiError as error:  # of the start: a request's own never come this far
+        except ApiError as error:  # of the start; requests' errors are answered
             app.state.failed = error
             raise
         finally:
@@ -124,7 +118,6 @@ def create_app(
     app = Application(settings, title="ecntwin", description=_DESCRIPTION, lifespan=lifespan)
     for routes in (
         telemetry,
-        datagrams,
         topology,
         state,
         recommendations,
@@ -138,16 +131,15 @@ def create_app(
         history,
         health,
         page,
-        reference,
     ):
         app.include_router(routes.router)
     app.mount("/assets", page.assets(), name="assets")
-    app.mount("/docs/assets", reference.assets(), name="reference")
+    app.mount("/docs/assets", page.reference_assets(), name="reference")
     return app
 
 
 def _registry() -> CollectorRegistry:
-    """A new one, with what this process itself takes: memory, processor time, files (Linux)."""
+    """A registry with the process's memory, CPU time and files (Linux)."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     return registry

@@ -1,6 +1,4 @@
-"""Reads request bodies within their limits, whatever the sender claims about their length, and as long as it
-takes them seriously.
-"""
+"""Request bodies: size limits, a minimum rate, media type and encoding."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from service.ingest.intake import Intake
 from settings.errors import ApiError, StalledError, TooLargeError
 
 LEAST_BYTES_PER_S = 16_384
-"""What a sender keeps up, its pause aside: a byte now and then would hold room and a connection for ever."""
+"""Minimum rate of a sender: one byte now and then would hold a connection for ever."""
 
 
 Ports = Annotated[tuple[Annotated[int, Field(ge=0, le=65_535)], ...], Query()]
@@ -57,9 +55,7 @@ class BodyLimit:
 
 
 class Patience:
-    """With the sender of one body, from its making: it may pause for ``stalled_s``, and is no slower than
-    ``LEAST_BYTES_PER_S`` on the whole.
-    """
+    """Read timeout (``stalled_s``) and minimum rate (``LEAST_BYTES_PER_S``) for one request body."""
 
     def __init__(self, receive: Receive, *, stalled_s: float) -> None:
         self._receive = receive
@@ -69,9 +65,9 @@ class Patience:
         self._whole = False
 
     async def next(self) -> Message:
-        """What comes next; the end of the client, after its body, is waited for as long as it takes.
+        """The next message; waits without limit once the body is complete.
 
-        Raises an ``HTTPException`` with the ``StalledError`` of a sender that all but fell silent.
+        Raises an ``HTTPException`` with a ``StalledError`` for a sender that is too slow.
         """
         if self._whole:
             return await self._receive()
@@ -85,7 +81,7 @@ class Patience:
             raise below(
                 StalledError(
                     "request body",
-                    f"{self._received_bytes} bytes and then next to nothing for {self._stalled_s:g} s",
+                    f"{self._received_bytes} bytes and then almost nothing for {self._stalled_s:g} s",
                     "a body is sent whole and without a break",
                     "send it again",
                 )
@@ -105,14 +101,14 @@ def too_large(received: str, limit_bytes: int) -> HTTPException:
 
 
 def below(error: ApiError) -> HTTPException:
-    """``error`` as an ``HTTPException``: FastAPI passes nothing else on while it reads a body."""
+    """``error`` as an ``HTTPException``, the only kind FastAPI passes on while it reads a body."""
     carried = HTTPException(getattr(error, "status", 400))
     carried.__cause__ = error
     return carried
 
 
 def received(intake: Intake, request: Request) -> AbstractAsyncContextManager[bytes]:
-    """The request's body, admitted and held as ``Intake.body`` says, with its errors."""
+    """The request's body, admitted by ``Intake.body``."""
     return intake.body(request.headers.get("content-length", ""), _chunks(request))
 
 
@@ -132,12 +128,12 @@ async def _chunks(request: Request) -> AsyncIterator[bytes]:
 
 
 def media_type_of(request: Request) -> str:
-    """What the sender says its body is; empty where it says nothing."""
+    """The Content-Type without parameters; empty if there is none."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def encoding_of(request: Request) -> str | None:
-    """How the sender packed its body; raises ``UnsupportedMediaError`` for an encoding not understood."""
+    """The Content-Encoding; raises ``UnsupportedMediaError`` for an unknown one."""
     encoding = request.headers.get("content-encoding", "").strip().lower()
     check_encoding(encoding)
     return encoding or None

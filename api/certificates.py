@@ -1,4 +1,4 @@
-"""A server's certificate and key: whether they load, when they end, and the next ones as they come."""
+"""The server's certificate and key: loading, expiry, renewal while it runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from settings.errors import SettingsError
 from settings.security import TlsSettings
 from settings.tls import read_file, ssl_said, trust
 
-# For TLS 1.2; 1.3 has its own, all of which are good. uvicorn's default, "TLSv1", would leave 1.2 with SHA-1.
+# For TLS 1.2; those of 1.3 are all good. uvicorn's default, "TLSv1", would allow 1.2 with SHA-1.
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 SOON_S = 14 * 86_400.0
 
@@ -25,8 +25,6 @@ _log = logging.getLogger("ecntwin.tls")
 
 @dataclass(frozen=True, slots=True)
 class CertificateFacts:
-    """What a person asks of a certificate."""
-
     subject: str
     names: tuple[str, ...]
     not_before: datetime
@@ -34,7 +32,6 @@ class CertificateFacts:
 
     @classmethod
     def of(cls, certificate: x509.Certificate) -> Self:
-        """Of the first of a chain: the server's own."""
         try:
             found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
             names = tuple(str(one.value) for one in found)
@@ -49,18 +46,16 @@ class CertificateFacts:
         )
 
     def left_s(self, now_s: float) -> float:
-        """Seconds until it ends; negative where it has."""
+        """Seconds until it expires; negative afterwards."""
         return self.not_after.timestamp() - now_s
 
     def sentence(self, now_s: float) -> str:
-        """When it ends, for people."""
         days = self.left_s(now_s) / 86_400
         ends = f"{self.not_after:%Y-%m-%d %H:%M} UTC"
         said = f"ended {-days:.0f} days ago, on {ends}" if days < 0 else f"ends in {days:.0f} days, on {ends}"
         return f"certificate of {', '.join(self.names) or self.subject} {said}"
 
     def document(self) -> dict[str, Any]:
-        """As JSON."""
         return {
             "subject": self.subject,
             "names": list(self.names),
@@ -70,7 +65,7 @@ class CertificateFacts:
 
 
 class ServerTls:
-    """The context a server listens with; ``renew`` takes up files that were replaced."""
+    """The server's TLS context; ``renew`` loads replaced files."""
 
     def __init__(self, settings: TlsSettings) -> None:
         assert settings.tls_certificate is not None
@@ -85,11 +80,11 @@ class ServerTls:
 
     @classmethod
     def of(cls, settings: TlsSettings) -> Self | None:
-        """Where the settings ask for TLS; raises ``SettingsError`` for files that are no good."""
+        """None without TLS in the settings; raises ``SettingsError`` for unusable files."""
         return None if settings.tls_certificate is None else cls(settings)
 
     def check_now(self, now_s: float) -> None:
-        """Raises ``SettingsError`` where the certificate is not good at that time (seconds since 1970)."""
+        """Raises ``SettingsError`` unless the certificate is valid at that time (seconds since 1970)."""
         begun = self.facts.not_before.timestamp() <= now_s
         if not begun or self.facts.left_s(now_s) < 0:
             raise SettingsError(
@@ -102,26 +97,26 @@ class ServerTls:
             )
 
     def warn(self, now_s: float) -> None:
-        """Logs that it ends soon, or has; once a day at most."""
+        """Logs at most once a day that it expires soon, or has expired."""
         if self.facts.left_s(now_s) < SOON_S and now_s >= self._quiet_until_s:
             self._quiet_until_s = now_s + 86_400.0
             _log.warning("the %s; callers refuse one that has ended", self.facts.sentence(now_s))
 
     def renew(self) -> bool:
-        """Whether the files had changed and the new ones are used; bad ones are not."""
+        """Loads replaced files; returns whether it did. Unusable ones are logged and not used."""
         stamps = self._stamps()
         if stamps == self._seen or None in stamps:
             return False
         self._seen = stamps
         try:
             facts = _facts(self._certificate)
-            self._context()  # elsewhere first: a half-written pair must not be the one that is used
+            self._context()  # in a new context first: the files may be half written
             self._load_chain(self.context)
         except SettingsError as error:
-            _log.error("the certificate of before stays: %s", error)
+            _log.error("keeping the previous certificate: %s", error)
             return False
         self.facts = facts
-        _log.info("took up a new certificate: the %s", facts.sentence(datetime.now(UTC).timestamp()))
+        _log.info("loaded a new certificate: the %s", facts.sentence(datetime.now(UTC).timestamp()))
         return True
 
     def _stamps(self) -> tuple[int | None, ...]:
@@ -140,14 +135,14 @@ class ServerTls:
     def _load_chain(self, context: ssl.SSLContext) -> None:
         read_file(self._key, "settings server.tls_key")
         try:
-            # Without a password OpenSSL would ask at the terminal, and a service would wait there for ever.
+            # Without a password callback OpenSSL would prompt at the terminal and block the service.
             context.load_cert_chain(self._certificate, self._key, self._password or _no_password)
         except (ssl.SSLError, ValueError, _PasswordNeededError) as error:
             raise _pair_error(error, self._key, with_password=self._password is not None) from error
 
 
 class _PasswordNeededError(Exception):
-    """The key is encrypted and no password was told."""
+    """The key is encrypted, and there is no password file."""
 
 
 def _no_password() -> str:

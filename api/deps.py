@@ -1,9 +1,4 @@
-"""What a route needs of its caller: a scope, and a way in that a browser does not open to other sites.
-
-What routes ask for: the service, and a caller holding a scope; must not hold state of its own.
-
-Work that ends when the client who asked for it goes away; must not know what it is.
-"""
+"""Dependencies of routes: the service, a caller with a scope, no cross-site requests, cancelled work."""
 
 from __future__ import annotations
 
@@ -23,19 +18,19 @@ from settings.security import Caller, Scope, SecuritySettings
 from settings.validation import is_loopback
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-# RFC 9110: a host and maybe a port, with no user name before it; loopback names have no other signs.
+# RFC 9110: host and optional port, no user name; loopback names need no other characters.
 _HOST = re.compile(r"([a-z0-9.-]+|\[[0-9a-f.]*:[0-9a-f:.]*\])(?::[0-9]{1,5})?")
 _WITHOUT_TOKENS = "call it as 127.0.0.1 or localhost, or configure a token"
 
 
 @dataclass(frozen=True, slots=True)
 class Requires:
-    """A dependency that admits callers holding ``scope`` and returns them."""
+    """A dependency that returns the caller if it holds ``scope``."""
 
     scope: Scope
 
     async def __call__(self, request: Request) -> Caller:
-        """Who calls; raises the ``RequestError`` of who may not."""
+        """Raises a ``RequestError`` if the caller may not."""
         refuse_cross_site(request)
         caller = caller_of(request)
         if caller.kind == "local":
@@ -60,9 +55,7 @@ class Requires:
 
 
 async def refuse_uninvited(request: Request) -> None:
-    """Asks of the caller what the request's route asks, before anything in the request is looked at: what is
-    wrong with that is for those to know who may call. Raises ``RequestError``.
-    """
+    """Checks the caller before the request is validated: others learn nothing about its contents."""
     dependant = getattr(request.scope.get("route"), "dependant", None)
     for needed in [] if dependant is None else dependant.dependencies:
         if isinstance(needed.call, Requires):
@@ -70,38 +63,38 @@ async def refuse_uninvited(request: Request) -> None:
 
 
 def refuse_cross_site(request: Request) -> None:
-    """Stops another site's page from acting through an operator's browser (it can send, though not read)."""
+    """Stops another site's page from acting through an operator's browser (CSRF)."""
     site = request.headers.get("sec-fetch-site", "none")
     if request.method not in _SAFE_METHODS and site not in ("same-origin", "none"):
-        raise ForbiddenError(
-            f"{request.method} {request.url.path}",
-            f"a request from another site ({site})",
-            "pages of other sites may not act here",
-            "call it from this service's own page, or from a program",
-        )
+        raise _cross_site(request, f"another site ({site})")
 
 
 def refuse_foreign_origins(request: Request) -> None:
-    """The same where a browser does not tell the site: some do not over http. For calls without a token: no
-    browser sends one by itself, and a proxy may rewrite the name that is compared here.
+    """The same for browsers that send no Sec-Fetch-Site, as some do over http.
+
+    Only for calls without a token: no browser adds one, and a proxy may rewrite the Host compared here.
     """
     origin = request.headers.get("origin")
     if request.method in _SAFE_METHODS or origin is None or "sec-fetch-site" in request.headers:
         return
     if origin.partition("://")[2] != request.headers.get("host"):
-        raise ForbiddenError(
-            f"{request.method} {request.url.path}",
-            f"a request from {origin[:80]!r}",
-            "pages of other sites may not act here",
-            "call it from this service's own page, or from a program",
-        )
+        raise _cross_site(request, repr(origin[:80]))
+
+
+def _cross_site(request: Request, source: str) -> ForbiddenError:
+    return ForbiddenError(
+        f"{request.method} {request.url.path}",
+        f"a request from {source}",
+        "pages of other sites may not act here",
+        "call it from this service's own page, or from a program",
+    )
 
 
 def refuse_foreign_names(request: Request, *, remedy: str = _WITHOUT_TOKENS) -> None:
-    """Stops a page whose own name a DNS server points at this machine (rebinding).
+    """Stops DNS rebinding: the Host must be a loopback name.
 
-    A request without a Host is refused too, although no browser sends one: probes of HTTP/1.0 that leave it
-    out (HAProxy's ``httpchk``) ask for /healthz and /readyz, where nothing is asked of a caller.
+    Requests without a Host are refused too; probes that omit it (HAProxy's ``httpchk``) use /healthz and
+    /readyz, which have no dependency on a caller.
     """
     given = request.headers.getlist("host")
     found = _HOST.fullmatch(given[0].lower()) if len(given) == 1 else None
@@ -115,8 +108,9 @@ def refuse_foreign_names(request: Request, *, remedy: str = _WITHOUT_TOKENS) -> 
 
 
 def check_host(host: str, security: SecuritySettings, *, stored: bool = False) -> None:
-    """Raises ``SettingsError`` where the service would be open to others without a token; ``stored``: its
-    database has some.
+    """Raises ``SettingsError`` if the service would listen beyond loopback without any token.
+
+    ``stored``: the database holds tokens.
     """
     if security.tokens or security.oidc is not None or stored or is_loopback(host):
         return
@@ -144,10 +138,7 @@ T = TypeVar("T")
 
 
 async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
-    """What ``work`` returns; None once the request's client has gone, and ``work`` is cancelled by then.
-
-    The request's body must have been read.
-    """
+    """Runs ``work``; cancels it and returns None if the client disconnects. The body must have been read."""
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_gone(request))
     try:
@@ -156,7 +147,6 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T | Non
     finally:
         for task in (working, leaving):
             task.cancel()
-        # Its own errors were raised above, or nobody is left to hear them.
         await asyncio.gather(working, leaving, return_exceptions=True)
 
 

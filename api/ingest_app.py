@@ -1,4 +1,4 @@
-"""The HTTP application of an ingest process: the service's call for reports, health and metrics."""
+"""The HTTP application of an ingest process: reports, health and metrics."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from settings.version import ecntwin_version
 
 
 def create_ingest_app(settings: Settings, process: IngestProcess) -> FastAPI:
-    """The application over a process, which lives from start-up to shut-down."""
+    """The application and its process, which runs from start-up to shut-down."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         try:
             await process.start()
             yield
-        except ApiError as error:  # of the start: a request's own never come this far
+        except ApiError as error:  # of the start; requests' errors are answered
             app.state.failed = error
             raise
         finally:

@@ -1,7 +1,6 @@
-"""What every route may answer besides what it is for, added to the OpenAPI document in one place.
+"""Completes the OpenAPI document: error responses and bearer tokens.
 
-Errors are problem documents (``problems``): which statuses a call has follows from what it takes, and from
-the list of calls that have more.
+The error statuses of a call follow from its parameters, body and path, and from the table ``_MORE``.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ _PROBLEM = {
 
 
 def install(app: FastAPI) -> None:
-    """Makes ``app`` tell of its errors, and of the token it asks for."""
+    """Replaces the OpenAPI document of ``app`` and its route."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -97,8 +96,8 @@ def install(app: FastAPI) -> None:
     async def answer() -> Response:
         return Response(written(), media_type="application/json")
 
-    app.openapi = document  # type: ignore[method-assign]  # FastAPI's own way to change it
-    # FastAPI's own route would write it anew for each call, milliseconds of the event loop for anybody.
+    app.openapi = document  # type: ignore[method-assign]  # FastAPI's documented way to change it
+    # FastAPI's own route would serialise it for each call: milliseconds of the event loop.
     app.add_api_route("/openapi.json", answer, methods=["GET", "HEAD"], include_in_schema=False)
 
 
@@ -106,7 +105,7 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             answers = operation["responses"]
-            answers.pop("422", None)  # FastAPI's own, of which none is ever sent
+            answers.pop("422", None)  # FastAPI's; never sent
             for status in sorted(set(_statuses(method, path, operation))):
                 answers.setdefault(str(status), _answer(status))
             if path not in _OPEN:

@@ -1,9 +1,6 @@
-"""HTTP connections within limits of time and size, whoever is at the other end.
+"""uvicorn with limits on the time and size of requests, and with certificates renewed while it runs.
 
-All clients share one event loop. What is read from one of them is therefore parsed in small pieces, between
-which the others have their turn.
-
-What uvicorn is told by the settings of a server, TLS and proxies too; must not know what it serves.
+All clients share one event loop, so input is parsed in small pieces and other clients get a turn in between.
 """
 
 from __future__ import annotations
@@ -30,28 +27,30 @@ from api.problems import MEDIA_TYPE, problem
 from settings.errors import HeadTooLargeError, LineTooLongError, MalformedRequestError, RequestError
 from settings.model import ServerSettings
 
+KEEP_ALIVE_S = 75
+"""Keep-alive of idle connections; longer than that of clients and proxies (httpx 5 s, nginx 60 s), which
+would otherwise send a request now and then on a connection that is just being closed.
+"""
 LONGEST_TARGET = 8_192
-"""Bytes of a path with its query. RFC 9112 asks for request lines of 8000 bytes at least."""
+"""Bytes of a path with its query; RFC 9112 requires at least 8000 for a request line."""
 
-_PIECE_BYTES = 4_096  # of what costs Python code for every few bytes: heads, and chunks of a body
-_LARGE_READ_BYTES = 65_536  # after which uvloop would read on from the same client
+_PIECE_BYTES = 4_096  # of heads and chunked bodies, whose parsing calls Python for every few bytes
+_LARGE_READ_BYTES = 65_536  # after one uvloop would keep reading from the same client
+_RENEW_TICKS = 600  # uvicorn ticks ten times a second
 _END_OF_HEAD = b"\r\n\r\n"
 _REFUSED_S = 1.0
-_AT_ONCE = struct.pack("ii", 1, 0)  # struct linger: on, for no time
+_AT_ONCE = struct.pack("ii", 1, 0)  # struct linger: on, 0 s
 
 
 class PatientProtocol(HttpToolsProtocol):
-    """uvicorn's, which knows one time limit alone (between an answer and the first byte of the next request),
-    and no limit of size.
+    """uvicorn's protocol with limits; uvicorn itself has only a keep-alive timeout.
 
-    A connection is ended where the head of a request, or what is left of one that was answered before it had
-    come whole, takes longer than ``client_timeout_s``, and where nothing of an answer is read for so long.
-    Of bodies the application knows what is too slow (``api.bodies``).
+    Time: ``client_timeout_s`` for a request head, for the rest of a request answered early, and for a
+    client that reads nothing of its answer. Slow bodies are the application's matter (``api.bodies``).
 
-    A request head over ``max_head_bytes`` (request line included), or of more than ``max_header_fields``, is
-    answered 431 before the rest of it is read, a target over ``LONGEST_TARGET`` 414. Sizes, extensions and
-    trailers of a chunked body together exceed its data by ``max_head_bytes`` at most (400). The connection is
-    closed then. The next of several pipelined requests is parsed once the one before it is answered.
+    Size: a head over ``max_head_bytes`` or ``max_header_fields`` is answered 431, a target over
+    ``LONGEST_TARGET`` 414, a chunked body whose framing exceeds its data by ``max_head_bytes`` 400; then the
+    connection is closed. Pipelined requests are parsed one by one, each after the answer to the one before.
     """
 
     def __init__(
@@ -71,15 +70,15 @@ class PatientProtocol(HttpToolsProtocol):
         self._until_closed: asyncio.TimerHandle | None = None
         self._turn: asyncio.Handle | None = None
         self._received = b""
-        self._parsed = 0  # bytes of these
+        self._parsed = 0  # bytes of _received
         self._in_head = True
         self._fields = 0
         self._extra_bytes = 0  # of the head; of a chunked body, beyond its data
-        self._body_left = 0  # where its length was told
+        self._body_left = 0  # by Content-Length
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's
         super().connection_made(transport)
-        self.flow = _Flow(transport, self._go_on)
+        self.flow = _Flow(transport, self._continue)
         self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -100,7 +99,7 @@ class PatientProtocol(HttpToolsProtocol):
             self._turn = self.loop.call_soon(self._parse)
 
     def _parse(self) -> None:
-        """One piece of what was received; the rest in later turns of the event loop."""
+        """Parses one piece; the rest in later turns of the event loop."""
         self._turn = None
         if self._may_parse() and self._parsed < len(self._received):
             self._unset_keepalive_if_required()
@@ -108,15 +107,15 @@ class PatientProtocol(HttpToolsProtocol):
             if error is not None:
                 self._refuse(error)
                 return
-            # The first bytes of a request end the limit on idle connections.
+            # uvicorn's keep-alive timer ends with the first bytes of a request; this one covers its head.
             cycle: RequestResponseCycle | None = self.cycle
             if cycle is None or cycle.response_complete:
                 self._await_request()
         if self._parsed < len(self._received) and not self.transport.is_closing():
             self.transport.pause_reading()
-        self._go_on()
+        self._continue()
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         if self._turn is not None or self.transport.is_closing() or self.flow.read_paused:
             return
         if self._parsed == len(self._received):
@@ -131,12 +130,12 @@ class PatientProtocol(HttpToolsProtocol):
         return not (unanswered or self.flow.read_paused or self.transport.is_closing())
 
     def _forget_parsed(self) -> None:
-        """All but the last bytes, in which the end of a head may have begun."""
+        """Drops parsed bytes except the last three, in which the end of a head may have begun."""
         kept = min(self._parsed, len(_END_OF_HEAD) - 1)
         self._received, self._parsed = self._received[self._parsed - kept :], kept
 
     def _next_piece(self) -> bytes:
-        """All that there is of a body whose length was told; else no more than the end of one head."""
+        """The rest of a body of known length, else at most the end of one head."""
         begin, size = self._parsed, self._body_left
         if not size:
             end = self._received.find(_END_OF_HEAD, max(begin - 3, 0), begin + _PIECE_BYTES)
@@ -146,7 +145,7 @@ class PatientProtocol(HttpToolsProtocol):
         return piece
 
     def _feed(self, piece: bytes) -> RequestError | None:
-        """Has a piece parsed; what is wrong with it."""
+        """Parses a piece; returns the error in it."""
         if not self._body_left:
             self._extra_bytes += len(piece)
             if self._extra_bytes > self._max_head_bytes:
@@ -154,7 +153,7 @@ class PatientProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(piece)
         except httptools.HttpParserUpgrade:
-            pass  # no other protocol is spoken here, and a client goes on with this one
+            pass  # no other protocol is offered; the client continues with HTTP/1.1
         except httptools.HttpParserError as error:
             cause = error.__context__
             return cause if isinstance(cause, RequestError) else _malformed(None if cause else error)
@@ -183,7 +182,7 @@ class PatientProtocol(HttpToolsProtocol):
                 f"there are at most {self._max_header_fields} (server.max_header_fields)",
                 "send fewer",
             )
-        if self._in_head:  # a trailer is no header: it came after the request was looked at
+        if self._in_head:  # trailers are ignored: the application has seen the headers
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -198,7 +197,7 @@ class PatientProtocol(HttpToolsProtocol):
             raise MalformedRequestError(
                 "request head",
                 "Upgrade with a body",
-                "HTTP/1.1 alone is spoken here",
+                "only HTTP/1.1 is served here",
                 "leave Upgrade out",
             )
         super().on_headers_complete()
@@ -216,18 +215,18 @@ class PatientProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._go_on()
+        self._continue()
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._until_read_on(self.transport.get_write_buffer_size())
+        self._expect_reading(self.transport.get_write_buffer_size())
 
-    def _until_read_on(self, waiting_bytes: int) -> None:
-        """Ends the connection where so many bytes wait still when the time is over."""
+    def _expect_reading(self, waiting_bytes: int) -> None:
+        """Ends the connection if none of these bytes is read in time."""
 
         def over() -> None:
             left = self.transport.get_write_buffer_size()
-            self._until_read_on(left) if left < waiting_bytes else self._end()
+            self._expect_reading(left) if left < waiting_bytes else self._end()
 
         self._read()
         self._until_read = self.loop.call_later(self._client_timeout_s, over)
@@ -253,14 +252,14 @@ class PatientProtocol(HttpToolsProtocol):
         )
 
     def _refuse(self, error: RequestError) -> None:
-        """Answers with the problem and closes. What is still to come is not read."""
+        """Answers with the problem and closes without reading further."""
         cycle: RequestResponseCycle | None = self.cycle
         if (
             cycle is not None
             and not cycle.response_complete
             and (cycle.response_started or not cycle.more_body)
         ):
-            self._end()  # an answer here would be taken for that of the request before
+            self._end()  # the client would take this for the answer to the previous request
             return
         content = json.dumps(problem(error)).encode()
         headers = {
@@ -273,18 +272,15 @@ class PatientProtocol(HttpToolsProtocol):
         lines = "".join(f"{name.lower()}: {value}\r\n" for name, value in headers.items())
         self.transport.write(STATUS_LINE[error.status] + lines.encode() + b"\r\n" + content)
         self.transport.close()
-        # Over TLS a peer that goes on sending would be listened to for longer.
+        # Over TLS, close() waits for a peer that keeps sending.
         self._until_closed = self.loop.call_later(_REFUSED_S, self._end)
 
     def _await_request(self) -> None:
         if self._until_asked is None:
-            self._until_asked = self._later()
-
-    def _later(self) -> asyncio.TimerHandle:
-        return self.loop.call_later(self._client_timeout_s, self._end)
+            self._until_asked = self.loop.call_later(self._client_timeout_s, self._end)
 
     def _end(self) -> None:
-        """At once: what is not read cannot be flushed, and the kernel would hold it for minutes."""
+        """Resets the connection: unread output would otherwise stay in the kernel for minutes."""
         made = self.transport.get_extra_info("socket")
         if made is not None:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
@@ -302,20 +298,20 @@ class PatientProtocol(HttpToolsProtocol):
 
 
 class _Flow(FlowControl):
-    """uvicorn's, but more is read only once what was read is parsed."""
+    """Resumes reading only after the received bytes are parsed."""
 
-    def __init__(self, transport: asyncio.Transport, go_on: Callable[[], None]) -> None:
+    def __init__(self, transport: asyncio.Transport, resume: Callable[[], None]) -> None:
         super().__init__(transport)
-        self._go_on = go_on
+        self._resume = resume
 
     def resume_reading(self) -> None:
         if self.read_paused:
             self.read_paused = False
-            self._go_on()
+            self._resume()
 
 
 def _malformed(error: httptools.HttpParserError | None) -> MalformedRequestError:
-    """``error`` is the parser's; what else went wrong is no client's business."""
+    """``error``: the parser's; None hides an internal error."""
     why = f" ({str(error)[:80].rstrip('.')})" if error is not None else ""
     return MalformedRequestError(
         "request",
@@ -325,37 +321,28 @@ def _malformed(error: httptools.HttpParserError | None) -> MalformedRequestError
     )
 
 
-KEEP_ALIVE_S = 75
-"""How long an idle connection may be used again. Longer than clients and proxies keep theirs (httpx: 5 s,
-nginx: 60 s): else a request now and then meets a connection that is just being ended, and has no answer.
-"""
-
-RENEWED_EVERY_TICKS = 600  # of uvicorn's, ten a second
-
-
 class ListeningServer(uvicorn.Server):
-    """Listens as the settings say, and takes up certificates that are replaced while it runs."""
+    """uvicorn under ``ServerSettings``; loads replaced certificates while it runs."""
 
     def __init__(self, app: ASGIApp, server: ServerSettings, tls: ServerTls | None) -> None:
         super().__init__(uvicorn.Config(app, **options(server, tls)))
         self._tls = tls
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """What is there by now stays there: no collection of garbage looks at it again, which takes 0.2 s."""
+        """Excludes what start-up allocated from garbage collection, which would take 0.2 s each time."""
         await super().startup(sockets)
         gc.collect()
         gc.freeze()
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second."""
-        if self._tls is not None and counter % RENEWED_EVERY_TICKS == 0:
+        if self._tls is not None and counter % _RENEW_TICKS == 0:
             self._tls.renew()
             self._tls.warn(time.time())
         return await super().on_tick(counter)
 
 
 def options(server: ServerSettings, tls: ServerTls | None) -> dict[str, Any]:
-    """uvicorn's arguments."""
+    """The uvicorn configuration of ``ServerSettings``."""
     return {
         "http": partial(
             PatientProtocol,
@@ -371,7 +358,7 @@ def options(server: ServerSettings, tls: ServerTls | None) -> dict[str, Any]:
         "server_header": False,
         "timeout_keep_alive": KEEP_ALIVE_S,
         "timeout_graceful_shutdown": server.shutdown_grace_s,
-        # Else anybody on this machine could say where a call came from.
+        # uvicorn's default would trust every process on this machine.
         "proxy_headers": bool(server.trusted_proxies),
         "forwarded_allow_ips": list(server.trusted_proxies),
     } | ({} if tls is None else {"ssl_context_factory": lambda *_: tls.context})

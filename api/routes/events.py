@@ -18,7 +18,7 @@ from settings.security import Caller
 router = APIRouter(prefix="/v1", tags=["events"])
 
 KEEP_ALIVE_S = 15.0
-LOOK_AGAIN_S = 5.0
+RECHECK_S = 5.0
 
 _NOTHING = Event(0, "", {})
 
@@ -38,14 +38,14 @@ async def get_events(service: ServiceDep, caller: Reads, request: Request) -> St
             "close one, or poll the other routes",
         )
     return StreamingResponse(
-        stream(service.events, StillGood(service.access, caller, request).holds),
+        stream(service.events, CallerCheck(service.access, caller, request).holds),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store"},
     )
 
 
-class StillGood:
-    """Whether who listens may still: a stream outlives a token that is revoked, or expires."""
+class CallerCheck:
+    """Rechecks the caller of a stream, whose token may expire or be revoked meanwhile."""
 
     def __init__(self, access: Access, caller: Caller, request: Request) -> None:
         self._access = access
@@ -54,15 +54,15 @@ class StillGood:
         self._asked_s = asyncio.get_running_loop().time()
 
     async def holds(self) -> bool:
-        """Asked now and then, whatever happens in between."""
+        """Whether the caller may still read; checked every 5 s."""
         now_s = asyncio.get_running_loop().time()
-        if now_s - self._asked_s < LOOK_AGAIN_S:
+        if now_s - self._asked_s < RECHECK_S:
             return True
         self._asked_s = now_s
         try:
             found = await self._access.caller(self._authorization, self._caller.address)
         except UnavailableError:
-            return True  # nobody can tell
+            return True  # unknown: keep the stream
         except ApiError:
             return False
         return "read" in found.scopes

@@ -1,4 +1,7 @@
-"""``/``: the page and its assets, served by us; must not load anything from elsewhere."""
+"""``/`` and ``/docs``: the page and the API reference, without anything from other hosts.
+
+The reference is Swagger UI as published (``api/reference/VERSION``), which reads ``/openapi.json``.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,41 @@ from fastapi import APIRouter
 from starlette.responses import FileResponse
 from starlette.staticfiles import StaticFiles
 
-# Every answer gets its security headers in ``api.admission``: scripts and styles only from here.
+# ``api.admission`` adds the content security policy: scripts and styles from here only.
 router = APIRouter(include_in_schema=False)
 
 
-def dashboard() -> Path:
-    """The folder with the page; distributions are installed unpacked, so it is a real one."""
-    with as_file(files("api") / "dashboard") as folder:
+def _folder(name: str) -> Path:
+    with as_file(files("api") / name) as folder:  # distributions are installed unpacked: a real folder
         return folder
 
 
+def dashboard() -> Path:
+    """The folder of the page."""
+    return _folder("dashboard")
+
+
+def reference() -> Path:
+    """The folder of the API reference."""
+    return _folder("reference")
+
+
 def assets() -> StaticFiles:
-    """The page's own files, at ``/assets``."""
+    """The page's files, at ``/assets``."""
     return StaticFiles(directory=dashboard())
+
+
+def reference_assets() -> StaticFiles:
+    """The reference's files, at ``/docs/assets``."""
+    return StaticFiles(directory=reference())
 
 
 @router.get("/")
 async def page() -> FileResponse:
-    """The page."""
     return FileResponse(dashboard() / "index.html")
+
+
+@router.get("/docs")
+@router.get("/docs/")
+async def docs() -> FileResponse:
+    return FileResponse(reference() / "index.html")

@@ -1,4 +1,4 @@
-"""``/v1/telemetry``: reports and counters in. Bodies go to the decoders unread; must not know a field."""
+"""``/v1/telemetry``: takes reports and counters, and shows what became of datagrams."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ from fastapi import APIRouter, Request
 
 from api.bodies import Ports, encoding_of, media_type_of, received
 from api.deps import PostsTelemetry, ServiceDep
+from service.documents.admin import UdpDocument
 from service.documents.telemetry import IngestDocument
 from service.ingest.formats import ARROW_TYPE, BINARY_TYPE, check_media_type
 
 router = APIRouter(prefix="/v1/telemetry", tags=["telemetry"])
 
-_BODY = {"schema": {"anyOf": [{"type": "array"}, {"type": "object"}]}}  # what is wrong in it is listed
-
-
+_BODY = {"schema": {"anyOf": [{"type": "array"}, {"type": "object"}]}}  # problems in it are listed
 _BODY_DOCUMENTED = {
     "requestBody": {
         "content": {"application/json": _BODY, "application/x-ndjson": {"schema": {"type": "string"}}}
     }
 }
-
-
 _REPORTS_DOCUMENTED = {
     "requestBody": {
         "content": {
@@ -57,3 +54,10 @@ async def post_counters(request: Request, service: ServiceDep, caller: PostsTele
     check_media_type(media_type_of(request), "counter samples")
     async with received(service.pipeline.intake, request) as body:
         return await service.counters.ingest(body, encoding_of(request))
+
+
+@router.get("/udp")
+async def get_udp(service: ServiceDep, caller: PostsTelemetry) -> UdpDocument:
+    """Where datagrams are taken, and how many were received, taken into the window, and dropped."""
+    udp = service.pipeline.udp
+    return UdpDocument.of([] if udp is None else udp.addresses, None if udp is None else udp.tally())

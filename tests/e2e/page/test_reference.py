@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from api.routes.reference import reference
+from api.routes.page import reference
 from tests.e2e.page.browsing import PATIENCE_MS, new_page
 from tests.e2e.process import Served
 

@@ -52,7 +52,7 @@ async def test_watermarks_are_predicted_on_the_state_now(here: Running) -> None:
         (b"", "application/json", 422, "body: this call needs a JSON document"),
         (b"{}", "text/plain", 422, "received 2 bytes that are not said to be JSON; "),
         (b"[]", "application/json", 422, "received an array of 0; input should be an object"),
-        (b"[" * 40_000, "application/json", 400, "received what does not read; it is one JSON document"),
+        (b"[" * 40_000, "application/json", 400, "received what cannot be parsed; it is one JSON document"),
     ],
 )
 async def test_what_is_no_json_document_is_told_so(

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 
 from api.routes import events
-from api.routes.events import StillGood, stream
+from api.routes.events import CallerCheck, stream
 from service.auth.access import Access
 from service.auth.tokens import DatabaseTokens, digest_of
 from service.events import Broadcaster, Clocks
@@ -48,9 +48,9 @@ def test_a_stream_ends_with_its_token(
     later: DatabaseTokens, goes_on: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scene() -> None:
-        monkeypatch.setattr(events, "LOOK_AGAIN_S", 0.0)
+        monkeypatch.setattr(events, "RECHECK_S", 0.0)
         broadcaster, access = Broadcaster(), gate()
-        told = stream(broadcaster, StillGood(access, READER, ASKED).holds)
+        told = stream(broadcaster, CallerCheck(access, READER, ASKED).holds)
         assert await anext(told) == b": listening\n\n"
         broadcaster.publish("round", {"stage": "started"})
         assert b"event: round" in await anext(told)
