@@ -1,7 +1,4 @@
-"""The lab's HTTP control interface: its switches, links and time; must not advance a fabric itself.
-
-Bad input gives the same problem documents as the service's.
-"""
+"""HTTP control interface of the lab: its switches, links and time; errors are problem documents."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ _DESCRIPTION = "A packet-level fabric under traffic. Errors are RFC 9457 problem
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """A fabric's plan, who advances it, and who posts its reports, or sends them by UDP (None: nobody)."""
+    """A fabric's plan and runner, and the outlets of its reports: HTTP, UDP or neither."""
 
     plan: FabricPlan
     runner: Runner
@@ -54,14 +51,12 @@ class Lab:
     sender: IntSender | None = None
 
     def start(self) -> None:
-        """Begins to advance, to post and to send."""
         for outlet in self._outlets:
             outlet.on_room(self.runner.woken)
             outlet.start()
         self.runner.start()
 
     def stop(self) -> None:
-        """Ends all of it."""
         self.runner.stop()
         for outlet in self._outlets:
             outlet.stop()
@@ -95,7 +90,6 @@ class Lab:
         return ports[port]
 
     def document(self) -> LabDocument:
-        """The lab now."""
         view = self.runner.view
         counts = self.poster.counts if self.poster is not None else Posted()
         sent = self.sender.counts if self.sender is not None else None
@@ -124,7 +118,6 @@ class Lab:
         )
 
     def switch(self, name: str) -> LabSwitchDocument:
-        """What a switch runs."""
         ports = self.ports_of(name)
         marks = [self.runner.view.watermarks[port] for port in ports]
         return LabSwitchDocument(
@@ -141,7 +134,7 @@ class Lab:
         )
 
     async def set_watermark(self, name: str, asked: LabWatermarkInput) -> LabSwitchDocument:
-        """Sets a switch, or some ports of it; answers once they run it."""
+        """Sets a switch, or some of its ports; returns once they run it."""
         ports = (
             self.ports_of(name) if asked.ports is None else [self.port_of(name, port) for port in asked.ports]
         )
@@ -149,21 +142,19 @@ class Lab:
         return self.switch(name)
 
     async def cut_or_mend(self, asked: LinkInput, *, up: bool) -> LinkDocument:
-        """Fails a link or restores it."""
         port = self.port_of(asked.switch, asked.port)
         act = self.runner.restore_link if up else self.runner.fail_link
         await asyncio.wrap_future(act(port, self.plan.reverse[port]))
         return LinkDocument(switch=asked.switch, port=asked.port, peer=self.plan.ports[port].peer, up=up)
 
     async def advance(self, asked: AdvanceInput) -> FiguresDocument:
-        """Runs until then."""
         return FiguresDocument.of(await asyncio.wrap_future(self.runner.advance(asked.until_s)))
 
 
 def control_app(lab: Lab, *, loopback: bool = True) -> FastAPI:
-    """The application; the lab lives from its start-up to its shut-down.
+    """The application; starts and stops the lab.
 
-    ``loopback``: it listens on loopback only, so that a foreign name for it is a page's trick.
+    ``loopback``: it listens on loopback only, so other Host names are refused (DNS rebinding).
     """
 
     async def admitted(request: Request) -> None:

@@ -1,8 +1,8 @@
-"""The lab's control interface as documents."""
+"""JSON documents of the lab's control interface."""
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 from pydantic import ConfigDict, Field
 
@@ -17,7 +17,7 @@ MOST_PORTS = 4_096  # of a switch
 
 
 class LabSwitchDocument(Document):
-    """One switch: what all of it runs (null: its queues differ), and each egress queue."""
+    """``watermark`` is null where its egress queues differ."""
 
     name: str
     watermark: WatermarkDocument | None
@@ -25,14 +25,10 @@ class LabSwitchDocument(Document):
 
 
 class LabSwitchesDocument(Document):
-    """Every switch."""
-
     switches: list[LabSwitchDocument]
 
 
 class FiguresDocument(Document):
-    """What the fabric did between two simulated times."""
-
     begin_s: float
     end_s: float
     queue_mean_bytes: float
@@ -49,41 +45,32 @@ class FiguresDocument(Document):
 
     @classmethod
     def of(cls, figures: Figures) -> Self:
-        """The document of a stretch."""
         absent = SlowdownDocument(n=0, mean=None, p99=None)
         found = {
             name: SlowdownDocument(n=one.n, mean=one.mean, p99=one.p99)
             for name, one in figures.slowdown.items()
         }
-        return cls(
-            begin_s=figures.begin_s,
-            end_s=figures.end_s,
-            queue_mean_bytes=figures.queue_mean_bytes,
-            queue_p99_bytes=figures.queue_p99_bytes,
-            slowdown={name: found.get(name, absent) for name in SIZE_CLASSES},
-            completions=figures.completions,
-            goodput_gbps=figures.goodput_bytes_per_s / GBPS,
-            marked_fraction=figures.marked_fraction,
-            cnps=figures.cnps,
-            pauses=figures.pauses,
-            paused_s=figures.paused_s,
-            dropped_packets=figures.dropped_packets,
-            dropped_bytes=figures.dropped_bytes,
-        )
+        changed: dict[str, Any] = {
+            "slowdown": {name: found.get(name, absent) for name in SIZE_CLASSES},
+            "goodput_gbps": figures.goodput_bytes_per_s / GBPS,
+        }
+        same: dict[str, Any] = {
+            name: getattr(figures, name) for name in cls.model_fields if name not in changed
+        }
+        return cls(**same, **changed)
 
 
 class DatagramsDocument(Document):
-    """Datagrams sent by UDP, and how many of them the service never took (null: it cannot be asked)."""
+    """``lost``: datagrams the service never took; null where it is not asked."""
 
     sent: int
     lost: int | None
 
 
 class ReportsDocument(Document):
-    """Reports made, and what became of them. ``waits_for``: why they cannot be posted right now.
+    """``accepted`` and ``rejected`` by the service, over HTTP only; ``datagrams`` when sent by UDP.
 
-    ``accepted`` and ``rejected`` are the service's answers to what was posted over HTTP. ``datagrams`` is
-    there where they are sent by UDP, which answers nothing.
+    ``waits_for``: why reports cannot be posted now.
     """
 
     made: int
@@ -96,14 +83,12 @@ class ReportsDocument(Document):
 
 
 class CountersDocument(Document):
-    """What became of the ports' counters."""
-
     accepted: int
     rejected: int
 
 
 class LabDocument(Document):
-    """The lab now. ``lately`` is the newest whole stretch: a millisecond, or an advance."""
+    """``lately``: figures of the newest complete millisecond, or of the last advance."""
 
     now_s: float
     duration_s: float
@@ -120,7 +105,7 @@ class LabDocument(Document):
 
 
 class LinkDocument(Document):
-    """One direction of a cable; both share its fate."""
+    """A cable by one of its directions; both fail and recover together."""
 
     switch: str
     port: str
@@ -133,8 +118,6 @@ class _Asked(Asked):
 
 
 class AdvanceInput(_Asked):
-    """Run until this simulated time."""
-
     until_s: float
 
 
@@ -146,7 +129,7 @@ class LinkInput(_Asked):
 
 
 class LabWatermarkInput(Asked, WatermarkInput):
-    """A watermark for a switch, or for these ports of it only."""
+    """A watermark for a switch, or only for these ports of it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 

@@ -1,7 +1,4 @@
-"""The lab's sampled packets as binary telemetry reports in datagrams (``docs/telemetry/int-binary.md``).
-
-Also the numbers (node ids, ports) of the lab's devices in them, and the inventory that declares these.
-"""
+"""The lab's sampled packets as binary INT reports (``docs/telemetry/int-binary.md``), and their inventory."""
 
 from __future__ import annotations
 
@@ -29,8 +26,8 @@ _MOST_CELL_BYTES = 65_535
 class IntNumbers:
     """Node ids of switches and interface ids of their ports, from 1 in the order of the plan.
 
-    ``node`` and ``interface`` go by port of the fabric (0 for a host's). ``cell_bytes`` is what queues are
-    counted in: the least in which a full buffer fits the 24 bits there are.
+    ``node`` and ``interface``: (fabric port,), 0 for hosts. ``cell_bytes``: the unit of queue occupancy, the
+    smallest in which a full buffer fits 24 bits.
     """
 
     node: NDArray[np.int64]
@@ -39,7 +36,6 @@ class IntNumbers:
 
     @classmethod
     def of(cls, plan: FabricPlan) -> Self:
-        """The numbers of a fabric."""
         node, interface = (np.zeros(len(plan.ports), np.int64) for _ in range(2))
         nodes = {switch: number for number, switch in enumerate(plan.switches, 1)}
         ports = dict.fromkeys(plan.switches, 0)
@@ -75,16 +71,16 @@ def inventory(plan: FabricPlan, *, address: str, sampling_rate: float) -> str:
     return yaml.safe_dump(document, sort_keys=False)
 
 
-PAYLOAD_BYTES = 1_452  # what an Ethernet frame holds behind the headers of IPv6 and UDP
+PAYLOAD_BYTES = 1_452  # of an Ethernet frame after IPv6 and UDP headers
 _HEADER_BYTES = 8
 _MOST_PACKET_BYTES = 65_535
 _CE, _ECT_0 = 3, 2
 
 
 class IntReportWriter:
-    """Writes what a fabric sampled. ``addresses`` are hosts' by name, and every host needs one.
+    """Encodes sampled packets. ``addresses``: hosts' by name.
 
-    Raises ``InputError`` where one has none, or of another version than the others.
+    Raises ``InputError`` if a host has none, or IPv4 and IPv6 are mixed.
     """
 
     def __init__(
@@ -104,7 +100,7 @@ class IntReportWriter:
         self._sequence: dict[int, int] = {}
 
     def datagrams(self, samples: Samples) -> list[bytes]:
-        """The reports, those of a switch in their order, as many in a datagram as there is room for."""
+        """The reports packed into datagrams, in order per switch."""
         reports: list[bytes] = [b""] * len(samples)
         n_hops = np.diff(samples.hop_offset)
         for count in np.unique(n_hops).tolist():

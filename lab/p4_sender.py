@@ -1,8 +1,6 @@
-"""Sends binary reports by UDP, in a thread of its own and at a pace that a receiver can follow; must not know
-a fabric.
+"""Sends binary reports by UDP, paced, in a thread of its own.
 
-UDP tells nobody what was lost. Where a service can be asked, each portion is only done once the service has
-taken it, or told what it dropped.
+With a ``Taker``, a portion is done once the service's counters show that it was taken or dropped.
 """
 
 from __future__ import annotations
@@ -24,17 +22,15 @@ UDP_PATH = "/v1/telemetry/udp"
 ROOM_DATAGRAMS = 4_096
 BURST_DATAGRAMS = 32
 PAUSE_S = 0.001  # after each burst: some 30 000 datagrams a second, 250 000 reports
-LOOK_EVERY_S = 0.002
-SILENT_FOR_S = 2.0  # what has not come by then is lost
+POLL_S = 0.002
+SILENT_FOR_S = 2.0  # datagrams that have not arrived by then are lost
 
 _log = logging.getLogger("ecntwin.lab")
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Datagrams and reports sent so far; datagrams lost, None where nobody can be asked. ``waits_for`` says
-    why none can be sent right now, if so.
-    """
+    """Datagrams and reports sent; ``lost``: None without a ``Taker``; ``waits_for``: why sending waits."""
 
     datagrams: int = 0
     reports: int = 0
@@ -50,12 +46,12 @@ class _Answer(msgspec.Struct, frozen=True):
 
     @property
     def came(self) -> int:
-        """Datagrams that reached the machine."""
+        """Datagrams that reached the service's machine."""
         return self.received + self.dropped.get("kernel", 0)
 
     @property
     def done(self) -> bool:
-        """Whether none of them is still to be taken."""
+        """Whether the service has processed all of them."""
         return self.taken + sum(self.dropped.values()) >= self.came
 
 
@@ -68,7 +64,7 @@ class Portion:
 
 
 class Taker:
-    """Asks the service at ``url`` what it has taken by UDP."""
+    """Polls the service at ``url`` for its UDP counters."""
 
     def __init__(
         self, url: str, *, token: str | None = None, transport: httpx.BaseTransport | None = None
@@ -84,9 +80,7 @@ class Taker:
         )
 
     def ask(self) -> _Answer:
-        """What it has taken and dropped. Raises ``ConnectionError`` where it is away, ``PostError`` where it
-        takes no datagrams, or refuses to say.
-        """
+        """Raises ``ConnectionError`` if the service is away, ``PostError`` if it takes no datagrams."""
         try:
             answer = self._client.get(self._url + UDP_PATH)
         except httpx.HTTPError as error:
@@ -102,18 +96,17 @@ class Taker:
             raise PostError(
                 f"service at {self._url}",
                 f"{answer.status_code} to GET {UDP_PATH}: {said}",
-                "a service that takes binary reports names where, to who holds the scope telemetry",
+                "a service that takes binary reports shows its addresses to callers with the scope telemetry",
                 "set telemetry.udp.ports of the service, or correct --post-to, or the token",
             )
         return found
 
     def close(self) -> None:
-        """Lets go of its connections."""
         self._client.close()
 
 
 class IntSender(Outbox[Portion]):
-    """Sends to ``host`` and ``port``; with a ``taker`` a portion is done once all of it is taken or lost."""
+    """Sends to ``host`` and ``port``; with a ``taker``, waits until each portion is taken or lost."""
 
     def __init__(
         self,
@@ -132,7 +125,6 @@ class IntSender(Outbox[Portion]):
 
     @property
     def has_room(self) -> bool:
-        """Whether more may be offered."""
         return sum(len(portion.datagrams) for portion in list(self._waiting)) < ROOM_DATAGRAMS
 
     def _close(self) -> None:
@@ -157,13 +149,13 @@ class IntSender(Outbox[Portion]):
         return not self._stopping.is_set()
 
     def _sent(self, datagram: bytes) -> bool:
-        """Sends one; where nobody listens, which the host over there says after the first, tries again."""
+        """Sends one datagram; retries while the host reports (ICMP) that the port is closed."""
         pause_s = FIRST_PAUSE_S
         while not self._stopping.is_set():
             try:
                 self._socket.send(datagram)
             except OSError as error:
-                self._waits(f"nobody takes datagrams at {self._name} ({error.strerror or error})")
+                self._waits(f"no receiver at {self._name} ({error.strerror or error})")
                 self._stopping.wait(pause_s)
                 pause_s = min(2.0 * pause_s, LONGEST_PAUSE_S)
             else:
@@ -172,7 +164,7 @@ class IntSender(Outbox[Portion]):
         return False
 
     def _asked(self) -> _Answer | None:
-        """What the service has taken until now, once it answers; None where there is none to ask."""
+        """The service's counters, retried until it answers; None without a taker or when stopping."""
         pause_s = FIRST_PAUSE_S
         while self._taker is not None and not self._stopping.is_set():
             try:
@@ -187,19 +179,20 @@ class IntSender(Outbox[Portion]):
         return None
 
     def _wait_until_taken(self, before: _Answer, sent: int) -> None:
-        """Until the service is done with ``sent`` more, or none came for a while and it is done with those
-        that did: the others are lost.
+        """Waits until the service has processed ``sent`` more datagrams.
+
+        If no more arrive for ``SILENT_FOR_S``, the missing ones are counted as lost.
         """
         came, since_s = -1, self._clock_s()
         while (now := self._asked()) is not None:
-            if now.came < before.came:  # another service by now
+            if now.came < before.came:  # the service was restarted
                 before = _Answer(now.addresses, 0, 0, {})
             if now.came != came:
                 came, since_s = now.came, self._clock_s()
             silent = self._clock_s() - since_s >= SILENT_FOR_S
             if now.done and (silent or now.came - before.came >= sent):
                 break
-            self._stopping.wait(LOOK_EVERY_S)
+            self._stopping.wait(POLL_S)
         else:
             return
         lost = max(sent - (now.taken - before.taken), 0)

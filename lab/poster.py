@@ -1,11 +1,7 @@
-"""What waits to be delivered, and the thread that does it; must not know what it is, nor to whom it goes.
+"""Posts reports and counters to a service, one body after the other, in a thread of its own.
 
-Posts reports and counters to a service, one body after the other, in a thread of its own; must not know a
-fabric.
-
-A service that is away is tried again, with growing pauses or after as long as it asks for, until it takes
-what is posted: nothing is dropped, and who offers bodies waits for room. One that refuses for good ends the
-posting; only counters may be unknown to it, as older ones take reports alone.
+An unreachable service is retried with growing pauses, or after its Retry-After: nothing is dropped, and the
+runner waits for room. A refusal ends the posting, except a 404 for counters: older services have none.
 """
 
 from __future__ import annotations
@@ -23,8 +19,7 @@ from typing import Generic, TypeVar
 import httpx
 import msgspec
 
-from lab.figures import COUNTERS_PATH
-from lab.reports import Body
+from lab.reports import COUNTERS_PATH, Body
 from service.ingest.forwarder import retry_after_s
 from settings.errors import ApiError
 from settings.tls import client_context
@@ -36,13 +31,10 @@ STOP_S = 3.0
 
 
 class Outbox(ABC, Generic[Item]):
-    """Delivers what it is offered, one after the other. ``start`` and ``stop`` once each.
-
-    ``failure`` is what ended it, if anything but ``stop`` did.
-    """
+    """A queue that a thread delivers in order; ``start`` and ``stop`` once. ``failure``: why it ended."""
 
     def __init__(self, thread_name: str) -> None:
-        self._told: Callable[[], None] = lambda: None
+        self._on_room: Callable[[], None] = lambda: None
         self._waiting: deque[Item] = deque()
         self._changed = threading.Condition()
         self._stopping = threading.Event()
@@ -52,54 +44,52 @@ class Outbox(ABC, Generic[Item]):
     @property
     @abstractmethod
     def has_room(self) -> bool:
-        """Whether more may be offered."""
+        """Whether ``offer`` may be called."""
 
     @property
     def idle(self) -> bool:
-        """Whether everything offered has been delivered."""
         return not self._waiting
 
-    def on_room(self, told: Callable[[], None]) -> None:
-        """Have ``told`` called, from this thread, after each delivery, and where delivering ends."""
-        self._told = told
+    def on_room(self, callback: Callable[[], None]) -> None:
+        """Calls ``callback`` from this thread after each delivery and at a failure."""
+        self._on_room = callback
 
     def offer(self, item: Item) -> None:
-        """Puts it behind the others; there should be room for it."""
+        """Appends an item; check ``has_room`` before."""
         with self._changed:
             self._waiting.append(item)
             self._changed.notify_all()
 
     def start(self) -> None:
-        """Begins to deliver."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends at once; what has not been delivered is left."""
+        """Ends at once; waiting items are not delivered."""
         self._stopping.set()
         with self._changed:
             self._changed.notify_all()
         if self._thread.ident is not None:
-            self._thread.join(STOP_S)  # a service that hangs is not waited for
+            self._thread.join(STOP_S)  # a hanging service must not delay the end
         if not self._thread.is_alive():
             self._close()
 
     @abstractmethod
     def _deliver(self, item: Item) -> bool:
-        """Delivers it, however long that takes; False where it was stopped before."""
+        """Delivers one item, however long that takes; False if stopped before."""
 
     @abstractmethod
     def _close(self) -> None:
-        """Lets go of connections."""
+        """Closes connections."""
 
     def _run(self) -> None:
         try:
             while (item := self._next()) is not None and self._deliver(item):
                 with self._changed:
                     self._waiting.popleft()
-                self._told()
+                self._on_room()
         except Exception as error:
             self.failure = error
-            self._told()
+            self._on_room()
 
     def _next(self) -> Item | None:
         with self._changed:
@@ -123,9 +113,7 @@ class PostError(ApiError):
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """Counts so far, of reports and of counter samples. ``waits_for`` says why they cannot be posted right
-    now, if they cannot.
-    """
+    """Counts of reports and counter samples; ``waits_for``: why posting waits now."""
 
     posted: int = 0
     accepted: int = 0
@@ -155,8 +143,6 @@ def _said(answer: httpx.Response) -> str:
 
 
 class Poster(Outbox[Body]):
-    """Posts to the service at ``url``."""
-
     def __init__(
         self,
         url: str,
@@ -182,13 +168,12 @@ class Poster(Outbox[Body]):
             trust_env=False,
         )
         self._first_pause_s = first_pause_s
-        self._asked_s = 0.0
+        self._retry_after_s = 0.0
         self._takes_counters = True
         self.counts = Posted()
 
     @property
     def has_room(self) -> bool:
-        """Whether another body may be offered."""
         return len(self._waiting) < ROOM_BODIES
 
     def _close(self) -> None:
@@ -206,22 +191,22 @@ class Poster(Outbox[Body]):
             if self.counts.waits_for is None:
                 _log.warning("reports and counters wait: %s", reason)
             self.counts = replace(self.counts, retries=self.counts.retries + 1, waits_for=reason)
-            self._stopping.wait(max(pause_s, self._asked_s))
+            self._stopping.wait(max(pause_s, self._retry_after_s))
             pause_s = min(2.0 * pause_s, LONGEST_PAUSE_S)
         return False
 
     def _tried(self, content: bytes, body: Body) -> str | None:
-        """Why it should be tried again; None once it was taken, or counters are not known there."""
+        """None once it is taken or counters are unknown there, else the reason to retry."""
         try:
             answer = self._client.post(self._url + body.path, content=content)
         except httpx.HTTPError as error:
-            self._asked_s = 0.0
+            self._retry_after_s = 0.0
             return f"the service at {self._url} does not answer ({str(error) or type(error).__name__})"
-        self._asked_s = retry_after_s(answer)
+        self._retry_after_s = retry_after_s(answer)
         if answer.is_server_error or answer.status_code in _PASSING:
             return f"the service at {self._url} answers {answer.status_code}"
         if body.path == COUNTERS_PATH and answer.status_code == httpx.codes.NOT_FOUND:
-            _log.warning("the service at %s knows no counters: only reports are posted", self._url)
+            _log.warning("the service at %s takes no counters: only reports are posted", self._url)
             self._takes_counters = False
             return None
         try:
@@ -233,14 +218,14 @@ class Poster(Outbox[Body]):
             raise PostError(
                 f"service at {self._url}",
                 f"{answer.status_code} to POST {body.path}: {said}",
-                "it takes reports and counters from whoever holds the scope telemetry",
+                "posting takes a token with the scope telemetry",
                 "raise server.max_body_bytes of the service"
                 if answer.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE
                 else f"correct --post-to, or the token in {TOKEN_VARIABLE}",
             )
         if self.counts.waits_for is not None:
-            _log.warning("reports and counters are taken again")
-            self._takes_counters = True  # what was away may have come back as a newer one
+            _log.warning("reports and counters are accepted again")
+            self._takes_counters = True  # it may have been replaced by a newer one
         self.counts = self._counted(body, taken)
         return None
 

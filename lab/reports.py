@@ -1,4 +1,4 @@
-"""The lab's sampled packets as INT reports in ecntwin's JSON format (``docs/telemetry/int-report.md``)."""
+"""The lab's INT reports and counters as JSON (``docs/telemetry/int-report.md``, ``counters.md``)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from itertools import pairwise, repeat
 import msgspec
 import numpy as np
 from msgspec import Raw, Struct
+from numpy.typing import NDArray
 
-from twin.packet.happenings import Samples
+from twin.packet.happenings import Measured, Samples
 from twin.packet.plan import FabricPlan
 
-EPOCH_NS = 1_767_225_600_000_000_000  # 2026-01-01: what simulated time 0 is reported as
+EPOCH_NS = 1_767_225_600_000_000_000  # 2026-01-01: simulated time 0
 DATA_QUEUE = 3
 REPORTS_A_BODY = 5_000
 REPORTS_PATH = "/v1/telemetry/int"
+COUNTERS_PATH = "/v1/telemetry/counters"
+COUNT_EVERY_S = 1e-3
 
 ROCE_PORT = 4791  # UDP destination port of RoCEv2 (InfiniBand Architecture Specification, annex A17)
 _UDP = 17
@@ -53,7 +56,7 @@ class _Report(Struct, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """NDJSON of ``records`` reports, or of whatever else ``path`` of a service takes."""
+    """NDJSON of ``records`` reports or counter samples, for ``path`` of the service."""
 
     content: bytes
     records: int
@@ -61,7 +64,7 @@ class Body:
 
 
 class ReportWriter:
-    """Writes what a fabric sampled. ``addresses`` are hosts' by name; one without is called by its name."""
+    """Encodes sampled packets. ``addresses``: hosts' by name; a host without one reports its name."""
 
     def __init__(
         self,
@@ -81,7 +84,7 @@ class ReportWriter:
         self._encoder = msgspec.json.Encoder()
 
     def bodies(self, samples: Samples) -> Iterator[Body]:
-        """The reports in order, a few thousand a body."""
+        """The reports in order, up to ``reports_a_body`` each."""
         if not len(samples):
             return
         reports = self._reports(samples)
@@ -119,7 +122,7 @@ class ReportWriter:
         return nanoseconds
 
     def _flows(self, samples: Samples) -> list[Raw]:
-        """The five-tuple of each sample, each flow's written once."""
+        """The five-tuple of each sample; each flow's is encoded once."""
         numbers, first, which = np.unique(samples.flow, return_index=True, return_inverse=True)
         written = [
             Raw(
@@ -138,3 +141,65 @@ class ReportWriter:
             )
         ]
         return [written[place] for place in which.tolist()]
+
+
+class _Port(Struct, gc=False):
+    switch: str
+    port: str
+    ts_ns: int
+    tx_bytes: int
+
+
+class _Queue(Struct, gc=False):
+    switch: str
+    port: str
+    queue: int
+    ts_ns: int
+    pfc_tx_frames: int
+    pfc_rx_frames: int
+    pfc_pause_ns: int
+    ecn_marked_packets: int
+    dropped_packets: int
+    dropped_bytes: int
+    tx_packets: int
+
+
+class CounterWriter:
+    """Encodes counters: transmitted bytes of each switch port, and the counters of its data queue.
+
+    A pause counts once, when it stops a port: as ``pfc_rx_frames`` there, as ``pfc_tx_frames`` at its peer.
+    """
+
+    def __init__(
+        self, plan: FabricPlan, *, epoch_ns: int = EPOCH_NS, period_s: float = COUNT_EVERY_S
+    ) -> None:
+        self._ports = np.array(plan.switch_ports, dtype=np.int64)
+        self._peers = np.array([plan.reverse[port] for port in plan.switch_ports], dtype=np.int64)
+        self._names = [(plan.ports[port].node, str(plan.ports[port].port)) for port in plan.switch_ports]
+        self._epoch_ns = epoch_ns
+        self._encoder = msgspec.json.Encoder()
+        self.period_s = period_s
+
+    def body(self, measured: Measured) -> Body:
+        ts_ns = self._epoch_ns + round(measured.now_s * 1e9)
+        columns = zip(
+            self._names,
+            self._whole(measured.sent_bytes),
+            measured.pauses[self._peers].tolist(),
+            measured.pauses[self._ports].tolist(),
+            self._whole(measured.paused_s * 1e9),
+            measured.marked_packets[self._ports].tolist(),
+            measured.dropped_packets[self._ports].tolist(),
+            self._whole(measured.dropped_wire_bytes),
+            measured.sent_packets[self._ports].tolist(),
+            strict=True,
+        )
+        samples: list[_Port | _Queue] = []
+        for (switch, port), sent_bytes, *counts in columns:
+            samples.append(_Port(switch, port, ts_ns, sent_bytes))
+            samples.append(_Queue(switch, port, DATA_QUEUE, ts_ns, *counts))
+        return Body(self._encoder.encode_lines(samples), len(samples), COUNTERS_PATH)
+
+    def _whole(self, values: NDArray[np.float64]) -> list[int]:
+        whole: list[int] = np.rint(values[self._ports]).astype(np.int64).tolist()
+        return whole

@@ -1,7 +1,7 @@
-"""Advances a fabric in a thread of its own, slice by slice; must not know HTTP.
+"""Advances a fabric slice by slice in a thread of its own.
 
-Only that thread touches the fabric: what others want done to it is done between two slices, in the order
-asked. What others may look at is published after each.
+Only that thread touches the fabric: commands of other threads run between slices, in order, and ``view`` is
+replaced after each slice.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from lab.figures import CounterWriter, Figures, Stretch
+from lab.figures import Figures, Stretch
 from lab.p4_reports import IntReportWriter
 from lab.p4_sender import IntSender, Portion
 from lab.poster import Poster
-from lab.reports import ReportWriter
+from lab.reports import CounterWriter, ReportWriter
 from lab.setup import Feed
 from settings.errors import ConflictError, UnavailableError, UnprocessableError
 from twin.errors import ScenarioError
@@ -32,7 +32,7 @@ from twin.watermark import Watermark
 SLICE_WALL_S = 0.05
 FIRST_SLICE_S = 10e-6
 SHORTEST_SLICE_S = 1e-6
-LONGEST_SLICE_S = 1e-3  # after a quiet time the next slice may be a full one: a caller waits for all of it
+LONGEST_SLICE_S = 1e-3  # traffic may set in during a slice, and callers wait for its end
 LATELY_S = 1e-3
 STOP_S = 5.0
 
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The fabric between two slices. ``lately`` is the newest whole stretch: a millisecond, or an advance."""
+    """The fabric between two slices. ``lately``: the newest complete millisecond, or the last advance."""
 
     now_s: float
     ended: bool
@@ -55,7 +55,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """Reports by UDP in place of those over HTTP."""
+    """Binary reports by UDP instead of JSON over HTTP."""
 
     writer: IntReportWriter
     sender: IntSender
@@ -68,10 +68,10 @@ class _Advance:
 
 
 class Runner:
-    """``fabric`` belongs to this from now on, for ``duration_s`` of simulated time. ``stepwise`` waits for
-    ``advance``; otherwise it runs by itself, ``pace`` simulated seconds a second (None: as fast as it goes).
+    """Owns ``fabric`` for ``duration_s`` of simulated time.
 
-    ``start`` and ``stop`` once each, everything else from any thread.
+    ``stepwise``: runs only on ``advance``; otherwise at ``pace`` simulated seconds per second (None: as fast
+    as it can). ``start`` and ``stop`` once each; all other methods from any thread.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Runner:
         self._counters = counters
         self._periods_counted = 0
         self._pace = pace
-        self._told_of_the_end: Callable[[], None] = lambda: None
+        self._on_end: Callable[[], None] = lambda: None
         self._clock_s = clock_s
         self._commands: deque[tuple[Callable[[], None], Future[Any]]] = deque()
         self._closed = False
@@ -126,32 +126,29 @@ class Runner:
             lately=None,
         )
 
-    def on_end(self, told: Callable[[], None]) -> None:
-        """Have ``told`` called, from the runner's thread, when it has nothing more to do, or failed."""
-        self._told_of_the_end = told
+    def on_end(self, callback: Callable[[], None]) -> None:
+        """Calls ``callback`` from the runner's thread when it has finished or failed."""
+        self._on_end = callback
 
     def start(self) -> None:
-        """Begins."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends after the slice in progress, if that is soon; whoever waits is told."""
+        """Ends after the current slice; pending commands and advances fail with ``UnavailableError``."""
         self.stop_soon()
         if self._thread.ident is not None:
-            self._thread.join(STOP_S)  # kernels that are still being compiled are not waited for
+            self._thread.join(STOP_S)  # does not wait for kernels being compiled
 
     def stop_soon(self) -> None:
-        """Lets it end, without waiting."""
+        """Like ``stop``, without waiting."""
         self._stopping = True
         self._wake.set()
 
     def woken(self) -> None:
-        """Something that was waited for may have come."""
+        """Wakes the runner: an outlet has room or failed."""
         self._wake.set()
 
     def set_watermark(self, ports: Collection[int], watermark: Watermark) -> Future[None]:
-        """Sets the queues of these ports."""
-
         def act() -> None:
             self._fabric.set_watermark(ports, watermark)
             self._publish(watermarks={**self.view.watermarks, **dict.fromkeys(ports, watermark)})
@@ -159,7 +156,7 @@ class Runner:
         return self._ask(act)
 
     def fail_link(self, port: int, reverse: int) -> Future[None]:
-        """Cuts a cable, both directions of it."""
+        """Cuts a cable in both directions."""
 
         def act() -> None:
             self._fabric.fail_link(port)
@@ -168,8 +165,6 @@ class Runner:
         return self._ask(act)
 
     def restore_link(self, port: int, reverse: int) -> Future[None]:
-        """Mends a cable."""
-
         def act() -> None:
             self._fabric.restore_link(port)
             self._publish(links_down=self.view.links_down - {port, reverse})
@@ -177,14 +172,14 @@ class Runner:
         return self._ask(act)
 
     def figures(self) -> Future[Figures]:
-        """The whole run until now, flows still under way at their age."""
+        """The whole run until now; unfinished flows count at their age."""
         return self._ask(lambda: self._whole.figures(self._fabric.measured(), self._fabric.under_way()))
 
     def advance(self, until_s: float) -> Future[Figures]:
-        """Runs until then; answers once the reports of that stretch have been posted too.
+        """Runs until then; done once the reports of that stretch have been posted too.
 
-        The future raises ``ConflictError`` where the lab runs by itself or another advance is under way, and
-        ``UnprocessableError`` for a time that is not ahead.
+        The future raises ``ConflictError`` without ``stepwise`` or during another advance, and
+        ``UnprocessableError`` for a time in the past or after the end.
         """
         answer: Future[Figures] = Future()
 
@@ -197,7 +192,7 @@ class Runner:
             self._stretch = Stretch(self._fabric.measured())
             self._advance = _Advance(until_s, answer)
 
-        # It is not cancelled halfway: a fabric cannot go back.
+        # Not cancellable: a fabric cannot go back.
         answer.set_running_or_notify_cancel()
         self._put(begin, answer)
         return answer
@@ -236,7 +231,7 @@ class Runner:
         return answer
 
     def _put(self, command: Callable[[], None], answer: Future[Any]) -> None:
-        with self._lock:  # nobody may be left waiting behind the last look
+        with self._lock:  # no command may be queued after the last check
             if self._closed:
                 _turn_away(answer)
                 return
@@ -246,7 +241,7 @@ class Runner:
     def _run(self) -> None:
         try:
             while True:
-                self._wake.clear()  # before looking, so that no wake-up is lost
+                self._wake.clear()  # before the checks, so that no wake-up is lost
                 if self._stopping:
                     break
                 while self._commands:
@@ -268,10 +263,10 @@ class Runner:
             left = [answer for _, answer in self._commands]
             for answer in [*left, *([self._advance.answer] if self._advance else [])]:
                 _turn_away(answer)
-            self._told_of_the_end()
+            self._on_end()
 
     def _step(self) -> float | None:
-        """Does what can be done; how long to wait then at most, None where there is nothing more to do."""
+        """Makes one step; returns how long to wait at most before the next, None at the end."""
         if not all(outlet.has_room for outlet in self._outlets):
             return 1.0
         now_s = self.view.now_s
@@ -293,11 +288,10 @@ class Runner:
 
     @property
     def _all_idle(self) -> bool:
-        """Whether nothing waits to be posted or sent."""
         return all(outlet.idle for outlet in self._outlets)
 
     def _paced(self, now_s: float) -> float:
-        """How much simulated time the pace allows now."""
+        """The simulated time that the pace allows now."""
         if self._pace is None:
             return math.inf
         wall_s = self._clock_s()
@@ -316,7 +310,7 @@ class Runner:
         return 0.0
 
     def _slice(self, until_s: float) -> None:
-        """One slice towards ``until_s``, about as long as a caller may be kept waiting."""
+        """One slice towards ``until_s``, sized to take about ``SLICE_WALL_S``: commands wait that long."""
         now_s = self.view.now_s
         if self._next_count_s <= now_s:  # to begin with
             self._count(now_s)
@@ -347,7 +341,7 @@ class Runner:
             self._stretch = Stretch(measured)
 
     def _report(self, samples: Samples) -> int:
-        """Offers the reports of these packets; how many there are."""
+        """Queues the reports of these packets; returns their number."""
         if self._binary is not None:
             if len(samples):
                 self._binary.sender.offer(Portion(self._binary.writer.datagrams(samples), len(samples)))
@@ -361,13 +355,13 @@ class Runner:
 
     @property
     def _next_count_s(self) -> float:
-        """When the ports' counters are due: after each period of simulated time, wherever slices end."""
+        """When the port counters are due next."""
         if self._counters is None or self._poster is None:
             return math.inf
         return self._periods_counted * self._counters.period_s
 
     def _count(self, now_s: float) -> None:
-        """Offers the ports' counters: each period, at the end, and to begin with."""
+        """Queues the port counters: at the start, after each period, and at the end."""
         if self._counters is None or self._poster is None:
             return
         self._poster.offer(self._counters.body(self._fabric.measured()))
@@ -375,7 +369,7 @@ class Runner:
             self._periods_counted += 1
 
     def _offer(self, portion: Traffic) -> None:
-        """Offers flows; while cables are cut, those that no path is left for are lost."""
+        """Adds flows to the fabric; while cables are cut, flows without a path are dropped."""
         if not len(portion):
             return
         try:

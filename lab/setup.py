@@ -1,7 +1,4 @@
-"""Hands traffic to a fabric a little ahead of its time: a fabric looks at each flow that it has taken in.
-
-What the lab is made of, from the command's options: fabric, senders, traffic; must not start anything.
-"""
+"""Builds a lab's fabric and traffic from the command's options."""
 
 from __future__ import annotations
 
@@ -25,9 +22,9 @@ AHEAD_S = 0.005
 
 
 class Feed:
-    """Portions of ``traffic``: the flows that start within each ``ahead_s``, at times that no caller moves.
+    """``traffic`` in portions of ``ahead_s``: a fabric's work grows with the flows it holds.
 
-    Traffic whose flows wait for others goes out whole: none of it may be missing when another ends.
+    Traffic with dependent flows is one portion: a successor must be there when its predecessor ends.
     """
 
     def __init__(self, traffic: Traffic, *, ahead_s: float = AHEAD_S) -> None:
@@ -39,11 +36,11 @@ class Feed:
 
     @property
     def next_s(self) -> float:
-        """When the next portion must be offered; inf where there is none."""
+        """When the next portion is due; inf after the last."""
         return self._portion * self._ahead_s if self.offered < len(self._traffic) else float("inf")
 
     def take(self) -> Traffic:
-        """The next portion, empty where nothing starts in its time."""
+        """The next portion; may be empty."""
         begin = self._portion * self._ahead_s
         self._portion += 1
         if self._whole:
@@ -54,15 +51,13 @@ class Feed:
         return portion
 
 
-# It fills two thirds of the default fabric's uplinks; websearch:0.5 offers them more than they carry.
+# It fills two thirds of the default fabric's uplinks; websearch:0.5 would overload them.
 DEFAULT_TRAFFIC = "websearch:0.3"
 DEFAULT_DURATION_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeafSpine:
-    """A leaf-spine fabric in numbers."""
-
     leaves: int = 2
     spines: int = 2
     hosts: int = 8
@@ -71,7 +66,7 @@ class LeafSpine:
     delay_us: float = 1.0
 
     def topology(self) -> Topology:
-        """The fabric of these numbers; raises ``TopologyError``."""
+        """Raises ``TopologyError``."""
         return leaf_spine(
             self.leaves,
             self.spines,
@@ -84,7 +79,7 @@ class LeafSpine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabOptions:
-    """What a lab is asked to be. None: what the scenario says, else the default."""
+    """None: as in the scenario, else the default."""
 
     leaf_spine: LeafSpine = LeafSpine()
     topology: Path | None = None
@@ -99,8 +94,6 @@ class LabOptions:
 
 @dataclass(frozen=True, slots=True)
 class LabParts:
-    """A fabric's plan, the addresses of its hosts, its traffic, and for how long."""
-
     plan: FabricPlan
     addresses: dict[str, str | None]
     feed: Feed
@@ -116,9 +109,7 @@ def duration_of(text: str) -> float:
 
 
 def lab_parts(options: LabOptions) -> LabParts:
-    """The parts of a lab. Raises an error of this package, of ``telemetry`` or of ``twin`` for what does not
-    fit together.
-    """
+    """Raises an ``ApiError``, ``TelemetryError`` or ``TwinError`` for options that do not fit together."""
     if options.topology is not None and options.scenario is not None:
         raise InputError(
             "--topology and --scenario", None, "a scenario brings its own topology", "give one of them"
@@ -159,7 +150,7 @@ def _fabric(options: LabOptions) -> tuple[Topology, FabricFacts]:
 
 
 def _hosts(plan: FabricPlan) -> Hosts:
-    """Every host, at the rate of the slowest NIC: load means the same for all of them."""
+    """All hosts, at the rate of the slowest NIC, so that load means the same for each."""
     rates = [port.rate_bytes_per_s for port in plan.ports if port.port is None]
     return Hosts(
         count=len(plan.hosts),

@@ -1,11 +1,4 @@
-"""The demo's labs and its service as it speaks to them: over HTTP, as anybody would.
-
-The closed loop, interval by interval, and a run that keeps its setting; must know no process.
-
-What the demo found: runs over the same traffic, scored against each other as rounds score candidates.
-
-Must import no engine; pure.
-"""
+"""The demo's runs over HTTP: a closed loop and settings that stay, scored like candidates of a round."""
 
 from __future__ import annotations
 
@@ -26,24 +19,24 @@ from twin.watermark import Watermark
 
 CALL_S = 300.0
 ROLLOUT_S = 300.0
-_LOOK_EVERY_S = 0.05
+_POLL_S = 0.05
 
 
 class Lab(Protocol):
     """A lab that is advanced step by step."""
 
     def advance(self, until_s: float) -> FiguresDocument:
-        """Runs until then; the figures of that stretch."""
+        """Runs until then; returns the figures of that stretch."""
         ...
 
     def figures(self) -> FiguresDocument:
-        """The figures of the whole run, flows still under way at their age."""
+        """The figures of the whole run, unfinished flows at their age."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a service answered: ``document`` of a success, else ``detail`` of the problem."""
+    """The ``document`` of a success, else the ``detail`` of the problem."""
 
     document: dict[str, Any] | None
     detail: str = ""
@@ -57,7 +50,7 @@ class Service(Protocol):
         ...
 
     def approve(self, recommendation: str) -> Answer:
-        """Sets what it recommends, and answers once every switch runs it, or none does any more."""
+        """Rolls it out; returns once every switch runs it, or all are restored."""
         ...
 
 
@@ -73,7 +66,6 @@ class _Caller:
             raise self._child.failure(f"no answer to {method} {path}") from error
 
     def close(self) -> None:
-        """Lets go of its connections."""
         self._client.close()
 
 
@@ -93,7 +85,7 @@ class LabAt(_Caller):
 
 
 class ServiceAt(_Caller):
-    """A service in a child process. A rollout that has not ended within ``rollout_s`` is a failure."""
+    """A service in a child process; a rollout fails after ``rollout_s``."""
 
     def __init__(
         self,
@@ -128,7 +120,7 @@ class ServiceAt(_Caller):
             if self._clock_s() >= deadline_s:
                 phase = rollout["stalled"] or rollout["phase"]
                 return Answer(None, f"the rollout has not ended within {self._rollout_s:g} s ({phase})")
-            self._sleep_s(_LOOK_EVERY_S)
+            self._sleep_s(_POLL_S)
 
     def _answer(self, method: str, path: str) -> Answer:
         answer = self._call(method, path)
@@ -148,7 +140,7 @@ IntervalOutcome = Literal["pushed", "kept", "held", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """What a lab did over one interval, and the watermark that was set last before it."""
+    """Figures of one interval (flows that completed in it) and the watermark set last before it."""
 
     watermark: Watermark
     figures: FiguresDocument
@@ -156,19 +148,19 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A round at ``at_s`` of simulated time. ``watermark`` runs from then on, ``gain`` is the twin's."""
+    """A round at ``at_s`` of simulated time: ``watermark`` runs from then on, ``score_gain`` is predicted."""
 
     at_s: float
     outcome: IntervalOutcome
     watermark: Watermark
-    gain: float | None
+    score_gain: float | None
     why: str
     wall_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run over the whole traffic; ``rounds`` is empty where the setting was kept."""
+    """One run over the whole traffic; ``rounds`` is empty for a setting that stays."""
 
     name: str
     intervals: tuple[Interval, ...]
@@ -176,15 +168,15 @@ class Run:
     rounds: tuple[Round, ...] = field(default=())
 
 
-Told = Callable[[Interval, Round | None], None]
+OnInterval = Callable[[Interval, Round | None], None]
 
 
-def keep(name: str, lab: Lab, plan: DemoPlan, watermark: Watermark, told: Told) -> Run:
-    """The whole traffic under one setting. ``told`` hears of every interval."""
+def keep(name: str, lab: Lab, plan: DemoPlan, watermark: Watermark, on_interval: OnInterval) -> Run:
+    """Runs the whole traffic under one setting."""
     intervals = []
     for end_s in plan.ends_s:
         intervals.append(Interval(watermark, lab.advance(end_s)))
-        told(intervals[-1], None)
+        on_interval(intervals[-1], None)
     return Run(name, tuple(intervals), lab.figures())
 
 
@@ -194,13 +186,13 @@ def close_the_loop(
     service: Service,
     plan: DemoPlan,
     start: Watermark,
-    told: Told,
+    on_interval: OnInterval,
     *,
     clock_s: Callable[[], float] = time.monotonic,
 ) -> Run:
-    """The whole traffic, a round after each interval but the last; what is found is set for those after it.
+    """Runs the whole traffic with a round after each interval but the last, and rolls out what it finds.
 
-    A round sees reports of the past only. One that fails or is held back changes nothing.
+    A round that fails or is held back changes nothing.
     """
     intervals: list[Interval] = []
     rounds: list[Round] = []
@@ -208,11 +200,11 @@ def close_the_loop(
     for end_s in plan.ends_s:
         intervals.append(Interval(running, lab.advance(end_s)))
         if end_s == plan.ends_s[-1]:
-            told(intervals[-1], None)
+            on_interval(intervals[-1], None)
             break
         rounds.append(_round(service, end_s, running, clock_s))
         running = rounds[-1].watermark
-        told(intervals[-1], rounds[-1])
+        on_interval(intervals[-1], rounds[-1])
     return Run(name, tuple(intervals), lab.figures(), tuple(rounds))
 
 
@@ -247,10 +239,7 @@ WEIGHTS = "balanced"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The runs, the closed loop first, and their scores over the whole run in that order.
-
-    ``wall_s`` is how long all of it took.
-    """
+    """The runs, the closed loop first, and their scores in that order."""
 
     plan: DemoPlan
     seed: int
@@ -260,12 +249,11 @@ class Outcome:
 
     @property
     def loop(self) -> Run:
-        """The closed loop's run."""
         return self.runs[0]
 
     @property
     def lead(self) -> float:
-        """The closed loop's score less that of the better static setting."""
+        """The closed loop's score minus that of the better static setting."""
         found = self.scores.score.tolist()
         return float(found[0] - max(found[1:]))
 
@@ -277,10 +265,7 @@ def outcome_of(plan: DemoPlan, seed: int, runs: Sequence[Run], wall_s: float) ->
 
 
 def measured(figures: FiguresDocument) -> Prediction:
-    """A lab's figures in the shape that scores are made of; nothing of it was predicted.
-
-    The watermark in it means nothing: a closed loop has many.
-    """
+    """A lab's figures as a ``Prediction``, which ``score`` takes; its watermark is meaningless."""
     found = {
         name: Slowdown(one.n, float(one.mean), float(one.p99))
         for name, one in figures.slowdown.items()

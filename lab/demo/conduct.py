@@ -1,4 +1,4 @@
-"""Starts the demo's processes, plays it through, and ends them: success, error or interrupt alike."""
+"""Runs the demo in processes of its own and ends them on success, error and interrupt."""
 
 from __future__ import annotations
 
@@ -35,28 +35,30 @@ LEAST_WORKERS = 2
 
 
 class Watcher(Protocol):
-    """Who is told how the demo goes; from any thread."""
+    """Callbacks of the demo's progress; from any thread."""
 
     def stage(self, text: str) -> None:
-        """What it does now."""
+        """The demo now does ``text``."""
         ...
 
     def interval(self, run: str, interval: Interval, round_: Round | None) -> None:
-        """An interval of a run is over, and the round after it."""
+        """An interval of ``run`` has ended, and the round after it."""
         ...
 
 
 def conduct(plan: DemoPlan, seed: int, watcher: Watcher) -> Outcome:
-    """The whole demo. Raises ``UnavailableError`` where one of its processes fails; none outlives this."""
+    """Runs the demo; raises ``UnavailableError`` if a process fails. All have ended when it returns."""
     began_s = time.monotonic()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ecntwin-demo-")))
         pool = stack.enter_context(ThreadPoolExecutor(2, thread_name_prefix="ecntwin-demo"))
-        children = stack.enter_context(Children(folder))  # ends first: whoever waits for one is told
+        children = stack.enter_context(Children(folder))  # ends first: calls to its processes then fail
         watcher.stage("starting the service and three labs, compiling kernels (once: a minute or two)")
         kernels = children.start("kernels", module="twin.warm")
         statics = {
-            name: children.start(f"lab ({name})", "lab", *plan.lab_arguments(seed, mark), *_quietly())
+            name: children.start(
+                f"lab ({name})", "lab", *plan.lab_arguments(seed, mark), "--sampling-rate", "0"
+            )
             for name, mark in ((VENDOR, VENDOR_DEFAULT), (PAPER_SETTING, PAPER))
         }
         service, lab = _service_and_lab(children, plan, seed, folder)
@@ -84,7 +86,7 @@ def conduct(plan: DemoPlan, seed: int, watcher: Watcher) -> Outcome:
 
 
 def _service_and_lab(children: Children, plan: DemoPlan, seed: int, folder: Path) -> tuple[Child, Child]:
-    """The two that must know each other's address before either listens."""
+    """Starts both on ports chosen here: each needs the other's address in its configuration."""
     service_port, lab_port = _free_ports(2)
     topology, config = folder / "topology.json", folder / "config.yaml"
     topology.write_text(json.dumps(plan.fabric.topology().to_json()), "utf-8")
@@ -105,17 +107,12 @@ def _service_and_lab(children: Children, plan: DemoPlan, seed: int, folder: Path
     return service, lab
 
 
-def _quietly() -> tuple[str, str]:
-    """Nobody takes these reports."""
-    return "--sampling-rate", "0"
-
-
 def _lab_at(child: Child) -> LabAt:
     return LabAt(child, child.url())
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on now."""
+    """Ports of loopback without a listener."""
     with ExitStack() as stack:
         probes = [stack.enter_context(socket.socket()) for _ in range(count)]
         for probe in probes:

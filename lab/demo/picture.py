@@ -1,4 +1,4 @@
-"""The demo's picture: an SVG of six small charts over simulated time; text only, no drawing library."""
+"""The demo's picture: an SVG of six charts over simulated time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Value = Callable[[Interval], float | None]
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """One chart: what of an interval, how it reads, and whether decades matter."""
+    """One chart: the figure of an interval, its format, and the scale."""
 
     title: str
     value: _Value
@@ -72,7 +72,7 @@ class _Frame:
 
 
 def picture(outcome: Outcome) -> str:
-    """The whole SVG document."""
+    """The SVG document."""
     parts = [
         f"<svg xmlns='http://www.w3.org/2000/svg' width='{WIDTH}' height='{HEIGHT}' "
         f"viewBox='0 0 {WIDTH} {HEIGHT}' {_FONT} font-size='13' fill='#0f172a'>",

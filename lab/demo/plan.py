@@ -1,7 +1,4 @@
-"""What the demo runs: fabric, traffic that changes, the settings compared, and how its service is configured.
-
-Numbers only; must not start anything.
-"""
+"""What the demo runs: fabric, changing traffic, the settings compared, and its service's configuration."""
 
 from __future__ import annotations
 
@@ -12,26 +9,25 @@ from lab.setup import LeafSpine
 from twin.search.vendor_table import VENDOR_TABLE
 from twin.watermark import Watermark
 
-VENDOR_DEFAULT = Watermark(400_000, 1_600_000, 0.2)  # what the settings take switches to run, at 100 Gbit/s
+VENDOR_DEFAULT = Watermark(400_000, 1_600_000, 0.2)  # the default incumbent, at 100 Gbit/s
 PAPER = next(row.watermark for row in VENDOR_TABLE if row.name == "DCQCN paper")
 PERIOD_S = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Traffic from ``begin_s`` until the next phase, called ``name``; ``line`` as ``--traffic`` takes it."""
+    """Traffic from ``begin_s`` until the next phase, called ``name``; as ``--traffic`` takes it."""
 
     name: str
     begin_s: float
-    line: str
+    traffic: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoPlan:
-    """One demo. Times are simulated: a round every ``interval_s`` on the last ``window_s`` of reports.
+    """Times are simulated: a round every ``interval_s`` on the last ``window_s`` of reports.
 
-    ``lowest`` and ``highest`` are the bounds an operator who knows the two static settings would give: what
-    lies between them in each number.
+    ``lowest`` and ``highest`` bound the search to what lies between the two static settings.
     """
 
     name: str
@@ -51,18 +47,17 @@ class DemoPlan:
 
     @property
     def ends_s(self) -> tuple[float, ...]:
-        """When each interval ends."""
         count = round(self.duration_s / self.interval_s)
         return tuple(round((number + 1) * self.interval_s, 9) for number in range(count))
 
     @property
     def traffic(self) -> str:
-        """All phases as one line."""
+        """All phases as ``--traffic`` takes them."""
         ends = [phase.begin_s for phase in self.phases[1:]] + [self.duration_s]
         return ",".join(
             f"{item}@{phase.begin_s:.9g}s..{end:.9g}s"
             for phase, end in zip(self.phases, ends, strict=True)
-            for item in phase.line.split(",")
+            for item in phase.traffic.split(",")
         )
 
     def phase_at(self, at_s: float) -> Phase:
@@ -81,12 +76,11 @@ class DemoPlan:
         ]
 
     def service_settings(self, *, seed: int, topology: str, lab_url: str, workers: int) -> dict[str, Any]:
-        """The settings file of the demo's service, as a mapping; ``topology`` is that file's path.
+        """The settings of the demo's service; ``topology`` is a path.
 
-        Rounds are asked for, not timed, and give way to nobody. One in ten milliseconds of a fabric is slowed
-        down by thousands, so limits in seconds of the wall clock are off, and a rollout, for which the fabric
-        stands still, watches nothing: the canary first, then all others at once. The gates on what the twin
-        says are on.
+        Rounds run on request. Simulated time is thousands of times slower than the wall clock, and the fabric
+        stands still during a rollout, so wall-clock limits and soak times are off: first the canary, then all
+        other switches. The gates on predictions stay on.
         """
         low, high = self.lowest, self.highest
         return {

@@ -1,4 +1,4 @@
-"""Child processes that end with the block that started them, however it ends; must know no demo."""
+"""Child processes that end with the block that started them, however it ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Self
 from settings.errors import UnavailableError
 from settings.validation import ENV_PREFIX
 
-START_S = 300.0  # four at once, and on a busy machine: one that fails says so at once
+START_S = 300.0  # four start at once, maybe on a busy machine; a failure is noticed at once
 GRACE_S = 6.0
 _LISTENS = re.compile(r"running on (http://\S+)")
 _SOURCE = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ _LINES_KEPT = 30
 
 
 class Child:
-    """A module of ours in a process and session of its own, so that an interrupt comes from us alone."""
+    """A module of this package in a process and session of its own, so that Ctrl-C does not reach it."""
 
     def __init__(self, name: str, module: str, arguments: Sequence[str], folder: Path) -> None:
         self.name = name
@@ -50,22 +50,20 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self._process.pid
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended yet."""
         return self._process.poll() is None
 
     def url(self, timeout_s: float = START_S) -> str:
-        """Where it listens, once it does; raises ``UnavailableError``."""
+        """Waits for the URL it listens on; raises ``UnavailableError``."""
         if not self._heard.wait(timeout_s) or self._url is None:
             raise self.failure("no address it listens on")
         return self._url
 
     def failure(self, received: str) -> UnavailableError:
-        """What to raise when it did not do its part, with the last it said."""
+        """An error with the last line of its log."""
         said = next((line.strip() for line in reversed(self.log) if line.strip()), "nothing")
         return UnavailableError(
             f"demo, {self.name}",
@@ -75,22 +73,21 @@ class Child:
         )
 
     def finish(self) -> None:
-        """Waits until it ends by itself; raises ``UnavailableError`` where it failed."""
+        """Waits until it ends; raises ``UnavailableError`` if it failed."""
         if self._process.wait() != 0:
             self._reader.join(1.0)
             raise self.failure(f"exit code {self._process.returncode}")
 
     def ask_to_end(self) -> None:
-        """A polite signal."""
         if self.running:
             with suppress(ProcessLookupError):
                 self._process.terminate()
 
     def end(self, grace_s: float) -> None:
-        """Waits for that long, then ends it and whatever it started."""
+        """Waits for that long, then kills it and its own child processes."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(grace_s)
-        # Its workers share its session: none outlives it.
+        # Its workers are in its session.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -112,8 +109,7 @@ class Child:
 class Children:
     """Starts children in ``folder``; all of them have ended when the block is left.
 
-    A thread of its own starts and ends them: an interrupt, which only the main thread hears, comes between
-    neither a child and the list of them nor their ends.
+    A thread starts and ends them, so that no interrupt, which only the main thread gets, comes in between.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -139,7 +135,6 @@ class Children:
         return self._thread.submit(begin).result()
 
     def end(self) -> None:
-        """Ends them all, together."""
         self._thread.submit(self._end).result()
         self._thread.shutdown()
 
@@ -152,9 +147,7 @@ class Children:
 
 
 def _environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The same without settings of the user's own service, nor its database, and with this source to be found
-    first.
-    """
+    """Without the settings and database of the user's own service; this source comes first in PYTHONPATH."""
     kept = {name: value for name, value in given.items() if not name.startswith(ENV_PREFIX)}
     paths = [str(_SOURCE), *filter(None, [given.get("PYTHONPATH")])]
     return kept | {"PYTHONPATH": os.pathsep.join(paths), "ECNTWIN_STORAGE__URL": "memory"}

@@ -1,4 +1,4 @@
-"""The demo as a person sees it: how it goes, and a table of what came out."""
+"""The demo's terminal output: progress, and the table of results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOTHING_NEW = {"kept": "keep", "held": "held back", "failed": "round failed"}
 
 
 class Shown:
-    """Lines on ``screen`` (None: nowhere), and bars on standard error where that is a terminal."""
+    """Lines on ``screen`` (None: none), and progress bars on standard error if that is a terminal."""
 
     def __init__(self, plan: DemoPlan, screen: Console | None) -> None:
         self._plan = plan
@@ -57,14 +57,14 @@ class Shown:
         self._stack.close()
 
     def stage(self, text: str) -> None:
-        """What it does now."""
+        """Shows the stage."""
         if self._doing:
             self._bars.remove_task(self._tasks.pop(self._doing))
         self._doing = text
         self._tasks[text] = self._bars.add_task(text, total=None, now="")
 
     def interval(self, run: str, interval: Interval, round_: Round | None) -> None:
-        """An interval of a run is over, and the round after it."""
+        """Updates the run's bar; prints a line for the closed loop."""
         end_s = interval.figures.end_s
         if run not in self._tasks:
             self._tasks[run] = self._bars.add_task(run, total=self._plan.duration_s, now="")
@@ -75,7 +75,6 @@ class Shown:
 
 
 def opening(plan: DemoPlan, seed: int) -> str:
-    """What is about to happen."""
     numbers = plan.fabric
     phases = ", then ".join(phase.name for phase in plan.phases)
     return (
@@ -88,20 +87,18 @@ def opening(plan: DemoPlan, seed: int) -> str:
 
 
 def brief(mark: Watermark) -> str:
-    """Kmin, Kmax, Pmax, shortly."""
     return f"{bytes_text(mark.kmin_bytes)}, {bytes_text(mark.kmax_bytes)}, {percent_text(mark.pmax)}"
 
 
 def _line(plan: DemoPlan, interval: Interval, round_: Round | None) -> Text:
     figures = interval.figures
-    # What an interval was like is the phase it began in.
     phase = plan.phase_at(figures.begin_s).name
     line = Text(
         f"{duration_text(figures.end_s):>7}  {phase:<15} queue {bytes_text(figures.queue_mean_bytes):<8}"
     )
     if round_ is None:
         return line.append("end")
-    gain = "" if round_.gain is None else f"  gain {round_.gain:.2f}"
+    gain = "" if round_.score_gain is None else f"  gain {round_.score_gain:.2f}"
     if round_.outcome == "pushed":
         return line.append(f"→ {brief(round_.watermark)}{gain}", style="green")
     reason = f": {round_.why}" if round_.outcome in ("held", "failed") else ""
@@ -131,7 +128,7 @@ FIGURES: Sequence[_Figure] = (
 
 
 def result_table(outcome: Outcome) -> Table:
-    """The figures of the whole run: before (the vendor default), the paper's setting, and the closed loop."""
+    """Figures of the whole run: vendor default, the paper's setting, closed loop, and the change."""
     loop, vendor, paper = outcome.runs
     table = Table(
         title="The whole run, measured in the labs; change from the vendor default",
@@ -154,7 +151,6 @@ def result_table(outcome: Outcome) -> Table:
 
 
 def verdict(outcome: Outcome) -> str:
-    """How it compares, in a sentence."""
     rounds = outcome.loop.rounds
     pushed = sum(one.outcome == "pushed" for one in rounds)
     places = list(zip(outcome.scores.score.tolist()[1:], outcome.runs[1:], strict=True))

@@ -11,11 +11,10 @@ from typing import Any
 import httpx
 
 from lab.control import Lab, control_app
-from lab.figures import CounterWriter
 from lab.p4_reports import IntReportWriter
 from lab.p4_sender import IntSender, Taker
 from lab.poster import Poster
-from lab.reports import ReportWriter
+from lab.reports import CounterWriter, ReportWriter
 from lab.runner import Binary, Runner
 from tests.unit.lab.labs import RATE, fabric_of, parts_of
 

@@ -155,7 +155,7 @@ def test_where_nobody_listens_it_waits_and_can_be_stopped(service: Service) -> N
     sender.start()
     sender.offer(Portion([b"a", b"b", b"c"], 3))
     assert waiting.wait(PATIENCE_S)
-    assert f"nobody takes datagrams at {host}:{port}" in str(sender.counts.waits_for)
+    assert f"no receiver at {host}:{port}" in str(sender.counts.waits_for)
     assert not sender.idle
     sender.stop()
     sender._thread.join(PATIENCE_S)  # stopping does not wait that long

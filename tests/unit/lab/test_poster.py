@@ -10,9 +10,8 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from lab.figures import COUNTERS_PATH
 from lab.poster import Poster, PostError
-from lab.reports import Body
+from lab.reports import COUNTERS_PATH, Body
 
 PATIENCE_S = 60.0
 TAKEN = httpx.Response(202, json={"accepted": 2, "rejected": 1, "errors": [], "error_count": 1})
