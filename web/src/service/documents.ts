@@ -1,4 +1,4 @@
-// The service's documents as far as the page reads them (api/schemas; the reference is /docs). null: not known.
+// The service's documents as far as the page reads them (service/documents; the reference is /docs). null: not known.
 export type Figure = number | null;
 
 export interface Watermark {
