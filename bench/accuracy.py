@@ -25,6 +25,7 @@ from rich.table import Table
 from scipy.stats import spearmanr
 
 from bench.figure import Figure
+from bench.prediction_rows import as_predictions
 from bench.search import INCUMBENT, scenario_from_reports
 from twin.dcqcn import GBPS
 from twin.engine import Engine, engine
@@ -32,7 +33,6 @@ from twin.prediction import Prediction, averaged
 from twin.scenario import Scenario
 from twin.scenario_file import load_scenario
 from twin.search.disagreement import ahead, few, on_one_scale
-from twin.search.prediction_rows import as_predictions
 from twin.search.problem import SearchSettings, persistent_share
 from twin.search.round import engine_seeds
 from twin.search.score import WEIGHT_PRESETS, Scores, Weights, best_among, rank, score, tie_width

@@ -21,14 +21,12 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twin.errors import ParameterError
 from twin.prediction import Prediction, SolveStatus
-from twin.search.prediction_rows import as_predictions
 
 QUEUE_OFFSET_BYTES = 1_000.0
 NEAR_TIE = 0.02  # another seed moves a score by about this much
@@ -118,7 +116,7 @@ class Scores:
 
 
 def score(
-    predictions: Sequence[Prediction | Mapping[str, Any]],
+    rows: Sequence[Prediction],
     weights: Weights,
     pfc: bool,
     *,
@@ -126,11 +124,9 @@ def score(
 ) -> Scores:
     """Scores the candidates against each other; a failed row is infeasible, never an exception.
 
-    ``predictions`` are ``Prediction``s or rows of a truth or whatif document. ``persistent_share`` is the
-    share of never-ending flows among those that are elephants (``search_problem.persistent_share``); None
-    means none of them where elephants complete, and all of them where none do.
+    ``persistent_share`` is the share of never-ending flows among the elephants
+    (``problem.persistent_share``); None: 0 where elephants complete, 1 where none do.
     """
-    rows = as_predictions(predictions)
     queue_mean = np.array([row.queue_mean_bytes for row in rows], dtype=np.float64)
     goodput = np.array([row.goodput_bytes_per_s for row in rows], dtype=np.float64)
     loss = np.array([row.loss_bytes for row in rows], dtype=np.float64)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twin.errors import ParameterError, WatermarkError
+from bench.prediction_rows import as_predictions
+from twin.errors import ParameterError
 from twin.prediction import Prediction, Slowdown, SolveStatus
-from twin.search.prediction_rows import as_predictions, prediction_from_row
 from twin.search.score import WEIGHT_PRESETS, Weights, rank, score, weights_named
 from twin.watermark import Watermark
 
@@ -192,7 +192,7 @@ def test_presets_by_name() -> None:
 @pytest.mark.parametrize("preset", WEIGHT_PRESETS)
 def test_scores_the_measured_truths(reference: Path, name: str, preset: str) -> None:
     results = json.loads((reference / f"{name}.truth.json").read_text())["results"]
-    scores = score(results, WEIGHT_PRESETS[preset], pfc=True)
+    scores = score(as_predictions(results), WEIGHT_PRESETS[preset], pfc=True)
     assert scores.feasible.all()
     assert np.all(np.isfinite(scores.score))
     for column in scores.normalised.values():
@@ -212,50 +212,4 @@ def test_where_every_spread_is_telling_the_score_is_plain_min_max(reference: Pat
     speed = normalised([1 / one["slowdown_with_unfinished"]["elephant"]["mean"] for one in results])
     queue = normalised([math.log(one["queue_mean_bytes"] + 1000) for one in results])
     pause = normalised([one["pfc_pause_s"] for one in results])
-    assert score(results, BALANCED, pfc=True).score == pytest.approx(speed - queue - pause)
-
-
-def test_rows_of_a_whatif_document_are_predictions() -> None:
-    made = prediction_from_row(
-        {
-            "kmin_bytes": 5000,
-            "kmax_bytes": 200000,
-            "pmax": 0.01,
-            "status": "diverged",
-            "queue_mean_bytes": None,
-            "goodput_gbps": 8,
-            "drops": 2,
-            "slowdown": {
-                "mice": {"n": 3, "mean": 1.5, "p99": 2.0},
-                "elephant": {"n": 0, "mean": None, "p99": None},
-            },
-        }
-    )
-    assert made.status is SolveStatus.DIVERGED
-    assert made.goodput_bytes_per_s == 1e9
-    assert made.loss_bytes == 2 * 1048
-    assert dict(made.slowdown) == {"mice": Slowdown(3, 1.5, 2.0)}
-    assert math.isnan(made.queue_mean_bytes)
-    assert as_predictions([made]) == [made]
-
-
-GOOD_ROW = {"kmin_bytes": 1, "kmax_bytes": 2, "pmax": 0.5}
-
-
-@pytest.mark.parametrize(
-    ("bad", "says"),
-    [
-        ({"kmax_bytes": 2, "pmax": 0.5}, "results\\[0\\] kmin_bytes: a row names its watermark"),
-        (GOOD_ROW | {"status": "fine"}, "status: received 'fine'"),
-        (GOOD_ROW | {"goodput_gbps": "8"}, "goodput_gbps: received '8'"),
-        (GOOD_ROW | {"slowdown": [1]}, "slowdown: received \\[1\\]"),
-    ],
-)
-def test_a_row_that_is_no_prediction_names_its_key(bad: dict[str, Any], says: str) -> None:
-    with pytest.raises(ParameterError, match=says):
-        as_predictions([bad])
-
-
-def test_a_row_with_an_impossible_watermark_says_so() -> None:
-    with pytest.raises(WatermarkError, match="Kmin must be below Kmax"):
-        as_predictions([GOOD_ROW | {"kmin_bytes": 3}])
+    assert score(as_predictions(results), BALANCED, pfc=True).score == pytest.approx(speed - queue - pause)

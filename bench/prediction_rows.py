@@ -1,4 +1,4 @@
-"""Rows of truth and whatif documents read as predictions; must import no engine."""
+"""Reads the rows of truth and what-if documents as predictions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,9 @@ from twin.watermark import Watermark
 DROPPED_PACKET_BYTES = 1_048.0  # truth documents count drops in full packets on the wire
 
 
-def as_predictions(rows: Sequence[Prediction | Mapping[str, Any]]) -> list[Prediction]:
+def as_predictions(rows: Sequence[Mapping[str, Any]]) -> list[Prediction]:
     """The rows as predictions, in order; raises ``ParameterError`` naming the row and key at fault."""
-    return [
-        row if isinstance(row, Prediction) else prediction_from_row(row, where=f"results[{number}]")
-        for number, row in enumerate(rows)
-    ]
+    return [prediction_from_row(row, where=f"results[{number}]") for number, row in enumerate(rows)]
 
 
 def prediction_from_row(row: Mapping[str, Any], *, where: str = "row") -> Prediction:
