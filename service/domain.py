@@ -16,7 +16,7 @@ from telemetry.decode.p4.devices import Devices
 from telemetry.errors import TopologyError
 from telemetry.topology import Topology, topology_from_json
 from twin.search.problem import SearchSettings
-from twin.search.push_gate import GuardSettings
+from twin.search.push_gate import GateSettings
 
 
 def reporting_of(settings: Settings) -> Devices:
@@ -27,13 +27,12 @@ def reporting_of(settings: Settings) -> Devices:
     return load_reporting(settings.push.inventory, default)
 
 
-def guard_of(settings: Settings) -> GuardSettings:
-    """What holds a recommendation back under these settings."""
+def gate_of(settings: Settings) -> GateSettings:
+    """The push gate's limits under these settings."""
     tuning = settings.tuning
-    return GuardSettings(
+    return GateSettings(
         bounds=settings.bounds.bounds(),
         max_step=tuning.max_step or math.inf,
-        margin=tuning.margin,
         cool_down_s=tuning.cool_down_s,
         fresh_for_s=tuning.stale_after_s,
         residual_limit=tuning.residual_limit,

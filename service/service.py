@@ -15,7 +15,7 @@ from service.alarms.checks import AlarmChecks, DatabaseHealth, TelemetrySources
 from service.alarms.service import Alarms
 from service.auth.access import Access
 from service.documents.predictions import WatermarkDocument
-from service.domain import ask_of, guard_of, load_topology
+from service.domain import ask_of, gate_of, load_topology
 from service.events import Broadcaster, Clocks
 from service.fleet import Adapters, Fleet
 from service.history.query import HistoryReader
@@ -100,7 +100,7 @@ class Service:
             self.fleet.saw(declared.switches)
         self._ask = ask_of(settings) if search is None else replace(ask_of(settings), search=search)
         self._workers = workers or search_workers(settings.search)
-        self._clearance = Clearance(guard_of(settings), clock_s=clocks.monotonic_s)
+        self._clearance = Clearance(gate_of(settings), clock_s=clocks.monotonic_s)
         watcher = Watcher(self.window, self.counters, silence_s=settings.rollout.silence_s)
         news = RolloutNews(
             fleet=self.fleet,

@@ -28,7 +28,7 @@ from twin.dcqcn import DcqcnParams, preset
 from twin.scenario import FabricSizes
 from twin.scenario_file import dcqcn_from_json
 from twin.search.problem import SearchSettings
-from twin.search.push_gate import GuardSettings
+from twin.search.push_gate import GateSettings
 from twin.search.score import Weights, weights_named
 from twin.watermark import Watermark, WatermarkBounds
 
@@ -39,7 +39,7 @@ IN_MEMORY = "memory"
 _WINDOW = WindowSettings()
 _SEARCH = SearchSettings()
 _BOUNDS = WatermarkBounds()
-_GUARD = GuardSettings()
+_GATE = GateSettings()
 
 
 class ServerSettings(TlsSettings):
@@ -251,9 +251,9 @@ class TuningSettings(Section):
     period_s: float = Field(default=30.0, gt=0)
     stale_after_s: float = Field(default=60.0, gt=0)
     margin: float = Field(default=_SEARCH.margin, ge=0)
-    cool_down_s: float = Field(default=_GUARD.cool_down_s, ge=0)
-    residual_limit: float = Field(default=_GUARD.residual_limit, gt=1)
-    disagreement_limit: float | None = Field(default=_GUARD.disagreement_limit, gt=0)
+    cool_down_s: float = Field(default=_GATE.cool_down_s, ge=0)
+    residual_limit: float = Field(default=_GATE.residual_limit, gt=1)
+    disagreement_limit: float | None = Field(default=_GATE.disagreement_limit, gt=0)
     max_step: float | None = Field(default=None, gt=1)
     keep: int = Field(default=100, ge=1)
 

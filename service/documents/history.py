@@ -10,12 +10,12 @@ from typing import Literal, Self
 
 from service.documents.base import Document, Figure, timestamp
 from service.documents.predictions import PredictionDocument
-from service.documents.recommendation import residual_ratio
 from settings.sections import KINDS, Unit
 from store.alarm_rows import AlarmRow
 from store.queue_rows import Seen
 from store.residual_rows import ResidualRow
 from telemetry.alarms.board import Alarm
+from twin.search.push_gate import residual_ratio
 
 
 class AlarmDocument(Document):

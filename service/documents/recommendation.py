@@ -15,7 +15,7 @@ from service.documents.predictions import (
     prediction_fields,
 )
 from twin.prediction import Prediction
-from twin.search.push_gate import RESIDUAL_OFFSET_BYTES
+from twin.search.push_gate import residual_ratio
 from twin.search.recommendation import (
     Compared,
     PartRecommendation,
@@ -301,13 +301,3 @@ def _left_out_note(switches: Sequence[str]) -> list[str]:
         f"Not set: {named}. How deep their queues are is not known; "
         "give them a unit profile in the inventory (docs/telemetry/int-binary.md)."
     ]
-
-
-def residual_ratio(predicted_bytes: float, measured_bytes: float | None) -> float | None:
-    """Predicted ÷ measured − 1, both with the guard's offset, lest near-empty queues make it explode.
-
-    None where nothing was measured.
-    """
-    if measured_bytes is None:
-        return None
-    return (predicted_bytes + RESIDUAL_OFFSET_BYTES) / (measured_bytes + RESIDUAL_OFFSET_BYTES) - 1

@@ -1,25 +1,11 @@
-"""Drives the guard, a pure machine, with what happens in the service: what may be pushed, what holds it."""
+"""Push gate of the service: remembers the last change and the last residual, and judges each round."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from twin.search.push_gate import (
-    GuardSettings,
-    GuardState,
-    Hold,
-    HoldReason,
-    Issue,
-    QueueMeasured,
-    QueuePredicted,
-    Recommended,
-    TelemetryArrived,
-    WatermarkChanged,
-    advance,
-    cooling_down,
-    within_step,
-)
+from twin.search.push_gate import GateSettings, cooling_down, holds, next_step, residual_ratio
 from twin.search.recommendation import Recommendation
 from twin.watermark import Watermark
 
@@ -38,45 +24,45 @@ NOTHING_STAGED = Cleared(None)
 class Clearance:
     """``clock_s`` is monotonic seconds."""
 
-    def __init__(self, settings: GuardSettings, *, clock_s: Callable[[], float]) -> None:
+    def __init__(self, settings: GateSettings, *, clock_s: Callable[[], float]) -> None:
         self._settings = settings
         self._clock_s = clock_s
-        self._state = GuardState()
+        self._changed_at_s: float | None = None
+        self._residual: float | None = None
 
     def round_ended(
         self, answer: Recommendation, measured_queue_bytes: float | None, *, age_s: float
     ) -> Cleared:
-        """Compares prediction and measurement of the same window, then asks whether the answer may be pushed.
+        """Compares prediction and measurement of the same window, then judges the answer.
 
-        ``age_s`` is how old the newest report is.
+        ``age_s`` is the age of the newest report. A residual stands until the next comparison, also over a
+        change.
         """
-        now_s = self._clock_s()
-        self._tell(TelemetryArrived(now_s - age_s))
-        if measured_queue_bytes is not None:
-            self._tell(QueuePredicted(answer.incumbent_prediction.queue_mean_bytes))
-            self._tell(QueueMeasured(measured_queue_bytes))
+        residual = residual_ratio(answer.incumbent_prediction.queue_mean_bytes, measured_queue_bytes)
+        if residual is not None:
+            self._residual = residual
         if not answer.changes:
             return NOTHING_STAGED
-        gain = answer.improvement.score_gain
-        opinion = answer.second_opinion
-        apart = opinion.disagreement_ratio if opinion is not None and opinion.decided else None
-        ended = Recommended(now_s, answer.watermark, answer.incumbent, gain, apart)
-        self._state, actions = advance(self._state, ended, self._settings)
-        issued = next((action.watermark for action in actions if isinstance(action, Issue)), None)
-        staged = issued or within_step(answer.incumbent, answer.watermark, self._settings.max_step)
-        holds = tuple(action for action in actions if isinstance(action, Hold))
-        if any(hold.reason is HoldReason.NO_CHANGE for hold in holds):
+        staged = next_step(self._settings, answer.incumbent, answer.watermark)
+        if staged is None:
             return NOTHING_STAGED
-        return Cleared(staged, tuple(hold.sentence for hold in holds))
+        opinion = answer.second_opinion
+        found = holds(
+            self._settings,
+            report_age_s=age_s,
+            since_change_s=self._since_change_s(),
+            residual=self._residual,
+            disagreement=opinion.disagreement_ratio if opinion is not None and opinion.decided else None,
+        )
+        return Cleared(staged, found)
 
     def watermark_changed(self, *, age_s: float = 0.0) -> None:
         """A device was set, so long ago; the next change waits until that has had time to show."""
-        self._tell(WatermarkChanged(self._clock_s() - age_s))
+        self._changed_at_s = self._clock_s() - age_s
 
     def cooling(self) -> str | None:
         """A sentence while the last change has not had time to show."""
-        hold = cooling_down(self._state, self._clock_s(), self._settings)
-        return None if hold is None else hold.sentence
+        return cooling_down(self._settings, self._since_change_s())
 
-    def _tell(self, event: TelemetryArrived | QueuePredicted | QueueMeasured | WatermarkChanged) -> None:
-        self._state, _ = advance(self._state, event, self._settings)
+    def _since_change_s(self) -> float | None:
+        return None if self._changed_at_s is None else self._clock_s() - self._changed_at_s

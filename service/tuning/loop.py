@@ -14,7 +14,6 @@ from contextlib import suppress
 from typing import Any
 
 from service.documents.predictions import WatermarkDocument
-from service.documents.recommendation import residual_ratio
 from service.events import Broadcaster
 from service.fleet import Fleet
 from service.ingest.window_owner import WindowOwner
@@ -25,6 +24,7 @@ from service.tuning.round import Ask, RoundResult, run_round
 from settings.errors import ConflictError
 from telemetry.errors import TelemetryError
 from twin.errors import SearchError, TwinError
+from twin.search.push_gate import residual_ratio
 from twin.search.round import Progress
 from twin.workers.pool import Workers
 

@@ -75,7 +75,7 @@ def judge(
             f"Stand still: none of {n_tried} candidates scores better than the incumbent by more than noise.",
             remarks,
         )
-    if gain <= margin:
+    if not gain > margin:
         return Verdict(
             VerdictKind.STAND_STILL,
             f"Stand still: the best candidate gains {gain:.3f} in score, which does not exceed the margin "

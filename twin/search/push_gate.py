@@ -1,187 +1,125 @@
-"""Whether a recommendation may be issued, as a pure machine: (state, event) → (state, actions).
+"""Push gate: whether a recommended watermark may be written to switches, and how far one step may go.
 
-No clock (events carry their time), no I/O. Must import no engine, no scenario and nothing of telemetry.
-
-A recommendation passes when its predicted gain exceeds the margin, telemetry is fresh, the last change has
-had time to show, the twin agreed with the last measurement, and its engines agree with each other. What
-passes is kept inside the bounds and within one step of the incumbent. Everything else is held, each hold
-naming its reason.
+Writing is held back while telemetry is stale, while the last change has not had time to show, while the twin
+is out of step with the last measurement, and while its engines disagree. Every hold is a sentence.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import dataclass, field
 
 from twin.errors import ParameterError
 from twin.units import bytes_text, duration_text, percent_text
 from twin.watermark import Watermark, WatermarkBounds
 
-RESIDUAL_OFFSET_BYTES = 1_000.0  # as in the score: below a packet or so, factors mean nothing
+RESIDUAL_OFFSET_BYTES = 1_000.0  # as in the score: below a packet or so, ratios mean nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GuardSettings:
-    """Limits. ``max_step`` is the largest factor by which one change may move Kmin, Kmax or Pmax.
+class GateSettings:
+    """Limits of the gate.
 
-    ``residual_limit`` is the largest ratio, either way, between the measured queue and the predicted one;
-    ``disagreement_limit`` the largest disagreement of two engines (0.5: a factor of 1.5), inf for any.
-    Raises ``ParameterError`` for a limit outside its meaning.
+    ``max_step`` is the largest factor by which one change may move Kmin, Kmax or Pmax, ``residual_limit`` the
+    largest factor, either way, between predicted and measured queue. ``disagreement_limit`` is the largest
+    disagreement of two engines (0.5: a factor of 1.5), inf for any.
+    Raises ``ParameterError`` for a limit out of range.
     """
 
     bounds: WatermarkBounds = field(default_factory=WatermarkBounds)
     max_step: float = 8.0
-    margin: float = 0.05
     cool_down_s: float = 30.0
     fresh_for_s: float = 5.0
     residual_limit: float = 1.5
     disagreement_limit: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("margin", "cool_down_s", "fresh_for_s"):
+        for name, low, inclusive, finite in (
+            ("cool_down_s", 0, True, True),
+            ("fresh_for_s", 0, True, True),
+            ("disagreement_limit", 0, False, False),
+            ("max_step", 1, False, False),
+            ("residual_limit", 1, False, False),
+        ):
             value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise ParameterError(f"guard {name}", str(value), "it is 0 or more", "give 0 or more")
-        if not self.disagreement_limit > 0:
-            raise ParameterError(
-                "guard disagreement_limit",
-                str(self.disagreement_limit),
-                "a limit is above 0",
-                "give such as 1, a factor of two",
-            )
-        for name in ("max_step", "residual_limit"):
-            value = getattr(self, name)
-            if not value > 1:
-                raise ParameterError(
-                    f"guard {name}", str(value), "a factor limit is above 1", "give such as 2"
-                )
+            enough = value >= low if inclusive else value > low
+            if not enough or (finite and math.isinf(value)):
+                rule = f"it is {low} or more" if inclusive else f"it is above {low}"
+                raise ParameterError(f"push gate {name}", str(value), rule, f"give such as {low + 1}")
 
 
-@dataclass(frozen=True, slots=True)
-class GuardState:
-    """What the guard remembers; times in seconds of the caller's clock, None for never.
+def residual_ratio(predicted_bytes: float, measured_bytes: float | None) -> float | None:
+    """The residual: predicted ÷ measured mean queue of the same ports and window, less 1.
 
-    ``residual`` is measured ÷ predicted queue of the last comparison, both with 1000 bytes added.
+    0 is a twin in step; 0.5 predicts half as much again as was measured. Both have 1000 bytes added, so that
+    near-empty queues do not make it explode. None where nothing was measured. Raises ``ParameterError`` for a
+    queue that is negative or not finite.
     """
-
-    telemetry_at_s: float | None = None
-    changed_at_s: float | None = None
-    predicted_queue_bytes: float | None = None
-    residual: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TelemetryArrived:
-    """Reports came in."""
-
-    at_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class QueuePredicted:
-    """The mean queue the twin expects of what runs now."""
-
-    queue_mean_bytes: float
-
-
-@dataclass(frozen=True, slots=True)
-class QueueMeasured:
-    """The mean queue telemetry then saw, over the same ports."""
-
-    queue_mean_bytes: float
-
-
-@dataclass(frozen=True, slots=True)
-class WatermarkChanged:
-    """A switch runs another watermark now, whoever set it."""
-
-    at_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Recommended:
-    """A round ended with this watermark against this incumbent; ``score_gain`` is the twin's.
-
-    ``disagreement`` is how far its two engines differ, None where only one was asked.
-    """
-
-    at_s: float
-    watermark: Watermark
-    incumbent: Watermark
-    score_gain: float
-    disagreement: float | None = None
-
-
-Event = TelemetryArrived | QueuePredicted | QueueMeasured | WatermarkChanged | Recommended
-
-
-class HoldReason(Enum):
-    """Why a recommendation is not issued."""
-
-    NO_CHANGE = "no_change"
-    GAIN_BELOW_MARGIN = "gain_below_margin"
-    TELEMETRY_STALE = "telemetry_stale"
-    COOLING_DOWN = "cooling_down"
-    TWIN_OUT_OF_STEP = "twin_out_of_step"
-    ENGINES_DISAGREE = "engines_disagree"
-
-
-@dataclass(frozen=True, slots=True)
-class Issue:
-    """Hand this watermark on; ``shortened`` where bounds or step limit stopped short of the recommended."""
-
-    watermark: Watermark
-    shortened: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """Keep the incumbent, for this reason, said in one sentence."""
-
-    reason: HoldReason
-    sentence: str
-
-
-Action = Issue | Hold
-
-
-def advance(
-    state: GuardState, event: Event, settings: GuardSettings
-) -> tuple[GuardState, tuple[Action, ...]]:
-    """The next state and what to do. Only ``Recommended`` causes actions: one ``Issue``, or every ``Hold``
-    that applies.
-
-    A change forgets the prediction made for the watermark before it, but not the residual: a twin out of step
-    stays so until a comparison clears it.
-    """
-    match event:
-        case TelemetryArrived(at_s):
-            latest = at_s if state.telemetry_at_s is None else max(at_s, state.telemetry_at_s)
-            return replace(state, telemetry_at_s=latest), ()
-        case QueuePredicted(queue_mean_bytes):
-            return replace(state, predicted_queue_bytes=_measurable(queue_mean_bytes)), ()
-        case QueueMeasured(queue_mean_bytes):
-            return replace(state, residual=_residual(state, _measurable(queue_mean_bytes))), ()
-        case WatermarkChanged(at_s):
-            return replace(state, changed_at_s=at_s, predicted_queue_bytes=None), ()
-        case Recommended():
-            return state, _decide(state, event, settings)
-
-
-def in_step(state: GuardState, settings: GuardSettings) -> bool:
-    """The fidelity gate: whether the last comparison, if any, was within the limit."""
-    if state.residual is None:
-        return True
-    return 1 / settings.residual_limit <= state.residual <= settings.residual_limit
-
-
-def cooling_down(state: GuardState, at_s: float, settings: GuardSettings) -> Hold | None:
-    """The hold of the last change, where it has not had ``cool_down_s`` to show."""
-    if state.changed_at_s is None or at_s - state.changed_at_s >= settings.cool_down_s:
+    if measured_bytes is None:
         return None
-    left = duration_text(settings.cool_down_s - (at_s - state.changed_at_s))
-    return Hold(HoldReason.COOLING_DOWN, f"Held: the last change cools down for another {left}.")
+    for value in (predicted_bytes, measured_bytes):
+        if not (math.isfinite(value) and value >= 0):
+            raise ParameterError(
+                "residual",
+                bytes_text(value) if math.isfinite(value) else str(value),
+                "a mean queue is finite and 0 or more",
+                "leave the comparison out",
+            )
+    return (predicted_bytes + RESIDUAL_OFFSET_BYTES) / (measured_bytes + RESIDUAL_OFFSET_BYTES) - 1
+
+
+def holds(
+    settings: GateSettings,
+    *,
+    report_age_s: float,
+    since_change_s: float | None,
+    residual: float | None,
+    disagreement: float | None,
+) -> tuple[str, ...]:
+    """Why nothing may be written now, in sentences; empty: it may.
+
+    None stands for no change so far, no comparison so far, and one engine asked alone.
+    """
+    found = []
+    if report_age_s > settings.fresh_for_s:
+        age, fresh = duration_text(report_age_s), duration_text(settings.fresh_for_s)
+        found.append(f"Held: the last report is {age} old, above {fresh}.")
+    cooling = cooling_down(settings, since_change_s)
+    if cooling is not None:
+        found.append(cooling)
+    if residual is not None:
+        limit, measured_ratio = settings.residual_limit, 1 / (1 + residual)
+        if not 1 / limit <= measured_ratio <= limit:
+            found.append(
+                f"Held: the measured queue is {measured_ratio:.2f} times the predicted one, "
+                f"outside 1/{limit:g} to {limit:g}."
+            )
+    if disagreement is not None and not disagreement <= settings.disagreement_limit:
+        found.append(
+            f"Held: the twin's engines disagree by {percent_text(disagreement)}, "
+            f"beyond the limit of {percent_text(settings.disagreement_limit)}."
+        )
+    return tuple(found)
+
+
+def cooling_down(settings: GateSettings, since_change_s: float | None) -> str | None:
+    """The hold of the last change, while it has not had ``cool_down_s`` to show."""
+    if since_change_s is None or since_change_s >= settings.cool_down_s:
+        return None
+    left = duration_text(settings.cool_down_s - since_change_s)
+    return f"Held: the last change cools down for another {left}."
+
+
+def next_step(settings: GateSettings, incumbent: Watermark, target: Watermark) -> Watermark | None:
+    """What to set next on the way to ``target``: one step, inside the bounds. None: what runs already."""
+    step, bounds = within_step(incumbent, target, settings.max_step), settings.bounds
+    if not bounds.contains(step):
+        # Only from an incumbent outside the bounds; then all the way to them.
+        kmax = max(step.kmax_bytes, bounds.kmax_low_bytes, bounds.kmin_low_bytes + 1)
+        kmax = min(kmax, bounds.kmax_high_bytes)
+        kmin = min(max(step.kmin_bytes, bounds.kmin_low_bytes), bounds.kmin_high_bytes, kmax - 1)
+        step = Watermark(kmin, kmax, min(max(step.pmax, bounds.pmax_low), bounds.pmax_high))
+    return None if step == incumbent else step
 
 
 def within_step(incumbent: Watermark, target: Watermark, max_step: float) -> Watermark:
@@ -204,79 +142,3 @@ def within_step(incumbent: Watermark, target: Watermark, max_step: float) -> Wat
     kmin_bytes = math.floor(kmin) if target.kmin_bytes > incumbent.kmin_bytes else math.ceil(kmin)
     kmax_bytes = math.floor(kmax) if target.kmax_bytes > incumbent.kmax_bytes else math.ceil(kmax)
     return Watermark(min(kmin_bytes, kmax_bytes - 1), kmax_bytes, min(pmax, 1.0))
-
-
-def _decide(state: GuardState, event: Recommended, settings: GuardSettings) -> tuple[Action, ...]:
-    holds = _holds(state, event, settings)
-    if holds:
-        return holds
-    watermark = within_step(event.incumbent, event.watermark, settings.max_step)
-    if not settings.bounds.contains(watermark):
-        # Only a step cut short of an incumbent outside the bounds ends outside them: go all the way to the
-        # bounds.
-        watermark = _into(watermark, settings.bounds)
-    if watermark == event.incumbent:
-        return (Hold(HoldReason.NO_CHANGE, "Held: inside the bounds the recommendation is the incumbent."),)
-    return (Issue(watermark, shortened=watermark != event.watermark),)
-
-
-def _holds(state: GuardState, event: Recommended, settings: GuardSettings) -> tuple[Hold, ...]:
-    if event.watermark == event.incumbent:
-        return (Hold(HoldReason.NO_CHANGE, "Held: the recommendation is to keep the incumbent."),)
-    holds = []
-    if not event.score_gain > settings.margin:
-        holds.append(
-            Hold(
-                HoldReason.GAIN_BELOW_MARGIN,
-                f"Held: a gain of {event.score_gain:.3f} does not exceed the margin of {settings.margin:g}.",
-            )
-        )
-    if state.telemetry_at_s is None:
-        holds.append(Hold(HoldReason.TELEMETRY_STALE, "Held: no telemetry has arrived yet."))
-    elif event.at_s - state.telemetry_at_s > settings.fresh_for_s:
-        age, limit = duration_text(event.at_s - state.telemetry_at_s), duration_text(settings.fresh_for_s)
-        holds.append(Hold(HoldReason.TELEMETRY_STALE, f"Held: the last report is {age} old, above {limit}."))
-    cooling = cooling_down(state, event.at_s, settings)
-    if cooling is not None:
-        holds.append(cooling)
-    if not in_step(state, settings):
-        holds.append(
-            Hold(
-                HoldReason.TWIN_OUT_OF_STEP,
-                f"Held: the measured queue is {state.residual:.2f} times the predicted one, "
-                f"outside 1/{settings.residual_limit:g} to {settings.residual_limit:g}.",
-            )
-        )
-    if event.disagreement is not None and not event.disagreement <= settings.disagreement_limit:
-        holds.append(
-            Hold(
-                HoldReason.ENGINES_DISAGREE,
-                f"Held: the twin's engines disagree by {percent_text(event.disagreement)}, "
-                f"beyond the limit of {percent_text(settings.disagreement_limit)}.",
-            )
-        )
-    return tuple(holds)
-
-
-def _into(watermark: Watermark, bounds: WatermarkBounds) -> Watermark:
-    kmax = max(watermark.kmax_bytes, bounds.kmax_low_bytes, bounds.kmin_low_bytes + 1)
-    kmax = min(kmax, bounds.kmax_high_bytes)
-    kmin = min(max(watermark.kmin_bytes, bounds.kmin_low_bytes), bounds.kmin_high_bytes, kmax - 1)
-    return Watermark(kmin, kmax, min(max(watermark.pmax, bounds.pmax_low), bounds.pmax_high))
-
-
-def _residual(state: GuardState, measured_bytes: float) -> float | None:
-    if state.predicted_queue_bytes is None:
-        return state.residual
-    return (measured_bytes + RESIDUAL_OFFSET_BYTES) / (state.predicted_queue_bytes + RESIDUAL_OFFSET_BYTES)
-
-
-def _measurable(queue_bytes: float) -> float:
-    if not (math.isfinite(queue_bytes) and queue_bytes >= 0):
-        raise ParameterError(
-            "guard queue",
-            bytes_text(queue_bytes) if math.isfinite(queue_bytes) else str(queue_bytes),
-            "a mean queue is finite and 0 or more",
-            "leave the comparison out",
-        )
-    return queue_bytes

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from service.documents.recommendation import residual_ratio
 from service.tuning.round import Fabric, measured_queue_bytes, scenario_of, switches_of
 from tests.unit.service.tuning.rounds import state
 from twin.dcqcn import PAPER
+from twin.search.push_gate import residual_ratio
 
 STATE = state()
 SCENARIO = scenario_of(STATE, Fabric(dcqcn=PAPER))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from twin.errors import ParameterError, SearchError
 from twin.prediction import SolveStatus
 from twin.scenario import Scenario
 from twin.search.candidates import Origin
+from twin.search.conclusion import judge
 from twin.search.problem import SearchSettings, TuningProblem, persistent_share
 from twin.search.recommendation import Recommendation, VerdictKind
 from twin.search.round import Progress, engine_seeds, propose, tune
@@ -178,6 +180,18 @@ class TestStandingStill:
         assert answer.improvement.best != INCUMBENT
         assert "does not exceed the margin of 5" in answer.why
         assert answer.why.startswith("Keep Kmin 400 KB, Kmax 1.6 MB, Pmax 20 %")
+
+    def test_a_gain_that_is_no_number_or_just_the_margin_keeps_the_incumbent(self) -> None:
+        tried = [one.prediction for one in one_round().candidates]
+        for gain, kind in (
+            (0.05, VerdictKind.STAND_STILL),
+            (math.nan, VerdictKind.STAND_STILL),
+            (0.06, VerdictKind.CHANGE),
+        ):
+            found = judge(
+                tried, problem().scenario, n_tried=len(tried), gain=gain, margin=0.05, stands=False, pfc=True
+            )
+            assert found.kind is kind
 
     def test_the_winner_run_again_as_incumbent_stands(self) -> None:
         first = one_round(how=settings(near_tie=0.1))
