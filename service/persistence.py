@@ -19,7 +19,7 @@ from service.events import Clocks
 from service.history.service import History
 from service.revisions import FROM_SETTINGS, Revisions
 from service.rollouts.manager import Rollouts
-from service.tuning.gate import Clearance
+from service.tuning.gate import PushGate
 from service.tuning.persistence import KeptRounds, Recall
 from service.tuning.recommendations import RecommendationStore
 from settings.errors import SettingsError, UnavailableError
@@ -69,7 +69,7 @@ class TakingUp:
         *,
         rollouts: Rollouts,
         history: History,
-        clearance: Clearance,
+        gate: PushGate,
         declared: Topology | None,
         declare: Callable[[Topology], Awaitable[None]],
         inventory: Path | None,
@@ -79,7 +79,7 @@ class TakingUp:
         self._remembering = remembering
         self._rollouts = rollouts
         self._history = history
-        self._clearance = clearance
+        self._gate = gate
         self._declared = declared
         self._declare = declare
         self._inventory = inventory
@@ -130,7 +130,7 @@ class TakingUp:
             remembering.store.follow(rollout.state.plan.recommendation, rollout.state)
         if (set_s := self._rollouts.last_set_s) is not None:
             age_s = self._clocks.wall_ns() / 1e9 - set_s
-            self._clearance.watermark_changed(age_s=max(age_s, 0.0))  # the clock may have been set back
+            self._gate.watermark_changed(age_s=max(age_s, 0.0))  # the clock may have been set back
 
     async def _take_up_topology(self) -> None:
         """Of the settings' file and what was declared since it was last read, whichever is newer."""

@@ -28,7 +28,7 @@ from service.rollouts.manager import Rollouts
 from service.rollouts.notify import RolloutNews
 from service.rollouts.watch import Watcher
 from service.tuning.approvals import Approvals
-from service.tuning.gate import Clearance
+from service.tuning.gate import PushGate
 from service.tuning.loop import TuningLoop
 from service.tuning.recommendations import Entry
 from service.tuning.whatif_requests import AskedWhatIf
@@ -100,12 +100,12 @@ class Service:
             self.fleet.saw(declared.switches)
         self._ask = ask_of(settings) if search is None else replace(ask_of(settings), search=search)
         self._workers = workers or search_workers(settings.search)
-        self._clearance = Clearance(gate_of(settings), clock_s=clocks.monotonic_s)
+        self._gate = PushGate(gate_of(settings), clock_s=clocks.monotonic_s)
         watcher = Watcher(self.window, self.counters, silence_s=settings.rollout.silence_s)
         news = RolloutNews(
             fleet=self.fleet,
             store=self.store,
-            clearance=self._clearance,
+            gate=self._gate,
             metrics=self.metrics,
             events=self.events,
             audit=self.audit,
@@ -174,7 +174,7 @@ class Service:
             store=self.store,
             rollouts=self.rollouts,
             watcher=watcher,
-            clearance=self._clearance,
+            gate=self._gate,
             alarmed=self.alarms.holding,
             settling_s=self.alarms.settling_s,
             audit=self.audit,
@@ -184,7 +184,7 @@ class Service:
             self.remembering,
             rollouts=self.rollouts,
             history=self.history,
-            clearance=self._clearance,
+            gate=self._gate,
             declared=declared,
             declare=self._declare,
             inventory=settings.push.inventory,
@@ -199,7 +199,7 @@ class Service:
             window=self.window,
             fleet=self.fleet,
             store=self.store,
-            clearance=self._clearance,
+            gate=self._gate,
             metrics=self.metrics,
             events=self.events,
             workers=self._workers,

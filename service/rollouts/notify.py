@@ -9,7 +9,7 @@ from service.events import Broadcaster
 from service.fleet import Fleet
 from service.metrics import Metrics
 from service.rollouts.runner import Rollout
-from service.tuning.gate import Clearance
+from service.tuning.gate import PushGate
 from service.tuning.recommendations import RecommendationStore
 from settings.security import Caller
 from switches.rollout.events import Applying, Event, Failed, LeftAlone, RollbackAsked, ToSwitch, Undone
@@ -28,14 +28,14 @@ class RolloutNews:
         *,
         fleet: Fleet,
         store: RecommendationStore,
-        clearance: Clearance,
+        gate: PushGate,
         metrics: Metrics,
         events: Broadcaster,
         audit: Audit,
     ) -> None:
         self._fleet = fleet
         self._store = store
-        self._clearance = clearance
+        self._gate = gate
         self._metrics = metrics
         self._events = events
         self._audit = audit
@@ -76,7 +76,7 @@ class RolloutNews:
 
     def _ended(self, state: RolloutState) -> None:
         if set(state.touched).intersection(state.plan.written):
-            self._clearance.watermark_changed()
+            self._gate.watermark_changed()
 
     def _count(self, state: RolloutState, event: Event) -> None:
         match event:
@@ -87,4 +87,4 @@ class RolloutNews:
             case LeftAlone(switch=name):
                 self._metrics.switch_failures.labels(self._fleet.kind(name), "concurrent_edit").inc()
             case Applying(switch=name) if name in state.plan.written:
-                self._clearance.watermark_changed()
+                self._gate.watermark_changed()

@@ -15,7 +15,7 @@ from service.fleet import Fleet
 from service.rollouts.manager import Rollouts
 from service.rollouts.plan import plan_of
 from service.rollouts.watch import Watcher
-from service.tuning.gate import Clearance
+from service.tuning.gate import PushGate
 from service.tuning.recommendations import Entry, RecommendationStore
 from settings.errors import ConflictError, RequestError
 from settings.model import Settings
@@ -71,7 +71,7 @@ class Approvals:
         store: RecommendationStore,
         rollouts: Rollouts,
         watcher: Watcher,
-        clearance: Clearance,
+        gate: PushGate,
         audit: Audit,
         written: Callable[[Entry], Awaitable[None]],
         alarmed: Callable[[Collection[str]], str | None] = lambda switches: None,
@@ -82,7 +82,7 @@ class Approvals:
         self._store = store
         self._rollouts = rollouts
         self._watcher = watcher
-        self._clearance = clearance
+        self._gate = gate
         self._alarmed = alarmed
         self._settling_s = settling_s
         self._audit = audit
@@ -206,7 +206,7 @@ class Approvals:
         )
 
     def _check_holds(self, entry: Entry) -> None:
-        cooling = self._clearance.cooling()  # a change may have ended since the round
+        cooling = self._gate.cooling()  # a change may have ended since the round
         holds = entry.holds or ((cooling,) if cooling else ())
         if holds:
             raise ConflictError(

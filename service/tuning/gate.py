@@ -21,7 +21,7 @@ class Cleared:
 NOTHING_STAGED = Cleared(None)
 
 
-class Clearance:
+class PushGate:
     """``clock_s`` is monotonic seconds."""
 
     def __init__(self, settings: GateSettings, *, clock_s: Callable[[], float]) -> None:

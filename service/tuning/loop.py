@@ -18,7 +18,7 @@ from service.events import Broadcaster
 from service.fleet import Fleet
 from service.ingest.window_owner import WindowOwner
 from service.metrics import Metrics
-from service.tuning.gate import Clearance
+from service.tuning.gate import PushGate
 from service.tuning.recommendations import Entry, RecommendationStore
 from service.tuning.round import Ask, RoundResult, run_round
 from settings.errors import ConflictError
@@ -48,7 +48,7 @@ class TuningLoop:
         window: WindowOwner,
         fleet: Fleet,
         store: RecommendationStore,
-        clearance: Clearance,
+        gate: PushGate,
         metrics: Metrics,
         events: Broadcaster,
         workers: Workers,
@@ -61,7 +61,7 @@ class TuningLoop:
         self._window = window
         self._fleet = fleet
         self._store = store
-        self._clearance = clearance
+        self._gate = gate
         self._metrics = metrics
         self._events = events
         self._workers = workers
@@ -186,7 +186,7 @@ class TuningLoop:
 
     def _keep(self, result: RoundResult, wall_s: float) -> Entry:
         answer = result.recommendation
-        cleared = self._clearance.round_ended(
+        cleared = self._gate.round_ended(
             answer, result.measured_queue_bytes, age_s=self._window.age_s() or 0.0
         )
         entry = self._store.add(result, wall_s, cleared)

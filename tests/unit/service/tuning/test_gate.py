@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.tuning.gate import NOTHING_STAGED, Clearance, Cleared
+from service.tuning.gate import NOTHING_STAGED, Cleared, PushGate
 from twin.search.push_gate import GateSettings
 from twin.watermark import Watermark
 
@@ -35,7 +35,7 @@ def answer(predicted_bytes: float = 50_000.0, **changes: Any) -> Any:
 
 
 def test_a_residual_closes_the_gate_until_a_comparison_clears_it() -> None:
-    gate = Clearance(SETTINGS, clock_s=Clock())
+    gate = PushGate(SETTINGS, clock_s=Clock())
     assert gate.round_ended(answer(), 200_000.0, age_s=0.0).holds
     gate.watermark_changed(age_s=60.0)
     assert gate.round_ended(answer(), None, age_s=0.0).holds, "nothing was measured since"
@@ -43,14 +43,14 @@ def test_a_residual_closes_the_gate_until_a_comparison_clears_it() -> None:
 
 
 def test_a_round_that_keeps_the_incumbent_is_compared_too() -> None:
-    gate = Clearance(SETTINGS, clock_s=Clock())
+    gate = PushGate(SETTINGS, clock_s=Clock())
     assert gate.round_ended(answer(changes=False), 200_000.0, age_s=0.0) == NOTHING_STAGED
     assert gate.round_ended(answer(), None, age_s=0.0).holds
 
 
 def test_a_change_cools_down_by_the_clock() -> None:
     clock = Clock()
-    gate = Clearance(SETTINGS, clock_s=clock)
+    gate = PushGate(SETTINGS, clock_s=clock)
     assert gate.cooling() is None
     gate.watermark_changed(age_s=10.0)
     assert gate.cooling() == "Held: the last change cools down for another 20 s."
@@ -59,14 +59,14 @@ def test_a_change_cools_down_by_the_clock() -> None:
 
 
 def test_an_opinion_that_did_not_decide_holds_nothing() -> None:
-    gate = Clearance(SETTINGS, clock_s=Clock())
+    gate = PushGate(SETTINGS, clock_s=Clock())
     for decided in (True, False):
         opinion = SimpleNamespace(disagreement_ratio=9.0, decided=decided)
         assert bool(gate.round_ended(answer(second_opinion=opinion), None, age_s=0.0).holds) is decided
 
 
 def test_what_is_held_is_staged_all_the_same() -> None:
-    gate = Clearance(SETTINGS, clock_s=Clock())
+    gate = PushGate(SETTINGS, clock_s=Clock())
     assert gate.round_ended(answer(), None, age_s=100.0).staged == TARGET
     assert gate.round_ended(answer(watermark=INCUMBENT), None, age_s=100.0) == NOTHING_STAGED
 
@@ -93,7 +93,7 @@ ROUNDS = st.tuples(
 @given(events=st.lists(st.tuples(st.floats(0, 60), ROUNDS | st.none()), max_size=25))
 def test_no_sequence_of_events_lets_through_what_it_must_not(events: list[tuple[float, Any]]) -> None:
     clock = Clock()
-    gate = Clearance(SETTINGS, clock_s=clock)
+    gate = PushGate(SETTINGS, clock_s=clock)
     changed_at_s, measured_over_predicted = None, None
     for later_s, round_ in events:
         clock.now_s += later_s
