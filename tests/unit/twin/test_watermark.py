@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.oracles.marking import marking_probability
 from twin.errors import ParameterError, TwinError, WatermarkError
-from twin.watermark import Watermark, WatermarkBounds, marking_probability
+from twin.watermark import Watermark, WatermarkBounds
 
 
 @st.composite

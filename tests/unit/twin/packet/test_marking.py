@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from telemetry.topology import GBPS
+from tests.oracles.marking import marking_probability
 from tests.unit.twin.packet.by_hand import Hand
 from tests.unit.twin.packet.plans import CHURNING, port_between, running, star
 from twin.packet._switch import draw, is_marked
 from twin.packet.fabric import Fabric
 from twin.traffic.base import Traffic
-from twin.watermark import Watermark, marking_probability
+from twin.watermark import Watermark
 
 PACKET = 1_048
 

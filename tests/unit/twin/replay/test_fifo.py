@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.oracles.fifo_packets import Port, one_queue, red
+from tests.oracles.marking import marking_probability
 from tests.unit.twin.replay.records import table
 from twin.replay import layout
 from twin.replay._queues import append_ending, last_bytes, marking, resolve_suffix, serve
-from twin.watermark import Watermark, marking_probability
+from twin.watermark import Watermark
 
 pytestmark = pytest.mark.kernels
 

@@ -1,7 +1,6 @@
 """The fixed point of the fluid model: marking, queue, rates and α at which nothing moves any more.
 
-Zhu et al., "ECN or Delay", CoNEXT 2016, section 3.2 (theorem 1: it is unique). Packets and seconds inside;
-must import nothing of telemetry, search or api.
+Zhu et al., "ECN or Delay", CoNEXT 2016, section 3.2 (theorem 1: it is unique). Packets and seconds inside.
 """
 
 from __future__ import annotations
