@@ -27,7 +27,7 @@ from scipy.stats import spearmanr
 from bench.figure import Figure
 from bench.prediction_rows import as_predictions
 from bench.search import INCUMBENT, scenario_from_reports
-from twin.dcqcn import GBPS
+from telemetry.topology import GBPS
 from twin.engine import Engine, engine
 from twin.prediction import Prediction, averaged
 from twin.scenario import Scenario

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from twin.dcqcn import GBPS
+from telemetry.topology import GBPS
 from twin.errors import ParameterError
 from twin.prediction import SIZE_CLASSES, Prediction, Slowdown, SolveStatus
 from twin.watermark import Watermark

@@ -10,7 +10,7 @@ from lab.figures import Figures
 from service.documents.base import Asked, Document
 from service.documents.predictions import SlowdownDocument, WatermarkDocument, WatermarkInput
 from service.documents.switches import QueueWatermarkDocument
-from twin.dcqcn import GBPS
+from telemetry.topology import GBPS
 from twin.prediction import SIZE_CLASSES
 
 MOST_PORTS = 4_096  # of a switch

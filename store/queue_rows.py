@@ -24,8 +24,8 @@ from sqlalchemy import (
 
 from store.tables import queue_history as history
 from store.tables import takeable, upsert, upsert_from
+from telemetry.settings import NS_PER_S
 
-NS_PER_S = 1_000_000_000
 MEANS = ("depth_bytes", "throughput_bytes_per_s", "marked_packets_per_s", "pause_share")
 
 

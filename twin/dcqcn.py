@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from telemetry.topology import GBPS
 from twin.errors import ParameterError
 
-GBPS = 125_000_000.0  # bytes per second in one Gbit/s
 MICROSECOND = 1e-6
 
 

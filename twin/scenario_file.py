@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from telemetry.errors import TopologyError
-from telemetry.topology import Topology, flow_hash, topology_from_json
-from twin.dcqcn import GBPS, MICROSECOND, PAPER, DcqcnParams
+from telemetry.topology import GBPS, Topology, flow_hash, topology_from_json
+from twin.dcqcn import MICROSECOND, PAPER, DcqcnParams
 from twin.errors import ScenarioError
 from twin.scenario import FabricSizes, Flows, Scenario
 

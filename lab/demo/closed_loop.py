@@ -12,7 +12,7 @@ import httpx
 from lab.demo.plan import VENDOR_DEFAULT, DemoPlan
 from lab.demo.processes import Child
 from lab.documents import FiguresDocument
-from twin.dcqcn import GBPS
+from telemetry.topology import GBPS
 from twin.prediction import Prediction, Slowdown, SolveStatus
 from twin.search.score import Scores, score, weights_named
 from twin.watermark import Watermark

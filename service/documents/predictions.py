@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from service.documents.base import Asked, Document, Figure
-from twin.dcqcn import GBPS
+from telemetry.topology import GBPS
 from twin.prediction import SIZE_CLASSES, Prediction, SolveStatus
 from twin.trajectories import Trajectories
 from twin.watermark import Watermark

@@ -15,9 +15,8 @@ from service.rollouts.runner import Rollout
 from switches.rollout.events import Checked, Event, Failed, Measured, Proposed, Staged, ToSwitch
 from switches.rollout.plan import Figures
 from switches.rollout.state import SwitchProgress
+from telemetry.settings import NS_PER_S
 from twin.watermark import Watermark
-
-NS_PER_S = 1e9
 
 
 class FiguresSeenDocument(Document):

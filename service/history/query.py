@@ -24,8 +24,9 @@ from settings.errors import UnprocessableError
 from settings.sections import Steps
 from store import alarm_rows, residual_rows
 from store.database import Database
-from store.queue_rows import NS_PER_S, PortPoint, PortStep, begin_ns, deepest, seen, series
+from store.queue_rows import PortPoint, PortStep, begin_ns, deepest, seen, series
 from switches.rollout.state import Phase, RolloutState
+from telemetry.settings import NS_PER_S
 
 _FIGURES = PortStep._fields[2:]
 _MOST_STEPS = 10_000

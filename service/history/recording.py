@@ -17,10 +17,11 @@ from sqlalchemy import Connection
 from service.ingest.counter_owner import PortMonitor, RecentPorts
 from service.ingest.window_owner import LatestState, WindowOwner
 from settings.sections import Steps
-from store.queue_rows import NS_PER_S, PortStep, begin_ns, fold, lengths, newest_ns, prune, write_step
+from store.queue_rows import PortStep, begin_ns, fold, lengths, newest_ns, prune, write_step
 from store.recorder import Recorder
 from store.tables import NAME_LENGTH
 from telemetry.counters.window import PortRates, Rates
+from telemetry.settings import NS_PER_S
 from telemetry.state import QueueState
 
 MOST_WAITING_ROWS = 200_000

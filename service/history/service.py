@@ -21,11 +21,11 @@ from settings.sections import DAY_S
 from store import alarm_rows, residual_rows
 from store.alarm_rows import AlarmRow, last_alive_ns, open_rows, put
 from store.database import Database
-from store.queue_rows import NS_PER_S
 from store.recorder import Recorder
 from store.residual_rows import ResidualRow
 from store.tables import takeable
 from telemetry.alarms.board import Change, Level, Subject
+from telemetry.settings import NS_PER_S
 
 AWAY = "the service ended while it was there, and when it ran again it was not: it ended by then"
 

@@ -13,9 +13,9 @@ from service.ingest.counter_owner import CounterOwner
 from service.ingest.window_owner import WindowOwner
 from switches.rollout.plan import Figures
 from telemetry.errors import WindowError
+from telemetry.settings import NS_PER_S
 from telemetry.state import NetworkState
 
-NS_PER_S = 1e9
 LATELY_NS = 60_000_000_000  # counters come every few seconds at best, whatever the window
 
 

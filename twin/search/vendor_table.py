@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from telemetry.topology import GBPS
 from twin.watermark import Watermark
-
-GBPS = 125_000_000.0  # bytes per second in one Gbit/s
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from twin.dcqcn import GBPS, PAPER, PRESETS, VENDOR, preset
+from telemetry.topology import GBPS
+from twin.dcqcn import PAPER, PRESETS, VENDOR, preset
 from twin.errors import ParameterError
 
 

@@ -15,10 +15,11 @@ from service.ingest.counter_owner import RecentPorts
 from service.ingest.window_owner import LatestState
 from settings.sections import Steps
 from store.database import Database
-from store.queue_rows import NS_PER_S, PortStep
+from store.queue_rows import PortStep
 from store.recorder import Recorder
 from store.tables import queue_history
 from telemetry.counters.window import PortRates, Rates
+from telemetry.settings import NS_PER_S
 from telemetry.state import QueueRef, QueueState
 
 EPOCH_NS = 1_767_225_600 * NS_PER_S

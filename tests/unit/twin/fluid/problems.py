@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from telemetry.topology import Host, Link, Topology
-from twin.dcqcn import GBPS, PAPER, DcqcnParams
+from telemetry.topology import GBPS, Host, Link, Topology
+from twin.dcqcn import PAPER, DcqcnParams
 from twin.scenario import Scenario
 from twin.scenario_file import flows_from_rows
 

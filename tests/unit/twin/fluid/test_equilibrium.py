@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from telemetry.topology import GBPS
 from tests.oracles.equilibrium import EquilibriumStatus, equilibrium
 from tests.oracles.stability import rightmost_root, stability
 from tests.unit.twin.fluid.problems import STEADY, flow, star
-from twin.dcqcn import GBPS, PAPER, DcqcnParams
+from twin.dcqcn import PAPER, DcqcnParams
 from twin.errors import ParameterError
 from twin.fluid.model import FluidEngine
 from twin.watermark import Watermark

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from telemetry.topology import GBPS
 from tests.unit.twin.fluid.problems import CHURNING, STEADY, flow, line, star
-from twin.dcqcn import GBPS, VENDOR
+from twin.dcqcn import VENDOR
 from twin.engine import engine
 from twin.errors import ParameterError, ScenarioError
 from twin.fluid import model

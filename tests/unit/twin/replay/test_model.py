@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from telemetry.topology import GBPS
 from tests.unit.twin.fluid.problems import CHURNING, flow, line, star
-from twin.dcqcn import GBPS, VENDOR
+from twin.dcqcn import VENDOR
 from twin.engine import engine
 from twin.prediction import Prediction, SolveStatus
 from twin.replay import layout, model

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from telemetry.topology import GBPS
 from tests.unit.twin.fluid.problems import CHURNING, flow, line, star
-from twin.dcqcn import GBPS, PAPER, VENDOR
+from twin.dcqcn import PAPER, VENDOR
 from twin.errors import ScenarioError
 from twin.replay import plan
 from twin.replay.plan import allocate, compile_params, compile_tables, queue_ports

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from telemetry.topology import GBPS
 from twin.errors import ParameterError
 from twin.search.candidates import (
     BiasedSampler,
@@ -27,7 +28,7 @@ from twin.search.candidates import (
     truncated_log_normal,
     without_repeats,
 )
-from twin.search.vendor_table import GBPS, VENDOR_TABLE, vendor_table
+from twin.search.vendor_table import VENDOR_TABLE, vendor_table
 from twin.watermark import Watermark, WatermarkBounds
 
 BASE = Watermark(400_000, 1_600_000, 0.2)
