@@ -16,6 +16,7 @@ import typer
 from cli import operator
 from cli.options import Config, Json, Seed
 from cli.output import run_to_exit_code
+from twin.engine import DEFAULT_ENGINE, ENGINE_NAMES
 
 tokens = typer.Typer(
     name="token",
@@ -291,7 +292,9 @@ def whatif(
     watermarks: Annotated[
         Path, typer.Option(help="JSON array of watermarks, or an object with them under results.")
     ],
-    engine: Annotated[str, typer.Option(help="replay, fluid or packet.")] = "replay",
+    engine: Annotated[
+        str, typer.Option(help=f"{', '.join(ENGINE_NAMES[:-1])} or {ENGINE_NAMES[-1]}.")
+    ] = DEFAULT_ENGINE,
     seed: Seed = 1,
     workers: Annotated[int | None, typer.Option(min=0, help="Worker processes.", show_default=False)] = None,
     as_json: Json = False,

@@ -25,6 +25,7 @@ from settings.security import BrokenRuleError, SecuritySettings, TlsSettings
 from settings.validation import ENV_PREFIX, HiddenValueError, database_url, server_url
 from telemetry.settings import NS_PER_S, WindowSettings
 from twin.dcqcn import DcqcnParams, preset
+from twin.engine import DEFAULT_SECOND_ENGINE, SecondEngineName
 from twin.scenario import FabricSizes
 from twin.scenario_file import dcqcn_from_json
 from twin.search.problem import SearchSettings
@@ -213,7 +214,7 @@ class SearchSection(BackendSettings):
     seed: int = Field(default=1, ge=0)
     weights: str = "balanced"
     base: WatermarkSettings | None = None
-    second_opinion: Literal["packet"] | None = "packet"
+    second_opinion: SecondEngineName | None = DEFAULT_SECOND_ENGINE
     second_opinion_candidates: int = Field(default=_SEARCH.second_candidates, ge=1, le=1_000)
     second_opinion_seeds: int = Field(default=_SEARCH.second_seeds, ge=1, le=100)
     second_opinion_packet_hops: int = Field(default=_SEARCH.second_packet_hops, ge=1)
@@ -226,7 +227,7 @@ class SearchSection(BackendSettings):
         word = str(given).lower()
         if word in ("false", "no", "off", "none", "null", ""):
             return None
-        return "packet" if word in ("true", "yes", "on") else given
+        return DEFAULT_SECOND_ENGINE if word in ("true", "yes", "on") else given
 
     @model_validator(mode="after")
     def _known_weights(self) -> Self:

@@ -1,15 +1,25 @@
-"""The one interface every engine answers, and the registry of engines by name."""
+"""The interface of an engine, and the registry of engines by name."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
 from twin.errors import ParameterError
-from twin.prediction import Prediction, Trajectory
-from twin.scenario import Scenario
-from twin.watermark import Watermark
+
+if TYPE_CHECKING:
+    from twin.prediction import Prediction, Trajectory
+    from twin.scenario import Scenario
+    from twin.watermark import Watermark
+
+# NAME is ``twin.NAME.model.NameEngine``.
+EngineName = Literal["replay", "fluid", "packet"]
+SecondEngineName = Literal["packet"]  # engines faithful enough to review the first one's pick
+ENGINE_NAMES: tuple[EngineName, ...] = get_args(EngineName)
+DEFAULT_ENGINE: EngineName = "replay"
+DEFAULT_SECOND_ENGINE: SecondEngineName = "packet"
+ONE_BY_ONE: frozenset[EngineName] = frozenset({"packet"})  # engines whose every run is long
 
 
 class Engine(Protocol):
@@ -32,24 +42,15 @@ class Engine(Protocol):
         ...
 
 
-_ENGINES = {
-    "fluid": "twin.fluid.model:FluidEngine",
-    "replay": "twin.replay.model:ReplayEngine",
-    "packet": "twin.packet.model:PacketEngine",
-}
-ENGINE_NAMES = tuple(_ENGINES)
+def check_engine(name: str) -> None:
+    """Raises ``ParameterError`` for an unknown name."""
+    if name not in ENGINE_NAMES:
+        known = ", ".join(ENGINE_NAMES)
+        raise ParameterError("engine", repr(name), f"known engines are {known}", "name one of them")
 
 
 def engine(name: str) -> Engine:
-    """The engine of that name; kernels are imported (and compiled) only when asked for.
-
-    Raises ``ParameterError`` naming the known engines.
-    """
-    try:
-        module_name, class_name = _ENGINES[name].split(":")
-    except KeyError:
-        raise ParameterError(
-            "engine", repr(name), f"known engines are {', '.join(ENGINE_NAMES)}", "name one of them"
-        ) from None
-    made: Engine = getattr(import_module(module_name), class_name)()
+    """The engine of that name, imported (and its kernels compiled) on first use; see ``check_engine``."""
+    check_engine(name)
+    made: Engine = getattr(import_module(f"twin.{name}.model"), f"{name.title()}Engine")()
     return made

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from service.documents.base import Asked, Document, Figure
 from telemetry.topology import GBPS
+from twin.engine import DEFAULT_ENGINE, EngineName
 from twin.prediction import SIZE_CLASSES, Prediction, SolveStatus
 from twin.trajectories import Trajectories
 from twin.watermark import Watermark
@@ -210,7 +211,7 @@ class WhatIfRequest(Asked, Document):
 
     watermarks: Annotated[list[WatermarkInput], Field(min_length=1, max_length=MOST_WATERMARKS)]
     scenario: dict[str, Any] | None = None
-    engine: Literal["replay", "fluid", "packet"] = "replay"
+    engine: EngineName = DEFAULT_ENGINE
     seed: int = Field(default=1, ge=0, strict=True)
 
     incumbent: WatermarkInput | None = None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.documents.predictions import AskedTrajectoriesDocument, PredictionDocument, WhatIfDocument
-from twin.engine import ENGINE_NAMES
+from twin.engine import ONE_BY_ONE, check_engine
 from twin.errors import ParameterError, TwinError
 from twin.prediction import Prediction
 from twin.scenario import Scenario
@@ -25,7 +25,6 @@ from twin.workers.pool import InProcessWorkers, Task, Workers, shipped
 
 # Engines that run this many side by side: fewer than two such batches are not worth starting processes for.
 SIDE_BY_SIDE = 8
-ONE_BY_ONE = frozenset({"packet"})  # engines whose every run is long
 STAGE, CURVES_STAGE = "watermarks", "trajectories"
 
 
@@ -63,10 +62,7 @@ def what_if(
 
     ``progress`` is called in this thread after every batch of watermarks; what it raises ends the work.
     """
-    if wanted.engine not in ENGINE_NAMES:
-        raise ParameterError(
-            "engine", repr(wanted.engine), f"known engines are {', '.join(ENGINE_NAMES)}", "name one"
-        )
+    check_engine(wanted.engine)
     if not wanted.watermarks:
         raise ParameterError(
             "watermarks", "none", "at least one watermark is predicted", "give (Kmin, Kmax, Pmax)"

@@ -14,9 +14,10 @@ from service.documents.predictions import MOST_PACKET_HOPS, WhatIfDocument, What
 from service.events import Broadcaster
 from service.ingest.window_owner import WindowOwner
 from service.tuning.round import Ask, scenario_of, switches_of
-from service.tuning.whatif import ONE_BY_ONE, SIDE_BY_SIDE, Wanted, what_if
+from service.tuning.whatif import SIDE_BY_SIDE, Wanted, what_if
 from settings.errors import UnprocessableError
 from telemetry.state import NetworkState
+from twin.engine import ONE_BY_ONE
 from twin.from_telemetry import REPLAY_S
 from twin.scenario import Scenario, packet_hops
 from twin.scenario_file import scenario_from_json

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from twin.engine import DEFAULT_ENGINE, DEFAULT_SECOND_ENGINE
 from twin.errors import ParameterError
 from twin.prediction import ELEPHANT_FROM_BYTES
 from twin.scenario import Scenario
@@ -77,9 +78,9 @@ class SearchSettings:
     bounds: WatermarkBounds = field(default_factory=WatermarkBounds)
     sigma: float = 1.2
     pmax_factor: float = 10.0
-    engine: str = "replay"
+    engine: str = DEFAULT_ENGINE
     max_parts: int = 8
-    second_engine: str | None = "packet"
+    second_engine: str | None = DEFAULT_SECOND_ENGINE
     second_candidates: int = 4
     second_seeds: int = 1
     second_packet_hops: int = 20_000_000
