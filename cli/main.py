@@ -24,6 +24,9 @@ tokens = typer.Typer(
     no_args_is_help=True,
 )
 
+EngineOption = Annotated[
+    str, typer.Option("--engine", help=f"{', '.join(ENGINE_NAMES[:-1])} or {ENGINE_NAMES[-1]}.")
+]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Whose it is.", show_default=False)]
 
 
@@ -292,9 +295,7 @@ def whatif(
     watermarks: Annotated[
         Path, typer.Option(help="JSON array of watermarks, or an object with them under results.")
     ],
-    engine: Annotated[
-        str, typer.Option(help=f"{', '.join(ENGINE_NAMES[:-1])} or {ENGINE_NAMES[-1]}.")
-    ] = DEFAULT_ENGINE,
+    engine: EngineOption = DEFAULT_ENGINE,
     seed: Seed = 1,
     workers: Annotated[int | None, typer.Option(min=0, help="Worker processes.", show_default=False)] = None,
     as_json: Json = False,
