@@ -1,4 +1,4 @@
-"""DCQCN parameters of the senders (reaction points), their presets and where each number comes from."""
+"""DCQCN parameters of senders (reaction points), and presets with their sources."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MICROSECOND = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DcqcnParams:
-    """What a DCQCN sender runs; symbols of Zhu et al. 2016 in brackets.
+    """Parameters of a DCQCN sender; symbols of Zhu et al. 2016 in brackets.
 
     Rates are bytes/s of wire bytes, times seconds. ``byte_counter_bytes`` None switches the byte counter [B]
     off; ``feedback_delay_s`` [τ*] None derives the delay from the path and the queue ahead. Raises
-    ``ParameterError`` for a value outside its meaning.
+    ``ParameterError`` for a value out of range.
     """
 
     ai_rate_bytes_per_s: float  # [R_AI]

@@ -1,6 +1,4 @@
-"""Builds a ``Scenario`` from one window of telemetry: the seam between what was measured and what is
-replayed.
-"""
+"""Builds a ``Scenario`` from one window of telemetry."""
 
 from __future__ import annotations
 
@@ -34,11 +32,11 @@ def scenario_from_state(
     pfc: bool,
     replay_s: float = REPLAY_S,
 ) -> Scenario:
-    """The last ``replay_s`` seconds of the window as a traffic problem; the ports that queue are monitored.
+    """The last ``replay_s`` seconds of the window as a scenario that monitors the congested ports.
 
-    Flows follow the path telemetry saw. One that began inside the replayed time starts at line rate, as a
-    sender does; one that ran before starts at its average rate with the bytes it had left.
-    Raises ``ScenarioError`` where no flow can be placed on the topology.
+    Flows follow the path telemetry saw. One that began inside the replayed time starts at line rate, one that
+    ran before at its average rate with the bytes it had left. Raises ``ScenarioError`` where no flow can be
+    placed on the topology.
     """
     topology, arrivals = state.topology, state.arrivals
     begin_s = max(0.0, state.duration_s - replay_s)
@@ -48,7 +46,7 @@ def scenario_from_state(
     running_s = np.maximum(arrivals.last_s - arrivals.start_s, 1e-6)
     average = arrivals.sent_bytes / running_s
     before = arrivals.start_s <= max(begin_s, _RUNNING_FROM_S)
-    # What an earlier starter still had to send when the replay opens, at its average rate.
+    # What an earlier flow still had to send when the replay begins, at its average rate.
     left = np.where(
         before, arrivals.wire_bytes - average * np.maximum(begin_s - arrivals.start_s, 0.0), np.inf
     )
@@ -107,17 +105,15 @@ def scenario_from_state(
 
 
 def _resumed(before: NDArray[np.bool_], start_s: NDArray[np.float64], begin_s: float) -> NDArray[np.bool_]:
-    """Flows that were already sending when the replay opens, rather than starting with it."""
-    resumed: NDArray[np.bool_] = before & ((start_s < begin_s) | (start_s <= _RUNNING_FROM_S))
-    return resumed
+    """Whether each flow was already sending when the replay begins."""
+    return np.asarray(before & ((start_s < begin_s) | (start_s <= _RUNNING_FROM_S)))
 
 
 def _monitored(state: NetworkState) -> tuple[int, ...]:
-    """The bottlenecks: ports that queue (a hundredth of the deepest one's mean, or more) or run nearly full.
+    """The bottlenecks: ports that run nearly full or queue at least a hundredth of the deepest mean.
 
-    Edge ports where nothing ever waits would only dilute the mean that candidates are judged by. A queue
-    whose depth nobody tells is none: what is right for it cannot be checked. Raises ``ScenarioError`` where
-    that is all of them.
+    Ports where nothing waits would dilute the mean that candidates are judged by. Queues without a reported
+    depth are left out; raises ``ScenarioError`` where no queue has one.
     """
     index = state.topology.port_index
     depth: dict[int, float] = {}
@@ -143,7 +139,7 @@ def _monitored(state: NetworkState) -> tuple[int, ...]:
 
 
 class _Routes:
-    """Egress ports of a flow: the path telemetry saw, behind the sender's NIC; else an equal-cost one."""
+    """Egress ports of a flow: its NIC and the path telemetry saw, or else an equal-cost path."""
 
     def __init__(self, topology: Topology, seen: Sequence[tuple[QueueRef, ...]]) -> None:
         self._topology = topology

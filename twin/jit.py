@@ -1,8 +1,8 @@
-"""How kernels are compiled: one decorator, one cache that no stale kernel survives; imports numba only.
+"""Compiles kernels with numba, into a disk cache that never serves a stale kernel.
 
-numba keys a cached kernel by its own source file, so a change in a helper it inlines would go unseen. The
+numba keys a cached kernel by its own source file, so it misses a change in a helper that it inlines. The
 cache therefore lives in a folder named by a digest of every kernel source. ``NUMBA_CACHE_DIR`` moves it (a
-container sets it at build, so that it starts warm); otherwise it is the user's cache folder.
+container image sets it at build, to start warm); the default is the user's cache folder.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def kernel_digest() -> str:
-    """A short digest of numba's version and of every source a kernel is made of (``_*.py``, ``layout.py``,
-    this).
-    """
+    """A short digest of numba's version and of all kernel sources: ``_*.py``, ``layout.py``, this file."""
     package = Path(__file__).parent
     digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
     for source in [Path(__file__), *sorted(package.glob("*/_*.py")), *sorted(package.glob("*/layout.py"))]:
@@ -36,27 +34,27 @@ def kernel_digest() -> str:
 
 
 def _cache_folder() -> Path:
-    """Where compiled kernels are kept: numba must be able to write there."""
+    """A writable folder for compiled kernels."""
     named = os.environ.get("NUMBA_CACHE_DIR")
     cache = os.environ.get("XDG_CACHE_HOME")
     base = Path(named) if named else (Path(cache) if cache else Path.home() / ".cache") / "ecntwin"
     folder = base / f"kernels-{kernel_digest()}"
     try:
         make_private_folder(folder)
-        trusted = not folder.stat().st_mode & stat.S_IWOTH  # else anybody may have left code in it
+        trusted = not folder.stat().st_mode & stat.S_IWOTH  # else another user may have left code in it
         if trusted and os.access(folder, os.W_OK):
             return folder
     except OSError:
         trusted = False
     copy = _own_temporary_folder() / folder.name
     if trusted:  # a warm cache on a read-only disk
-        with suppress(OSError):  # what cannot be read is compiled anew
+        with suppress(OSError):  # what cannot be read is compiled again
             shutil.copytree(folder, copy, dirs_exist_ok=True)
     return copy
 
 
 def _own_temporary_folder() -> Path:
-    """A folder nobody else can write to, the same one every time if possible: code is loaded from it."""
+    """A folder only this user can write to (code is loaded from it), the same one every time if possible."""
     shared = Path(tempfile.gettempdir()) / f"ecntwin-{os.getuid()}"
     shared.mkdir(mode=0o700, exist_ok=True)
     found = shared.lstat()
@@ -73,9 +71,7 @@ _OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"
 
 
 def compiler(**options: Any) -> Callable[[_Function], _Function]:
-    """A decorator that compiles in nopython mode, without the GIL, cached on disk; ``options`` are
-    ``njit``'s.
-    """
+    """A decorator: nopython mode, without the GIL, cached on disk; ``options`` are ``njit``'s."""
 
     def compiled(function: _Function) -> _Function:
         dispatcher: _Function = numba.njit(**_OPTIONS, **options)(function)
@@ -84,7 +80,7 @@ def compiler(**options: Any) -> Callable[[_Function], _Function]:
     return compiled
 
 
-# These hold no reference to their arrays, so they must not allocate: NRT off spares an atomic count at every
-# hand-over, half the time of a replay step.
+# Without numba's runtime (NRT) kernels cannot allocate, and save an atomic reference count for every array
+# passed on: half the time of a replay step.
 kernel = compiler(_nrt=False)  # called from Python
 inlined = compiler(_nrt=False, forceinline=True)  # always inlined into the kernel that calls it

@@ -1,9 +1,4 @@
-"""What a twin answers: status per candidate, predictions, trajectories; must import no engine.
-
-Predictions of one watermark combined over seeds, window lengths or parts; must import no engine.
-
-Slowdown by size class; shared by every engine whose flows end, and the lab.
-"""
+"""Predictions, trajectories, slowdown by size class; predictions combined over seeds, windows and parts."""
 
 from __future__ import annotations
 
@@ -25,7 +20,7 @@ SIZE_CLASSES = ("all", "mice", "medium", "elephant")
 
 
 class SolveStatus(Enum):
-    """How one candidate's run ended; the value is the sentence a person reads, ``name.lower()`` the code."""
+    """How one candidate's run ended; the value is a sentence for people."""
 
     OK = "the run reached its end"
     DIVERGED = "a queue or a rate left the finite numbers; use a shorter step"
@@ -40,10 +35,9 @@ class SolveStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """Completion time ÷ completion time alone on the path, over ``n`` flows (flows still running count at
-    their age).
+    """Completion time ÷ completion time alone on the path, over ``n`` flows; NaN where ``n`` is 0.
 
-    ``mean`` and ``p99`` are NaN where ``n`` is 0.
+    Flows still running count at their age.
     """
 
     n: int
@@ -53,7 +47,7 @@ class Slowdown:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What one engine says of one watermark on one scenario, inside the scenario's metrics window.
+    """One engine's figures for one watermark on one scenario, inside the scenario's metrics window.
 
     Queue figures pool 1 µs samples over the monitored ports; ``port_queue_mean_bytes`` has one entry per
     monitored port, in the scenario's order. ``goodput_bytes_per_s`` is payload delivered, all flows.
@@ -75,9 +69,14 @@ class Prediction:
 
     @classmethod
     def failed(cls, watermark: Watermark, status: SolveStatus) -> Prediction:
-        """A prediction that could not be made: every figure NaN, the status saying why."""
-        nan = float("nan")
+        """A failed run: every figure NaN."""
+        nan = math.nan
         return cls(watermark, status, nan, nan, nan, nan, nan, nan, nan)
+
+    def slowdown_figure(self, size_class: str, figure: str) -> float:
+        """``mean`` or ``p99`` slowdown of a size class; NaN where no flow of it was seen."""
+        entry = self.slowdown.get(size_class)
+        return math.nan if entry is None else float(getattr(entry, figure))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,7 @@ _FIGURES = (
 
 
 def averaged(predictions: Sequence[Prediction]) -> Prediction:
-    """The mean of several seeds' predictions of one watermark; the first that failed, where one did."""
+    """The mean over seeds of one watermark's predictions; the first failed one where a run failed."""
     failed = next((one for one in predictions if one.status is not SolveStatus.OK), None)
     if failed is not None or len(predictions) == 1:
         return failed or predictions[0]
@@ -125,7 +124,7 @@ def averaged(predictions: Sequence[Prediction]) -> Prediction:
 
 
 def pooled(parts: Sequence[Prediction]) -> Prediction:
-    """The whole of parts that share nothing, of one watermark; the first part that failed, where one did.
+    """Joins predictions of independent parts for one watermark; the first failed one where a run failed.
 
     Rates, losses and pauses add up; the mean queue pools the monitored ports and slowdown means the flows,
     exactly. A percentile cannot be pooled from percentiles: the largest part's stands for it, an upper bound.
@@ -156,10 +155,9 @@ def pooled(parts: Sequence[Prediction]) -> Prediction:
 
 
 def stretched(short: Sequence[Prediction], full: Sequence[Prediction]) -> Callable[[Prediction], Prediction]:
-    """Turns a short window's figures into a full one's, each by the median ratio of watermarks run at both.
+    """Scales a short window's figures to a full one, each by the median ratio of watermarks run at both.
 
-    An estimate that puts candidates dropped early on the scale of those that went on; it never makes one a
-    winner.
+    The estimate keeps candidates dropped early comparable; it never makes one the winner.
     """
     both = [
         (a, b)
@@ -189,27 +187,13 @@ def stretched(short: Sequence[Prediction], full: Sequence[Prediction]) -> Callab
         if prediction.status is not SolveStatus.OK:
             return prediction
         figures: dict[str, Any] = {name: getattr(prediction, name) * ratio[name] for name in _FIGURES}
-        slowdown = _stretched_slowdown(prediction.slowdown, means, tails, reference)
+        slowdown = dict(reference)  # a class without flows in the short window is taken as typical
+        for name, full_entry in reference.items():
+            if (entry := prediction.slowdown.get(name)) is not None:
+                slowdown[name] = Slowdown(full_entry.n, entry.mean * means[name], entry.p99 * tails[name])
         return replace(prediction, **figures, slowdown=slowdown)
 
     return stretch
-
-
-def _stretched_slowdown(
-    seen: Mapping[str, Slowdown],
-    means: Mapping[str, float],
-    tails: Mapping[str, float],
-    reference: Mapping[str, Slowdown],
-) -> dict[str, Slowdown]:
-    stretched_classes = {}
-    for name, full in reference.items():
-        # A class the short window held no flow of is taken as typical: it must not make the row incomparable.
-        entry = seen.get(name)
-        if entry is None:
-            stretched_classes[name] = full
-        else:
-            stretched_classes[name] = Slowdown(full.n, entry.mean * means[name], entry.p99 * tails[name])
-    return stretched_classes
 
 
 def _pooled_slowdown(entries: Sequence[Slowdown]) -> Slowdown:
@@ -227,10 +211,10 @@ def _median_ratio(pairs: Sequence[tuple[float, float]]) -> float:
 
 
 def slowdown_by_class(scenario: Scenario, completion_s: NDArray[np.float64]) -> dict[str, Slowdown]:
-    """Slowdown per class of ``twin.prediction.SIZE_CLASSES``, classes without flows left out.
+    """Slowdown per class of ``SIZE_CLASSES`` by payload bytes, classes without flows left out.
 
     ``completion_s[flow]``: seconds from a flow's start to its end, NaN while it runs; such a flow counts at
-    its age. Persistent flows have no slowdown. Classes go by payload bytes.
+    its age. Persistent flows have no slowdown.
     """
     size = scenario.flows.payload_bytes
     finite = np.isfinite(size)
@@ -240,7 +224,7 @@ def slowdown_by_class(scenario: Scenario, completion_s: NDArray[np.float64]) -> 
 
 
 def by_class(slowdown: NDArray[np.float64], size: NDArray[np.float64]) -> dict[str, Slowdown]:
-    """The same of flows whose slowdown is known, ``size`` their payload bytes."""
+    """As ``slowdown_by_class``, for known slowdowns of flows of ``size`` payload bytes."""
     members = {
         "all": slowdown,
         "mice": slowdown[size < MOUSE_BELOW_BYTES],
@@ -254,8 +238,21 @@ def by_class(slowdown: NDArray[np.float64], size: NDArray[np.float64]) -> dict[s
     }
 
 
+def histogram_quantile(
+    histogram: NDArray[np.int64], lower: NDArray[np.float64], width: NDArray[np.float64], q: float
+) -> float:
+    """The q-quantile of binned samples, interpolated inside its bin; 0 without samples."""
+    below = np.cumsum(histogram)
+    if not below[-1]:
+        return 0.0
+    rank = q * below[-1]
+    place = int(np.searchsorted(below, rank))
+    before = below[place] - histogram[place]
+    return float(lower[place] + width[place] * (rank - before) / max(int(histogram[place]), 1))
+
+
 def _p99(values: NDArray[np.float64]) -> float:
-    """The 99th percentile, interpolated as ``np.percentile`` does at ten times its speed."""
+    """The 99th percentile, interpolated as by ``np.percentile`` but ten times as fast."""
     ordered = np.sort(values)
     rank = 0.99 * (ordered.size - 1)
     below = int(rank)

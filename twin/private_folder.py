@@ -1,4 +1,4 @@
-"""Folders that a program makes for itself alone."""
+"""Folders that only their owner may read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ OWNER_ONLY = 0o700
 
 
 def make_private_folder(folder: Path) -> None:
-    """Makes ``folder`` and the parents that are missing, each for its owner alone whatever the umask.
+    """Creates ``folder`` and missing parents with mode 0700, whatever the umask.
 
     A folder that exists keeps its mode. Raises ``OSError``.
     """

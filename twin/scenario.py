@@ -1,14 +1,12 @@
-"""A traffic problem as arrays: egress ports, flows with their paths, DCQCN parameters, what to measure.
+"""A scenario as arrays: egress ports, flows with their paths, DCQCN parameters, what to measure.
 
-The only module of ``twin`` that knows telemetry's topology. ``scenario_json`` reads and writes the file
-format, ``scenario_state`` builds one from a window of telemetry.
-
-How much work a scenario is for an engine that carries packets one by one; must import no engine.
+``scenario_file`` reads the file format, ``from_telemetry`` builds one from a window of telemetry.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -90,7 +88,7 @@ class Scenario(FabricSizes):
     """A fabric, its flows, and the window in which metrics are taken.
 
     ``ports`` are egress ports of switches and NICs alike; ``monitored`` indexes the ones pooled for queue
-    metrics. Times in seconds. Raises ``ScenarioError`` for numbers outside their meaning.
+    metrics. Times in seconds. Raises ``ScenarioError`` for numbers out of range.
     """
 
     name: str
@@ -127,9 +125,7 @@ class Scenario(FabricSizes):
 
     @cached_property
     def flow_wire_bytes(self) -> NDArray[np.float64]:
-        """Bytes each flow puts on the wire: its payload plus an overhead a packet; inf for persistent
-        flows.
-        """
+        """Per flow: payload plus an overhead a packet; inf for persistent flows."""
         payload = self.flows.payload_bytes
         packets = np.ceil(payload / self.mtu_payload_bytes)
         # A persistent flow has no last packet: inf × an overhead of 0 would be NaN.
@@ -177,7 +173,7 @@ class Scenario(FabricSizes):
         return alone
 
     def until(self, duration_s: float) -> Scenario:
-        """The same problem cut short: flows that start later are dropped, the window shrinks with it."""
+        """The scenario cut short: flows that start later are dropped, the metrics window shrinks too."""
         if duration_s >= self.duration_s:
             return self
         scale = duration_s / self.duration_s
@@ -201,11 +197,25 @@ class Scenario(FabricSizes):
         )
 
 
-def packet_hops(scenario: Scenario, duration_s: float) -> float:
-    """Packets sent until ``duration_s`` × the ports each waits in, acknowledgements included: an estimate.
+def reverse_ports(ports: Sequence[EgressPort]) -> list[int]:
+    """Per port: the other direction of its cable, −1 where it is missing.
 
-    What flows offer, each no faster than its NIC, is cut to what its ports carry in that time. A flow through
-    several full ports is cut by the tightest, once.
+    Parallel cables pair up in their order: the k-th from a to b with the k-th from b to a.
+    """
+    between: dict[tuple[str, str], list[int]] = {}
+    for index, port in enumerate(ports):
+        between.setdefault((port.node, port.peer), []).append(index)
+    reverse = [-1] * len(ports)
+    for (node, peer), there in between.items():
+        for forth, back in zip(there, between.get((peer, node), ()), strict=False):
+            reverse[forth] = back
+    return reverse
+
+
+def packet_hops(scenario: Scenario, duration_s: float) -> float:
+    """Estimates the packet engine's work: packets sent × ports crossed, acknowledgements included.
+
+    A flow offers no more than its NIC carries, and is cut by its tightest port.
     """
     flows = scenario.flows
     lengths = np.diff(flows.path_offset).astype(np.int64)
@@ -225,7 +235,7 @@ def packet_hops(scenario: Scenario, duration_s: float) -> float:
 
 
 def affordable_s(scenario: Scenario, budget: float) -> float:
-    """How long the scenario may run, from its start, before it is more than ``budget`` packet-hops."""
+    """Seconds from the start of the scenario that ``budget`` packet-hops pay for."""
     if packet_hops(scenario, scenario.duration_s) <= budget:
         return scenario.duration_s
     low, high = 0.0, scenario.duration_s

@@ -1,6 +1,4 @@
-"""Reads the scenario file format ``ecntwin-scenario/1`` and its flows table; every mistake is a
-``ScenarioError``.
-"""
+"""Reads the scenario file format ``ecntwin-scenario/1`` and its flows table."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ _PLAIN_KEYS = {"g": "gain", "byte_counter_bytes": "byte_counter_bytes", "initial
 
 
 def load_scenario(path: Path) -> Scenario:
-    """The scenario in a JSON file, its flows from the file it names beside it."""
+    """The scenario in a JSON file, with flows from the file that it names; raises ``ScenarioError``."""
     document = _load_json(path)
     if not isinstance(document, Mapping):
         raise ScenarioError(
@@ -50,8 +48,8 @@ def load_scenario(path: Path) -> Scenario:
 
 
 def scenario_from_json(document: Mapping[str, Any], *, directory: Path, where: str = "scenario") -> Scenario:
-    """A parsed scenario document; ``flows_csv`` is looked up in ``directory``, or ``flows`` holds the rows
-    inline.
+    """The scenario of a parsed document, whose ``flows`` are inline or in the file ``flows_csv`` of
+    ``directory``. Raises ``ScenarioError``.
     """
     schema = document.get("schema", SCHEMA)
     if schema != SCHEMA:
@@ -118,11 +116,10 @@ def dcqcn_from_json(document: object, *, where: str = "dcqcn") -> DcqcnParams:
 
 
 def flows_from_rows(topology: Topology, rows: Iterable[Mapping[str, Any]], *, where: str = "flows") -> Flows:
-    """Flow rows (``src``, ``dst``, ``bytes``, ``start_s``, optional ``start_rate_gbps``) routed over
-    ``topology``.
+    """Routes flow rows (``src``, ``dst``, ``bytes``, ``start_s``, optional ``start_rate_gbps``); sorts them.
 
-    An empty ``bytes`` never ends, an empty ``start_rate_gbps`` is line rate. Rows are sorted by start. A
-    flow keeps one of the equal-cost paths, by a hash of its ends and its position.
+    A flow with empty ``bytes`` never ends, one with empty ``start_rate_gbps`` starts at line rate. The
+    equal-cost path is chosen by a hash of the flow's ends and its position.
     """
     parsed: list[tuple[float, int, str, str, float, float, tuple[int, ...]]] = []
     for number, row in enumerate(rows):

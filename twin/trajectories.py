@@ -1,4 +1,4 @@
-"""How deep queues get over time under several watermarks, in little room; must import no engine by name."""
+"""Queue depths over time under several watermarks, on one coarse grid."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from twin.errors import SearchError
 from twin.prediction import SolveStatus, Trajectory
@@ -40,7 +39,7 @@ class Trajectories:
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryTask:
-    """A watermark's trajectory for one worker, on the scenario in ``scenario_file`` cut at ``duration_s``."""
+    """One watermark's trajectory, on the scenario in ``scenario_file`` cut at ``duration_s``."""
 
     scenario_file: Path
     engine: str
@@ -54,7 +53,7 @@ class TrajectoryTask:
         with answering(self.engine) as engine:
             scenario = shipped_scenario(self.scenario_file, self.duration_s)
             found = engine.trajectory(scenario, self.watermark, seed=self.seed, sample_s=sample_s)
-            # Here in the worker, so that little crosses back.
+            # Averaged in the worker, so that little is sent back.
             return averaged_over_steps(found, MOST_STEPS)
 
 
@@ -68,10 +67,10 @@ def predict_trajectories(
     workers: Workers,
     progress: Callable[[int, int], None],
 ) -> Trajectories:
-    """The watermarks' trajectories on ``scenario``, which ``file`` holds; one that is named twice runs once.
+    """The watermarks' trajectories on ``scenario``, which ``file`` holds; a repeated one runs once.
 
-    ``progress(done, total)`` is called in this thread; what it raises ends the work. Raises ``TwinError``
-    where a run fails, with the run's status.
+    ``progress(done, total)`` is called in this thread; an exception from it ends the work. Raises
+    ``TwinError`` with the status of a run that fails.
     """
     tried = list(dict.fromkeys(watermarks))
     found: dict[Watermark, Trajectory] = {}
@@ -87,10 +86,7 @@ def predict_trajectories(
 
 
 def averaged_over_steps(trajectory: Trajectory, most: int) -> Trajectory:
-    """The same in at most ``most`` equal steps, each with the mean of its samples; times are steps' starts.
-
-    The last step may hold fewer samples than the others.
-    """
+    """Averaged over at most ``most`` equal steps, the last maybe shorter; times are the starts of steps."""
     n_samples = len(trajectory.time_s)
     first = np.arange(0, n_samples, max(math.ceil(n_samples / most), 1))
     sums = np.add.reduceat(trajectory.queue_bytes, first, axis=1)
@@ -99,10 +95,10 @@ def averaged_over_steps(trajectory: Trajectory, most: int) -> Trajectory:
 
 
 def side_by_side(trajectories: Sequence[Trajectory], scenario: Scenario) -> Trajectories:
-    """Trajectories of the same times as one record of the deepest queues.
+    """Trajectories on one time grid as one record of the deepest queues.
 
-    Deepest is by the mean over the run under the watermark that fills the queue most; equal ones go by switch
-    and port. Raises ``SearchError`` for a run that failed.
+    Depth is the mean over the run, under the watermark where it is largest; ties go by switch and port.
+    Raises ``SearchError`` for a run that failed.
     """
     for one in trajectories:
         finite = bool(np.isfinite(one.queue_bytes).all())
@@ -127,10 +123,7 @@ def side_by_side(trajectories: Sequence[Trajectory], scenario: Scenario) -> Traj
         window_s=scenario.duration_s,
         step_s=float(time_s[1] - time_s[0]) if len(time_s) > 1 else scenario.duration_s,
         queues=tuple((node, port or "") for node, port in (named[row] for row in chosen)),
-        depth_bytes=tuple(_whole(depths[run][chosen]) for run in range(len(trajectories))),
+        depth_bytes=tuple(
+            tuple(tuple(row) for row in np.rint(run[chosen]).astype(np.int64).tolist()) for run in depths
+        ),
     )
-
-
-def _whole(depths: NDArray[np.float64]) -> tuple[tuple[int, ...], ...]:
-    """Rows of whole bytes."""
-    return tuple(tuple(row) for row in np.rint(depths).astype(np.int64).tolist())

@@ -1,4 +1,4 @@
-"""Bytes, times and changes as an operator says them; must import nothing of twin."""
+"""Formats bytes, durations and changes for people."""
 
 from __future__ import annotations
 

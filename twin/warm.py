@@ -1,6 +1,4 @@
-"""Compiles every kernel into the cache, running each engine once on a tiny scenario: ``python -m
-twin.warm``.
-"""
+"""Compiles every kernel into the cache: ``python -m twin.warm`` runs each engine on a tiny scenario."""
 
 from __future__ import annotations
 
@@ -39,14 +37,14 @@ def tiny_scenario() -> Scenario:
 
 
 def cut_a_cable(scenario: Scenario) -> None:
-    """What no prediction does but a running lab may."""
+    """Compiles the kernels that only the lab uses."""
     fabric = Fabric(FabricPlan.of(scenario), watermark=Watermark(5_000, 200_000, 0.1), seed=1)
     fabric.fail_link(0)
     fabric.restore_link(0)
 
 
 def main() -> int:
-    """Compile, saying how long each engine took."""
+    """Compiles all engines and prints how long each took."""
     scenario = tiny_scenario()
     for name in ENGINE_NAMES:
         began_s = time.perf_counter()

@@ -72,7 +72,7 @@ def _is_finite(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkBounds:
-    """The hard bounds no candidate may leave, whatever the sampler draws."""
+    """Hard bounds of every candidate."""
 
     kmin_low_bytes: int = 2_000
     kmin_high_bytes: int = 4_000_000
@@ -106,7 +106,7 @@ class WatermarkBounds:
             )
 
     def contains(self, watermark: Watermark) -> bool:
-        """Whether every one of the three values lies inside its bounds (ends included)."""
+        """Whether all three values lie inside their bounds, ends included."""
         return (
             self.kmin_low_bytes <= watermark.kmin_bytes <= self.kmin_high_bytes
             and self.kmax_low_bytes <= watermark.kmax_bytes <= self.kmax_high_bytes

@@ -66,7 +66,7 @@ def _dask_workers(search: SearchSection) -> Workers:
         tls=tls,
         timeout_s=search.dask_timeout_s,
         silence_s=search.dask_silence_s,
-        told=_log.warning,
+        warn=_log.warning,
     )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.packet.layout import COARSE_BINS, COARSE_BYTES, FINE_BINS, FINE_BYTES, State
+from twin.prediction import histogram_quantile
 
 BIN_LOWER_BYTES = np.concatenate([np.arange(FINE_BINS) * FINE_BYTES, np.arange(COARSE_BINS) * COARSE_BYTES])
 BIN_WIDTH_BYTES = np.concatenate([np.full(FINE_BINS, FINE_BYTES), np.full(COARSE_BINS, COARSE_BYTES)])
@@ -161,12 +162,5 @@ class Measured:
         return float(self.depth_sum_bytes.sum()) / looks if looks else 0.0
 
     def queue_quantile_bytes(self, q: float) -> float:
-        """The q-quantile of the depth looks, interpolated inside its bin."""
-        below = np.cumsum(self.queue_histogram)
-        if not below[-1]:
-            return 0.0
-        rank = q * below[-1]
-        place = int(np.searchsorted(below, rank))
-        before = below[place] - self.queue_histogram[place]
-        inside = (rank - before) / max(int(self.queue_histogram[place]), 1)
-        return float(BIN_LOWER_BYTES[place] + BIN_WIDTH_BYTES[place] * inside)
+        """The q-quantile of the sampled depths."""
+        return histogram_quantile(self.queue_histogram, BIN_LOWER_BYTES, BIN_WIDTH_BYTES, q)

@@ -6,7 +6,6 @@ Must import no kernel.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from dataclasses import dataclass, fields
 from functools import cached_property
 
@@ -18,7 +17,7 @@ from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError
 from twin.packet import layout
 from twin.packet.layout import CONTROL_WIRE_BYTES, RESERVE_BYTES, PacketSettings, Params, Table
-from twin.scenario import FabricSizes, Scenario
+from twin.scenario import FabricSizes, Scenario, reverse_ports
 
 HEADROOM_PACKETS = 3  # one being sent at either end when the pause is due, and one half arrived
 LEAST_SHARE = 0.1  # a buffer smaller than its own set-asides still shares this much of itself
@@ -83,23 +82,17 @@ class FabricPlan(FabricSizes):
 
     @cached_property
     def reverse(self) -> tuple[int, ...]:
-        """Per port: the other direction of its cable; the k-th from a to b and the k-th from b to a."""
-        between: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-        for index, port in enumerate(self.ports):
-            between[port.node, port.peer].append(index)
-        other = [-1] * len(self.ports)
-        for (node, peer), there in between.items():
-            back = between.get((peer, node), [])
-            if len(back) != len(there):
-                raise ScenarioError(
-                    f"fabric, cables from {node!r} to {peer!r}",
-                    f"{len(there)} one way and {len(back)} the other",
-                    "every cable carries both directions",
-                    "give both egress ports of each cable",
-                )
-            for forth, hither in zip(there, back, strict=True):
-                other[forth] = hither
-        return tuple(other)
+        """Per port: the other direction of its cable."""
+        reverse = reverse_ports(self.ports)
+        if -1 in reverse:
+            alone = self.ports[reverse.index(-1)]
+            raise ScenarioError(
+                f"fabric, cables from {alone.node!r} to {alone.peer!r}",
+                "more one way than the other",
+                "every cable carries both directions",
+                "give both egress ports of each cable",
+            )
+        return tuple(reverse)
 
     @cached_property
     def switch_ports(self) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.prediction import Prediction, SolveStatus, Trajectory, slowdown_by_class
+from twin.prediction import Prediction, SolveStatus, Trajectory, histogram_quantile, slowdown_by_class
 from twin.replay import layout
 from twin.replay._kernels import replay
 from twin.replay.layout import Tables
@@ -94,7 +94,7 @@ class _Run:
             watermark=watermark,
             status=SolveStatus.OK,
             queue_mean_bytes=float(means.mean()),
-            queue_p99_bytes=_quantile(self.histogram, 0.99),
+            queue_p99_bytes=histogram_quantile(self.histogram, BIN_LOWER_BYTES, BIN_WIDTH_BYTES, 0.99),
             queue_peak_bytes=float(totals[layout.PEAK]),
             goodput_bytes_per_s=float(totals[layout.DELIVERED]) * payload_ratio / (steps * self.step_s),
             marked_fraction=float(totals[layout.MARKED] / max(totals[layout.SENT], 1.0)),
@@ -105,19 +105,10 @@ class _Run:
         )
 
 
-_BIN_LOWER_BYTES = np.concatenate(
+BIN_LOWER_BYTES = np.concatenate(
     [np.arange(layout.FINE_BINS) * layout.FINE_BYTES, np.arange(layout.COARSE_BINS) * layout.COARSE_BYTES]
 )
-
-
-def _quantile(histogram: NDArray[np.int64], q: float) -> float:
-    """The q-quantile of the depth samples, interpolated inside its bin."""
-    below = np.cumsum(histogram)
-    rank = q * below[-1]
-    place = int(np.searchsorted(below, rank))
-    before = below[place] - histogram[place]
-    width = layout.FINE_BYTES if place < layout.FINE_BINS else layout.COARSE_BYTES
-    return float(_BIN_LOWER_BYTES[place] + width * (rank - before) / max(histogram[place], 1))
+BIN_WIDTH_BYTES = np.repeat([layout.FINE_BYTES, layout.COARSE_BYTES], [layout.FINE_BINS, layout.COARSE_BINS])
 
 
 def _tail_s(scenario: Scenario, tables: Tables, step_s: float) -> NDArray[np.float64]:

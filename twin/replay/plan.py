@@ -11,7 +11,7 @@ from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError
 from twin.replay import layout
 from twin.replay.layout import Params, Table, Tables, Work
-from twin.scenario import Scenario
+from twin.scenario import Scenario, reverse_ports
 
 # The reference switches' PFC: 4 KB reserved and three bandwidth-delay products of headroom an ingress port,
 # resume 3 KB below the threshold (HPCC's public simulator, whose switch model the reference problems ran on).
@@ -130,7 +130,7 @@ class _Paths:
             {ports[port].node for port in self.queue_ports} | {ports[port].peer for port in upstream}
         )
         self.switch_of = {name: index for index, name in enumerate(names)}
-        self.reverse_of = _reverse_ports(scenario)
+        self.reverse_of = reverse_ports(scenario.ports)
         inlets = dict.fromkeys((self.suffix_of[path[1:]], self._nic_steps(path[0])) for path in self.entry_of)
         self.inlet_of = {inlet: index for index, inlet in enumerate(inlets)}
         # Feeders lie together by the queue they feed: (queue, ingress port, entry path or upstream suffix).
@@ -259,17 +259,3 @@ class _Paths:
             # A buffer smaller than its own set-asides still shares something.
             table[index]["shared"] = max(left, 0.1 * scenario.buffer_bytes)
         return table
-
-
-def _reverse_ports(scenario: Scenario) -> list[int]:
-    """For each port the other direction of its cable: the k-th from a to b pairs with the k-th from b to
-    a.
-    """
-    between: dict[tuple[str, str], list[int]] = {}
-    for index, port in enumerate(scenario.ports):
-        between.setdefault((port.node, port.peer), []).append(index)
-    reverse = [0] * len(scenario.ports)
-    for (node, peer), there in between.items():
-        for forth, back in zip(there, between[peer, node], strict=True):
-            reverse[forth] = back
-    return reverse

@@ -1,10 +1,6 @@
-"""What proposes candidates and what a proposal is; must import no engine, no scenario and no telemetry.
+"""Candidate watermarks: biased Monte-Carlo draws around μ_target = λ·μ_base, then narrower around leaders.
 
-Truncated log-normal and log-uniform draws as watermarks inside hard bounds; numpy and SciPy only.
-
-Biased Monte-Carlo: draws around μ_target = λ·μ_base, λ by the traffic; must not import telemetry.
-
-A second, narrower draw around the leaders of the first; must import only siblings and the watermark.
+Draws are truncated log-normal (Kmin, Kmax) and log-uniform (Pmax), inside hard bounds.
 """
 
 from __future__ import annotations
@@ -24,8 +20,6 @@ from twin.watermark import Watermark, WatermarkBounds
 
 
 class Origin(Enum):
-    """Where a candidate comes from."""
-
     INCUMBENT = "incumbent"
     BASE = "base"
     VENDOR = "vendor"
@@ -35,7 +29,7 @@ class Origin(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A watermark to try, its origin, and for a vendor's row whose it is."""
+    """A watermark to try, its origin, and the name of a vendor's row."""
 
     watermark: Watermark
     origin: Origin
@@ -43,20 +37,20 @@ class Proposal:
 
 
 class CandidateSampler(Protocol):
-    """Draws watermarks; holds settings, never a generator: the same ``rng`` state gives the same draws."""
+    """Draws watermarks; the same ``rng`` state gives the same draws."""
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Watermark]:
-        """``count`` watermarks inside the sampler's hard bounds; repeats are possible."""
+        """``count`` watermarks inside the hard bounds, perhaps with repeats."""
         ...
 
 
 def generator(seed: int, stream: int) -> np.random.Generator:
-    """The generator of one stage (``stream``) of a round: the same in every process, apart from others'."""
+    """The generator of one stage (``stream``) of a round, the same in every process."""
     return np.random.default_rng(np.random.SeedSequence([seed, stream]))
 
 
 def without_repeats(proposals: Iterable[Proposal]) -> list[Proposal]:
-    """The proposals in order, each watermark once: the first origin named for it stands."""
+    """The proposals in order, each watermark once, with its first origin."""
     first: dict[Watermark, Proposal] = {}
     for proposal in proposals:
         first.setdefault(proposal.watermark, proposal)
@@ -66,10 +60,7 @@ def without_repeats(proposals: Iterable[Proposal]) -> list[Proposal]:
 def fill(
     known: list[Proposal], sampler: CandidateSampler, origin: Origin, total: int, rng: np.random.Generator
 ) -> list[Proposal]:
-    """``known`` extended by fresh draws to ``total`` different watermarks.
-
-    Tight bounds may not hold that many different ones; then fewer come back, never a repeat.
-    """
+    """``known`` extended by draws to ``total`` different watermarks, fewer where bounds are too tight."""
     proposals = without_repeats(known)
     for _ in range(8):
         missing = total - len(proposals)
@@ -88,16 +79,16 @@ def truncated_log_normal(
 ) -> NDArray[np.float64]:
     """Log-normal values truncated to [low, high], by inverse CDF: one value per ``uniform`` in [0, 1).
 
-    ``median`` is that of the untruncated law and may lie outside the bounds; ``sigma`` is the spread of the
-    logarithm. Truncating (not clipping) leaves no heap of candidates at the bounds.
+    ``median`` is that of the untruncated distribution and may lie outside the bounds; ``sigma`` is the spread
+    of the logarithm. Truncating, unlike clipping, does not pile candidates up at the bounds.
     """
-    # It takes a second to import, and whoever only reads settings draws nothing.
+    # Imported here: it takes a second, and reading settings draws nothing.
     from scipy.stats import truncnorm
 
     centre = np.log(np.asarray(median, dtype=np.float64))
     low_log, high_log = np.log(np.asarray(low, np.float64)), np.log(np.asarray(high, np.float64))
     standard = truncnorm.ppf(uniform, (low_log - centre) / sigma, (high_log - centre) / sigma)
-    # Over an interval too narrow for the law's arithmetic (NaN) its density is flat.
+    # NaN: the interval is too narrow for floating point; there the density is flat.
     drawn = np.where(
         np.isfinite(standard), centre + sigma * standard, low_log + uniform * (high_log - low_log)
     )
@@ -123,9 +114,8 @@ def draw_watermarks(
 ) -> list[Watermark]:
     """One watermark per entry of the medians (arrays of equal length), inside ``bounds``, Kmin < Kmax.
 
-    Kmin is drawn first, below the highest Kmax; Kmax then from its law truncated above that Kmin. Pmax is
-    log-uniform within a factor ``pmax_factor`` of its base. Thresholds come in whole kilobytes where the
-    bounds leave room for that: nobody configures 123 457 bytes.
+    Kmin is drawn first, below the highest Kmax; Kmax is then truncated above that Kmin. Pmax is log-uniform
+    within a factor ``pmax_factor`` of its base. Thresholds are whole kilobytes where the bounds allow.
     """
     count = len(kmin_median_bytes)
     uniform = rng.random((3, count))
@@ -174,14 +164,14 @@ def _rounded(kmin: float, kmax: float, pmax: float, bounds: WatermarkBounds) -> 
     return Watermark(math.floor(kmin), math.ceil(kmax), probability)
 
 
-# λ of design section 1.3: elephants want room in the queue, mice want it empty.
+# λ of design section 1.3: elephants gain from a long queue, mice from a short one.
 LAMBDA_BY_CLASS: Mapping[str, float] = MappingProxyType(
     {"elephant": 1.5, "potential_elephant": 1.25, "mouse": 0.8}
 )
 
 
 def lambda_for(dominant_class: str) -> float:
-    """λ of the class that carries most bytes, by label; raises ``ParameterError`` naming the known."""
+    """λ of the class that carries most bytes; raises ``ParameterError`` for an unknown label."""
     try:
         return LAMBDA_BY_CLASS[dominant_class]
     except KeyError:
@@ -196,7 +186,7 @@ class BiasedSampler:
     """Kmin and Kmax truncated log-normal with median λ × the base's, Pmax log-uniform around the base's.
 
     ``sigma`` is the spread of ln K: at 1.2 two draws in three lie within a factor 3.3 of μ_target and one in
-    a hundred beyond a factor 20, far enough to leave a base that is wrong by an order of magnitude.
+    a hundred beyond a factor 20, enough to leave a base that is wrong by an order of magnitude.
     """
 
     base: Watermark
@@ -211,7 +201,7 @@ class BiasedSampler:
             raise ParameterError("biased sampler λ", str(self.lambda_), "λ is above 0", "give such as 0.8")
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Watermark]:
-        """``count`` watermarks around μ_target, inside the bounds."""
+        """See ``CandidateSampler``."""
         return draw_watermarks(
             rng,
             self.bounds,
@@ -225,7 +215,7 @@ class BiasedSampler:
 
 @dataclass(frozen=True, slots=True)
 class NarrowedSampler:
-    """Each draw is near one of ``leaders``, in turn: ln K by ``sigma``, Pmax within ``pmax_factor``."""
+    """Draws near each of ``leaders`` in turn: ln K by ``sigma``, Pmax within ``pmax_factor``."""
 
     leaders: Sequence[Watermark]
     bounds: WatermarkBounds = field(default_factory=WatermarkBounds)
@@ -240,7 +230,7 @@ class NarrowedSampler:
             )
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Watermark]:
-        """``count`` watermarks, the leaders' neighbourhoods in turn, inside the bounds."""
+        """See ``CandidateSampler``."""
         near = [self.leaders[index % len(self.leaders)] for index in range(count)]
         return draw_watermarks(
             rng,

@@ -1,9 +1,7 @@
-"""Whether a round's best candidate is worth a change, or no watermark is; must import no engine.
+"""Turns a round's scores into a verdict (is the best candidate worth a change?) and a recommendation.
 
-The regime where none helps: every candidate, over decades of Kmin, leaves queue, rates and pauses where they
-were. Long queues that do not answer to marking come from senders that cannot or will not go slower.
-
-Turns a round's scores into its recommendation; must import no engine.
+No watermark helps where every candidate, over decades of Kmin, leaves queue, rates and pauses as they are:
+senders that cannot or will not slow down keep queues long whatever is marked.
 """
 
 from __future__ import annotations
@@ -44,10 +42,10 @@ def judge(
     stands: bool,
     pfc: bool,
 ) -> Verdict:
-    """The conclusion, from the predictions of all candidates that ran the full window.
+    """The verdict, from the predictions of all candidates that ran the full window.
 
-    ``n_tried`` counts those dropped early too; ``gain`` is the best candidate's over the incumbent,
-    ``stands`` whether that best is the incumbent itself.
+    ``n_tried`` counts those dropped early too; ``gain`` is that of the best candidate over the incumbent,
+    ``stands`` whether the incumbent is the best.
     """
     rows = [one for one in predictions if one.status is SolveStatus.OK]
     queue = np.array([one.queue_mean_bytes for one in rows])
@@ -90,7 +88,7 @@ def judge(
 
 
 def _core(values: NDArray[np.float64]) -> tuple[float, float]:
-    """The 5th and 95th percentile: one odd candidate does not make a regime."""
+    """The 5th and 95th percentile, so that one odd candidate does not count."""
     low, high = np.percentile(values, [5, 95])
     return float(low), float(high)
 
@@ -108,8 +106,8 @@ def _pinned(
         and _steady(goodput, LEAST_SPREAD["goodput"])
         and _steady(pause, LEAST_SPREAD["pause"], LEAST_PAUSE_S)
         and _steady(loss, LEAST_SPREAD["loss"], LEAST_LOSS_BYTES)
-        and _steady(_slowdown(rows, "elephant", "mean"), LEAST_SPREAD["slowdown"])
-        and _steady(_slowdown(rows, "mice", "p99"), LEAST_SPREAD["mice"])
+        and _steady(_slowdowns(rows, "elephant", "mean"), LEAST_SPREAD["slowdown"])
+        and _steady(_slowdowns(rows, "mice", "p99"), LEAST_SPREAD["mice"])
     )
 
 
@@ -120,7 +118,7 @@ def _steady(values: NDArray[np.float64], relative: float, absolute: float = 0.0)
     return high - low <= max(relative * abs(high), absolute)
 
 
-def _slowdown(rows: Sequence[Prediction], size_class: str, figure: str) -> NDArray[np.float64]:
+def _slowdowns(rows: Sequence[Prediction], size_class: str, figure: str) -> NDArray[np.float64]:
     entries = [one.slowdown[size_class] for one in rows if size_class in one.slowdown]
     return np.array([getattr(entry, figure) for entry in entries if entry.n], dtype=np.float64)
 
@@ -178,15 +176,14 @@ def recommend(
 ) -> Recommendation:
     """The recommendation of a finished round.
 
-    The rows of the decision's scores are the ledger's candidates at full length. ``whole`` predicts the
-    undivided scenario for the candidates it is given.
+    The rows of the decision's scores are the runs' candidates at full length. ``whole`` predicts candidates
+    on the undivided scenario.
     """
     scores, opinion = decision.scores, decision.opinion
     best = best_among(scores.fleet, among=decision.fleet, incumbent=incumbent, near_tie=settings.near_tie)
     gain = float(scores.fleet.score[best] - scores.fleet.score[incumbent])
     everyone = range(len(ledger.proposals))
-    # The verdict reads the candidates that ran in full; parts are judged apart, the fleet over all of their
-    # runs.
+    # The verdict is on candidates that ran in full.
     in_full = [number for number in everyone if ledger.rung_of(number) == len(settings.fractions) - 1]
     verdict = judge(
         [ledger.whole(number) for number in in_full],

@@ -1,7 +1,4 @@
-"""What a second engine's runs of a few candidates mean: which few, on what scale, how far the engines differ.
-
-Pure: no runs here (``second_stage`` makes them). Must import no engine.
-"""
+"""The arithmetic of a second opinion: which few candidates to run, on what scale, how far engines differ."""
 
 from __future__ import annotations
 
@@ -17,12 +14,12 @@ from twin.prediction import SIZE_CLASSES, Prediction, Slowdown, SolveStatus, str
 from twin.search.score import LEAST_LOSS_BYTES, LEAST_PAUSE_S, QUEUE_OFFSET_BYTES, Scores, Weights, tie_width
 from twin.units import percent_text
 
-# By how much two engines' scores of one candidate differ, about, and how far apart (in weighed terms) two
-# candidates are before the engines differ on them independently. They decide which few are asked about.
+# For choosing the few: by how much two engines' scores of one candidate differ, about, and how far apart (in
+# weighed terms) two candidates are before the engines differ on them independently.
 SCORES_DIFFER_BY = 0.05
 ALIKE_WITHIN = 0.2
 
-# Per figure, what is added before a ratio is taken, and by what share another seed of packets moves it.
+# Per figure: the offset added before taking a ratio, and the share by which another seed of packets moves it.
 _NOISE: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
         "queue_mean_bytes": (QUEUE_OFFSET_BYTES, 0.06),
@@ -49,11 +46,11 @@ FIGURE_WORDS: Mapping[str, str] = MappingProxyType(
 
 
 def few(scores: Scores, weights: Weights, count: int, pick: int, incumbent: int | None) -> list[int]:
-    """The candidates worth a second opinion besides the incumbent: the pick, then at most ``count`` in all.
+    """At most ``count`` candidates worth a second opinion besides the incumbent, the pick first.
 
-    Not the ``count`` best: those are often near-copies, on which the engines agree or err together. Each next
-    one is that with the largest expected gain over the best, if the second engine's score of a candidate were
-    normal around the first's, and alike for candidates alike in their weighed terms.
+    Not the ``count`` best: those are often near-copies, on which engines agree or err together. Each next one
+    has the largest expected gain over the best, taking the second engine's score as normal around the first's
+    and correlated between candidates with similar weighed terms.
     """
     terms = np.stack(
         [getattr(weights, name) * column for name, column in sorted(scores.normalised.items())], axis=1
@@ -74,9 +71,9 @@ def few(scores: Scores, weights: Weights, count: int, pick: int, incumbent: int 
 
 
 def ahead(scores: Scores, asked: Collection[int], near_tie: float) -> int | None:
-    """The candidate not asked about whose estimate leads all that were by more than a tie, if there is one.
+    """The candidate whose estimate leads all those ``asked`` about by more than a tie, if there is one.
 
-    What an engine says of the few may move another to the front: that one is worth asking about too.
+    The second engine's runs may move another candidate to the front, which is then worth running too.
     """
     best = max(float(scores.score[row]) for row in asked) + tie_width(scores, near_tie)
     others = [
@@ -88,11 +85,11 @@ def ahead(scores: Scores, asked: Collection[int], near_tie: float) -> int | None
 
 
 def corrected(full: Prediction, short: Prediction, second: Prediction, share: float) -> Prediction:
-    """What the second engine would say of the full window, having run ``share`` of it.
+    """Estimates the second engine's figures for the full window from its run of a ``share`` of it.
 
-    ``full`` and ``short`` are the first engine's figures of either window, ``second`` the second engine's of
+    ``full`` and ``short`` are the first engine's figures for both windows, ``second`` the second engine's for
     the short one. Queues (1000 bytes added, as in the score), goodput and slowdown carry over by ratio;
-    losses, pauses and marks, which may be 0, by difference. With the window uncut it is ``second`` itself.
+    losses, pauses and marks, which may be 0, by difference. Where the window is not cut: ``second`` itself.
     """
     if share >= 1.0 or second.status is not SolveStatus.OK:
         return second
@@ -112,13 +109,12 @@ def corrected(full: Prediction, short: Prediction, second: Prediction, share: fl
 def on_one_scale(
     first: Sequence[Prediction], asked: Mapping[int, Prediction], n_runs: float = 1.0
 ) -> list[Prediction]:
-    """Every candidate on the second engine's scale, ``asked`` ones weighed with what it said of them.
+    """All candidates on the second engine's scale, those it ran (``asked``) averaged with its figures.
 
-    The first engine's figures move by the median ratio of those both engines ran. For candidates not asked
-    about that is all: an estimate that keeps the set broad enough to normalise a score over, and never makes
-    one a winner. For the others it is a second witness, one that ran more seeds: while the engines differ
-    (beyond that ratio) by no more than another seed would move the second, a figure is the mean of both;
-    the more they differ, the more it is the second's alone: 1 − σ² ÷ mean squared difference, at least ½.
+    The first engine's figures move by the median ratio of candidates that both ran. For the others
+    that is all: it keeps the set broad enough to normalise scores, and never makes one the winner. For those
+    both ran, the second's weight is 1 − σ² ÷ mean squared difference, at least ½: the mean of both while
+    they differ by no more than another seed would move the second, the second alone as they differ more.
     ``n_runs`` are the second engine's runs of the full window, a share of one where the window was cut.
     """
     known = sorted(asked)
@@ -132,17 +128,12 @@ def on_one_scale(
 
 
 def disagreement(pairs: Sequence[tuple[Prediction, Prediction]]) -> dict[str, float]:
-    """Per figure, how far the engines differ: the median over candidates of their ratio, the larger over the
-    smaller, less 1.
+    """Per figure, the median over candidates of the engines' ratio, the larger over the smaller, less 1.
 
-    0 is agreement, 0.5 a factor of 1.5 either way. Queues have 1000 bytes added: below a packet or so a
-    factor means nothing. Figures that no candidate has are left out.
+    0 is agreement, 0.5 a factor of 1.5 either way. Queues have 1000 bytes added, as ratios of near-empty
+    queues mean nothing. Figures that no candidate has are left out.
     """
-    both = [
-        (_figures(a), _figures(b))
-        for a, b in pairs
-        if a.status is SolveStatus.OK and b.status is SolveStatus.OK
-    ]
+    both = [(_figures(a), _figures(b)) for a, b in pairs if _ok(a) and _ok(b)]
     found = {}
     for name in FIGURE_WORDS:
         ratios = [b[name] / a[name] for a, b in both if a[name] > 0 and b[name] > 0]
@@ -152,7 +143,7 @@ def disagreement(pairs: Sequence[tuple[Prediction, Prediction]]) -> dict[str, fl
 
 
 def differ_text(by_figure: Mapping[str, float]) -> str:
-    """Where the engines differ most: ``12 % in p99 queue``."""
+    """The largest disagreement, such as ``12 % in p99 queue``."""
     if not by_figure:
         return "nothing to compare"
     name = max(by_figure, key=lambda one: by_figure[one])
@@ -164,7 +155,7 @@ def _ok(one: Prediction) -> bool:
 
 
 def _trust(pairs: Sequence[tuple[Prediction, Prediction]], n_runs: float) -> dict[str, float]:
-    """Per figure, the second engine's share of it."""
+    """The second engine's weight per figure."""
     weights = {}
     for name, (offset, seed_moves) in _NOISE.items():
         both = [
@@ -220,7 +211,7 @@ def _by_ratio(full: Prediction, short: Prediction, second: Prediction, name: str
 
 def _slowdown(entry: Slowdown, size_class: str, short: Prediction, second: Prediction) -> Slowdown:
     a, b = short.slowdown.get(size_class), second.slowdown.get(size_class)
-    # A class the short window held no flow of stays as the first engine has it.
+    # A class without flows in the short window stays as by the first engine.
     if a is None or b is None or not (a.n and b.n):
         return entry
     return Slowdown(entry.n, entry.mean * b.mean / a.mean, entry.p99 * b.p99 / a.p99)
@@ -230,7 +221,7 @@ def _figures(one: Prediction) -> dict[str, float]:
     return {
         "queue_mean": one.queue_mean_bytes + QUEUE_OFFSET_BYTES,
         "queue_p99": one.queue_p99_bytes + QUEUE_OFFSET_BYTES,
-        "mice_p99_slowdown": one.slowdown["mice"].p99 if "mice" in one.slowdown else math.nan,
-        "elephant_slowdown": one.slowdown["elephant"].mean if "elephant" in one.slowdown else math.nan,
+        "mice_p99_slowdown": one.slowdown_figure("mice", "p99"),
+        "elephant_slowdown": one.slowdown_figure("elephant", "mean"),
         "goodput": one.goodput_bytes_per_s,
     }

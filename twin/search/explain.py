@@ -1,4 +1,4 @@
-"""The one plain sentence of why, and the relative changes it quotes; must import no engine."""
+"""The sentence that explains a recommendation, and the relative changes it quotes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ def relative_changes(incumbent: Prediction, winner: Prediction) -> Mapping[str, 
         "queue_p99": (incumbent.queue_p99_bytes, winner.queue_p99_bytes),
         "goodput": (incumbent.goodput_bytes_per_s, winner.goodput_bytes_per_s),
         "elephant_slowdown": (
-            _slowdown(incumbent, "elephant", "mean"),
-            _slowdown(winner, "elephant", "mean"),
+            incumbent.slowdown_figure("elephant", "mean"),
+            winner.slowdown_figure("elephant", "mean"),
         ),
-        "mice_p99_slowdown": (_slowdown(incumbent, "mice", "p99"), _slowdown(winner, "mice", "p99")),
+        "mice_p99_slowdown": (
+            incumbent.slowdown_figure("mice", "p99"),
+            winner.slowdown_figure("mice", "p99"),
+        ),
         "loss": (incumbent.loss_bytes, winner.loss_bytes),
         "pause": (incumbent.pfc_pause_s, winner.pfc_pause_s),
     }
@@ -37,7 +40,7 @@ def relative_changes(incumbent: Prediction, winner: Prediction) -> Mapping[str, 
 
 
 def watermark_text(watermark: Watermark) -> str:
-    """Kmin 120 KB, Kmax 480 KB, Pmax 10 %."""
+    """Such as ``Kmin 120 KB, Kmax 480 KB, Pmax 10 %``."""
     kmin, kmax = bytes_text(watermark.kmin_bytes), bytes_text(watermark.kmax_bytes)
     return f"Kmin {kmin}, Kmax {kmax}, Pmax {percent_text(watermark.pmax)}"
 
@@ -53,9 +56,7 @@ def why(
     pfc: bool,
     opinion: SecondOpinion | None = None,
 ) -> str:
-    """One sentence: what to set, what it changes against the incumbent, what a second engine said of it, and
-    what the draws were biased by.
-    """
+    """One sentence: the watermark, its effects against the incumbent, the second opinion, the traffic."""
     traffic = f"{_CLASS_WORDS.get(dominant_class, dominant_class)}-dominated traffic, λ {lambda_:g}"
     if verdict.kind is not VerdictKind.CHANGE:
         queue = bytes_text(incumbent_prediction.queue_mean_bytes)
@@ -75,7 +76,6 @@ def why(
 
 
 def _said(opinion: SecondOpinion | None, *, changes: bool) -> str:
-    """The second engine's part of the sentence, empty where none was asked."""
     if opinion is None:
         return ""
     if not opinion.decided:
@@ -99,7 +99,6 @@ def _queue(incumbent: Prediction, winner: Prediction) -> str:
 
 
 def _speed(who: str, relative_slowdown: float) -> str:
-    """Slower by how much longer they take; faster by how much less."""
     whole = round(100 * abs(relative_slowdown))
     if whole == 0:
         return f"{who} as fast as before"
@@ -127,8 +126,3 @@ def _harm_change(incumbent: Prediction, winner: Prediction, pfc: bool) -> str:
 def _inside(sentence: str) -> str:
     text = sentence.rstrip(".")
     return text[:1].lower() + text[1:]
-
-
-def _slowdown(prediction: Prediction, size_class: str, figure: str) -> float:
-    entry = prediction.slowdown.get(size_class)
-    return math.nan if entry is None else float(getattr(entry, figure))

@@ -1,11 +1,8 @@
-"""Scores over independent parts: each part's own and their traffic-weighted sum; must import no engine.
+"""Splits a scenario into parts that share no port, and scores candidates over all parts.
 
-Splits a scenario into parts that share no port; must import no engine.
-
-A flow joins every egress port it waits in, its NIC included, and, where acknowledgements carry bytes, the
-ports they return through. What no chain of flows joins cannot influence each other but through a switch's
-shared buffer, which couples parts only when it is nearly full; a round therefore predicts the whole once more
-before it recommends.
+A flow connects all egress ports it waits in, its NIC included, and, where acknowledgements carry bytes, the
+ports they return through. Parts influence each other only through a switch's shared buffer when it is nearly
+full; a round therefore predicts the undivided scenario once more before it recommends.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from twin.prediction import Prediction
-from twin.scenario import Flows, Scenario
+from twin.scenario import Flows, Scenario, reverse_ports
 from twin.search.score import Scores, Weights, score
 
 
@@ -41,9 +38,8 @@ def fleet_scores(
 ) -> FleetScores:
     """Scores ``predictions[part][candidate]``.
 
-    A part counts by the bytes it delivers under the incumbent (row ``incumbent``): a watermark that helps the
-    job carrying nine tenths of the traffic is not outvoted by nine idle ones. A candidate must be feasible in
-    every part.
+    A part is weighted by the bytes it delivers under the incumbent (row ``incumbent``), so that nine idle
+    jobs do not outvote the one that carries most traffic. A candidate must be feasible in every part.
     """
     parts = tuple(
         score(rows, weights, pfc, persistent_share=share)
@@ -85,9 +81,9 @@ MAX_PARTS = 8
 def split(scenario: Scenario, max_parts: int = MAX_PARTS) -> list[Scenario]:
     """The connected components of the (flow, port) graph, each a scenario, the one with most flows first.
 
-    A scenario in one piece comes back as it is. Beyond ``max_parts`` the smallest components stay together in
-    the last part: many tiny problems cost more apart. A part monitors the monitored ports its flows cross,
-    or, where there are none, every switch port they cross; flow order and port order are kept.
+    Beyond ``max_parts`` the smallest components stay together in the last part: many tiny problems cost more
+    apart. A part monitors the monitored ports its flows cross, or else every switch port they cross; flow and
+    port order are kept.
     """
     flow_part = _flow_components(scenario)
     names, sizes = np.unique(flow_part, return_counts=True)
@@ -97,21 +93,6 @@ def split(scenario: Scenario, max_parts: int = MAX_PARTS) -> list[Scenario]:
     groups = [[name] for name in largest_first[: max_parts - 1]] + [list(largest_first[max_parts - 1 :])]
     parts = [np.flatnonzero(np.isin(flow_part, group)) for group in groups if group]
     return [_part(scenario, flows, f"part {number}") for number, flows in enumerate(parts, start=1)]
-
-
-def _reverse_ports(scenario: Scenario) -> NDArray[np.int64]:
-    """Per port: the port of the other direction of its cable, −1 where the scenario lacks it."""
-    by_ends: dict[tuple[str, str, int], int] = {}
-    seen: dict[tuple[str, str], int] = {}
-    keys = []
-    for index, port in enumerate(scenario.ports):
-        ends = (port.node, port.peer)
-        # Parallel cables between two nodes pair up in the order they are listed.
-        nth = seen.get(ends, 0)
-        seen[ends] = nth + 1
-        by_ends[*ends, nth] = index
-        keys.append((port.peer, port.node, nth))
-    return np.array([by_ends.get(key, -1) for key in keys], dtype=np.int64)
 
 
 def _crossings(scenario: Scenario, flows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
@@ -124,11 +105,11 @@ def _crossings(scenario: Scenario, flows: NDArray[np.intp]) -> tuple[NDArray[np.
 
 
 def _flow_components(scenario: Scenario) -> NDArray[np.int32]:
-    """Per flow: the component it belongs to, numbered by first appearance."""
+    """Per flow: its component, numbered by first appearance."""
     n_flows, n_ports = len(scenario.flows), len(scenario.ports)
     owner, port = _crossings(scenario, np.arange(n_flows))
     if scenario.ack_wire_bytes > 0:
-        back = _reverse_ports(scenario)[port]
+        back = np.array(reverse_ports(scenario.ports))[port]
         owner = np.concatenate([owner, owner[back >= 0]])
         port = np.concatenate([port, back[back >= 0]])
     size = n_flows + n_ports
@@ -141,7 +122,7 @@ def _flow_components(scenario: Scenario) -> NDArray[np.int32]:
 def _part(scenario: Scenario, kept: NDArray[np.intp], name: str) -> Scenario:
     _, crossed = _crossings(scenario, kept)
     crossed = np.unique(crossed)
-    back = _reverse_ports(scenario)[crossed]
+    back = np.array(reverse_ports(scenario.ports))[crossed]
     ports = np.unique(np.concatenate([crossed, back[back >= 0]]))
     new_index = np.full(len(scenario.ports), -1, dtype=np.int64)
     new_index[ports] = np.arange(len(ports))

@@ -1,4 +1,4 @@
-"""What a tuning round is asked and how it may search; must import no engine and no telemetry."""
+"""The input of a tuning round: the problem, and the search's budget and policy."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class TuningProblem:
     """A scenario, the watermark that runs on it now, and the base the draws are biased around.
 
     ``dominant_class`` is the label of the class that carries most bytes: ``elephant``,
-    ``potential_elephant``, ``mouse``. ``pfc`` None takes the scenario's. ``notes`` (what telemetry could not
-    tell, say) are handed on with the recommendation. Raises ``ParameterError`` for an unknown class.
+    ``potential_elephant``, ``mouse``. ``pfc`` None takes the scenario's. ``notes`` are passed on with the
+    recommendation. Raises ``ParameterError`` for an unknown class.
     """
 
     scenario: Scenario
@@ -42,7 +42,7 @@ class TuningProblem:
 
     @property
     def pauses(self) -> bool:
-        """Whether PFC is on, so that pause time counts as loss does."""
+        """Whether PFC is on, so that pause time counts as loss."""
         return self.scenario.pfc if self.pfc is None else self.pfc
 
 
@@ -50,18 +50,17 @@ class TuningProblem:
 class SearchSettings:
     """The budget and policy of a round.
 
-    ``candidates`` watermarks are tried (incumbent, base and vendor rows included) on windows of ``fractions``
-    of the scenario, the last being 1; after each but the last the better ``keep`` of them go on. ``narrowed``
+    ``candidates`` watermarks (incumbent, base and vendor rows included) run on windows of ``fractions`` of
+    the scenario, the last being 1; after each but the last the better share ``keep`` goes on. ``narrowed``
     more are drawn around the ``neighbourhoods`` best and run in full, then the ``leaders`` best under
     ``seeds`` different seeds. A recommendation must beat the incumbent's score by ``margin``; scores within
-    ``near_tie`` are equal. ``engine`` is a name of ``twin.engine`` or ``module:Class``; ``batch`` candidates
-    go to a worker at a time.
+    ``near_tie`` are equal. ``engine`` is a name of ``twin.engine`` or ``module:Class``; a worker gets
+    ``batch`` candidates at a time.
 
     Then ``second_engine`` (None: none) runs the incumbent and ``second_candidates`` of the best under
     ``second_seeds`` seeds, for as much of the window as ``second_packet_hops`` a run allow, and the decision
-    is made on that; engines that differ by more than ``second_margin`` (0.25: a quarter) are said to
-    disagree.
-    Raises ``ParameterError`` for a value outside its meaning.
+    is based on that. Engines that differ by more than ``second_margin`` (0.25: a quarter) disagree.
+    Raises ``ParameterError`` for a value out of range.
     """
 
     candidates: int = 256

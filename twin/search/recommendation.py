@@ -1,4 +1,4 @@
-"""What a round answers: the watermark, why, and all it was weighed against; must import no engine."""
+"""The result of a round: the watermark, why, and all candidates it was weighed against."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from twin.watermark import Watermark
 
 
 class VerdictKind(Enum):
-    """What the round concluded."""
-
     CHANGE = "change"
     STAND_STILL = "stand_still"
     NO_EFFECT = "no_effect"
@@ -25,7 +23,7 @@ class VerdictKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The conclusion in one sentence, and remarks on what no watermark will cure."""
+    """The conclusion in one sentence, and remarks on problems that no watermark solves."""
 
     kind: VerdictKind
     sentence: str
@@ -36,10 +34,10 @@ class Verdict:
 class ScoredCandidate:
     """One watermark of the round.
 
-    ``rung`` is the last window length it ran (0 the shortest) and ``window_s`` that length; ``prediction`` is
-    what the engine said there, over ``n_seeds`` seeds. Terms and score are on the scale of the full window,
-    for candidates dropped early by the median ratio of those that ran both lengths, and on that of the second
-    engine, where it was asked, in the same way. ``score`` is None where a run failed.
+    ``rung`` is the last window length it ran (0 the shortest), ``window_s`` that length, and ``prediction``
+    the mean over ``n_seeds`` seeds there. Terms and score are scaled to the full window (for candidates
+    dropped early by the median ratio of those that ran both) and, in the same way, to the second engine where
+    it ran. ``score`` is None where a run failed.
     """
 
     watermark: Watermark
@@ -58,7 +56,7 @@ class ScoredCandidate:
 class Improvement:
     """The best candidate against the incumbent: score gained, the margin to exceed, relative changes.
 
-    ``best`` is the twin's best watermark; it is what is recommended where the gain exceeds the margin.
+    ``best``, the twin's best watermark, is recommended where the gain exceeds the margin.
     ``relative[figure]`` is new ÷ old − 1 for figures the incumbent has above 0: ``queue_mean``,
     ``queue_p99``, ``goodput``, ``elephant_slowdown``, ``mice_p99_slowdown``, ``loss``, ``pause``.
     """
@@ -71,7 +69,7 @@ class Improvement:
 
 @dataclass(frozen=True, slots=True)
 class PartRecommendation:
-    """One independent part of the fabric judged alone.
+    """The verdict on one independent part of the fabric.
 
     ``traffic_share`` is its share of the delivered bytes, ``switch_ports`` its egress ports as (switch,
     port).
@@ -100,12 +98,12 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class SecondOpinion:
-    """What another engine said of the incumbent and the few best candidates.
+    """Another engine's predictions of the incumbent and the few best candidates.
 
     Both engines ran ``window_s`` seconds from the scenario's start, all of it unless ``cut``. ``candidates``
-    begin with the incumbent. ``first_pick`` is the best by the first engine, ``pick`` the best after both;
-    whether either is recommended is for the margin to say. ``decided`` is False where the second engine could
-    not run the incumbent and the first decided alone. ``disagreement`` is per figure the median over the
+    begin with the incumbent. ``first_pick`` is the best by the first engine, ``pick`` the best after both,
+    before the margin is applied. ``decided`` is False where the second engine could not run the incumbent and
+    the first decided alone. ``disagreement`` is per figure the median over the
     candidates of the engines' ratio, the larger over the smaller, less 1.
     """
 
@@ -123,29 +121,27 @@ class SecondOpinion:
 
     @property
     def disagreement_ratio(self) -> float:
-        """The figure the engines differ in most; 0 is agreement, NaN nothing to compare."""
+        """The largest disagreement over the figures; 0 is agreement, NaN nothing to compare."""
         return max(self.disagreement.values(), default=math.nan)
 
     @property
     def disagrees(self) -> bool:
-        """Whether the engines differ by more than the margin."""
         return self.disagreement_ratio > self.margin
 
     @property
     def changed_pick(self) -> bool:
-        """Whether another watermark is best after both than by the first engine alone."""
         return self.pick != self.first_pick
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The answer of one round; ``watermark`` is the incumbent where the verdict is not to change.
+    """The result of one round; ``watermark`` is the incumbent unless the verdict is to change.
 
-    ``winner_prediction`` is that of ``watermark``. ``candidates`` are all that were tried, best first. Where
-    there is a ``second_opinion`` scores are on the second engine's scale; predictions stay the first's, which
-    ran every candidate. ``trajectories`` are those of the incumbent and of ``watermark``, in this order, by
-    the first engine under ``seed``; None where there could be none, and ``notes`` says why. The same problem,
-    settings, seed and version give the same recommendation anywhere.
+    ``winner_prediction`` is that of ``watermark``. ``candidates`` are all that were tried, best first. With a
+    ``second_opinion`` scores are on the second engine's scale; predictions are always the first's, which ran
+    every candidate. ``trajectories`` are those of the incumbent and of ``watermark``, by the first engine
+    under ``seed``; None where they failed, see ``notes``. The same problem, settings, seed and version give
+    the same recommendation anywhere.
     """
 
     watermark: Watermark
@@ -171,5 +167,4 @@ class Recommendation:
 
     @property
     def changes(self) -> bool:
-        """Whether it recommends another watermark than the incumbent."""
         return self.verdict.kind is VerdictKind.CHANGE

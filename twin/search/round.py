@@ -1,8 +1,4 @@
-"""One tuning round: propose, predict in workers, halve, draw closer, confirm, review, recommend.
-
-Pure but for its workers: no clock, no global random state. Must import no engine by name and nothing of
-telemetry.
-"""
+"""One tuning round: propose, predict in workers, drop the worse, draw closer, confirm, review, recommend."""
 
 from __future__ import annotations
 
@@ -44,7 +40,7 @@ _CONFIRMATIONS = 4
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """``done`` of ``total`` candidate runs of one stage; stages follow each other as they are reported."""
+    """``done`` of ``total`` candidate runs of one stage."""
 
     stage: str
     done: int
@@ -60,12 +56,12 @@ def tune(
     progress: Callable[[Progress], None] | None = None,
     version: str = "unknown",
 ) -> Recommendation:
-    """One round. The same problem, settings, seed and version give the same answer for any number of workers.
+    """One round. The same problem, settings, seed and version give the same result for any number of workers.
 
-    ``progress`` is called in this thread after every batch; what it raises ends the round. Every candidate of
-    a stage runs under the same engine seed (``seed`` itself first), so that differences are the watermark's.
-    Raises ``SearchError`` where workers keep dying or the incumbent cannot be predicted, ``ParameterError``
-    for a seed below 0 or an unknown engine.
+    ``progress`` is called in this thread after every batch; an exception from it ends the round. All
+    candidates of a stage run under the same engine seeds (``seed`` first), so that differences are due to the
+    watermark. Raises ``SearchError`` where workers keep dying or the incumbent cannot be predicted,
+    ``ParameterError`` for a seed below 0 or an unknown engine.
     """
     if seed < 0:
         raise ParameterError("seed", repr(seed), "a seed is a whole number, 0 or more", "give such as 1")
@@ -77,10 +73,9 @@ def tune(
 
 
 def propose(problem: TuningProblem, settings: SearchSettings, seed: int) -> list[Proposal]:
-    """The first draw: incumbent, base and vendor rows, then biased draws up to ``settings.candidates``.
+    """The first candidates: incumbent, base and vendor rows, then biased draws.
 
-    The incumbent is always first and kept even outside the bounds: it is what runs. Nothing else may leave
-    them.
+    The incumbent is first and stays even outside the bounds; everything else is inside.
     """
     fastest = float(problem.scenario.port_rate_bytes_per_s[list(problem.scenario.monitored)].max())
     known = [Proposal(problem.incumbent, Origin.INCUMBENT), Proposal(problem.base, Origin.BASE)]
@@ -107,7 +102,7 @@ def engine_seeds(seed: int, count: int) -> tuple[int, ...]:
 
 
 class _Round:
-    """The state of one round: the ledger of predictions and how to get more of them."""
+    """The state of one round: its predictions and how to get more of them."""
 
     def __init__(
         self,
@@ -124,7 +119,7 @@ class _Round:
         self._seed = seed
         self._seeds = engine_seeds(seed, settings.seeds)
         self._workers = workers
-        self._progress = _silent if progress is None else progress
+        self._progress = progress or (lambda _: None)
         self._parts = parts
         self._files = files
         self._shares = [persistent_share(part) for part in parts]
@@ -155,7 +150,7 @@ class _Round:
         return self._with_trajectories(answer)
 
     def _with_trajectories(self, answer: Recommendation) -> Recommendation:
-        """With the queues over time under the incumbent and the winner; a failure there is only noted."""
+        """Adds the queues over time under the incumbent and the winner; a failure is only noted."""
         try:
             found = predict_trajectories(
                 self._problem.scenario,
@@ -171,7 +166,6 @@ class _Round:
         return replace(answer, trajectories=found)
 
     def _so_far(self) -> RoundSoFar:
-        """This round as the second engine's stage sees it."""
         return RoundSoFar(
             scenario=self._problem.scenario,
             settings=self._settings,
@@ -186,7 +180,7 @@ class _Round:
         )
 
     def _survivors(self, alive: Sequence[int], rung: int) -> list[int]:
-        """The better share, in its order: the fleet's best, each part's own best, the incumbent."""
+        """The better share: the best over all parts, the best of each part, the incumbent."""
         scores = self._scores([self._ledger.at(part, alive, rung) for part in range(len(self._parts))])
         n_kept = max(math.ceil(self._settings.keep * len(alive)), self._settings.leaders)
         kept = set(rank(scores.fleet, near_tie=0.0)[:n_kept].tolist())
@@ -218,10 +212,10 @@ class _Round:
         self._predict("narrowed", self._ledger.extend(drawn), self._last_rung, self._seeds[:1])
 
     def _confirm(self) -> list[int]:
-        """Runs the leaders under every seed until the one in front has been; the candidates so confirmed.
+        """Runs the leaders under every seed until the best is among them; returns all that ran so.
 
-        More seeds move scores, so a candidate with one seed, or one dropped early, may come to the front: it
-        is run as thoroughly before it may win.
+        More seeds move scores, so a candidate with one seed, or dropped early, may come to the front: it runs
+        under every seed too before it may win.
         """
         confirmed: list[int] = []
         for attempt in range(_CONFIRMATIONS):
@@ -235,16 +229,15 @@ class _Round:
                 leaders = [_INCUMBENT, *leaders]
                 if len(self._parts) > 1:
                     for part in scores.parts:
-                        leaders += rank(part, incumbent=_INCUMBENT, near_tie=self._settings.near_tie)[
-                            :2
-                        ].tolist()
+                        own = rank(part, incumbent=_INCUMBENT, near_tie=self._settings.near_tie)
+                        leaders += own[:2].tolist()
             fresh = [number for number in dict.fromkeys(leaders) if number not in confirmed]
             self._run_as_leaders(fresh)
             confirmed += fresh
         return confirmed
 
     def _run_as_leaders(self, candidates: Collection[int]) -> None:
-        """Runs what these lack of the full window under every seed."""
+        """Runs the full window under every seed, as far as these have not."""
         rung_of, n_seeds = self._ledger.rung_of, self._ledger.n_seeds
         in_full = [number for number in candidates if rung_of(number) == self._last_rung]
         once = [number for number in in_full if n_seeds(number) < len(self._seeds)]
@@ -256,27 +249,20 @@ class _Round:
         """The undivided scenario under these candidates, over all seeds."""
         if len(self._parts) == 1:
             return [self._ledger.whole(candidate) for candidate in candidates]
-        watermarks = tuple(self._ledger.proposals[candidate].watermark for candidate in candidates)
+        watermarks = self._watermarks(candidates)
         tasks = [self._task(len(self._parts), self._last_rung, watermarks, seed) for seed in self._seeds]
-        by_task: dict[int, list[Prediction]] = {}
-        self._run("whole", tasks, by_task.__setitem__)
-        return [
-            averaged([by_task[task][row] for task in range(len(tasks))]) for row in range(len(watermarks))
-        ]
+        return [averaged(by_seed) for by_seed in zip(*self._all("whole", tasks), strict=True)]
 
     def _predict(self, stage: str, candidates: Sequence[int], rung: int, seeds: Sequence[int]) -> None:
-        """Predicts candidates on every part at one window length under each seed, into the ledger."""
+        """Predicts candidates on every part at one window length under each seed."""
         if not candidates or not seeds:
             return
         spread = math.ceil(len(candidates) * len(self._parts) * len(seeds) / max(self._workers.n_workers, 1))
-        # Whole vectors of eight: an engine runs candidates side by side in one instruction.
+        # Multiples of eight: engines run candidates in vectors.
         size = min(self._settings.batch, 8 * math.ceil(spread / 8))
         chunks = [candidates[first : first + size] for first in range(0, len(candidates), size)]
         jobs = [(part, chunk, seed) for part in range(len(self._parts)) for seed in seeds for chunk in chunks]
-        tasks = [
-            self._task(part, rung, tuple(self._ledger.proposals[number].watermark for number in chunk), seed)
-            for part, chunk, seed in jobs
-        ]
+        tasks = [self._task(part, rung, self._watermarks(chunk), seed) for part, chunk, seed in jobs]
 
         def enter(task: int, predictions: list[Prediction]) -> None:
             part, chunk, seed = jobs[task]
@@ -287,19 +273,27 @@ class _Round:
         self._check_incumbent(rung)
 
     def _predict_apart(self, stage: str, asked: Sequence[Asked]) -> list[list[Prediction]]:
-        """Runs that do not enter the ledger: another engine's, or of another window."""
-        watermarks = [tuple(self._ledger.proposals[row].watermark for row in one.candidates) for one in asked]
+        """Runs of another engine or window, which are not recorded."""
         tasks = [
-            Task(self._files[one.part], one.engine, one.duration_s, tried, one.seed)
-            for one, tried in zip(asked, watermarks, strict=True)
+            Task(
+                self._files[one.part], one.engine, one.duration_s, self._watermarks(one.candidates), one.seed
+            )
+            for one in asked
         ]
-        by_task: dict[int, list[Prediction]] = {}
-        self._run(stage, tasks, by_task.__setitem__)
-        return [by_task[number] for number in range(len(tasks))]
+        return self._all(stage, tasks)
 
     def _task(self, file: int, rung: int, watermarks: tuple[Watermark, ...], seed: int) -> Task:
         duration_s = self._settings.fractions[rung] * self._problem.scenario.duration_s
         return Task(self._files[file], self._settings.engine, duration_s, watermarks, seed)
+
+    def _watermarks(self, candidates: Sequence[int]) -> tuple[Watermark, ...]:
+        return tuple(self._ledger.proposals[number].watermark for number in candidates)
+
+    def _all(self, stage: str, tasks: Sequence[Task]) -> list[list[Prediction]]:
+        """The predictions of all tasks, in their order."""
+        by_task: dict[int, list[Prediction]] = {}
+        self._run(stage, tasks, by_task.__setitem__)
+        return [by_task[number] for number in range(len(tasks))]
 
     def _run(self, stage: str, tasks: Sequence[Task], enter: Callable[[int, list[Prediction]], None]) -> None:
         total, done = sum(len(task.watermarks) for task in tasks), 0
@@ -330,11 +324,6 @@ class _Round:
         return self._scores([self._ledger.settled(part) for part in range(len(self._parts))])
 
     def _scores(self, predictions: Sequence[Sequence[Prediction]]) -> FleetScores:
-        """Scores of rows whose first is the incumbent, in all parts."""
         return fleet_scores(
             predictions, _INCUMBENT, self._settings.weights, self._problem.pauses, self._shares
         )
-
-
-def _silent(progress: Progress) -> None:
-    """Reports nothing."""

@@ -1,4 +1,4 @@
-"""What a round has predicted so far: per part, candidate, window length and seed; must import no engine."""
+"""The predictions of a round so far, by part, candidate, window length (rung) and seed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from twin.search.candidates import Proposal, without_repeats
 
 
 class Ledger:
-    """Candidates in the order proposed and every prediction of them; the round's only growing object."""
+    """Candidates in the order proposed, and every prediction of them."""
 
     def __init__(self, n_parts: int, n_rungs: int) -> None:
         self.proposals: list[Proposal] = []
@@ -19,13 +19,12 @@ class Ledger:
         self._by_seed: defaultdict[tuple[int, int, int], dict[int, Prediction]] = defaultdict(dict)
 
     def extend(self, proposals: Sequence[Proposal]) -> list[int]:
-        """Adds proposals whose watermark is new; their candidate numbers."""
+        """Adds proposals whose watermark is new; returns their candidate numbers."""
         before = len(self.proposals)
         self.proposals = without_repeats([*self.proposals, *proposals])
         return list(range(before, len(self.proposals)))
 
     def record(self, part: int, candidate: int, rung: int, seed: int, prediction: Prediction) -> None:
-        """Enters one run."""
         self._by_seed[part, candidate, rung][seed] = prediction
 
     def rung_of(self, candidate: int) -> int:
@@ -33,45 +32,39 @@ class Ledger:
         return max(rung for rung in range(self._last_rung + 1) if (0, candidate, rung) in self._by_seed)
 
     def n_seeds(self, candidate: int) -> int:
-        """Under how many seeds it ran its longest window."""
+        """The number of seeds it ran its longest window under."""
         return len(self._by_seed[0, candidate, self.rung_of(candidate)])
 
     def at(self, part: int, candidates: Sequence[int], rung: int) -> list[Prediction]:
-        """Predictions of these candidates at one window length, the mean over the seeds each ran."""
+        """Predictions of these candidates at one window length, each the mean over its seeds."""
         return [self._mean(part, candidate, rung) for candidate in candidates]
 
     def full(self, part: int, candidate: int) -> Prediction:
-        """What the engine said of this candidate on the full window of one part."""
+        """Its prediction on the full window of one part."""
         return self._mean(part, candidate, self._last_rung)
 
     def whole(self, candidate: int) -> Prediction:
-        """What the engine said of this candidate at its longest window, the parts pooled."""
+        """Its prediction at its longest window, the parts pooled."""
         rung = self.rung_of(candidate)
         return pooled([self._mean(part, candidate, rung) for part in range(self._n_parts)])
 
     def settled(self, part: int) -> list[Prediction]:
         """Every candidate at full length: as run, or estimated from the longest window it ran."""
         everyone = range(len(self.proposals))
-        by_rung = {
-            rung: [c for c in everyone if (part, c, rung) in self._by_seed]
-            for rung in range(self._last_rung + 1)
-        }
-        full = dict(
-            zip(
-                by_rung[self._last_rung],
-                self.at(part, by_rung[self._last_rung], self._last_rung),
-                strict=True,
-            )
-        )
+
+        def ran(rung: int) -> list[int]:
+            return [candidate for candidate in everyone if (part, candidate, rung) in self._by_seed]
+
+        full = {candidate: self.full(part, candidate) for candidate in ran(self._last_rung)}
         estimate = {}
         for rung in range(self._last_rung):
-            both = [candidate for candidate in by_rung[rung] if candidate in full]
+            both = [candidate for candidate in ran(rung) if candidate in full]
             stretch = stretched(self.at(part, both, rung), [full[candidate] for candidate in both])
-            for candidate in by_rung[rung]:
+            for candidate in ran(rung):
                 estimate[candidate] = stretch(self._mean(part, candidate, rung))
         return [full[candidate] if candidate in full else estimate[candidate] for candidate in everyone]
 
     def _mean(self, part: int, candidate: int, rung: int) -> Prediction:
-        # By seed, not by arrival: a mean in another order differs in the last bit.
+        # Sorted by seed: a mean in order of arrival differs in the last bit.
         runs = self._by_seed[part, candidate, rung]
         return averaged([runs[seed] for seed in sorted(runs)])

@@ -1,18 +1,15 @@
-"""Score = a·T̂ − b·Q̂ − c·L̂ over a candidate set (design section 1.5); must import no engine and no scenario.
+"""Score = a·T̂ − b·Q̂ − c·L̂ over a candidate set (design section 1.5), with three rules beyond the formula.
 
-Three rules beyond the formula:
+*Spread.* Terms are min-max normalised, but noise is not blown up to the full scale: the divisor is at least
+the term's ``LEAST_SPREAD``. A constant term is 0 for all; a pause of 0.228 to 0.235 s at every setting weighs
+a fifth of one that a watermark can switch off.
 
-*Spread.* A term is min-max normalised, but a spread too small to be a watermark's doing is never blown up to
-the full scale: the divisor is at least the term's smallest telling spread (``LEAST_SPREAD``). A constant term
-is 0 for everyone, and a pause of 0.228 to 0.235 s at every setting weighs a fifth of one that a watermark can
-switch off.
+*Throughput of both kinds of flow.* T is 1 ÷ slowdown for completing elephants, bytes per second for
+persistent flows. With both, T is their geometric mean weighted by the number of flows (``persistent_share``),
+so that 10 % more of either counts alike per flow and units cancel.
 
-*Throughput where both kinds of flow are seen.* T is what flows get: completing elephants 1 ÷ slowdown,
-persistent flows bytes per second. With both, T is their geometric mean weighted by how many flows are of each
-kind (``persistent_share``), so that 10 % more of either counts alike per flow and units cancel.
-
-*Loss.* L̂ is bytes lost normalised, plus, where PFC is on, pause time normalised, the sum normalised again:
-both hurt, and L stays one term on the scale of the others.
+*Loss.* L̂ is bytes lost normalised, plus pause time normalised where PFC is on, the sum normalised again: L
+stays one term on the scale of the others.
 """
 
 from __future__ import annotations
@@ -31,9 +28,8 @@ from twin.prediction import Prediction, SolveStatus
 QUEUE_OFFSET_BYTES = 1_000.0
 NEAR_TIE = 0.02  # another seed moves a score by about this much
 
-# The smallest spread over a candidate set that counts in full, twice what another seed moves the figure by
-# (packet-level runs: goodput 0.4 %, elephant slowdown 6 %, queue 6 %, mice p99 11 %); logarithmic for the
-# queue.
+# The smallest spread over a candidate set that counts in full: twice the effect of another seed (packet-level
+# runs: goodput 0.4 %, elephant slowdown 6 %, queue 6 %, mice p99 11 %); logarithmic for the queue.
 LEAST_SPREAD: Mapping[str, float] = MappingProxyType(
     {
         "goodput": 0.02,
@@ -45,17 +41,17 @@ LEAST_SPREAD: Mapping[str, float] = MappingProxyType(
         "pause": 0.20,
     }
 )
-# Below these a difference is a packet here and there, whatever its ratio.
+# Smaller differences are a few packets, whatever their ratio.
 LEAST_LOSS_BYTES = 10_000.0
 LEAST_PAUSE_S = 100e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """An operator's policy: the weight of each term, all ≥ 0, and whether mice take the queue's place.
+    """An operator's policy: the weight of each term, all ≥ 0.
 
     ``completion`` weighs the mean slowdown of all flows, ``mice`` the p99 slowdown of mice; both are off by
-    default. With ``mice_for_queue`` Q is the p99 mice slowdown where mice are seen.
+    default. With ``mice_for_queue`` Q is the p99 mice slowdown where there are mice.
     """
 
     throughput: float = 1.0
@@ -103,7 +99,7 @@ class Scores:
     ``score`` is −inf where infeasible. ``raw`` holds each term before normalising (``throughput``, ``queue``,
     ``loss_bytes``, ``pause_s`` and, where weighed, ``completion`` and ``mice``), ``normalised`` each after
     (``throughput``, ``queue``, ``loss``, ...): 0 at the set's smallest, 1 at its largest; NaN where
-    infeasible. ``throughput_is`` and ``queue_is`` say what stood for T and Q.
+    infeasible. ``throughput_is`` and ``queue_is`` name the figures used for T and Q.
     """
 
     score: NDArray[np.float64]
@@ -122,7 +118,7 @@ def score(
     *,
     persistent_share: float | None = None,
 ) -> Scores:
-    """Scores the candidates against each other; a failed row is infeasible, never an exception.
+    """Scores the candidates against each other; a failed prediction is infeasible, not an exception.
 
     ``persistent_share`` is the share of never-ending flows among the elephants
     (``problem.persistent_share``); None: 0 where elephants complete, 1 where none do.
@@ -175,7 +171,7 @@ def score(
 def rank(scores: Scores, *, incumbent: int | None = None, near_tie: float = NEAR_TIE) -> NDArray[np.intp]:
     """Row indices, best first; infeasible rows last.
 
-    Rows within ``near_tie`` of the best score are one near-tie: the incumbent leads it, then the lower queue.
+    Among rows within ``near_tie`` of the best score the incumbent comes first, then the lower queue.
     """
     feasible_score = scores.score[scores.feasible]
     best = float(feasible_score.max()) if feasible_score.size else -math.inf
@@ -191,20 +187,16 @@ def rank(scores: Scores, *, incumbent: int | None = None, near_tie: float = NEAR
 
 
 def tie_width(scores: Scores, near_tie: float = NEAR_TIE) -> float:
-    """``near_tie``, or that share of the range of the feasible scores where they span less than 1.
+    """``near_tie`` × the range of the feasible scores, at most ``near_tie``.
 
-    Where throughput and queue cancel, all scores may lie within 0.1: a fixed width would call half a set one
-    tie.
+    Where throughput and queue cancel, all scores may lie within 0.1: a fixed width would tie half the set.
     """
     feasible = scores.score[scores.feasible]
     return near_tie * min(1.0, float(np.ptp(feasible))) if feasible.size else near_tie
 
 
 def best_among(scores: Scores, *, among: Collection[int], incumbent: int, near_tie: float = NEAR_TIE) -> int:
-    """The best feasible row of those ``among``; near-ties (``tie_width``) as in ``rank``.
-
-    The incumbent where there is none.
-    """
+    """The best feasible row of ``among`` (near-ties as in ``rank``), the incumbent where there is none."""
     may_win = np.zeros(len(scores.score), dtype=np.bool_)
     may_win[list(among)] = True
     eligible = replace(scores, feasible=scores.feasible & may_win)
@@ -218,7 +210,7 @@ def _throughput(
     feasible: NDArray[np.bool_],
     persistent_share: float | None,
 ) -> tuple[NDArray[np.float64], float, str]:
-    """T per row, its least telling spread, and what it is."""
+    """T per row, its least spread, and the name of the figure."""
     slowdown = _slowdowns(rows, "elephant", "mean")
     completing = _seen(slowdown, feasible)
     share = persistent_share if persistent_share is not None else (0.0 if completing else 1.0)
@@ -241,35 +233,29 @@ def _loss(
     if not pfc:
         return lost
     paused = _normalised(pause, feasible, relative=LEAST_SPREAD["pause"], absolute=LEAST_PAUSE_S)
-    # A divisor of at least 1 shrinks a sum beyond 1 and never magnifies what the rules above made small.
+    # A divisor of at least 1 shrinks a sum beyond 1 and never magnifies a small one.
     return _normalised(lost + paused, feasible, absolute=1.0)
 
 
 def _slowdowns(rows: Sequence[Prediction], size_class: str, figure: str) -> NDArray[np.float64]:
-    """One figure of one size class per row; NaN where no flow of it was seen."""
-    values = (
-        getattr(row.slowdown[size_class], figure) if size_class in row.slowdown else math.nan for row in rows
-    )
-    return np.fromiter(values, dtype=np.float64, count=len(rows))
+    return np.array([row.slowdown_figure(size_class, figure) for row in rows], dtype=np.float64)
 
 
 def _seen(values: NDArray[np.float64], feasible: NDArray[np.bool_]) -> bool:
-    """Whether every feasible row has the figure: a term is the same quantity for all or it is not used."""
-    return bool(feasible.any()) and bool(
-        np.all(np.isfinite(values[feasible])) and np.all(values[feasible] > 0)
-    )
+    """Whether every feasible row has the figure: a term is used for all rows or for none."""
+    return bool(feasible.any() and np.all(np.isfinite(values[feasible]) & (values[feasible] > 0)))
 
 
 def _normalised(
     values: NDArray[np.float64], feasible: NDArray[np.bool_], *, relative: float = 0.0, absolute: float = 0.0
 ) -> NDArray[np.float64]:
-    """(x − min) ÷ max(spread, least telling spread) over the feasible rows; NaN elsewhere."""
+    """(x − min) ÷ max(spread, least spread) over the feasible rows; NaN elsewhere."""
     result = np.full(len(values), np.nan)
     inside = values[feasible]
     if inside.size == 0:
         return result
     if not np.all(np.isfinite(inside)):
-        # A completion term no flow speaks to (nothing of that class, or not in every row) decides nothing.
+        # A slowdown term without flows of its class in every row decides nothing.
         result[feasible] = 0.0
         return result
     low, high = float(inside.min()), float(inside.max())

@@ -1,7 +1,4 @@
-"""The last stage of a round: the second engine runs the few best, and the decision is made on that.
-
-Must import no engine by name; how runs reach the workers is the search's business.
-"""
+"""The last stage of a round: the second engine runs the few best, and the decision is based on that."""
 
 from __future__ import annotations
 
@@ -17,16 +14,16 @@ from twin.search.parts import FleetScores
 from twin.search.problem import SearchSettings
 from twin.search.recommendation import Compared, SecondOpinion
 from twin.search.runs import Ledger
-from twin.search.score import best_among
+from twin.search.score import Scores, best_among
 from twin.units import duration_text, percent_text
 
 STAGE = "second opinion"
-LEAST_WINDOW_S = 2e-3  # forty CNP intervals of 50 µs: less is over before rates have settled
+LEAST_WINDOW_S = 2e-3  # forty CNP intervals of 50 µs: rates do not settle in less
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Runs wanted of one engine: candidates and a part by their numbers, cut at ``duration_s``."""
+    """Runs of one engine: candidates and a part by their numbers, cut at ``duration_s``."""
 
     part: int
     engine: str
@@ -48,7 +45,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class RoundSoFar:
-    """What the stage needs of the round around it.
+    """The round, as far as this stage needs it.
 
     ``predict`` runs engines, ``score`` scores a full set of predictions by part, ``confirm`` has the first
     engine run candidates under all its seeds.
@@ -67,11 +64,11 @@ class RoundSoFar:
 
 
 def second_stage(so_far: RoundSoFar, first: Decision) -> Decision:
-    """``first``, the decision of the first engine, reviewed by the second.
+    """Reviews ``first``, the first engine's decision, by the second engine.
 
-    A candidate may win that ran under the second engine to its end; ``on_one_scale`` says what is decided on.
-    Where the second engine cannot run the incumbent, or at all, the first decision stands, with a note. What
-    ``predict`` raises besides ``SearchError`` and ``ScenarioError`` ends the round.
+    Only a candidate that ran to its end under the second engine may win, on the scores of ``on_one_scale``.
+    Where the second engine cannot run the incumbent, or fails, the first decision stands, with a note. Other
+    errors of ``predict`` than ``SearchError`` and ``ScenarioError`` end the round.
     """
     settings = so_far.settings
     if settings.second_engine is None:
@@ -97,14 +94,14 @@ def _unasked(first: Decision, note: str) -> Decision:
 
 
 def _as_of_now(so_far: RoundSoFar, first: Decision) -> Decision:
-    """The first engine's decision with what it has run since: more seeds of those to be asked about."""
+    """The first engine's decision on all of its runs: it has run more seeds since."""
     return replace(
         first, scores=so_far.score([so_far.ledger.settled(part) for part in range(so_far.n_parts)])
     )
 
 
 class _Review:
-    """Runs of both engines on one window, and what follows from them."""
+    """Runs of both engines on one window, and the decision based on them."""
 
     def __init__(self, so_far: RoundSoFar, first: Decision, window_s: float) -> None:
         self._so_far = so_far
@@ -118,16 +115,12 @@ class _Review:
 
     def decide(self) -> Decision:
         so_far, settings, first = self._so_far, self._so_far.settings, self._first
-        pick = best_among(
-            first.scores.fleet, among=first.fleet, incumbent=so_far.incumbent, near_tie=settings.near_tie
-        )
+        pick = self._best(first.scores.fleet, first.fleet)
         wanted = few(first.scores.fleet, settings.weights, settings.second_candidates, pick, so_far.incumbent)
         by_part = {part: [so_far.incumbent, *wanted] for part in range(so_far.n_parts)}
         if so_far.n_parts > 1:
             for part, alone in enumerate(first.scores.parts):
-                own = best_among(
-                    alone, among=first.parts[part], incumbent=so_far.incumbent, near_tie=settings.near_tie
-                )
+                own = self._best(alone, first.parts[part])
                 by_part[part] = list(dict.fromkeys([*by_part[part], own]))
         self._fleet = [so_far.incumbent, *wanted]
         self._run(by_part)
@@ -142,9 +135,7 @@ class _Review:
             self._run({part: [front] for part in range(so_far.n_parts)})
             scores = self._scores()
         may_win = frozenset(row for row in self._fleet if self._sound(row))
-        after = best_among(
-            scores.fleet, among=may_win, incumbent=so_far.incumbent, near_tie=settings.near_tie
-        )
+        after = self._best(scores.fleet, may_win)
         return Decision(
             scores,
             may_win,
@@ -157,7 +148,7 @@ class _Review:
         )
 
     def _run(self, by_part: dict[int, list[int]]) -> None:
-        """Both engines on the window, for candidates of each part that have not run it yet."""
+        """Runs both engines on the window, for candidates of each part that have not run it yet."""
         so_far = self._so_far
         wanted = {
             part: [row for row in rows if (part, row) not in self._runs] for part, rows in by_part.items()
@@ -183,6 +174,10 @@ class _Review:
                 short = averaged(found[0, part, row]) if self._share < 1.0 else so_far.ledger.full(part, row)
                 self._runs[part, row] = short, averaged(found[1, part, row])
 
+    def _best(self, scores: Scores, among: Collection[int]) -> int:
+        so_far = self._so_far
+        return best_among(scores, among=among, incumbent=so_far.incumbent, near_tie=so_far.settings.near_tie)
+
     def _ok(self, part: int, row: int) -> bool:
         return all(one.status is SolveStatus.OK for one in self._runs[part, row])
 
@@ -204,12 +199,7 @@ class _Review:
 
     def _undecided(self) -> Decision:
         so_far, first = self._so_far, _as_of_now(self._so_far, self._first)
-        pick = best_among(
-            first.scores.fleet,
-            among=first.fleet,
-            incumbent=so_far.incumbent,
-            near_tie=so_far.settings.near_tie,
-        )
+        pick = self._best(first.scores.fleet, first.fleet)
         bad = next(
             one.status
             for part in range(so_far.n_parts)

@@ -77,7 +77,7 @@ VENDOR_TABLE: tuple[VendorWatermark, ...] = (
 
 
 def vendor_table(link_rate_bytes_per_s: float) -> tuple[VendorWatermark, ...]:
-    """The rows published for links of this rate, and the HPCC simulation's, which it states per rate.
+    """The rows published for links of this rate, and that of the HPCC simulation, stated per rate.
 
     HPCC (Li et al., SIGCOMM 2019, its public ns-3 configuration of DCQCN): 100 KB, 400 KB, 20 % at 25 Gbit/s,
     and in proportion to the rate above and below.

@@ -1,10 +1,7 @@
-"""joblib's Dask backend, made to tell of every batch that Dask gives up; imports Dask and joblib only.
+"""Runs batches on the workers of a Dask cluster, through joblib.
 
-Runs batches on the workers of a Dask cluster, through joblib; must import no engine by name.
-
-They share no files with this process: a scenario is sent to all of them once a round, under its content's
-name. What a killed worker had is run again elsewhere, by the scheduler or, where it lost the scenario with
-it, from here.
+Workers share no files with this process: a scenario is sent to all of them once a round. Batches of a killed
+worker run again elsewhere: the scheduler sees to it, or ``DaskWorkers`` where the scenario was lost too.
 """
 
 from __future__ import annotations
@@ -28,17 +25,17 @@ from twin.workers.pool import Job, enter_answers, having, run_in_attempts
 
 
 @dataclass(frozen=True, slots=True)
-class _GivenUp:
-    """Stands for the answer of a batch that has none."""
+class _FailedBatch:
+    """The result of a batch that Dask gave up."""
 
     error: BaseException
 
 
-class TellingDaskBackend(DaskDistributedBackend):  # type: ignore[misc] # joblib has no types
-    """As joblib's, and a batch without an answer is an error of the run; one worker is a worker too.
+class FailingDaskBackend(DaskDistributedBackend):  # type: ignore[misc] # joblib has no types
+    """joblib's backend, but a batch that Dask gives up fails the run, and a single worker thread is used.
 
-    joblib (1.5, 1.6) tells ``Parallel`` of answers only: of a batch that killed the workers it was given
-    to it hears nothing, and waits for ever. And where there is one thread to run on, joblib takes this one.
+    joblib (1.5, 1.6) calls back only for results: after a batch that kills its workers ``Parallel`` waits for
+    ever. And for one thread joblib runs batches in this process.
     """
 
     def __init__(self, *, n_threads: int, **given: Any) -> None:
@@ -53,38 +50,36 @@ class TellingDaskBackend(DaskDistributedBackend):  # type: ignore[misc] # joblib
         """See joblib's ``ParallelBackendBase``."""
         submitted: Future[Any] = super().submit(func, callback)
         if callback is not None:
-            tell = callback
-            submitted.add_done_callback(lambda ended: _tell_of_failure(ended, tell))
+
+            def report_failure(ended: Future[Any]) -> None:
+                if (error := ended.exception()) is not None:
+                    callback(_FailedBatch(error))
+
+            submitted.add_done_callback(report_failure)
         return submitted
 
     def retrieve_result_callback(self, out: Any) -> Any:
         """See joblib's ``ParallelBackendBase``."""
-        if isinstance(out, _GivenUp):
+        if isinstance(out, _FailedBatch):
             raise out.error
-        if isinstance(out, BaseException):  # the answer of a batch that was cancelled
+        if isinstance(out, BaseException):  # of a cancelled batch
             raise out
         return super().retrieve_result_callback(out)
-
-
-def _tell_of_failure(ended: Future[Any], callback: Callable[[Any], None]) -> None:
-    error = ended.exception()
-    if error is not None:
-        callback(_GivenUp(error))
 
 
 T = TypeVar("T")
 
 
 class OtherVersion:
-    """The answer of a worker that came in the middle of a run and runs something else."""
+    """The result of a worker that joined during a run and has another version."""
 
 
 class DaskWorkers:
     """The workers of the cluster at ``scheduler``, such as ``tcp://scheduler:8786``.
 
-    Connects with the first run, and again after whatever went wrong. ``timeout_s`` bounds each question to
-    the cluster, ``silence_s`` the time in which no batch comes back. ``told`` hears of workers that are not
-    used. Runs may be asked for from several threads.
+    Connects on the first run, and again after an error. ``timeout_s`` bounds each request to the cluster,
+    ``silence_s`` the time without a finished batch. ``warn`` gets a sentence for each unused worker.
+    Thread-safe.
     """
 
     def __init__(
@@ -95,21 +90,21 @@ class DaskWorkers:
         timeout_s: float = 10.0,
         silence_s: float = 300.0,
         retries: int = 2,
-        told: Callable[[str], None] = lambda _: None,
+        warn: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._scheduler = scheduler
         self._tls = tls
         self._timeout_s = timeout_s
         self._silence_s = silence_s
         self._retries = retries
-        self._told = told
+        self._warn = warn
         self._lock = threading.Lock()
         self._connection: Connection | None = None
         self._closings = 0
 
     @property
     def n_workers(self) -> int:
-        """Threads of the workers that may be used now; raises ``SearchError`` where there is none."""
+        """Threads of the usable workers; raises ``SearchError`` where there is none."""
         connection = self._connected()
         try:
             return connection.crew().n_threads
@@ -131,7 +126,7 @@ class DaskWorkers:
         run_in_attempts(tasks, attempt, self._retries + 1)
 
     def close(self) -> None:
-        """Leaves the cluster; its workers stay for others. What still runs here ends."""
+        """Disconnects; runs in progress end with ``SearchError``."""
         with self._lock:
             self._closings += 1
             connection, self._connection = self._connection, None
@@ -145,25 +140,25 @@ class DaskWorkers:
                 self._connection = None
             if self._connection is None:
                 self._connection = Connection(
-                    self._scheduler, tls=self._tls, timeout_s=self._timeout_s, told=self._told
+                    self._scheduler, tls=self._tls, timeout_s=self._timeout_s, warn=self._warn
                 )
             return self._connection
 
     def _leave(self, connection: Connection) -> None:
-        """Ends a connection on which something went wrong: the next begins with nothing half done."""
+        """Drops a connection after an error, so that the next one starts clean."""
         with self._lock:
             if self._connection is connection:
                 self._connection = None
         connection.close()
 
     def _attempt(self, left: dict[int, Job[T]], done: Callable[[int, T], None]) -> None:
-        """Runs what is ``left`` and removes what came back."""
+        """Runs the tasks ``left`` and removes those that finish."""
         connection = self._connected()
         files = {task.scenario_file for task in left.values()}
         try:
             crew = connection.crew()
             content = {file: connection.send(file, crew) for file in files}
-        except LostError:  # such as a worker that went while it was sent something
+        except LostError:  # such as a worker that left during the transfer
             self._leave(connection)
             return
         stopped = threading.Event()
@@ -172,7 +167,7 @@ class DaskWorkers:
         def results() -> Iterator[tuple[int, T | TwinError | OtherVersion]]:
             parallel = Parallel(
                 n_jobs=-1,
-                backend=TellingDaskBackend(
+                backend=FailingDaskBackend(
                     n_threads=crew.n_threads, client=connection.client, pure=False, **chosen
                 ),
                 batch_size=1,
@@ -180,7 +175,7 @@ class DaskWorkers:
                 return_as="generator_unordered",
                 timeout=self._silence_s,
             )
-            # The call itself hands the first tasks out, and raises where the scheduler has just gone.
+            # In the generator: the call itself submits tasks, and raises where the scheduler has just gone.
             yield from parallel(
                 delayed(run_there)(number, task, content[task.scenario_file], own_stamp())
                 for number, task in list(left.items())
@@ -192,7 +187,7 @@ class DaskWorkers:
     def _until_lost(
         self, results: Iterator[tuple[int, T | TwinError | OtherVersion]], connection: Connection
     ) -> Iterator[tuple[int, T | TwinError]]:
-        """The results that come back; ends early where the rest is to be asked for again."""
+        """The results; ends early where the rest is to run again."""
         try:
             for number, answer in results:
                 if not isinstance(answer, OtherVersion):
@@ -228,7 +223,7 @@ class DaskWorkers:
 def run_there(
     number: int, task: Job[T], content: bytes, expected: Stamp
 ) -> tuple[int, T | TwinError | OtherVersion]:
-    """In a worker: the task's number and its answer or error, with the scenario that was sent."""
+    """In a worker: the task's number and its result or error, on the scenario in ``content``."""
     if own_stamp() != expected:
         return number, OtherVersion()
     try:

@@ -1,8 +1,6 @@
-"""What decides the figures that a process predicts besides its input; must not import Dask.
+"""A connection to a Dask scheduler: its usable workers (those of this version), and scenarios sent to them.
 
-A connection to a Dask scheduler: which of its workers may be used, and what they were sent.
-
-Every wait has a limit. Must import no engine.
+Every wait has a limit.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ _TWIN = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Versions of a process. Two processes with equal stamps predict the same; other ones may not."""
+    """Versions of a process; processes with equal stamps predict the same."""
 
     ecntwin: str
     code: str
@@ -48,10 +46,9 @@ class Stamp:
         )
 
 
-# Once a process: the code that it has loaded does not change.
 @cache
 def own_stamp() -> Stamp:
-    """This process's."""
+    """The stamp of this process."""
     return Stamp(
         ecntwin=_version(),
         code=code_digest(_TWIN),
@@ -63,7 +60,7 @@ def own_stamp() -> Stamp:
 
 
 def code_digest(folder: Path) -> str:
-    """A short digest of the Python files below ``folder``: their names and what is in them."""
+    """A short digest of the names and contents of the Python files below ``folder``."""
     digest = blake2b(digest_size=6)
     for file in sorted(folder.rglob("*.py"), key=lambda file: file.relative_to(folder).as_posix()):
         content = file.read_bytes()
@@ -73,9 +70,9 @@ def code_digest(folder: Path) -> str:
 
 
 def _processor() -> str:
-    """What kernels are compiled for, chosen as numba does."""
-    told: str | None = numba.config.CPU_NAME  # type: ignore[attr-defined] # set while it is imported
-    return told or str(get_host_cpu_name())
+    """The processor that kernels are compiled for, chosen as by numba."""
+    chosen: str | None = numba.config.CPU_NAME  # type: ignore[attr-defined] # set on import
+    return chosen or str(get_host_cpu_name())
 
 
 def _version() -> str:
@@ -85,25 +82,25 @@ def _version() -> str:
         return "from its source tree"
 
 
-MOST_SENT = 8  # scenarios kept on the workers: some more than a round has parts for long
+MOST_SENT = 8  # scenarios kept on the workers
 
 T = TypeVar("T")
 
 
 class LostError(SearchError):
-    """The connection broke, or a worker went, while something was asked: it may be asked again."""
+    """The connection broke or a worker left during a request, which may be repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Who is trusted (``ca``), and who this service is (``certificate`` and its ``key``): PEM files."""
+    """PEM files: the trusted CA, and this service's certificate and key."""
 
     ca: Path
     certificate: Path
     key: Path
 
     def security(self) -> Security:
-        """The same for Dask, which then speaks TLS or not at all."""
+        """For Dask, which then accepts TLS only."""
         return Security(
             require_encryption=True,
             tls_ca_file=str(self.ca),
@@ -112,13 +109,13 @@ class TlsFiles:
         )
 
     def check(self) -> None:
-        """Raises ``OSError`` where one is missing or is not what it should be."""
+        """Raises ``OSError`` for a missing or invalid file."""
         self.security().get_connection_args("client")
 
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """The workers of a cluster now: threads by address, and why others are not used."""
+    """The workers of a cluster: threads by address, and why others are refused."""
 
     threads: Mapping[str, int]
     refused: Mapping[str, str]
@@ -130,17 +127,17 @@ class Crew:
 
 
 class Connection:
-    """A client of one scheduler. ``told`` hears once of each worker that is refused, in a sentence.
+    """A client of one scheduler. ``warn`` gets one sentence for each worker that is refused.
 
     Raises ``SearchError`` where the scheduler cannot be reached within ``timeout_s``.
     """
 
     def __init__(
-        self, scheduler: str, *, tls: TlsFiles | None, timeout_s: float, told: Callable[[str], None]
+        self, scheduler: str, *, tls: TlsFiles | None, timeout_s: float, warn: Callable[[str], None]
     ) -> None:
         self._scheduler = scheduler
         self._timeout_s = timeout_s
-        self._told = told
+        self._warn = warn
         self._stamps: dict[str, Stamp | str] = {}
         self._sent: OrderedDict[str, Any] = OrderedDict()
         self._sending = threading.Lock()
@@ -157,18 +154,18 @@ class Connection:
 
     @property
     def usable(self) -> bool:
-        """Whether the scheduler is still there, as far as is known."""
+        """Whether the connection is up, as far as is known."""
         return bool(self.client.status == "running")
 
     def crew(self) -> Crew:
-        """The workers as the scheduler knows them, none of another version among those to use.
+        """The scheduler's workers; those of another version are refused.
 
-        Waits for a first worker. Raises ``SearchError`` where there is none to use.
+        Waits for a first worker. Raises ``SearchError`` where none is usable.
         """
         threads = self._answer(self._threads, "no worker")
-        strangers = [address for address in threads if address not in self._stamps]
-        if strangers:
-            self._meet(strangers)
+        unknown = [address for address in threads if address not in self._stamps]
+        if unknown:
+            self._ask_stamps(unknown)
         refused = {
             address: why
             for address in threads
@@ -179,13 +176,13 @@ class Connection:
             raise SearchError(
                 f"dask scheduler {self._scheduler}",
                 next(iter(refused.values())),
-                f"an answer is the same anywhere only where workers run what the service runs, {own_stamp()}",
+                f"results are the same only where workers run what the service runs, {own_stamp()}",
                 "start workers and scheduler from the service's own image",
             )
         return Crew(fit, refused)
 
     def send(self, file: Path, to: Crew) -> Any:
-        """Dask's future of the content of ``file`` on the workers; its name says what is in it."""
+        """Dask's future of the content of ``file`` on the workers; files are named by their content."""
         with self._sending:
             future = self._sent.pop(file.name, None)
             if future is None:
@@ -194,7 +191,7 @@ class Connection:
                 async def scattered() -> Any:
                     return await self.client.scatter(content, workers=workers, broadcast=True, hash=False)
 
-                # The scheduler may be waiting for one that has just gone.
+                # The scheduler may wait for a worker that has just left.
                 future = self._answer(scattered, "workers that did not take a scenario", late=LostError)
             self._sent[file.name] = future
             while len(self._sent) > MOST_SENT:
@@ -202,9 +199,9 @@ class Connection:
             return future
 
     def close(self) -> None:
-        """Leaves the cluster; what it still runs for this client ends there."""
+        """Disconnects, which ends this client's tasks."""
         self._sent.clear()
-        with suppress(Exception):  # it may be gone already, in the middle of anything
+        with suppress(Exception):  # the scheduler may be gone
             self.client.close(timeout=self._timeout_s)
 
     async def _threads(self) -> dict[str, int]:
@@ -212,26 +209,25 @@ class Connection:
         found: dict[str, int] = await self.client.scheduler.ncores()
         return found
 
-    def _meet(self, strangers: list[str]) -> None:
-        """Asks workers what they run."""
+    def _ask_stamps(self, addresses: list[str]) -> None:
 
         async def asked() -> dict[str, Any]:
-            answers: dict[str, Any] = await self.client.run(own_stamp, workers=strangers, on_error="return")
+            answers: dict[str, Any] = await self.client.run(own_stamp, workers=addresses, on_error="return")
             return answers
 
         for address, answer in self._answer(asked, "workers that did not say what they run").items():
             if isinstance(answer, OSError):
-                continue  # it ended meanwhile
+                continue  # the worker has ended
             known = answer if isinstance(answer, Stamp) else f"{type(answer).__name__}: {answer}"
             self._stamps[address] = known
             why = _refusal(address, known)
             if why is not None:
-                self._told(f"{why}, this service {own_stamp()}: it is given nothing to do")
+                self._warn(f"{why}, this service {own_stamp()}: it is given nothing to do")
 
     def _answer(
         self, ask: Callable[[], Awaitable[T]], otherwise: str, *, late: type[SearchError] = SearchError
     ) -> T:
-        """What ``ask`` finds on the client's own loop, in time, else ``late``."""
+        """Runs ``ask`` on the client's own loop; raises ``late`` after the timeout."""
         try:
             found: T = self.client.sync(ask, callback_timeout=self._timeout_s)
         except TimeoutError as error:
@@ -243,7 +239,7 @@ class Connection:
             ) from error
         except (OSError, RuntimeError) as error:
             raise LostError(*self._unreachable(error)) from error
-        except Exception as error:  # of the scheduler: it knows no worker any more that it was told of
+        except Exception as error:  # of the scheduler, such as for a worker that has left
             raise LostError(
                 f"dask scheduler {self._scheduler}",
                 f"{type(error).__name__}: {error}",

@@ -1,9 +1,7 @@
-"""Ends worker processes whose parent was killed and could not tell them; must not know what they do.
+"""Runs batches of candidates in worker processes (joblib, loky) or in this process.
 
-Runs batches of candidates in worker processes (joblib, loky) or here; must import no engine by name.
-
-A scenario crosses to the workers once a round, as a file they read and keep; tasks name it. The pool outlives
-the round, so that a worker imports and compiles its kernels once.
+Workers read a scenario once a round, from a file that tasks name. The pool outlives the round, so that a
+worker imports and compiles its kernels once.
 """
 
 from __future__ import annotations
@@ -34,20 +32,19 @@ from twin.prediction import Prediction
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 
-LOOK_EVERY_S = 2.0
+_CHECK_PARENT_EVERY_S = 2.0
 
 
-# Once a process.
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=1)  # once a process
 def end_with(parent: int) -> None:
-    """Has this process end soon after ``parent``, its parent process, has."""
-    threading.Thread(target=_watch, args=(parent,), name="ecntwin-orphan", daemon=True).start()
+    """Ends this process soon after ``parent``, its parent process, has ended: it may have been killed."""
 
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_CHECK_PARENT_EVERY_S)
+        os._exit(1)
 
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(LOOK_EVERY_S)
-    os._exit(1)
+    threading.Thread(target=watch, name="ecntwin-orphan", daemon=True).start()
 
 
 T = TypeVar("T")
@@ -55,21 +52,21 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Job(Protocol[T_co]):
-    """Work for one worker in one go; it and its answer cross between processes."""
+    """Work for one worker; the job and its result are pickled."""
 
     @property
     def scenario_file(self) -> Path:
-        """A file that ``shipped`` wrote."""
+        """The file of the scenario, written by ``shipped``."""
         ...
 
     def run(self) -> T_co:
-        """Does it here; raises nothing but ``TwinError``."""
+        """Runs the job in this process; raises only ``TwinError``."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Candidates for one worker in one go, on the scenario in ``scenario_file`` cut at ``duration_s``."""
+    """A batch of candidates on the scenario in ``scenario_file`` cut at ``duration_s``."""
 
     scenario_file: Path
     engine: str
@@ -85,7 +82,7 @@ class Task:
 
 
 class Workers(Protocol):
-    """Runs jobs, in any order and place; the results do not depend on either."""
+    """Runs jobs in any order and place; results do not depend on either."""
 
     @property
     def n_workers(self) -> int:
@@ -93,20 +90,20 @@ class Workers(Protocol):
         ...
 
     def run(self, tasks: Sequence[Job[T]], done: Callable[[int, T], None]) -> None:
-        """Calls ``done(number, answer)`` once for every task, as each ends, in this thread.
+        """Calls ``done(number, result)`` in this thread as each task ends.
 
-        Raises ``SearchError`` where workers keep dying or an engine raises. What ``done`` raises ends the
-        run: no further task starts.
+        Raises ``SearchError`` where workers keep dying or an engine raises. An exception from ``done`` ends
+        the run: no further task starts.
         """
         ...
 
     def close(self) -> None:
-        """Ends what the pool holds; it may be used again, cold."""
+        """Releases processes and caches; the next run starts cold."""
         ...
 
 
 class InProcessWorkers:
-    """Runs the tasks here, one after another: for tests, small rounds and debuggers."""
+    """Runs tasks in this process, one after another: for tests, small rounds and debuggers."""
 
     n_workers = 1
 
@@ -116,15 +113,15 @@ class InProcessWorkers:
             done(number, task.run())
 
     def close(self) -> None:
-        """Forgets the scenarios read."""
+        """See ``Workers``."""
         shipped_scenario.cache_clear()
 
 
 class ProcessWorkers:
     """A pool of ``n_workers`` processes that stays warm between rounds.
 
-    Where a process dies (killed, out of memory) the pool is rebuilt and what it lost is run again, at most
-    ``retries`` times a call. Workers give way to whoever else wants the cores by ``niceness`` (0 to 19).
+    Where a process dies (killed, out of memory) the pool is rebuilt and lost tasks run again, at most
+    ``retries`` times a call. Workers run at ``niceness`` (0 to 19).
     """
 
     def __init__(
@@ -144,11 +141,11 @@ class ProcessWorkers:
         run_in_attempts(tasks, lambda left: self._attempt(left, done), self._retries + 1)
 
     def close(self) -> None:
-        """Ends the worker processes."""
+        """See ``Workers``."""
         get_reusable_executor(max_workers=self.n_workers, reuse=True).shutdown(wait=True)
 
     def _attempt(self, left: dict[int, Job[T]], done: Callable[[int, T], None]) -> None:
-        """Runs what is ``left`` and removes what came back; a broken pool leaves the rest for a fresh one."""
+        """Runs the tasks ``left`` and removes those that finish; after a broken pool some stay."""
         stopped = threading.Event()
 
         def results() -> Iterator[tuple[int, T | TwinError]]:
@@ -160,7 +157,7 @@ class ProcessWorkers:
                 return_as="generator_unordered",
                 idle_worker_timeout=self._idle_timeout_s,
             )
-            # The call itself hands the first tasks out, and raises where a worker was just killed.
+            # In the generator: the call itself submits tasks, and raises where a worker was just killed.
             yield from parallel(
                 delayed(_run_numbered)(number, task, self._niceness, os.getpid())
                 for number, task in list(left.items())
@@ -171,9 +168,9 @@ class ProcessWorkers:
 
 
 def run_in_attempts(tasks: Sequence[Job[T]], attempt: Callable[[dict[int, Job[T]]], None], most: int) -> None:
-    """Calls ``attempt`` with what is left of the tasks, from which it removes what came back, until none is.
+    """Calls ``attempt`` with the tasks left, from which it removes finished ones, until none is left.
 
-    Raises ``SearchError`` where the last attempt leaves some.
+    Raises ``SearchError`` where some are left after ``most`` attempts.
     """
     left = dict(enumerate(tasks))
     for _ in range(most):
@@ -195,9 +192,9 @@ def enter_answers(
     done: Callable[[int, T], None],
     stopped: threading.Event,
 ) -> None:
-    """Calls ``done`` with each answer and takes its task off ``left``; the first error sets ``stopped``.
+    """Calls ``done`` with each result and removes its task from ``left``; the first error sets ``stopped``.
 
-    It is raised once the results have ended: joblib kills the warm pool of a generator left early.
+    The error is raised once the results have ended: joblib kills the pool of a generator left early.
     """
     failure: BaseException | None = None
     for number, answer in results:
@@ -216,13 +213,12 @@ def enter_answers(
 
 
 def _until_broken(results: Iterator[T]) -> Iterator[T]:
-    """The results, up to where the pool breaks."""
     with suppress(BrokenProcessPool):
         yield from results
 
 
 def make_workers(n_workers: int, *, niceness: int = 0) -> Workers:
-    """A pool of that many processes, which give way by ``niceness``; 0 or 1 runs in this process."""
+    """A pool of that many processes; 0 or 1 runs in this process."""
     if n_workers < 0:
         raise ParameterError(
             "workers", str(n_workers), "a count is 0 or more", "give the number of cores to use"
@@ -231,7 +227,7 @@ def make_workers(n_workers: int, *, niceness: int = 0) -> Workers:
 
 
 def resolve_engine(name: str) -> Engine:
-    """An engine by its public name, or by ``module:Class`` for one that is brought along."""
+    """An engine by its registered name, or by ``module:Class``."""
     if ":" not in name:
         return engine_named(name)
     module_name, class_name = name.split(":", 1)
@@ -246,13 +242,13 @@ def resolve_engine(name: str) -> Engine:
 
 @contextmanager
 def answering(engine: str) -> Iterator[Engine]:
-    """The engine of that name; where it breaks its promise never to raise, that is a ``SearchError``."""
+    """The engine of that name; turns any exception of the block but ``TwinError`` into ``SearchError``."""
     try:
         yield resolve_engine(engine)
     except TwinError:
         raise
     except Exception as error:
-        # Typed here, in the worker: whatever the engine raised may not survive the way back.
+        # Converted in the worker: the original exception may not pickle.
         raise SearchError(
             f"engine {engine}",
             f"{type(error).__name__}: {error}",
@@ -263,7 +259,7 @@ def answering(engine: str) -> Iterator[Engine]:
 
 @contextmanager
 def shipped(scenarios: Sequence[Scenario]) -> Iterator[list[Path]]:
-    """Files that hold the scenarios while the block runs."""
+    """Writes the scenarios to files, which last as long as the block."""
     with tempfile.TemporaryDirectory(prefix="ecntwin-round-") as folder:
         files = []
         for scenario in scenarios:
@@ -274,13 +270,13 @@ def shipped(scenarios: Sequence[Scenario]) -> Iterator[list[Path]]:
         yield files
 
 
-# What this process was sent of files that it cannot read, for the task that it runs.
+# The content of the current task's scenario file, where that file is on another machine.
 _SENT: ContextVar[tuple[Path, bytes] | None] = ContextVar("_SENT", default=None)
 
 
 @contextmanager
 def having(file: Path, content: bytes) -> Iterator[None]:
-    """Lets the block read ``content`` as that of ``file``, which is another machine's."""
+    """Lets the block read ``content`` as that of ``file``, which is on another machine."""
     token = _SENT.set((file, content))
     try:
         yield
@@ -288,35 +284,31 @@ def having(file: Path, content: bytes) -> Iterator[None]:
         _SENT.reset(token)
 
 
-# Bounded, and keyed by a file that is written once under its content's name: a worker reads each scenario
-# once a round.
+# Keyed by a file named by its content: a worker reads each scenario once a round.
 @lru_cache(maxsize=24)
 def shipped_scenario(file: Path, duration_s: float) -> Scenario:
-    """The scenario of a file that ``shipped`` wrote, cut at ``duration_s``; read once a process."""
+    """The scenario of a file that ``shipped`` wrote, cut at ``duration_s``."""
     return _scenario(file).until(duration_s)
 
 
 @lru_cache(maxsize=8)
 def _scenario(file: Path) -> Scenario:
     sent = _SENT.get()
-    # Written by this round's own process for this user only, or sent by the service whose worker this is.
+    # Safe to unpickle: written by this round's process for this user only, or sent by this worker's service.
     content = sent[1] if sent is not None and sent[0] == file else file.read_bytes()
     scenario: Scenario = pickle.loads(content)
     return scenario
 
 
-# Once a process: what it is set to stays.
-@lru_cache(maxsize=1)
-def _give_way(niceness: int) -> None:
-    """Leaves the cores to others as far as that says."""
-    now = os.getpriority(os.PRIO_PROCESS, 0)
-    if niceness > now:  # only ever down: up takes a privilege
+@lru_cache(maxsize=1)  # once a process
+def _set_niceness(niceness: int) -> None:
+    if niceness > os.getpriority(os.PRIO_PROCESS, 0):  # lowering it takes a privilege
         os.setpriority(os.PRIO_PROCESS, 0, niceness)
 
 
 def _run_numbered(number: int, task: Job[T], niceness: int, parent: int) -> tuple[int, T | TwinError]:
-    """The task's number and answer, or its error: raised through joblib it would end the pool."""
-    _give_way(niceness)
+    """The task's number and result or error: an error raised through joblib would end the pool."""
+    _set_niceness(niceness)
     end_with(parent)
     try:
         return number, task.run()

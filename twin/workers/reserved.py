@@ -1,4 +1,4 @@
-"""One process for those who wait for an answer, never busy with a round; must import no engine by name."""
+"""A worker process reserved for requests that wait, never busy with a round."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 
 class ReservedWorker:
-    """A process of its own beside the pool that rounds share; it gives way to nobody.
+    """One process at normal priority, beside the pool of the rounds.
 
-    It starts with the first job, stays warm for ``idle_timeout_s`` after the last, and where it dies (killed,
-    out of memory) another one takes the job, at most ``retries`` times.
+    It starts with the first job and ends ``idle_timeout_s`` after the last. Where it dies (killed, out of
+    memory) another one repeats the job, at most ``retries`` times.
     """
 
     n_workers = 1
@@ -38,7 +38,7 @@ class ReservedWorker:
             done(number, self._answer(task))
 
     def close(self) -> None:
-        """Ends the process, also in the middle of a job, which is an error; it may be used again, cold."""
+        """Ends the process; a job in progress raises ``SearchError``. The next run starts cold."""
         with self._lock:
             process, self._process = self._process, None
         if process is not None:
@@ -88,7 +88,7 @@ class ReservedWorker:
 
 
 def _answered(task: Job[T]) -> T | TwinError:
-    """What the job answers, or its error: as a value it comes back whole."""
+    """The job's result, or its error as a value, which pickles whole."""
     try:
         return task.run()
     except TwinError as error:

@@ -15,7 +15,7 @@ from telemetry.topology import GBPS
 from tests.unit.twin.fluid.problems import CHURNING, flow, line, star
 from twin.dcqcn import VENDOR
 from twin.engine import engine
-from twin.prediction import Prediction, SolveStatus
+from twin.prediction import Prediction, SolveStatus, histogram_quantile
 from twin.replay import layout, model
 from twin.replay.model import ReplayEngine
 from twin.scenario import Scenario
@@ -201,11 +201,12 @@ def test_metrics_are_taken_inside_the_window() -> None:
 
 def test_quantiles_come_out_of_their_bin() -> None:
     histogram = np.zeros(layout.FINE_BINS + layout.COARSE_BINS, dtype=np.int64)
+    bins = (model.BIN_LOWER_BYTES, model.BIN_WIDTH_BYTES)
     histogram[10] = 100
-    assert model._quantile(histogram, 0.5) == 16.0 * 10.5
+    assert histogram_quantile(histogram, *bins, 0.5) == 16.0 * 10.5
     histogram[layout.FINE_BINS + 20] = 100
-    assert model._quantile(histogram, 0.75) == 20 * 4096 + 2048
-    assert model._quantile(histogram, 0.25) == 16.0 * 10.5
+    assert histogram_quantile(histogram, *bins, 0.75) == 20 * 4096 + 2048
+    assert histogram_quantile(histogram, *bins, 0.25) == 16.0 * 10.5
 
 
 def test_the_histogram_knows_the_trajectory_s_p99() -> None:

@@ -95,7 +95,7 @@ def test_a_scheduler_that_goes_in_the_middle_of_a_run_is_a_sentence(tmp_path: Pa
 
 def test_a_worker_that_goes_before_it_is_sent_a_scenario_is_lost_and_no_defect(tmp_path: Path) -> None:
     with DaskCluster(tmp_path / "dask") as cluster:
-        connection = Connection(cluster.address, tls=None, timeout_s=PATIENCE_S, told=lambda _: None)
+        connection = Connection(cluster.address, tls=None, timeout_s=PATIENCE_S, warn=lambda _: None)
         try:
             crew = connection.crew()
             cluster.kill(cluster.processes[0])
@@ -128,14 +128,14 @@ def test_workers_of_other_code_or_without_any_are_refused(tmp_path: Path) -> Non
     (none / "twin" / "__init__.py").write_text('raise ImportError("a broken copy")', "utf-8")
     told: list[str] = []
     with DaskCluster(tmp_path / "dask", 1, paths=(other, REPOSITORY)) as cluster:
-        workers = DaskWorkers(cluster.address, timeout_s=PATIENCE_S, told=told.append)
+        workers = DaskWorkers(cluster.address, timeout_s=PATIENCE_S, warn=told.append)
         with pytest.raises(SearchError, match=r"worker tcp://\S+ runs ecntwin .* only where workers"):
             once(workers)
         assert len(told) == 1
         cluster.add_worker(paths=(none, REPOSITORY))
         cluster.add_worker()
         cluster.wait_for_workers(3)
-        workers = DaskWorkers(cluster.address, timeout_s=PATIENCE_S, told=told.append)
+        workers = DaskWorkers(cluster.address, timeout_s=PATIENCE_S, warn=told.append)
         assert workers.n_workers == 1
         once(workers)
         assert len(told) == 3
