@@ -1,4 +1,4 @@
-"""What happens next: a calendar of buckets for packets on their way, a heap for timers; records only.
+"""The event queue: a calendar of buckets for packets under way, a heap for timers.
 
 Nearly every event lies less than a cable and a packet ahead, so it goes into a ring of short buckets (Brown,
 "Calendar Queues", CACM 1988): one store to enter, one load to leave, whatever the number of packets in
@@ -12,17 +12,17 @@ from numba import uint64
 from twin.jit import compiler, inlined
 from twin.packet.layout import LATE_WAKE, MORE_PACKETS, MORE_TIMERS, WAKE, Params, Record, State
 
-SPARE = 16  # packets, and timers but for those of the flows that wait for one: more than an event ever takes
-TIMER_KINDS = 8  # room for START to LATE_WAKE: a timer is its flow's row × this + which
+SPARE = 16  # more packets than an event takes, and more timers, but for flows that wait for others
+TIMER_KINDS = 8  # from START to LATE_WAKE, rounded up; a timer is its flow's row × this + its kind
 
 
 @inlined
 def enter(state: State, params: Params, slot: int, at: float) -> None:
-    """Put a packet or event into the calendar; events of one instant keep the order they entered in."""
+    """Put a packet or event into the calendar; events of equal time keep their order."""
     packets, buckets = state.packets, state.buckets
     packet = packets[slot]
     packet.time = at
-    # Unsigned: a signed index costs a test for "counted from the end" each time.
+    # Unsigned, to avoid the check for negative indices.
     bucket = uint64(int(at * params.buckets_per_s) & (buckets.size - 1))
     follower = buckets[bucket]
     if follower < 0 or at < packets[follower].time:
@@ -40,7 +40,7 @@ def enter(state: State, params: Params, slot: int, at: float) -> None:
 
 @inlined
 def take(state: State) -> int:
-    """A packet slot to fill. The kernel stops while there still are some, so there always is one."""
+    """A free packet slot; the kernel stops for more before there is none."""
     clock = state.clock[0]
     slot = clock.free_packet
     clock.free_packet = state.packets[slot].next
@@ -52,7 +52,7 @@ def take(state: State) -> int:
 
 @inlined
 def give_back(state: State, slot: int) -> None:
-    """A packet slot nobody needs any more."""
+    """Free a packet slot."""
     clock = state.clock[0]
     state.packets[slot].next = clock.free_packet
     clock.free_packet = slot
@@ -61,7 +61,7 @@ def give_back(state: State, slot: int) -> None:
 
 @inlined
 def wake(state: State, params: Params, row: int, now: float) -> None:
-    """Have a paced flow looked at when its next packet may leave."""
+    """Wake a paced flow when its next packet may leave."""
     flow = state.flows[row]
     flow.wake_at = flow.next_avail
     flow.pending += 1
@@ -77,7 +77,7 @@ def wake(state: State, params: Params, row: int, now: float) -> None:
 
 @compiler(_nrt=False)
 def set_timer(state: State, what: int, at: float) -> None:
-    """Add a timer of a flow (its row × ``TIMER_KINDS`` + which); the caller counts it in ``pending``."""
+    """Add a timer (see ``TIMER_KINDS``); the caller counts it in ``pending``."""
     clock = state.clock[0]
     times, serials, whats = state.timer_at, state.timer_serial, state.timer_what
     place = clock.timers
@@ -98,7 +98,7 @@ def set_timer(state: State, what: int, at: float) -> None:
 
 @compiler(_nrt=False)
 def next_timer(state: State) -> int:
-    """Take the earliest timer off the heap: its flow's row × ``TIMER_KINDS`` + which."""
+    """Take the earliest timer off the heap."""
     clock: Record = state.clock[0]
     times, serials, whats = state.timer_at, state.timer_serial, state.timer_what
     first = whats[0]

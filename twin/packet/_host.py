@@ -1,4 +1,4 @@
-"""What hosts do with packets: NICs send and sample, receivers answer, senders hear of it; records only."""
+"""Hosts: NICs send and sample packets, receivers acknowledge, senders handle acknowledgements."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from twin.packet.layout import (
     State,
 )
 
-_SAMPLING = (1 << 31) - 1  # the place whose draws choose the packets INT samples
+_SAMPLING = (1 << 31) - 1  # the place of the draws that choose packets for INT
 
 
 @inlined
 def next_of_round(state: State, params: Params, index: int, now: float) -> int:
-    """A NIC's next data packet, −1 where no flow may send: each ready flow sends one packet a round."""
+    """A NIC's next data packet, −1 where no flow may send. Round robin over ready flows."""
     nic = state.ports[index]
     while nic.head >= 0:
         row = int64(nic.head)
         flow = state.flows[row]
         nic.head = flow.next_ready
-        if flow.next_avail > now:  # it was slowed down while it waited its turn
+        if flow.next_avail > now:  # its rate was cut while it waited
             flow.state = PACED
             wake(state, params, row, now)
             continue
@@ -90,7 +90,7 @@ def fill(state: State, params: Params, row: int, now: float) -> int:
 
 @inlined
 def receive(state: State, params: Params, slot: int, now: float) -> None:
-    """A data packet has reached its host, which answers with an acknowledgement in the same slot."""
+    """A data packet has reached its host; the acknowledgement takes its slot."""
     packet, clock = state.packets[slot], state.clock[0]
     row = int64(packet.flow)
     flow = state.flows[row]
@@ -152,7 +152,7 @@ def acknowledge(state: State, params: Params, slot: int, now: float) -> None:
     if seq > flow.acked:
         flow.acked = seq
         flow.progress_at = now
-        if flow.next_seq < seq:  # it had gone back further than needed
+        if flow.next_seq < seq:  # it had gone back too far
             flow.next_seq = seq
         if seq == flow.n_packets and flow.state != DONE:
             if flow.state != IDLE:
@@ -170,7 +170,7 @@ def acknowledge(state: State, params: Params, slot: int, now: float) -> None:
 
 @inlined
 def leave_round(state: State, row: int) -> None:
-    """Take a flow out of its NIC's round, if it is there: all is acknowledged while a resend was queued."""
+    """Take a flow out of its NIC's round: all was acknowledged while a resend was queued."""
     flow = state.flows[row]
     nic = state.ports[flow.nic]
     before = -1
@@ -189,7 +189,7 @@ def leave_round(state: State, row: int) -> None:
 
 @inlined
 def release_dependents(state: State, row: int, now: float) -> None:
-    """The last byte has been delivered: flows that waited for it may start."""
+    """The last byte is delivered: flows that waited for it may start."""
     flow = state.flows[row]
     for k in range(flow.dependent_first, flow.dependent_end):
         other = int64(state.dependents[k])
@@ -202,7 +202,7 @@ def release_dependents(state: State, row: int, now: float) -> None:
 
 @inlined
 def awake(state: State, params: Params, row: int, now: float) -> int:
-    """A paced flow's wake-up, unless a change of rate has moved it since."""
+    """A paced flow's wake-up; ignored where a change of rate has moved it."""
     flow = state.flows[row]
     flow.pending -= 1
     if flow.state != PACED or flow.wake_at != now:

@@ -1,8 +1,8 @@
-"""The event loop of a packet-level fabric; floats, arrays and records only.
+"""The event loop of a packet-level fabric.
 
 An event is a packet's arrival at the end of a cable, or a port that is free again. Either may give one port
-something to send, so each turn of the loop handles its event and then serves that port. A port asks for a
-"free again" event only while something waits, so an idle fabric costs an event a hop.
+something to send, so each turn of the loop handles its event and then serves that port. "Free again" events
+are scheduled only while packets wait, so an idle fabric costs one event a hop.
 """
 
 from __future__ import annotations
@@ -50,21 +50,16 @@ from twin.packet.layout import (
 
 @kernel
 def advance(state: State, params: Params, until: float) -> int:
-    """Run every event before ``until``; or stop early where an array must first grow or be emptied."""
-    clock, packets, ports, places, buckets = (
-        state.clock[0],
-        state.packets,
-        state.ports,
-        state.places,
-        state.buckets,
-    )
+    """Run every event before ``until``; stops early where an array must grow or be emptied first."""
+    clock, packets, ports = state.clock[0], state.packets, state.ports
+    places, buckets = state.places, state.buckets
     mask = buckets.size - 1
     while True:
         if clock.short != FINISHED:
             why = clock.short
             clock.short = FINISHED
             return int(why)
-        # The next timer, look at the queues, or end: whatever is not in the calendar.
+        # The next event outside the calendar: a timer, a sample of the queues, or the end.
         other = min(clock.other, until)
         last = int(other * params.buckets_per_s)
         cursor = clock.cursor
@@ -82,7 +77,7 @@ def advance(state: State, params: Params, until: float) -> int:
             if other >= until:
                 return FINISHED
             if other == clock.tick:
-                look(state, params)
+                sample_depths(state, params)
             else:
                 ring(state, params, next_timer(state), other)
             clock.other = clock.tick
@@ -133,9 +128,9 @@ def advance(state: State, params: Params, until: float) -> int:
                 give_back(state, slot)
                 cnp(state, params, row, now)
         else:
-            told = packet.flow
+            paused = packet.flow
             give_back(state, slot)
-            serve = stop_or_go(state, told, kind, now)
+            serve = stop_or_go(state, paused, kind, now)
 
         if serve >= 0:
             port = ports[serve]
@@ -165,7 +160,7 @@ def advance(state: State, params: Params, until: float) -> int:
 
 @inlined
 def enqueue(state: State, params: Params, slot: int, upstream: int, onward: int, now: float) -> int:
-    """A data packet has arrived at a switch: find room, queue it, perhaps pause its sender."""
+    """A data packet has arrived at a switch: buffer it, queue it, perhaps pause its sender."""
     packet, port = state.packets[slot], state.ports[onward]
     wire = float(packet.wire)
     if port.down == 1 or not admit(state, params, upstream, port.switch, wire):
@@ -191,7 +186,7 @@ def enqueue(state: State, params: Params, slot: int, upstream: int, onward: int,
 
 @inlined
 def dequeue(state: State, params: Params, index: int, now: float) -> int:
-    """The data packet a switch port sends next, −1 for none; marked by what it leaves behind."""
+    """The data packet a switch port sends next, −1 for none; marked by the depth left behind."""
     port = state.ports[index]
     slot = port.head
     if slot < 0:
@@ -222,7 +217,7 @@ def dequeue(state: State, params: Params, index: int, now: float) -> int:
 
 @inlined
 def stop_or_go(state: State, index: int, kind: int, now: float) -> int:
-    """A pause or resume frame has reached the port it is meant for."""
+    """A pause or resume frame has reached its port."""
     port = state.ports[index]
     if kind == PAUSE:
         if port.paused == 0:
@@ -260,8 +255,8 @@ def ring(state: State, params: Params, what: int, now: float) -> None:
 
 
 @inlined
-def look(state: State, params: Params) -> None:
-    """Note how deep the monitored queues are."""
+def sample_depths(state: State, params: Params) -> None:
+    """Sample the depths of the monitored queues."""
     clock = state.clock[0]
     for k in range(state.monitored.size):
         port = state.ports[state.monitored[k]]
@@ -280,7 +275,7 @@ def look(state: State, params: Params) -> None:
 
 @kernel
 def set_starts(state: State, rows: Counts) -> None:
-    """Timers for those of these flows that wait for no other."""
+    """Set the start timers of those of these flows that wait for no other."""
     for k in range(rows.size):
         row = rows[k]
         flow = state.flows[row]

@@ -1,7 +1,7 @@
-"""A NIC's round of ready flows and the DCQCN reaction point of each; records only.
+"""A NIC's round of ready flows, and the DCQCN reaction point (RP) of each flow.
 
 Sources: Zhu et al., SIGCOMM 2015, section 3.1 and 5 (RP, byte counter, hyper increase); the clocks, the first
-CNP and the round as the reference problems' senders have them.
+CNP and the round follow the senders of the reference problems.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from twin.packet.layout import CUT, DONE, IDLE, INCREASE, PACED, READY, RETRANSM
 
 @inlined
 def call(state: State, params: Params, index: int, now: float) -> None:
-    """Have a port look for something to send as soon as it is free."""
+    """Schedule a port for when it is free."""
     port = state.ports[index]
     if port.scheduled == 0:
         port.scheduled = 1
@@ -38,7 +38,7 @@ def join_round(state: State, row: int) -> None:
 
 @inlined
 def wait_or_join(state: State, params: Params, row: int, now: float, free_at: float) -> None:
-    """A flow with more to send joins the round, or waits until its rate lets it."""
+    """A flow with more to send joins the round now, or when its rate allows."""
     flow = state.flows[row]
     if flow.next_avail <= free_at:
         join_round(state, row)
@@ -49,7 +49,7 @@ def wait_or_join(state: State, params: Params, row: int, now: float, free_at: fl
 
 @compiler(_nrt=False)
 def resume(state: State, params: Params, row: int, now: float) -> None:
-    """A flow that had nothing to send, or has not begun, has packets again."""
+    """A flow starts, or has packets to send again."""
     flow = state.flows[row]
     wait_or_join(state, params, row, now, now)
     if flow.state == READY:
@@ -62,7 +62,7 @@ def resume(state: State, params: Params, row: int, now: float) -> None:
 
 @compiler(_nrt=False)
 def go_back(state: State, params: Params, row: int, seq: int, now: float) -> None:
-    """Go-back-N: everything from packet ``seq`` on is sent again."""
+    """Go-back-N: resend from packet ``seq`` on."""
     flow = state.flows[row]
     if flow.state == DONE or seq >= flow.next_seq:
         return
@@ -74,7 +74,7 @@ def go_back(state: State, params: Params, row: int, seq: int, now: float) -> Non
 
 @inlined
 def change_rate(state: State, params: Params, row: int, rate: float, now: float) -> None:
-    """A new current rate also moves the packet that was already waiting for its turn."""
+    """Set the current rate, which also moves the packet that waits for its turn."""
     flow = state.flows[row]
     flow.rate = rate
     pace = state.ports[flow.nic].s_per_byte if rate >= flow.line_rate else 1.0 / rate
@@ -91,7 +91,7 @@ def change_rate(state: State, params: Params, row: int, rate: float, now: float)
 
 @inlined
 def settle_alpha(flow: Record, params: Params, now: float) -> None:
-    """Catch up with the α clock: between two CNPs α only decays, so its ticks need no events."""
+    """Catch up with the α clock: between CNPs α only decays, so its ticks need no events."""
     if flow.alpha_at > now:
         return
     kept = 1.0 - params.gain
@@ -106,7 +106,7 @@ def settle_alpha(flow: Record, params: Params, now: float) -> None:
 
 @inlined
 def start_increase(state: State, params: Params, row: int, now: float) -> None:
-    """(Re)start the increase clock and the byte counter; a later event of the old clock finds it moved."""
+    """(Re)start the increase clock and the byte counter; the old clock's event is ignored."""
     flow = state.flows[row]
     flow.timer_stage = 0
     flow.byte_stage = 0
@@ -130,10 +130,10 @@ def cut(state: State, params: Params, row: int, now: float) -> None:
 
 @compiler(_nrt=False)
 def cnp(state: State, params: Params, row: int, now: float) -> None:
-    """A CNP has reached the sender.
+    """A CNP has reached the sender; the first arms the clocks and sets α and target.
 
-    Paced by the sender, it is remembered for the next cut tick; the first arms the clocks and sets α and
-    target. Paced by the receiver (SIGCOMM 2015, figure 7), each one cuts.
+    Paced by the sender, it counts for the next cut tick; paced by the receiver (SIGCOMM 2015, figure 7), it
+    cuts at once.
     """
     state.clock[0].cnps += 1
     flow = state.flows[row]
@@ -167,7 +167,7 @@ def cnp(state: State, params: Params, row: int, now: float) -> None:
 
 @compiler(_nrt=False)
 def cut_tick(state: State, params: Params, row: int, now: float) -> None:
-    """The cut clock after a CNP."""
+    """The cut clock has ticked after a CNP."""
     flow = state.flows[row]
     flow.cut_due = 0
     flow.cnp_since_cut = 0
@@ -193,7 +193,7 @@ def increase(state: State, params: Params, row: int, now: float) -> None:
 
 @compiler(_nrt=False)
 def increase_tick(state: State, params: Params, row: int, now: float) -> None:
-    """The increase clock; a cut since has moved it, and full speed at full target needs it no more."""
+    """The increase clock has ticked, unless a cut has moved it; it stops at full rate and target."""
     flow = state.flows[row]
     flow.increase_due = 0
     if flow.state == DONE:
@@ -211,7 +211,7 @@ def increase_tick(state: State, params: Params, row: int, now: float) -> None:
 
 @compiler(_nrt=False)
 def count_bytes(state: State, params: Params, row: int, now: float) -> None:
-    """The byte counter has come round."""
+    """The byte counter has expired."""
     flow = state.flows[row]
     flow.counted -= params.byte_counter
     increase(state, params, row, now)
@@ -220,7 +220,7 @@ def count_bytes(state: State, params: Params, row: int, now: float) -> None:
 
 @compiler(_nrt=False)
 def retransmit_tick(state: State, params: Params, row: int, now: float) -> None:
-    """Nothing acknowledged for a whole timeout while packets are out: go back to the first missing one."""
+    """After a timeout without progress, go back to the first packet not acknowledged."""
     flow = state.flows[row]
     flow.retransmit_due = 0
     if flow.state == DONE:

@@ -1,10 +1,8 @@
-"""A switch's shared buffer, PFC and ECN marking; records only.
+"""Switches: shared buffer, PFC, ECN marking, lost packets, cables that fail and come back.
 
-Marking: probability 0 up to Kmin, rising to Pmax at Kmax, 1 beyond. PFC: per ingress a dynamic threshold,
-the free shared buffer over 8; what arrives beyond it goes to headroom; resume 3 KB below, as the reference
-problems' switches have it.
-
-Packets lost, and cables that fail and come back; records only.
+Marking: probability 0 up to Kmin, rising to Pmax at Kmax, 1 beyond. PFC: a dynamic threshold per ingress, an
+eighth of the free shared buffer; packets beyond it use headroom; resume 3 KB below it, as by the switches of
+the reference problems.
 """
 
 from __future__ import annotations
@@ -36,9 +34,9 @@ _TO_UNIT = 2.0**-53
 
 @inlined
 def draw(seed: int, flow: int, seq: int, place: int) -> float:
-    """A number in [0, 1) that belongs to this packet at this hop, whatever happened before.
+    """A number in [0, 1) for this packet at this hop, the same under every watermark.
 
-    The same packets meet the same luck under every watermark. MurmurHash3's finaliser over each word in turn.
+    MurmurHash3's finaliser over each word in turn.
     """
     x = (uint64(seed) + uint64(1)) * uint64(_ODD_3) + uint64(flow)
     x = (x ^ (x >> uint64(33))) * uint64(_ODD_1) + uint64(seq)
@@ -50,7 +48,6 @@ def draw(seed: int, flow: int, seq: int, place: int) -> float:
 
 @inlined
 def is_marked(port: Record, depth: float, seed: int, flow: int, seq: int, place: int) -> bool:
-    """Whether a packet that meets this depth is marked."""
     if depth <= port.kmin:
         return False
     if depth > port.kmax:
@@ -66,7 +63,7 @@ def threshold(switch: Record) -> float:
 
 @inlined
 def admit(state: State, params: Params, upstream: int, index: int, wire: float) -> bool:
-    """Find room for a packet that came by ``upstream``; False where it must be dropped."""
+    """Buffer a packet from ``upstream``; False where it must be dropped."""
     switch, ingress = state.switches[index], state.ports[upstream]
     if not params.pfc:
         if switch.waiting + wire > params.buffer_bytes:
@@ -90,7 +87,7 @@ def admit(state: State, params: Params, upstream: int, index: int, wire: float) 
 
 @inlined
 def release(state: State, params: Params, upstream: int, index: int, wire: float) -> None:
-    """A packet that came by ``upstream`` leaves: headroom empties first, then the shared part."""
+    """Free the buffer of a packet from ``upstream``: headroom first, then the shared part."""
     switch, ingress = state.switches[index], state.ports[upstream]
     switch.waiting -= wire
     if not params.pfc:
@@ -104,7 +101,7 @@ def release(state: State, params: Params, upstream: int, index: int, wire: float
 
 @inlined
 def must_pause(state: State, upstream: int, index: int) -> bool:
-    """Whether this ingress has used up its share and the far end has not been told."""
+    """Whether this ingress is beyond its threshold and the far end is not paused yet."""
     ingress = state.ports[upstream]
     if ingress.pausing == 1 or ingress.held <= RESERVE_BYTES:
         return False
@@ -115,7 +112,7 @@ def must_pause(state: State, upstream: int, index: int) -> bool:
 
 @inlined
 def may_resume(state: State, upstream: int, index: int) -> bool:
-    """Whether a paused far end can go on."""
+    """Whether a paused far end may resume."""
     ingress = state.ports[upstream]
     if ingress.pausing == 0 or ingress.headroom_held > 0.0:
         return False
@@ -125,9 +122,7 @@ def may_resume(state: State, upstream: int, index: int) -> bool:
 
 @compiler(_nrt=False)
 def tell(state: State, params: Params, upstream: int, pause: bool, now: float) -> None:
-    """Send the far end of ``upstream`` a pause or resume frame; it waits for no data but the packet being
-    sent.
-    """
+    """Send a pause or resume frame to the far end of ``upstream``."""
     ports = state.ports
     ports[upstream].pausing = 1 if pause else 0
     back = ports[upstream].reverse
@@ -143,9 +138,9 @@ def tell(state: State, params: Params, upstream: int, pause: bool, now: float) -
 
 @inlined
 def send_control(state: State, params: Params, index: int, slot: int, now: float) -> None:
-    """Send an acknowledgement, CNP, pause or resume as soon as the port is free: before any data.
+    """Send an acknowledgement, CNP, pause or resume before any data, as soon as the port is free.
 
-    Nothing may overtake it, so when it leaves is known now, and it needs no queue.
+    Nothing overtakes it, so it needs no queue: its departure is known now.
     """
     port, packet = state.ports[index], state.packets[slot]
     if port.down == 1:
@@ -167,7 +162,7 @@ def send_control(state: State, params: Params, index: int, slot: int, now: float
     ):
         enter(state, params, slot, arrives)
         return
-    # On its last cable and with no news but progress, which nobody asks for before it arrives: an event less.
+    # On its last cable, reporting only progress, which has no effect before it arrives: saves an event.
     flow.pending -= 1
     if packet.seq > flow.acked:
         flow.acked = packet.seq
@@ -179,7 +174,7 @@ def send_control(state: State, params: Params, index: int, slot: int, now: float
 
 @inlined
 def lose_control(state: State, slot: int) -> None:
-    """A packet that goes before data, lost with its cable."""
+    """A control packet lost with its cable."""
     packet = state.packets[slot]
     if packet.kind in (ACK, CNP):
         state.flows[packet.flow].pending -= 1
@@ -200,7 +195,7 @@ def append_data(state: State, index: int, slot: int) -> None:
 
 @inlined
 def drop_sample(state: State, slot: int) -> None:
-    """The INT stack of a packet that will not be reported."""
+    """Free the INT stack of a packet that will not be reported."""
     row = state.packets[slot].sample
     if row >= 0:
         state.samples[row].next = state.clock[0].free_sample
@@ -222,7 +217,7 @@ def lose(state: State, params: Params, slot: int, index: int) -> None:
 
 @inlined
 def clear_cable(state: State, params: Params, index: int) -> None:
-    """Lose what this port has sent and nobody has received yet."""
+    """Lose the packets on the cable of this port."""
     packets, buckets = state.packets, state.buckets
     for bucket in range(buckets.size):
         before = -1
@@ -251,7 +246,7 @@ def clear_cable(state: State, params: Params, index: int) -> None:
 
 @kernel
 def fail(state: State, params: Params, index: int) -> None:
-    """A cable's direction goes dead: what waits for it is lost, and so is what is on it."""
+    """A cable's direction fails: packets waiting for it and on it are lost."""
     clock, port = state.clock[0], state.ports[index]
     port.down = 1
     port.pausing = 0

@@ -1,7 +1,4 @@
-"""A packet-level RoCEv2 fabric that runs: offer flows, advance, read and set watermarks, cut cables.
-
-Units and arrays around the kernel; must not import telemetry, api or switches.
-"""
+"""A running packet-level RoCEv2 fabric: offer flows, advance, read and set watermarks, cut cables."""
 
 from __future__ import annotations
 
@@ -24,17 +21,17 @@ from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 
 _FIRST_POOL = 4096  # packets; it grows
-_SAMPLES = 8192  # INT stacks kept between two looks at what was sampled
+_SAMPLES = 8192  # INT stacks kept until they are taken
 _MOST_HOPS = 16
 _SEEDS = 1 << 63
 
 
 class Fabric:
-    """One fabric and everything in it, at ``now_s``.
+    """One fabric, its flows and packets, at ``now_s``.
 
     Every switch port starts with ``watermark``. ``sampling_rate`` is the share of packets INT reports;
-    ``monitored`` the ports whose depth is looked at (None: every switch port). The same seed, flows and
-    changes at the same times give the same packets, however ``advance`` is sliced.
+    ``monitored`` the ports whose depth is sampled (None: every switch port). The same seed, flows and changes
+    at the same times give the same packets, however ``advance`` is sliced.
     """
 
     def __init__(
@@ -75,7 +72,7 @@ class Fabric:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Names of the hosts that traffic numbers."""
+        """Host names by number."""
         return self.plan.hosts
 
     @property
@@ -85,7 +82,7 @@ class Fabric:
         return int(np.count_nonzero(states != layout.WAITING))
 
     def watermark(self, port: int) -> Watermark:
-        """What a switch port runs; raises ``ScenarioError`` for another kind of port."""
+        """The watermark of a switch port; raises ``ScenarioError`` for another kind of port."""
         try:
             return self._watermarks[port]
         except KeyError:
@@ -97,7 +94,6 @@ class Fabric:
             ) from None
 
     def set_watermark(self, ports: Iterable[int], watermark: Watermark) -> None:
-        """Sets these switch ports from now on."""
         table, chosen = self._state.ports, tuple(ports)
         for port in chosen:
             self.watermark(port)
@@ -108,9 +104,9 @@ class Fabric:
             table[port]["pmax"] = watermark.pmax
 
     def offer(self, traffic: Traffic) -> NDArray[np.int64]:
-        """Takes flows in, each on an equal-cost path by its hash; their numbers.
+        """Adds flows, each on an equal-cost path by its hash, and returns their numbers.
 
-        A flow that should have begun already begins now. Raises ``ScenarioError`` where no path exists.
+        A flow whose start has passed begins now. Raises ``ScenarioError`` where no path exists.
         """
         hosts, first = self.hosts, self._flows.numbered
         paths = []
@@ -146,7 +142,7 @@ class Fabric:
         )
 
     def offer_routed(self, flows: Flows) -> NDArray[np.int64]:
-        """Takes a scenario's flows in, each on the path it has there; their numbers."""
+        """Adds a scenario's flows on their paths, and returns their numbers."""
         number = {name: index for index, name in enumerate(self.hosts)}
         paths, of_flow = flows.routes
         return self._enter(
@@ -162,7 +158,7 @@ class Fabric:
         )
 
     def advance(self, until_s: float) -> Happenings:
-        """Runs up to ``until_s``; what ended on the way. Raises ``ParameterError`` for the past."""
+        """Runs up to ``until_s``; returns flows and samples that ended. Raises ``ParameterError``."""
         if not (math.isfinite(until_s) and until_s >= self.now_s):
             raise ParameterError(
                 "fabric until_s", str(until_s), f"time goes on from {self.now_s:g} s", "give a later time"
@@ -171,7 +167,7 @@ class Fabric:
         while True:
             if _kernels.advance(self._state, self._params, until_s) == layout.FINISHED:
                 break
-            # One event may leave too little of several.
+            # One event may leave several arrays short.
             clock = self._state.clock[0]
             if clock["free_packets"] < SPARE:
                 self._more_packets()
@@ -186,7 +182,7 @@ class Fabric:
         return Happenings(self._take_completions(), Samples.joined(taken))
 
     def fail_link(self, port: int) -> None:
-        """Cuts a cable, both directions: what is on it or waits for it is lost, flows take other paths."""
+        """Cuts a cable, both directions: packets on it or waiting for it are lost, flows are rerouted."""
         self._check_port(port)
         both = {port, self.plan.reverse[port]}
         for direction in sorted(both):
@@ -195,7 +191,7 @@ class Fabric:
         self._move_flows()
 
     def restore_link(self, port: int) -> None:
-        """Mends a cable: flows that had no path use it, others stay where they are until they end."""
+        """Restores a cable: flows without a path use it, others stay on theirs."""
         self._check_port(port)
         both = {port, self.plan.reverse[port]}
         self._routes.restore(both)
@@ -204,11 +200,11 @@ class Fabric:
         self._move_flows()
 
     def depths_bytes(self, ports: Sequence[int]) -> NDArray[np.float64]:
-        """What waits at these ports now."""
+        """Current depths of these ports."""
         return np.asarray(self._state.ports["depth"][list(ports)], dtype=np.float64)
 
     def inside_bytes(self) -> float:
-        """Payload of all data packets waiting or on a cable now, counted one by one."""
+        """Payload of all data packets waiting or on a cable."""
         packets = self._state.packets
         free, slot = np.zeros(len(packets), dtype=np.bool_), int(self._state.clock["free_packet"][0])
         while slot >= 0:
@@ -218,12 +214,12 @@ class Fabric:
         return float((packets["wire"][data] - self.plan.wire_overhead_bytes).sum())
 
     def ages(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Numbers of the flows that are not over, and when each began (or will)."""
+        """Numbers and start times of the flows that are not over."""
         rows = self._flows.rows[self._flows.live]
         return rows["number"].copy(), rows["start"].copy()
 
     def under_way(self) -> Completions:
-        """The flows that have begun, are not over and will be, as if they ended now."""
+        """The running flows that will end, as if they ended now."""
         rows = self._flows.live
         flows = self._flows.rows[rows]
         begun = (flows["state"] != layout.WAITING) & (flows["start"] < self.now_s)
@@ -231,7 +227,7 @@ class Fabric:
         return self._flows.completions(rows, np.full(len(rows), self.now_s))
 
     def forget_depths(self) -> None:
-        """Starts the depth figures afresh (histogram, sums, peaks): a metrics window opens."""
+        """Resets the depth figures (histogram, sums, peaks) as a metrics window opens."""
         self._state.histogram[:] = 0
         self._state.ports["depth_sum"] = 0.0
         self._state.ports["peak"] = 0.0
@@ -310,7 +306,7 @@ class Fabric:
         return np.asarray(self._flows.rows["number"][rows], dtype=np.int64)
 
     def _move_flows(self) -> None:
-        """Gives flows whose path is broken another one, where there is one."""
+        """Reroutes flows whose path is broken, where possible."""
         table = self._flows.rows
         for row in self._flows.live.tolist():
             if self._routes.is_open(self._paths[row]):
@@ -318,7 +314,7 @@ class Fabric:
             flow = table[row]
             src, dst, number = int(flow["src"]), int(flow["dst"]), int(flow["number"])
             path = self._routes.path(self.hosts[src], self.hosts[dst], flow_key(self._seed, src, dst, number))
-            # A sender keeps its NIC: its clocks and its place in the round are there.
+            # A flow keeps its NIC, which has its clocks and its place in the round.
             if path is None or path[0] != flow["nic"]:
                 continue
             way = self._routes.way(path)
@@ -389,7 +385,7 @@ class Fabric:
 
 
 def _chained(first: int, end: int, then: int) -> NDArray[np.int64]:
-    """Links of a free list over rows [first, end)."""
+    """Links of a free list over rows [first, end), ending in ``then``."""
     links = np.arange(first + 1, end + 1)
     links[-1:] = then
     return links

@@ -1,7 +1,4 @@
-"""The rows of flows in a fabric: filled when flows are offered, used again when they are over.
-
-Must import no kernel.
-"""
+"""The rows of flows in a fabric: filled when flows are offered, reused when they are over."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ PERSISTENT_PACKETS = 1 << 62
 
 @dataclass(frozen=True, kw_only=True)
 class NewFlows:
-    """Flows about to enter a fabric; columns, one row a flow, as ``Traffic`` has them."""
+    """Flows about to enter a fabric; columns, as in ``Traffic``."""
 
     ways: Sequence[Way]
     src: NDArray[np.int32]
@@ -39,7 +36,7 @@ class NewFlows:
 
 
 class FlowTable:
-    """Rows, the lists of who waits for whom, and how long each flow takes alone."""
+    """Rows of flows, lists of dependent flows, and how long each flow takes alone."""
 
     def __init__(self, plan: FabricPlan) -> None:
         self._plan = plan
@@ -50,7 +47,7 @@ class FlowTable:
         self.numbered = 0
 
     def add(self, new: NewFlows, ports: Table) -> Counts:
-        """Takes flows in; their rows. Flow numbers go on from the last one."""
+        """Adds flows and returns their rows; numbers continue from the last one."""
         rows = self._room(len(new))
         plan, table = self._plan, self.rows
         fresh = np.zeros(len(new), dtype=layout.FLOW)
@@ -107,7 +104,7 @@ class FlowTable:
         )
 
     def _room(self, count: int) -> Counts:
-        """Rows for ``count`` more flows: those of flows that are over and forgotten first, then new ones."""
+        """Rows for ``count`` more flows: first rows of finished flows, then new ones."""
         state, pending = self.rows["state"][: self._used], self.rows["pending"][: self._used]
         over = np.flatnonzero((state == layout.DONE) & (pending == 0))[:count]
         n_new = count - len(over)
@@ -124,7 +121,7 @@ class FlowTable:
         return rows
 
     def _depend(self, fresh: Table, rows: Counts, new: NewFlows) -> None:
-        """Turns "waits for" around into lists of dependents, and forgets the lists of flows that are over."""
+        """Inverts "waits for" into lists of dependents; drops the lists of finished flows."""
         live = self.live
         kept = [
             self.dependents[first:end]

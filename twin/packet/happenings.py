@@ -1,4 +1,4 @@
-"""What comes out of a fabric as it advances, in columns; numpy only."""
+"""Results of a fabric as it advances, in columns: completed flows, INT samples, totals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BIN_WIDTH_BYTES = np.concatenate([np.full(FINE_BINS, FINE_BYTES), np.full(COARSE
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Completions:
-    """Flows whose last acknowledgement came back, in that order; one row each.
+    """Flows in the order of their last acknowledgements; one row each.
 
     ``src`` and ``dst`` index the fabric's hosts. ``alone_s`` is the time the flow takes alone on its path.
     """
@@ -40,10 +40,10 @@ class Completions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """Packets that INT sampled, as they were delivered; hops in compressed rows, switch ports in path order.
+    """Packets that INT sampled, in order of delivery; hops in compressed rows, in path order.
 
     ``port`` and ``ingress_port`` index the fabric's ports: the egress queue, and the egress port of the same
-    switch on the cable the packet came by. ``queue_bytes`` is what waited when the packet left.
+    switch on the packet's incoming cable. ``queue_bytes`` is the depth when the packet left.
     """
 
     flow: NDArray[np.int64]
@@ -64,7 +64,6 @@ class Samples:
 
     @classmethod
     def joined(cls, parts: list[Samples]) -> Samples:
-        """Several batches as one, in their order."""
         hops = np.cumsum([0, *(part.hop_offset[-1] for part in parts)])
         offsets = [np.zeros(1, dtype=np.int64)]
         offsets += [part.hop_offset[1:] + first for part, first in zip(parts, hops[:-1], strict=True)]
@@ -78,7 +77,7 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Happenings:
-    """What ended between two moments."""
+    """Flows and samples that ended during one ``advance``."""
 
     completions: Completions
     samples: Samples
@@ -86,9 +85,9 @@ class Happenings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measured:
-    """Totals from the start of a fabric; ``since`` takes an earlier moment's away.
+    """Totals since the start of a fabric.
 
-    ``queue_histogram`` counts looks at the monitored ports by depth (``BIN_LOWER_BYTES``), the other arrays
+    ``queue_histogram`` counts depth samples of the monitored ports (``BIN_LOWER_BYTES``), the other arrays
     have one entry a port of the fabric. Payload bytes are conserved: injected = delivered + dropped +
     discarded + still inside.
     """
@@ -116,7 +115,6 @@ class Measured:
 
     @classmethod
     def of(cls, state: State) -> Measured:
-        """The totals of a fabric in this state."""
         clock, ports = state.clock[0], state.ports
         now_s = float(clock["now"])
         under_way = np.where(ports["paused"] == 1, now_s - ports["paused_since"], 0.0)
@@ -144,7 +142,7 @@ class Measured:
         )
 
     def since(self, before: Measured) -> Measured:
-        """What happened after ``before``; peaks stay those of the whole time."""
+        """The totals since ``before``; peaks are those since the start."""
         kept = {"now_s", "depth_peak_bytes"}
         return Measured(
             **{
@@ -157,7 +155,7 @@ class Measured:
 
     @property
     def queue_mean_bytes(self) -> float:
-        """Mean depth, the monitored ports pooled."""
+        """Mean depth over the monitored ports."""
         looks = int(self.queue_histogram.sum())
         return float(self.depth_sum_bytes.sum()) / looks if looks else 0.0
 

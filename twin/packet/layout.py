@@ -1,15 +1,11 @@
-"""The records a packet-level fabric is made of; numpy only.
+"""Records, arrays and constants of a packet-level fabric, as the kernels take them; and hardware settings.
 
 Times are seconds, sizes bytes on the wire. A *place* is a position in the list of routes: each route is the
-egress ports of the way there, −1, those of the way back, −1. A packet that waits at, crosses or has just left
-a port carries its place, so the next port is the next entry, and −1 says that the cable ends at a host.
+egress ports of the way there, −1, those of the way back, −1. A packet carries the place of the port it waits
+at or has just left: the next entry is the next port, and −1 means that the cable ends at a host.
 
-An *ingress* needs no record of its own: it is the far end of exactly one egress port, so the buffer a switch
-has given to it is counted in that port's record (``held``, ``headroom_held``).
-
-How a packet-level fabric behaves where real ones differ; imports nothing but the errors.
-
-The arrays a fabric lives in and the numbers it runs by, as the kernels take them; numpy only.
+An *ingress* is the far end of exactly one egress port, so a switch's buffer use by ingress is counted in that
+port's record (``held``, ``headroom_held``).
 """
 
 from __future__ import annotations
@@ -55,7 +51,7 @@ PORT = np.dtype(
         ("scheduled", FLAG),  # its "free again" event is in the calendar
         ("paused", FLAG),  # by the far end
         ("down", FLAG),
-        ("pausing", FLAG),  # the far end has told it to pause
+        ("pausing", FLAG),  # the far end has sent it a pause
         ("kmin", BYTES),
         ("kmax", BYTES),
         ("pmax", TIME),
@@ -97,7 +93,7 @@ FLOW = np.dtype(
         ("cnp_since_alpha", FLAG),
         ("increase_due", FLAG),  # an increase event is in the heap
         ("retransmit_due", FLAG),
-        ("nacked", FLAG),  # the receiver has asked for what it misses
+        ("nacked", FLAG),  # the receiver has asked for a missing packet
         ("cut_due", FLAG),
         # the reaction point
         ("rate", TIME),  # bytes/s
@@ -124,7 +120,7 @@ FLOW = np.dtype(
         ("waits", INDEX),  # flows that must be delivered first
         ("dependent_first", COUNT),
         ("dependent_end", COUNT),
-        ("pending", INDEX),  # packets and timers that name it: at 0 a finished row may be used again
+        ("pending", INDEX),  # packets and timers that name it: at 0 a finished row may be reused
         ("src", INDEX),
         ("dst", INDEX),
     ],
@@ -161,13 +157,13 @@ HOP = np.dtype(
 CLOCK = np.dtype(
     [
         ("now", TIME),
-        ("tick", TIME),  # next look at the queues
+        ("tick", TIME),  # next sample of the queues
         ("other", TIME),  # the earlier of that and the earliest timer
-        ("short", COUNT),  # of which array too little is left, FINISHED for none
-        ("ticks", COUNT),  # looks taken
+        ("short", COUNT),  # the array that must grow, FINISHED for none
+        ("ticks", COUNT),  # samples taken
         ("cursor", COUNT),  # bucket the calendar has reached
         ("timers", COUNT),  # in the heap
-        ("spare_timers", COUNT),  # more than one event ever sets
+        ("spare_timers", COUNT),  # more than one event sets
         ("serial", COUNT),  # of the timer set last: equal times keep their order
         ("free_packet", INDEX),
         ("free_packets", COUNT),
@@ -194,7 +190,7 @@ WAITING, READY, PACED, IDLE, DONE = range(5)
 START, CUT, INCREASE, RETRANSMIT, LATE_WAKE = range(5)  # timers
 FINISHED, MORE_PACKETS, MORE_SAMPLES, MORE_TIMERS = range(4)  # why the kernel came back
 
-RESERVE_BYTES = 4096.0  # of each ingress, before it uses what is shared
+RESERVE_BYTES = 4096.0  # of each ingress, before it uses the shared buffer
 CONTROL_WIRE_BYTES = 64  # a pause, a resume, a CNP
 
 FINE_BYTES, FINE_BINS = 64.0, 4096  # depth histogram: 64-byte bins up to 256 KiB, ...
@@ -209,12 +205,12 @@ LOSSY_TIMEOUT_S = 4.096e-6 * 2**10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacketSettings:
-    """Choices of hardware, not of operators.
+    """Behaviour in which real hardware differs.
 
     ``mark_at``: ``dequeue`` (the depth a packet leaves behind) or ``enqueue`` (the depth it finds).
     ``pace_cnps_at``: ``sender`` (a CNP with every marked packet, one cut an interval) or ``receiver`` (one
     CNP an interval, a cut each). ``retransmit_timeout_s`` None takes 67 ms with PFC and 4 ms without.
-    Queues are looked at every ``queue_sample_s``. Raises ``ParameterError``.
+    Queues are sampled every ``queue_sample_s``. Raises ``ParameterError``.
     """
 
     mark_at: str = "dequeue"
@@ -234,13 +230,13 @@ class PacketSettings:
                 raise ParameterError(f"packet {name}", str(value), "it is above 0", "give seconds")
 
     def retransmit_s(self, *, pfc: bool) -> float:
-        """How long a sender waits for an acknowledgement."""
+        """The retransmission timeout."""
         if self.retransmit_timeout_s is not None:
             return self.retransmit_timeout_s
         return LOSSLESS_TIMEOUT_S if pfc else LOSSY_TIMEOUT_S
 
 
-Table: TypeAlias = NDArray[Any]  # records of one of the types in ``layout``
+Table: TypeAlias = NDArray[Any]  # records of one of the types below
 Record: TypeAlias = Any  # one row of a table
 Floats: TypeAlias = NDArray[np.float64]
 Counts: TypeAlias = NDArray[np.int64]
@@ -248,7 +244,7 @@ Indices: TypeAlias = NDArray[np.int32]
 
 
 class State(NamedTuple):
-    """Everything that changes; ``layout`` describes the records."""
+    """Everything that changes."""
 
     clock: Table  # one row
     packets: Table
@@ -270,7 +266,7 @@ class State(NamedTuple):
 
 
 class Params(NamedTuple):
-    """What does not change. Seconds, bytes, bytes/s."""
+    """Constants in seconds, bytes, bytes/s."""
 
     seed: int
     buckets_per_s: float
@@ -283,7 +279,7 @@ class Params(NamedTuple):
     mark_at_enqueue: bool
     cnps_paced_by_receiver: bool
     retransmit_s: float
-    sample_s: float  # between looks at the queues
+    sample_s: float  # between samples of the queues
     sampling_rate: float  # of INT
     ai_rate: float
     hai_rate: float

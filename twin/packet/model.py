@@ -1,7 +1,4 @@
-"""The packet engine: a scenario's flows, packet by packet, as one of the twin's engines.
-
-Must not import telemetry, api or switches.
-"""
+"""The packet engine: runs a scenario's flows packet by packet."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ class PacketEngine:
         self.settings = settings or PacketSettings()
 
     def predict(self, scenario: Scenario, watermarks: Sequence[Watermark], *, seed: int) -> list[Prediction]:
-        """One prediction per watermark; a packet meets the same luck under each (common random numbers)."""
+        """One prediction per watermark, all with common random numbers."""
         return [self._predict(scenario, watermark, seed) for watermark in watermarks]
 
     def trajectory(
@@ -56,7 +53,7 @@ class PacketEngine:
     def _predict(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
         fabric = self._fabric(scenario, watermark, seed)
         begin_s, end_s = scenario.window_s
-        end_s = min(end_s, scenario.duration_s)  # a rounding error may part them
+        end_s = min(end_s, scenario.duration_s)  # they may differ by a rounding error
         completion_s = np.full(len(scenario.flows), np.nan)
         opened = fabric.measured()
         for until_s in (begin_s, end_s, scenario.duration_s):

@@ -1,7 +1,4 @@
-"""A fabric before any traffic: its ports, what its switches and senders are set to, checked and in arrays.
-
-Must import no kernel.
-"""
+"""A fabric before any traffic: ports, switch and sender settings, checked and as arrays."""
 
 from __future__ import annotations
 
@@ -19,17 +16,16 @@ from twin.packet import layout
 from twin.packet.layout import CONTROL_WIRE_BYTES, RESERVE_BYTES, PacketSettings, Params, Table
 from twin.scenario import FabricSizes, Scenario, reverse_ports
 
-HEADROOM_PACKETS = 3  # one being sent at either end when the pause is due, and one half arrived
+HEADROOM_PACKETS = 3  # one in transmission at either end when the pause is due, and one half received
 LEAST_SHARE = 0.1  # a buffer smaller than its own set-asides still shares this much of itself
-EVENTS_A_PACKET_TIME = 0.2  # a port's share of what happens while it sends one packet at full load
+EVENTS_A_PACKET_TIME = 0.2  # events of a port while it sends one packet at full load
 
 
 @dataclass(frozen=True, kw_only=True)
 class FabricPlan(FabricSizes):
-    """Hosts, switches and cables as egress ports (both directions of each), and what runs on them.
+    """Hosts, switches and cables as egress ports (both directions of each), and their settings.
 
-    Raises ``ScenarioError`` where a cable lacks a direction, or
-    a number lies outside its meaning.
+    Raises ``ScenarioError`` where a cable lacks a direction, or a number is out of range.
     """
 
     ports: tuple[EgressPort, ...]
@@ -100,7 +96,6 @@ class FabricPlan(FabricSizes):
         return tuple(index for index, port in enumerate(self.ports) if port.port is not None)
 
     def port_table(self) -> Table:
-        """The ports at rest."""
         index = {name: number for number, name in enumerate(self.switches)}
         table = np.zeros(len(self.ports), dtype=layout.PORT)
         rate = np.array([port.rate_bytes_per_s for port in self.ports])
@@ -116,7 +111,7 @@ class FabricPlan(FabricSizes):
         return table
 
     def switch_table(self) -> Table:
-        """The switches at rest; ``shared`` is what headroom and reserve of every ingress leave."""
+        """The switches; ``shared`` is the buffer less headroom and reserve of every ingress."""
         index = {name: number for number, name in enumerate(self.switches)}
         table = np.zeros(len(self.switches), dtype=layout.SWITCH)
         table["shared"] = self.buffer_bytes
@@ -129,11 +124,11 @@ class FabricPlan(FabricSizes):
         return table
 
     def _headroom(self, rate: NDArray[np.float64], delay: NDArray[np.float64]) -> NDArray[np.float64]:
-        # What still arrives after a pause is decided: the cable's round trip, and what was being sent.
+        # Bytes that still arrive after a pause is decided: the cable's round trip, and packets being sent.
         return 2.0 * rate * delay + HEADROOM_PACKETS * self.packet_wire_bytes
 
     def calendar(self) -> tuple[int, float, float]:
-        """Buckets, buckets a second, and how many seconds ahead they reach."""
+        """Number of buckets, buckets a second, and seconds that they reach ahead."""
         packet = float(self.packet_wire_bytes)
         slowest = min(port.rate_bytes_per_s for port in self.ports)
         longest = max(packet, self.ack_wire_bytes, CONTROL_WIRE_BYTES)
@@ -144,7 +139,7 @@ class FabricPlan(FabricSizes):
         return buckets, (buckets - 2) / reach, reach
 
     def params(self, settings: PacketSettings, *, seed: int, sampling_rate: float) -> Params:
-        """Everything the kernel is told once."""
+        """The kernel's constants."""
         dcqcn = self.dcqcn
         _, buckets_per_s, reach = self.calendar()
         counter = dcqcn.byte_counter_bytes

@@ -1,4 +1,4 @@
-"""Equal-cost shortest paths over the cables that are up, by flow hash; must import no kernel."""
+"""Equal-cost shortest paths over the cables that are up, by flow hash."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ODD_1, _ODD_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A path there and back as places, its NIC, and what it takes a flow alone on it.
+    """A path there and back as places, its NIC, and the time of a flow alone on it.
 
     A flow alone takes ``slowest_s_per_byte`` × its wire bytes + ``store_s_per_byte`` × its last packet +
     ``back_s``.
@@ -32,7 +32,7 @@ class Way:
 
 
 class Routes:
-    """Chooses paths and keeps them as places; a path once used keeps its places for ever."""
+    """Chooses paths and keeps their places for ever."""
 
     def __init__(self, plan: FabricPlan) -> None:
         self._plan = plan
@@ -50,13 +50,12 @@ class Routes:
         self._places: list[int] = []
 
     def places(self) -> NDArray[np.int32]:
-        """Every way used so far."""
         return np.array(self._places or [-1], dtype=np.int32)
 
     def path(self, src: str, dst: str, key: int) -> tuple[int, ...] | None:
-        """Egress ports from host to host, its NIC first; None while no cable leads there.
+        """Egress ports from host to host, the NIC first; None where no path is up.
 
-        ``key`` is the flow's; the node is mixed in, so that a key does not take one turn at every tier.
+        ``key`` is the flow's hash; the node is mixed in, so that tiers choose independently.
         """
         choices = self._choices.get(dst)
         if choices is None:
@@ -103,17 +102,16 @@ class Routes:
         return way
 
     def fail(self, ports: set[int]) -> None:
-        """Cables nothing may be routed over."""
+        """Takes cables out of routing."""
         self._down |= ports
         self._choices.clear()
 
     def restore(self, ports: set[int]) -> None:
-        """Cables that are back."""
+        """Returns cables to routing."""
         self._down -= ports
         self._choices.clear()
 
     def is_open(self, path: tuple[int, ...]) -> bool:
-        """Whether every cable of a path is up."""
         return self._down.isdisjoint(path)
 
     def _towards(self, dst: str) -> dict[str, tuple[int, ...]]:
@@ -142,7 +140,7 @@ class Routes:
 
 
 def flow_key(seed: int, src: int, dst: int, number: int) -> int:
-    """The hash ECMP goes by: a flow's ends and, in the place of its source port, its number."""
+    """The ECMP hash: a flow's ends and, instead of its source port, its number."""
     return _mix(_mix(_mix(seed, src), dst), number)
 
 

@@ -1,1 +1,1 @@
-"""Samplers that propose watermarks; one family, one file a member."""
+"""Tuning rounds: from a scenario and an incumbent to a recommendation."""

@@ -1,11 +1,4 @@
-"""Flows to offer to a fabric, as columns, with the deliveries each of them waits for; must import nothing
-but numpy and errors.
-
-The rules that options of traffic patterns share; must import nothing but errors and numpy.
-
-What a traffic pattern is: something that makes flows between hosts for a while, from a seed; must import
-nothing but numpy, errors and this package.
-"""
+"""Traffic: flows as columns, with the deliveries each one waits for; the interface of patterns; checks."""
 
 from __future__ import annotations
 
@@ -41,7 +34,7 @@ class Traffic:
       must be delivered before f starts.
     - ``gap_s`` [n]: pause between the last of those deliveries and the start.
 
-    Raises ``ParameterError`` naming the first row that breaks a rule.
+    Raises ``ParameterError`` naming the first bad row.
     """
 
     src: NDArray[np.int32]
@@ -66,9 +59,7 @@ class Traffic:
     def independent(
         cls, src: ArrayLike, dst: ArrayLike, payload_bytes: ArrayLike, start_s: ArrayLike
     ) -> Traffic:
-        """Flows that wait for no other, given in any order; a single ``payload_bytes`` or ``start_s`` serves
-        all of them.
-        """
+        """Flows that wait for no other, in any order; ``payload_bytes`` or ``start_s`` may be one for all."""
         count = np.size(src)
         given = {"src": src, "dst": dst, "payload_bytes": payload_bytes, "start_s": start_s}
         columns = {
@@ -85,23 +76,20 @@ class Traffic:
         )
 
     def shifted(self, by_s: float) -> Traffic:
-        """The same flows, every start ``by_s`` later (earlier, where negative and still at 0 or more)."""
+        """The same flows, every start ``by_s`` later (or earlier, but not before 0)."""
         if not math.isfinite(by_s):
             raise ParameterError("traffic shift", str(by_s), "a shift is finite", "give it in seconds")
         return replace(self, start_s=self.start_s + by_s)
 
     @staticmethod
     def merged(*parts: Traffic) -> Traffic:
-        """All flows of the parts in order of start, each still waiting for the same flows as before.
-
-        Where starts are equal, earlier parts come first. Without parts: no flows.
-        """
+        """All flows of the parts in order of start (earlier parts first where equal), with their waits."""
         if not parts:
             return Traffic.independent([], [], [], [])
         if len(parts) == 1:
             return parts[0]
         start = np.concatenate([part.start_s for part in parts])
-        # A part's rows keep their order, so what was before a row stays before it.
+        # Stable, so that rows stay behind those they wait for.
         order = np.argsort(start, kind="stable")
         new_row = np.empty(len(order), dtype=np.int64)
         new_row[order] = np.arange(len(order))
@@ -120,9 +108,7 @@ class Traffic:
         )
 
     def between(self, begin_s: float, end_s: float) -> Traffic:
-        """Flows with ``begin_s`` ≤ ``start_s`` < ``end_s``. What they waited for outside of that counts as
-        delivered: offer dependent flows whole.
-        """
+        """Flows with ``begin_s`` ≤ ``start_s`` < ``end_s``; others they wait for count as delivered."""
         first, stop = np.searchsorted(self.start_s, [begin_s, max(begin_s, end_s)], side="left")
         entries = slice(self.after_offset[first], self.after_offset[stop])
         kept = self.after[entries] >= first
@@ -140,7 +126,7 @@ class Traffic:
 
 
 def _runs(begin: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """begin[0], begin[0] + 1, … (counts[0] of them), then the same from begin[1], and so on."""
+    """begin[0], begin[0] + 1, … (counts[0] numbers), then begin[1], and so on."""
     ends = np.cumsum(counts)
     within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
     return np.asarray(np.repeat(begin, counts) + within, dtype=np.int64)
@@ -273,7 +259,7 @@ def check_count(where: str, value: int, *, least: int = 1) -> None:
 
 
 def inside(where: str, refused: ParameterError) -> ParameterError:
-    """The same refusal, said of a part of ``where``."""
+    """The same error, for a part of ``where``."""
     return ParameterError(f"{where}: {refused.where}", refused.received, refused.rule, refused.remedy)
 
 
@@ -293,11 +279,7 @@ MOST_FLOWS = 20_000_000  # a gigabyte of columns
 
 @dataclass(frozen=True, kw_only=True)
 class Hosts:
-    """The hosts that traffic is made for, numbered 0 … ``count`` − 1, all with the same NIC.
-
-    A packet carries up to ``mtu_payload_bytes`` and ``wire_overhead_bytes`` more on the wire; the rate counts
-    both.
-    """
+    """The hosts of a traffic, numbered 0 … ``count`` − 1, with equal NICs; rates are in wire bytes."""
 
     count: int
     nic_bytes_per_s: float = 12.5e9
@@ -311,40 +293,40 @@ class Hosts:
         check_count("hosts wire_overhead_bytes", self.wire_overhead_bytes, least=0)
 
     def wire_bytes(self, payload_bytes: float) -> float:
-        """What one flow of ``payload_bytes`` puts on the wire."""
+        """Wire bytes of a flow of ``payload_bytes``."""
         return (
             payload_bytes + float(np.ceil(payload_bytes / self.mtu_payload_bytes)) * self.wire_overhead_bytes
         )
 
     def alone_s(self, payload_bytes: float) -> float:
-        """How long a NIC that does nothing else sends ``payload_bytes``."""
+        """Seconds that an idle NIC takes to send ``payload_bytes``."""
         return self.wire_bytes(payload_bytes) / self.nic_bytes_per_s
 
 
 class Pattern(Protocol):
-    """Makes flows. A pattern is a frozen set of options; every draw comes from the seed."""
+    """Makes flows: a frozen set of options, with all randomness from the seed."""
 
     def traffic(self, hosts: Hosts, *, duration_s: float, seed: Seed) -> Traffic:
-        """Flows that start in [0, ``duration_s``), or wait for ones that do. The same options and seed give
-        the same flows in any process. Raises ``ParameterError`` where the options do not fit the hosts.
+        """Flows that start in [0, ``duration_s``), or wait for such; the same for the same options and seed.
+
+        Raises ``ParameterError`` where the options do not fit the hosts.
         """
         ...
 
 
 def generator_of(seed: Seed) -> np.random.Generator:
-    """The generator that a seed stands for; a generator stands for itself."""
+    """The generator of a seed; a generator is returned as it is."""
     if not isinstance(seed, np.random.Generator):
         check_count("traffic seed", seed, least=0)
     return np.random.default_rng(seed)
 
 
 def check_duration(duration_s: float) -> None:
-    """Raises ``ParameterError`` unless a pattern can run for this long."""
     check_not_negative("traffic duration_s", duration_s)
 
 
 def check_flows(where: str, count: float) -> None:
-    """Raises ``ParameterError`` for more flows than a fabric could be offered at once."""
+    """Raises ``ParameterError`` for more than ``MOST_FLOWS``."""
     if count > MOST_FLOWS:
         raise ParameterError(
             where,
@@ -355,7 +337,7 @@ def check_flows(where: str, count: float) -> None:
 
 
 def chosen_hosts(where: str, wanted: Sequence[int] | None, hosts: Hosts) -> NDArray[np.int64]:
-    """The hosts an option names, all of them for None. Raises ``ParameterError`` for one there is not."""
+    """The hosts an option names, None: all. Raises ``ParameterError`` for an unknown host."""
     if wanted is None:
         return np.arange(hosts.count)
     for host in wanted:

@@ -1,7 +1,6 @@
-"""Collectives of training jobs, ring all-reduce and all-to-all, iteration after iteration; must import
-nothing but numpy, errors and this package.
+"""Collectives of training jobs, ring all-reduce and all-to-all, iteration after iteration.
 
-Ranks wait as a job does: for what they must have received and for their own earlier send, then they compute.
+As in a job, a rank waits for the data it needs and for its own earlier send, then computes.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ _MOST_DEPENDENCIES = 50_000_000  # 400 MB of row numbers
 
 @dataclass(frozen=True, kw_only=True)
 class _Collective:
-    """What the collectives share: who takes part, how often, and how long the ranks compute in between.
+    """Groups, iterations and compute times of a collective.
 
-    Hosts form groups of ``group_size`` (None: one group of all; a rest too small for a group stays out):
-    ``packed`` puts neighbours together, ``spread`` every so many hosts one. A rank computes for ``compute_s``
-    ± ``compute_jitter`` (a share of it) before each iteration but the first. ``iterations`` None means as
-    many as would fit the duration if nothing were in the way; a busy fabric ends later.
+    Hosts form groups of ``group_size`` (None: one group of all; a rest too small for a group is left out):
+    ``packed`` groups neighbours, ``spread`` hosts at equal distances. A rank computes for ``compute_s``
+    ± ``compute_jitter`` (a share of it) before each iteration but the first. ``iterations`` None: as many as
+    fit the duration on an idle fabric.
     """
 
     group_size: int | None = None
@@ -62,7 +61,7 @@ class _Collective:
             check_count("collective iterations", self.iterations)
 
     def groups(self, hosts: Hosts) -> tuple[NDArray[np.int32], ...]:
-        """The hosts of each group, in the order of their ranks."""
+        """The hosts of each group, in rank order."""
         size = hosts.count if self.group_size is None else self.group_size
         if size > hosts.count:
             raise ParameterError(
@@ -102,11 +101,11 @@ class _Collective:
 
 @dataclass(frozen=True, kw_only=True)
 class RingAllReduce(_Collective):
-    """n ranks in a ring add up ``size_bytes`` held by each, in 2(n − 1) steps of a chunk of 1/n of it.
+    """n ranks in a ring reduce ``size_bytes`` held by each, in 2(n − 1) steps of a chunk of 1/n of it.
 
-    In a step every rank sends a chunk to the next one, once the chunk of the step before has come from the
-    previous one and its own has gone (Patarasuk and Yuan, J. Parallel Distrib. Comput. 69(2), 2009). A rank
-    begins the next iteration when it has sent and received the last chunk, and computed.
+    In a step every rank sends a chunk to the next one, after sending its last one and receiving that of the
+    previous rank (Patarasuk and Yuan, J. Parallel Distrib. Comput. 69(2), 2009). A rank begins the next
+    iteration when it has sent and received the last chunk, and computed.
     """
 
     size_bytes: float = 4_000_000
@@ -116,7 +115,7 @@ class RingAllReduce(_Collective):
         check_above_zero("ring-all-reduce size_bytes", self.size_bytes)
 
     def traffic(self, hosts: Hosts, *, duration_s: float, seed: Seed) -> Traffic:
-        """All steps of all iterations, every one with a ``start_s`` of 0."""
+        """All steps of all iterations, each with a ``start_s`` of 0."""
         return self._repeated(
             hosts,
             duration_s,
@@ -166,7 +165,7 @@ class AllToAll(_Collective):
             )
 
     def traffic(self, hosts: Hosts, *, duration_s: float, seed: Seed) -> Traffic:
-        """All messages of all iterations, every one with a ``start_s`` of 0."""
+        """All messages of all iterations, each with a ``start_s`` of 0."""
         build = self._together if self.schedule == "together" else self._rounds
         return self._repeated(
             hosts,
@@ -221,9 +220,7 @@ def _chained(
     waits: NDArray[np.int64],
     gap_s: NDArray[np.float64],
 ) -> Traffic:
-    """Stages of m rows each: row i of stage t + 1 waits for the rows ``waits[t, i]`` of stage t, counted
-    within the stage.
-    """
+    """Stages of m rows each: row i of stage t + 1 waits for rows ``waits[t, i]`` within stage t."""
     stages, rows, each = waits.shape
     after = waits + (np.arange(stages) * rows)[:, None, None]
     counts = np.repeat([0, each], [rows, stages * rows])
@@ -231,7 +228,7 @@ def _chained(
         src=src,
         dst=dst,
         payload_bytes=np.full(len(src), each_bytes),
-        # One start for all: a slice of time never parts a row from what it waits for.
+        # One start for all, so that a slice of time never separates a row from those it waits for.
         start_s=np.zeros(len(src)),
         after_offset=np.concatenate([[0], np.cumsum(counts)]),
         after=after.ravel(),

@@ -1,18 +1,13 @@
-"""Changes of pattern at given times, as one traffic; must import nothing but errors and this package.
+"""Reads traffic as people write it: a line such as ``websearch:0.6,incast:16@20ms``, or a list of mappings.
 
-Numbers as people write them: ``64KB``, ``20ms``, ``0..7``; must import nothing but errors.
-
-The traffic patterns by name, built from options as people write them; must import nothing but errors and
-this package.
-
-Traffic as people write it: a line such as ``websearch:0.6,incast:16@20ms`` or a list of mappings, as YAML
-and JSON give it; must import nothing but errors and this package.
+Patterns have names and options, numbers may have units (``64KB``, ``20ms``), and phases begin and end at
+given times.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, get_type_hints
@@ -56,10 +51,10 @@ class Phase:
 
 @dataclass(frozen=True)
 class Phases:
-    """Patterns one after the other or at once: a pattern too, so phases may hold phases.
+    """Patterns one after the other or at once; a pattern too, so phases may contain phases.
 
-    Each phase draws from a stream of its own, so that another added behind leaves it as it was. A flow that
-    has begun is not stopped by the end of its phase, nor is a collective's later step.
+    Each phase draws from its own random stream, so that a phase added at the end changes no other. The end of
+    a phase stops no flow that has begun, nor later steps of a collective.
     """
 
     phases: tuple[Phase, ...]
@@ -69,7 +64,7 @@ class Phases:
             raise ParameterError("traffic", None, "it has no phase", "give at least one")
 
     def spans(self, duration_s: float) -> Sequence[tuple[float, float]]:
-        """When each phase begins and ends within ``duration_s``; both the same for one that is cut away."""
+        """Begin and end of each phase within ``duration_s``; equal where nothing is left of it."""
         begins = sorted({phase.at_s for phase in self.phases})
         spans = []
         for phase in self.phases:
@@ -79,7 +74,6 @@ class Phases:
         return spans
 
     def traffic(self, hosts: Hosts, *, duration_s: float, seed: Seed) -> Traffic:
-        """The flows of all phases."""
         check_duration(duration_s)
         streams = generator_of(seed).spawn(len(self.phases))
         parts = []
@@ -104,10 +98,9 @@ _NUMBER = re.compile(r"([-+]?(?:[0-9.]+(?:[eE][-+]?[0-9]+)?|inf))\s*(\D*)")
 
 
 def quantity(where: str, value: object, units: Mapping[str, float] = NO_UNIT) -> float:
-    """A number, or a text of a number and one of ``units``; without a unit it is in bytes or seconds already.
+    """A number, or a text of a number and perhaps one of ``units``; its range is not checked.
 
-    Raises ``ParameterError`` naming ``where`` for anything else. Whether the number makes sense is not judged
-    here.
+    Raises ``ParameterError`` naming ``where`` for anything else.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
@@ -129,7 +122,7 @@ def quantity(where: str, value: object, units: Mapping[str, float] = NO_UNIT) ->
 
 
 def whole_number(where: str, value: object) -> int:
-    """A whole number, also as text. Raises ``ParameterError`` naming ``where`` for anything else."""
+    """A whole number, also as text. Raises ``ParameterError`` naming ``where``."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]{1,18}", value.strip()):
@@ -138,7 +131,7 @@ def whole_number(where: str, value: object) -> int:
 
 
 def host_numbers(where: str, value: object) -> tuple[int, ...]:
-    """Hosts as a list of numbers, one number, or ``first..last``. Raises ``ParameterError`` for others."""
+    """Hosts as a list of numbers, one number, or ``first..last``. Raises ``ParameterError``."""
     if isinstance(value, str) and ".." in value:
         first, _, last = value.partition("..")
         low, high = whole_number(where, first), whole_number(where, last)
@@ -152,7 +145,7 @@ def host_numbers(where: str, value: object) -> tuple[int, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """One name of the catalogue: what it builds, and which option a value without a name is."""
+    """A named pattern: its class, preset options, and the option that a value without a name sets."""
 
     about: str
     build: type[Any]
@@ -161,7 +154,6 @@ class Entry:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The names of the options that can be given."""
         return tuple(one.name for one in fields(self.build) if one.name not in self.preset)
 
 
@@ -205,10 +197,10 @@ PATTERNS: Mapping[str, Entry] = MappingProxyType(
 
 
 def pattern(name: str, options: Mapping[str, object] | None = None, *, where: str = "traffic") -> Pattern:
-    """The pattern of that name; options not given keep their defaults.
+    """Builds the pattern of that name.
 
     Options are named as the fields of the pattern, ``_bytes`` and ``_s`` may be left out; values may be text
-    with a unit. Raises ``ParameterError`` for an unknown name or option and for a value that means nothing.
+    with a unit. Raises ``ParameterError`` for an unknown name or option or a bad value.
     """
     if name not in PATTERNS:
         raise ParameterError(
@@ -239,29 +231,24 @@ def _option(key: str, entry: Entry, where: str) -> str:
     for option in (plain, f"{plain}_bytes", f"{plain}_s"):
         if option in entry.options:
             return option
-    raise ParameterError(where, f"option {key!r}", f"options: {_names(entry.options)}", "rename or drop it")
-
-
-def _names(names: Any) -> str:
-    return ", ".join(names)
+    raise ParameterError(
+        where, f"option {key!r}", f"options: {', '.join(entry.options)}", "rename or drop it"
+    )
 
 
 def _value(where: str, option: str, hint: Any, value: object) -> Any:
-    convert: Callable[[str, object], Any]
     if value is None and isinstance(None, hint):
         return None
     if hint is SizeDistribution:
-        convert = _sizes
-    elif hint is str:
-        convert = _text
-    elif hint in (int, int | None):
-        convert = whole_number
-    elif hint == tuple[int, ...] | None:
-        convert = host_numbers
-    else:
-        units = BYTES if option.endswith("_bytes") else SECONDS if option.endswith("_s") else NO_UNIT
-        return quantity(where, value, units)
-    return convert(where, value)
+        return _sizes(where, value)
+    if hint is str:
+        return _text(where, value)
+    if hint in (int, int | None):
+        return whole_number(where, value)
+    if hint == tuple[int, ...] | None:
+        return host_numbers(where, value)
+    units = BYTES if option.endswith("_bytes") else SECONDS if option.endswith("_s") else NO_UNIT
+    return quantity(where, value, units)
 
 
 def _sizes(where: str, value: object) -> SizeDistribution:
@@ -286,10 +273,9 @@ _FORM = "NAME[:VALUE][:OPTION=VALUE…][@BEGIN[..END]]"
 def read_traffic(document: object, *, where: str = "traffic") -> Phases:
     """The phases that a line or a list of mappings describes.
 
-    A line is items with commas between, each ``NAME[:VALUE][:OPTION=VALUE…][@BEGIN[..END]]``; an item without
+    A line is items separated by commas, each ``NAME[:VALUE][:OPTION=VALUE…][@BEGIN[..END]]``; an item without
     @ begins with the one before it, the first at 0. A mapping has ``pattern``, optionally ``at_s`` and
-    ``until_s``, and the pattern's options beside them. Raises ``ParameterError`` naming the item that is
-    wrong.
+    ``until_s``, and the pattern's options. Raises ``ParameterError`` naming the item at fault.
     """
     if isinstance(document, str):
         items: Sequence[object] = _items_of_line(document, where)

@@ -1,12 +1,4 @@
-"""Incast: many hosts answer one at the same moment, again and again; must import nothing but numpy, errors
-and this package.
-
-Open-loop arrivals: flows of drawn sizes start at random, whatever the fabric does; must import nothing but
-numpy, errors and this package.
-
-Elephants and mice: a few long transfers under many short ones; must import nothing but numpy, errors and
-this package.
-"""
+"""Traffic patterns: incast bursts, Poisson arrivals, elephants under mice."""
 
 from __future__ import annotations
 
@@ -37,8 +29,8 @@ from twin.traffic.sizes import SizeDistribution
 class Incast:
     """Every ``period_s``, ``fan_in`` random hosts send ``each_bytes`` to one receiver.
 
-    Each sender starts up to ``jitter_s`` after the burst. ``receiver`` is a host, or None for a new one each
-    burst, in turn from a random first.
+    Each sender starts up to ``jitter_s`` after the burst. ``receiver`` None: a new host each burst, in turn
+    from a random first.
     """
 
     fan_in: int = 8
@@ -63,7 +55,7 @@ class Incast:
             check_count("incast receiver", self.receiver, least=0)
 
     def traffic(self, hosts: Hosts, *, duration_s: float, seed: Seed) -> Traffic:
-        """The bursts that begin, jitter and all, before ``duration_s``; the first at 0."""
+        """The bursts that begin, jitter included, before ``duration_s``; the first at 0."""
         check_duration(duration_s)
         generator = generator_of(seed)
         if self.fan_in >= hosts.count:
@@ -91,11 +83,10 @@ class Incast:
 
 @dataclass(frozen=True, kw_only=True)
 class Poisson:
-    """Every sender starts flows as a Poisson process of its own, each to any receiver but itself.
+    """Every sender starts flows as its own Poisson process, each to a random receiver but itself.
 
-    ``load`` is the mean share of a sender's line rate, in bytes on the wire: payload and an overhead a
-    packet. Receivers fewer than senders are loaded more than that. Sizes above ``largest_bytes`` are cut down
-    to it and the arrivals grow to keep the load.
+    ``load`` is the mean share of a sender's line rate, in wire bytes. Fewer receivers than senders carry more
+    than that. Sizes above ``largest_bytes`` are cut down to it, and flows arrive more often to keep the load.
     """
 
     load: float = 0.5
@@ -140,7 +131,7 @@ class Poisson:
 def _others(
     generator: np.random.Generator, src: NDArray[np.int64], receivers: NDArray[np.int64], hosts: Hosts
 ) -> NDArray[np.int64]:
-    """For each sender one of the receivers, evenly, never itself."""
+    """For each sender a uniformly drawn receiver other than itself."""
     place = np.full(hosts.count, len(receivers))
     place[receivers] = np.arange(len(receivers))
     own = place[src]
@@ -150,12 +141,11 @@ def _others(
 
 @dataclass(frozen=True, kw_only=True)
 class ElephantsAndMice:
-    """``elephants`` transfers at a time, each of ``elephant_bytes`` and followed by the next of the same
-    pair, and mice at ``mice_load`` between all hosts.
+    """``elephants`` transfers of ``elephant_bytes`` at a time, and mice at ``mice_load`` between all hosts.
 
-    ``per_receiver`` elephants share a receiver; senders receive none. As many follow each other as would fit
-    the duration if nothing were in the way; ``elephant_bytes`` of inf is one that never ends, not even with
-    its phase. Mice are drawn from ``mice``, cut down to ``mouse_bytes``.
+    ``per_receiver`` elephants share a receiver; their senders receive none. Each is followed by the next of
+    its pair, as often as fits the duration on an idle fabric; one of inf bytes never ends, not even with its
+    phase. Mice are drawn from ``mice``, cut down to ``mouse_bytes``.
     """
 
     elephants: int = 4
@@ -173,7 +163,7 @@ class ElephantsAndMice:
         check_above_zero("elephants-and-mice mouse_bytes", self.mouse_bytes)
 
     def traffic(self, hosts: Hosts, *, duration_s: float, seed: Seed) -> Traffic:
-        """Elephants that begin at 0 and mice that arrive in [0, ``duration_s``)."""
+        """Elephants from 0 on, and mice that arrive in [0, ``duration_s``)."""
         check_duration(duration_s)
         for_elephants, for_mice = generator_of(seed).spawn(2)
         mice = Poisson(load=self.mice_load, sizes=self.mice, largest_bytes=self.mouse_bytes)

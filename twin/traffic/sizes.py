@@ -1,6 +1,4 @@
-"""Flow sizes of data centres, as published cumulative distributions; must import nothing but numpy, errors
-and this package.
-"""
+"""Flow sizes of data centres, as published cumulative distributions."""
 
 from __future__ import annotations
 
@@ -20,8 +18,8 @@ from twin.traffic.base import check_above_zero, check_count
 class SizeDistribution:
     """Payload bytes of a flow: ``points`` are (bytes, share of flows up to it), straight lines between.
 
-    The shares rise from 0 to 1; the sizes may stand still, for a lump of flows of one size. Straight lines
-    are how the published simulators read these tables, so means and loads are comparable with theirs.
+    The shares rise from 0 to 1; equal sizes are a step. Interpolation is linear as in the published
+    simulators, so that means and loads compare with theirs.
     """
 
     name: str
@@ -48,19 +46,19 @@ class SizeDistribution:
 
     @classmethod
     def named(cls, name: str) -> SizeDistribution:
-        """A published distribution. Raises ``ParameterError`` for a name that is none of ``PUBLISHED``."""
+        """The distribution of that name in ``PUBLISHED``; raises ``ParameterError``."""
         if name not in PUBLISHED:
             raise ParameterError("sizes", repr(name), f"known: {', '.join(PUBLISHED)}", "choose one of them")
         return PUBLISHED[name]
 
     @classmethod
     def constant(cls, size_bytes: float) -> SizeDistribution:
-        """Every flow alike."""
+        """All flows of one size."""
         check_above_zero("sizes constant", size_bytes)
         return cls(f"{size_bytes:g} bytes", ((size_bytes, 0.0), (size_bytes, 1.0)))
 
     def capped(self, largest_bytes: float) -> SizeDistribution:
-        """The same flows, those above ``largest_bytes`` cut down to it."""
+        """The distribution with sizes above ``largest_bytes`` cut down to it."""
         check_above_zero("sizes largest_bytes", largest_bytes)
         above = next((i for i, (size, _) in enumerate(self.points) if size >= largest_bytes), None)
         if above is None or self.points[-1][0] == largest_bytes:
@@ -75,11 +73,11 @@ class SizeDistribution:
 
     @property
     def mean_bytes(self) -> float:
-        """The exact mean of what ``sample`` draws."""
+        """The exact mean of ``sample``."""
         return self.mean_packets(1)
 
     def mean_packets(self, mtu_payload_bytes: int) -> float:
-        """The exact mean number of packets of a flow that ``sample`` draws."""
+        """The exact mean number of packets a flow."""
         check_count("sizes mtu_payload_bytes", mtu_payload_bytes)
         mean = 0.0
         for (low, share_low), (high, share_high) in pairwise(self.points):
@@ -91,14 +89,14 @@ class SizeDistribution:
         return mean
 
     def sample(self, generator: np.random.Generator, n: int) -> NDArray[np.float64]:
-        """n sizes in whole bytes, at least 1: what the table gives, rounded up."""
+        """n sizes in whole bytes, rounded up, at least 1."""
         sizes, shares = zip(*self.points, strict=True)
         drawn = np.ceil(np.interp(generator.random(n), shares, sizes))
         return np.asarray(np.maximum(drawn, 1.0), dtype=np.float64)
 
 
 def _area(size: float, unit: int) -> float:
-    """The integral of ceil(x / unit) from 0 to ``size``: whole steps, then the begun one."""
+    """The integral of ceil(x / unit) from 0 to ``size``."""
     whole = math.floor(size / unit)
     return unit * whole * (whole + 1) / 2 + (whole + 1) * (size - whole * unit)
 

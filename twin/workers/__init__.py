@@ -1,1 +1,1 @@
-"""A round's batches on other machines, by Dask; imported only where the settings ask for it."""
+"""Where a round's batches run: this process, worker processes, a Dask cluster."""
