@@ -1,12 +1,10 @@
-"""Where things lie in the kernels' arrays; plain numbers, must import nothing.
+"""The kernels' arrays and the row offsets in them.
 
 Every quantity is a *row* of ``LANES`` float64, one lane a candidate watermark; the rows of one sender, port
-or flow group lie one after the other. Row distances are compile-time constants, so LLVM knows that rows never
-overlap; the number of lanes reaches the loops as a variable, or it would unroll them instead of vectorising.
-A batch is cut into blocks of ``LANES``; lanes left over repeat the last candidate, so that a candidate alone
-and in a batch runs through the same instructions.
-
-The arrays the kernels share, by subject; must import nothing but numpy.
+or flow group are adjacent. Row distances are compile-time constants, so LLVM knows that rows never overlap;
+the number of lanes is a variable, or LLVM would unroll the loops instead of vectorising. A batch is cut into
+blocks of ``LANES``; spare lanes repeat the last candidate, so that a candidate alone and in a batch runs
+through the same instructions.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ ADDITIVE: Final = 8 * LANES  # the same two, times (1−p)^{FB} and (1−p)^{FTR
 SENT: Final = 9 * LANES  # packets a flow of the group sent in this step
 SLOT_ROWS: Final = 10
 
-# Scratch rows: what a sender knows (p, −log(1−p), R, delay in steps), then workings.
+# Scratch rows: a sender's delayed values (p, −log(1−p), R, delay in steps), then intermediate results.
 P: Final = 0
 L: Final = 1 * LANES
 R: Final = 2 * LANES
@@ -49,18 +47,18 @@ SCRATCH_ROWS: Final = 11
 # A switch port's rows.
 QUEUE: Final = 0
 ARRIVED: Final = 1 * LANES
-KEPT: Final = 2 * LANES  # share of what was there or came that stays
+KEPT: Final = 2 * LANES  # share of queue and arrivals that stays
 PASSED: Final = 3 * LANES  # share that leaves
 MARK: Final = 4 * LANES  # p(queue)
 LOG: Final = 5 * LANES  # −log(1 − p)
 QUEUE_SUM: Final = 6 * LANES
 ENTERED: Final = 7 * LANES  # packets taken in since the start
 GONE: Final = 8 * LANES  # packets that left since the start
-HEAD: Final = 9 * LANES  # the step before which all that came has left
-WAIT: Final = 10 * LANES  # steps that what leaves now has waited
+HEAD: Final = 9 * LANES  # all arrivals before this step have left
+WAIT: Final = 10 * LANES  # steps that departing packets have waited
 PORT_ROWS: Final = 11
 
-# Rows of whatever sends into a switch: NICs first, then switch ports.
+# Rows of senders into a switch: NICs first, then switch ports.
 LOAD: Final = 0
 SHARE: Final = 1 * LANES  # of the offered load that a NIC carries
 HELD: Final = 2 * LANES  # packets at the next switch that came from here
@@ -88,13 +86,13 @@ PMAX: Final = 2 * LANES
 KMAX: Final = 3 * LANES
 CANDIDATE_ROWS: Final = 4
 
-# What is counted inside the window.
+# Totals inside the window.
 DELIVERED: Final = 0
 MARKED: Final = 1 * LANES
 LOST: Final = 2 * LANES
 PAUSE_TIME: Final = 3 * LANES
 PEAK: Final = 4 * LANES
-NOT_FINITE: Final = 5 * LANES  # 0, or NaN once a lane has left the numbers
+NOT_FINITE: Final = 5 * LANES  # 0, or NaN once a lane has diverged
 TALLY_ROWS: Final = 6
 
 # Marking is kept in [NO_MARK, SURE_MARK]: at the floor p/expm1(−BL) is 1/B to 12 digits without a special
@@ -103,13 +101,12 @@ NO_MARK: Final = 1e-12
 SURE_MARK: Final = 1.0 - 2.0**-40
 # Packets a second: below it R p/expm1(−TRL) no longer changes, and 0/0 never appears.
 RATE_FLOOR: Final = 1.0
-TINY: Final = 1e-300  # what keeps 0/0 of an empty port at 0
+TINY: Final = 1e-300  # makes 0/0 of an empty port 0
 
 # Queue histogram: bins of a double's top bits, 128 a doubling, over queue + 1 bytes.
 HISTOGRAM_SHIFT: Final = 45
 HISTOGRAM_FIRST: Final = 0x3FF0000000000000 >> HISTOGRAM_SHIFT  # the word of 1.0
-# 32 doublings, and a few more so that lanes do not lie a power of two apart and push each other out of the
-# cache.
+# 32 doublings, and a few more: lanes a power of two apart would evict each other from the cache.
 HISTOGRAM_BINS: Final = 32 * 128 + 16
 HISTOGRAM_TOP: Final = 2.0**32 * (1.0 + 15.0 / 128.0)  # where the last bin begins
 
@@ -178,7 +175,7 @@ class Clock(NamedTuple):
 
 
 class Buffers(NamedTuple):
-    """Everything a run writes; rows as in ``_layout``, several to an entry."""
+    """The arrays a run writes; rows as above, several to an entry."""
 
     slots: Floats  # [slot, SLOT_ROWS · LANES]
     content: Floats  # [slot · hop, 2 · LANES]: waiting, and passed on in the last step

@@ -1,8 +1,7 @@
-"""What happens between senders and receivers in a step: NICs, ports, loss, PFC; floats and arrays only.
+"""NICs, ports, loss and PFC in one step.
 
-Must import nothing but numba, numpy and its neighbours. Everything is an amount of packets per step, so what
-leaves one place arrives in the next and nothing is lost to rounding. Loops are short and touch few arrays:
-LLVM gives up vectorising where it would have to prove that many do not overlap.
+All quantities are packets per step, so that nothing is lost to rounding between hops. Loops are short and
+touch few arrays: LLVM does not vectorise where it must prove that many arrays do not overlap.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ from twin.fluid._math import kernel, log_one_minus, word_of
 
 @kernel
 def offer(lanes: int, slots: Floats, slot: int, senders: Floats, nic: int, count: float) -> None:
-    """Adds what a group wants to send to its NIC's load."""
+    """Adds a group's demand to its NIC's load."""
     for k in range(lanes):
         wanted = count * slots[slot, CURRENT + k]
         senders[nic, LOAD + k] += wanted if slots[slot, LEFT + k] > 0.0 else 0.0
@@ -64,9 +63,9 @@ def offer(lanes: int, slots: Floats, slot: int, senders: Floats, nic: int, count
 
 @kernel
 def share_nic(lanes: int, senders: Floats, nic: int, capacity: float, reverse: int, acks: float) -> None:
-    """The part of its load a NIC carries: all, its capacity less acknowledgements, or nothing while paused.
+    """The share of its load a NIC carries: all, its capacity less acknowledgements, or nothing while paused.
 
-    ``acks`` is capacity taken a packet that ``reverse`` carried in the last step.
+    ``acks`` is the capacity used per packet that ``reverse`` carried in the last step.
     """
     for k in range(lanes):
         room = capacity - acks * senders[reverse, CARRIED + k]
@@ -90,9 +89,9 @@ def send(
     scratch: Floats,
     duration: float,
 ) -> None:
-    """What a group puts on the wire in a step (trapezoid), out of what is left; its rate goes into its ring.
+    """Packets a group sends in a step (trapezoid, limited to those left); its rate goes into its ring.
 
-    Leaves what was left before in row W0 and what the rates alone would have sent in W1.
+    Row W0 gets the packets left before, W1 the packets by rate alone.
     """
     half = 0.5 * duration
     for k in range(lanes):
@@ -151,11 +150,11 @@ def serve(
     acks: float,
     scratch: Floats,
 ) -> None:
-    """Equation (4) for one port over a step: what was there and came, less what left.
+    """Equation (4) for one port over a step: queue + arrivals − departures.
 
-    ``capacity`` packets fit a step, ``acks`` of them a packet that ``reverse`` carried. Row W1 holds the room
-    for what stays (``fit``); what does not fit is left in W1, what was marked among what left in W2. A queue
-    at its limit drains again as soon as less comes than leaves.
+    ``capacity`` packets leave in a step, less ``acks`` per packet that ``reverse`` carried. Row W1 holds the
+    room for packets that stay (``fit``), and gets those that do not fit; W2 gets the marked departures. A
+    queue at its limit drains as soon as arrivals fall below departures.
     """
     for k in range(lanes):
         room = capacity - acks * senders[reverse, CARRIED + k]
@@ -218,7 +217,7 @@ def serve_alone(
 def fit(
     lanes: int, ports: Floats, port: int, use: Floats, switch: int, buffer: float, scratch: Floats
 ) -> None:
-    """Row W1 = packets that may stay at a port: the switch's buffer less what its other queues hold."""
+    """Row W1 = packets that fit a port: the switch's buffer less its other queues."""
     for k in range(lanes):
         room = buffer - (use[switch, k] - ports[port, QUEUE + k])
         scratch[W1 + k] = 0.0 if room < 0.0 else room
@@ -233,7 +232,7 @@ def fit_all(lanes: int, buffer: float, scratch: Floats) -> None:
 
 @kernel
 def count_step(lanes: int, tally: Floats, scratch: Floats, last_hop: float) -> None:
-    """What ``serve`` left behind, into the tally; what left counts as delivered times ``last_hop``."""
+    """Adds the results of ``serve`` to the tally; departures count as delivered times ``last_hop``."""
     for k in range(lanes):
         tally[DELIVERED + k] += last_hop * scratch[W0 + k]
         tally[LOST + k] += scratch[W1 + k]
@@ -245,10 +244,7 @@ def pass_on(
     lanes: int, content: Floats, at: int, source: Floats, from_: int, row: int, count: float, ports: Floats,
     port: int
 ) -> None:  # fmt: skip
-    """A group's packets through one port, mixed evenly with the others' there.
-
-    What waits and what went on.
-    """
+    """Splits a group's packets at one port, mixed evenly with others, into waiting and passed on."""
     for k in range(lanes):
         content[at, WAITING + k] += count * source[from_, row + k]
     for k in range(lanes):
@@ -270,7 +266,7 @@ def pause(
     tally: Floats,
     duration: float,
 ) -> None:
-    """PFC: a switch holds a sender whose packets exceed an eighth of the free pool, until well below it."""
+    """PFC: a switch pauses a sender whose packets exceed an eighth of the free pool, until well below it."""
     per_link = 1.0 / links
     for k in range(lanes):
         free = (pool - use[switch, k]) * 0.125
@@ -295,10 +291,7 @@ def observe(
     bins: NDArray[np.uint64],
     unit: float,
 ) -> None:
-    """One monitored queue into sum, peak and histogram.
-
-    ``unit`` bytes a packet; ``bins`` is room for a number a lane.
-    """
+    """Adds one monitored queue to sum, peak and histogram; ``unit`` bytes a packet, ``bins`` is scratch."""
     shift, first = np.uint64(HISTOGRAM_SHIFT), np.uint64(HISTOGRAM_FIRST)
     for k in range(lanes):
         queue = ports[port, QUEUE + k]

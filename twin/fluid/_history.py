@@ -1,10 +1,8 @@
-"""Delayed values: rings of what each port and each sender did, read back at stored or in-between times.
-
-Floats and arrays only; must import nothing but numba, numpy and the kernels' neighbours.
+"""Delayed values: ring buffers of the past of each port and sender, read at stored times or in between.
 
 Row n of a ring holds time n·dt; its length is a power of two, so that an index wraps with a mask. Between
-rows values are linear, which is second order, like the scheme. ``now`` is the step being computed: rows up to
-now − 1 are there, so no delay is shorter than a step.
+rows values are interpolated linearly, second order like the scheme. ``now`` is the step being computed: rows
+up to now − 1 exist, so no delay is shorter than a step.
 """
 
 from __future__ import annotations
@@ -44,9 +42,9 @@ def remember(lanes: int, ports: Floats, port: int, rings: Floats, row: int) -> N
 def head_of_line(
     lanes: int, ports: Floats, port: int, rings: Floats, base: int, mask: int, now: int, longest: int
 ) -> None:
-    """How long what leaves a port now has waited: since as much had come as has left by now.
+    """How long packets leaving a port now have waited: since total arrivals equalled total departures of now.
 
-    The queue seen now would say how long what comes now will wait, far too long while a queue builds up.
+    The current queue gives the wait of packets arriving now instead, far too long while it builds up.
     """
     for k in range(lanes):
         rings[base + (now & mask), PAST_ENTERED + k] = ports[port, ENTERED + k]
@@ -59,7 +57,7 @@ def head_of_line(
         before = rings[base + (step & mask), PAST_ENTERED + k]
         after = rings[base + (min(step + 1, now) & mask), PAST_ENTERED + k]
         part = (gone - before) / (after - before + TINY)
-        # The two sums round apart by a hair.
+        # The two sums differ by rounding.
         part = min(max(part, 0.0), 1.0)
         ports[port, WAIT + k] = now - (step + part)
 

@@ -1,8 +1,7 @@
 """The DCQCN delay differential equations for one sender and one port, all candidates at once.
 
-Floats and arrays only; must import nothing but numba, numpy and its neighbours. Zhu et al., "ECN or Delay",
-CoNEXT 2016, figure 6 and equations (3) to (7); DCQCN, SIGCOMM 2015. Packets of one MTU on the wire, and
-seconds.
+Zhu et al., "ECN or Delay", CoNEXT 2016, figure 6 and equations (3) to (7); DCQCN, SIGCOMM 2015. Units are
+packets of one MTU on the wire, and seconds.
 
     q      queue of a port                     R_C, R_T  current and target rate of a sender
     p      marking probability, (3)            α         its reduction factor
@@ -82,7 +81,7 @@ def mark_port(lanes: int, ports: Floats, port: int, candidates: Floats) -> None:
 def exponentials(lanes: int, sender: Sender, scratch: Floats) -> None:
     """expm1 of τRL, TRL, BL and, where α's timer is one of its own, 1 − (1−p)^{τ'R}; from rows L and R.
 
-    Loops of their own, short enough for the processor to overlap several of their long chains.
+    Separate short loops, so that the processor overlaps several of their long dependency chains.
     """
     tau, tau_prime, timer = sender.cnp_interval, sender.alpha_timer, sender.increase_timer
     counter = sender.byte_counter
@@ -108,7 +107,7 @@ def exponentials(lanes: int, sender: Sender, scratch: Floats) -> None:
 
 @kernel
 def delayed_factors(sender: Sender, steps: int, scratch: Floats, k: int) -> tuple[float, float, float, float]:
-    """The delayed factors of (5) to (7), CUT to ADDITIVE, from what ``exponentials`` left; ``steps`` is F.
+    """The delayed factors of (5) to (7), CUT to ADDITIVE, from ``exponentials``; ``steps`` is F.
 
     p/((1−p)^{−n}−1) = p/expm1(nL) and (1−p)^{Fn} = (1 + expm1(nL))^{−F}: one exponential for both.
     """
@@ -157,7 +156,7 @@ def heun(
 ) -> None:
     """One step of α, R_T, R_C by Heun's rule; the delayed factors are those of both ends of the step.
 
-    They depend on the past alone: the second stage costs no exponential, and they serve the next step again.
+    These depend on the past alone, so the second stage needs no exponential, and the next step reuses them.
     ``steps`` is F.
     """
     half = 0.5 * step

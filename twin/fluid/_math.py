@@ -1,11 +1,8 @@
-"""A double's 64 bits and back, free in compiled kernels; must import nothing but numba and numpy.
+"""Branch-free exp and log for the kernels' lanes, and bit casts of doubles.
 
-numba offers no such cast of a scalar, and one through an array would cost a trip to memory and a loop.
-
-Branch-free exp and log for the kernels' lanes; floats only, must import nothing but numba and numpy.
-
-LLVM vectorises neither ``math.expm1`` nor ``math.log1p`` (they are calls), and these two are most of a step.
-See docs/adr/0003-fluid-scheme.md for the error budget.
+LLVM vectorises neither ``math.expm1`` nor ``math.log1p`` (they are calls), which are most of a step. numba
+has no bit cast of a scalar; a cast through an array would go through memory. See
+docs/adr/0003-fluid-scheme.md for the error budget.
 """
 
 from __future__ import annotations
@@ -50,16 +47,16 @@ def _lower_double(context: Any, builder: Any, signature: Any, arguments: Any) ->
     return builder.bitcast(arguments[0], context.get_value_type(types.float64))
 
 
-# FMA is the one liberty taken with the arithmetic; NaN must survive, it is how a diverged candidate shows.
+# FMA is the only deviation from IEEE arithmetic; NaN must survive, as it marks a diverged candidate.
 kernel = compiler(fastmath={"contract"}, forceinline=True)
-# The loop that calls them all; itself called from Python.
+# For the main loop, called from Python.
 entry = compiler(fastmath={"contract"})
 
 MOST_FAST_RECOVERY = 31
 EXPONENT_CAP = 32.0  # beyond it 1 − exp(−x) is 1 and 1/expm1(x) is 0 to 14 digits
 _LN2 = 0.6931471805599453
 _LOG2_E = 1.4426950408889634
-# Added to a small number it leaves the nearest whole one in the last bits, biased like a double's exponent.
+# Added to a small number it leaves the nearest integer in the last bits, biased like a double's exponent.
 _ROUNDER = 1.5 * 2.0**52 + 1023.0
 
 # log: bits of √½, so that the mantissa lands in [√½, √2), and an exponent bias that keeps the shifted word

@@ -1,8 +1,7 @@
-"""The loop over time steps and live flow groups; floats and arrays only.
+"""The loop over time steps and live flow groups.
 
-Must import nothing but numba, numpy and its neighbours. A step: senders look back and move (Heun), NICs
-share, ports serve what came, packets move on one hop, switches pause. A hop takes one step; the rest of the
-way is in the feedback delay, as in the paper.
+In a step senders read delayed values and advance (Heun), NICs share, ports serve arrivals, packets move one
+hop, switches pause. A hop takes one step; the rest of the path is in the feedback delay, as in the paper.
 """
 
 from __future__ import annotations
@@ -65,33 +64,16 @@ def run(
     buffers: Buffers,
 ) -> bool:
     """The whole run of one block of candidates; False where it ran out of slots."""
-    # Taken out of their tuples once: numba counts references at every access.
-    slots, content, ports, senders, use = (
-        buffers.slots,
-        buffers.content,
-        buffers.ports,
-        buffers.senders,
-        buffers.use,
-    )
-    rings, rates, tally, scratch, finish = (
-        buffers.rings,
-        buffers.rates,
-        buffers.tally,
-        buffers.scratch,
-        buffers.finish,
-    )
+    # Unpacked once: numba counts references at every access.
+    slots, content, ports = buffers.slots, buffers.content, buffers.ports
+    senders, use, finish = buffers.senders, buffers.use, buffers.finish
+    rings, rates, tally, scratch = buffers.rings, buffers.rates, buffers.tally, buffers.scratch
     histogram, trace = buffers.histogram, buffers.trace
     start, line_rate, count, nic_of = groups.start, groups.line_rate, groups.flows, groups.nic
     round_trip, tail, hops, hop_count = groups.round_trip, groups.tail, groups.hops, groups.hop_count
     size, start_rate = groups.size, groups.start_rate
-    capacity, links, reverse, home, into, limited = (
-        fabric.capacity,
-        fabric.links,
-        fabric.reverse,
-        fabric.home,
-        fabric.into,
-        fabric.limited,
-    )
+    capacity, links, reverse = fabric.capacity, fabric.links, fabric.reverse
+    home, into, limited = fabric.home, fabric.into, fabric.limited
     pool, nics, pfc, track = fabric.pool, fabric.nics, fabric.pfc, clock.track
     step, ring, mask = clock.step, clock.ring, clock.ring - 1
     stride = ring + RING_GAP
@@ -138,7 +120,7 @@ def run(
             slot = live[i]
             group = group_of[slot]
             if sending[slot]:
-                # What the sender knows by now: p, L, R.
+                # The delayed values at the sender: p, L, R.
                 if clock.delay_steps > 0:
                     past = now - clock.delay_steps
                     row = slot * stride + (max(past, begun[slot]) & mask)
@@ -282,7 +264,7 @@ def run(
 def admit(
     lanes: int, sender: Sender, slots: Floats, slot: int, scratch: Floats, rate: float, size: float
 ) -> None:
-    """A group begins: its start rate, α as configured, nothing marked yet."""
+    """A group begins at its start rate and initial α, nothing marked yet."""
     for k in range(lanes):
         slots[slot, ALPHA + k] = sender.initial_alpha
         slots[slot, TARGET + k] = rate
@@ -309,8 +291,7 @@ def finishing(
     duration: float,
     tail: float,
 ) -> float:
-    """Completion times of lanes whose last packet left in this step; the fewest packets left in any other
-    lane.
+    """Sets completion times of lanes whose last packet left in this step; the fewest packets left elsewhere.
 
     Completion = last packet sent + the queues now ahead of it + the way there and back. inf where no lane has
     packets left, or all have infinitely many.
@@ -330,7 +311,7 @@ def finishing(
 
 @kernel
 def note_divergence(lanes: int, slots: Floats, live: Ints, live_total: int, tally: Floats) -> None:
-    """NaN into the tally of lanes whose rates or α left the finite numbers, or whose α left [0, 1] by far."""
+    """Sets NaN in the tally of lanes with rates or α not finite, or α far outside [0, 1]."""
     for i in range(live_total):
         slot = live[i]
         for k in range(lanes):
@@ -351,7 +332,7 @@ def sweep(
     live_total: int,
     free_total: int,
 ) -> tuple[int, int]:
-    """Gives back the slots of groups that have sent everything and whose packets have all arrived."""
+    """Frees the slots of groups whose packets have all arrived."""
     kept = 0
     for i in range(live_total):
         slot = live[i]

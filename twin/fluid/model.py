@@ -1,8 +1,4 @@
-"""The fluid engine: DCQCN's delay differential equations on a scenario, a batch of watermarks at a time.
-
-Checks, units and allocation; the arithmetic is in ``_kernels``. Must import nothing of telemetry, search or
-api.
-"""
+"""The fluid engine: DCQCN's delay differential equations (``_kernels``), a batch of watermarks at a time."""
 
 from __future__ import annotations
 
@@ -56,16 +52,15 @@ from twin.watermark import Watermark
 
 Floats = NDArray[np.float64]
 
-# Histories of senders that live at once; beyond it a run answers BUDGET instead of eating the machine.
+# For the histories of simultaneous senders; a run that needs more ends with status BUDGET.
 HISTORY_LIMIT_BYTES = 2_000_000_000
 
 
 class FluidEngine:
-    """Predicts by integrating the delay differential equations (design.md, engine 1); deterministic, ``seed``
-    unused.
+    """Integrates the delay differential equations; deterministic, ``seed`` is unused.
 
     ``step_s`` None chooses the step (docs/adr/0003-fluid-scheme.md). The hyper increase and the choice of
-    target at a cut (``clamp_target_rate``) do not appear in the averaged equations.
+    target at a cut (``clamp_target_rate``) are not in the averaged equations.
     """
 
     name = "fluid"
@@ -126,7 +121,7 @@ def _allocate(problem: Problem, *, trace: bool) -> Buffers:
         senders=senders_at_start,
         use=np.zeros((problem.switches, LANES)),
         rings=np.zeros((ports * (clock.ring + RING_GAP), HISTORY_ROWS * LANES)),
-        # Not zeroed: the system gives a page only where a slot is used.
+        # Not zeroed: the system allocates pages only for used slots.
         rates=np.empty((slots * (clock.ring + RING_GAP), LANES)),
         tally=np.zeros(TALLY_ROWS * LANES),
         scratch=np.zeros(SCRATCH_ROWS * LANES),
@@ -207,7 +202,7 @@ def _quantiles_bytes(histogram: NDArray[np.int32], share: float) -> Floats:
     """A quantile of each lane's binned queue, linear inside its bin (a bin is 0.5 % wide)."""
     cumulated = np.cumsum(histogram, axis=1, dtype=np.int32)
     wanted = share * cumulated[:, -1]
-    # Whole numbers: at least ``wanted`` is at least its ceiling.
+    # Counts are whole, so ≥ ``wanted`` is ≥ its ceiling.
     bins = np.count_nonzero(cumulated < np.ceil(wanted).astype(np.int32)[:, None], axis=1)
     lanes = np.arange(len(bins))
     inside = histogram[lanes, bins]
@@ -215,12 +210,12 @@ def _quantiles_bytes(histogram: NDArray[np.int32], share: float) -> Floats:
     edges = (np.stack([bins, bins + 1]) + HISTOGRAM_FIRST).astype(np.uint64) << np.uint64(HISTOGRAM_SHIFT)
     low, high = edges.view(np.float64) - 1.0
     quantiles = low + (wanted - below) / np.maximum(inside, 1) * (high - low)
-    # Empty queues fill the first bin; they are 0, not a little above.
+    # The first bin holds empty queues: exactly 0.
     return np.where(bins > 0, quantiles, 0.0)
 
 
 def _slowdowns(scenario: Scenario, completes: NDArray[np.bool_], finish_s: Floats) -> Mapping[str, Slowdown]:
-    """Slowdown by size class of the flows that end; one not finished when the run ends counts at its age."""
+    """Slowdown by size class; a flow still running at the end counts at its age."""
     flows = scenario.flows
     took = np.minimum(finish_s, scenario.duration_s)[completes] - flows.start_s[completes]
     ratio = took / scenario.alone_s[completes]

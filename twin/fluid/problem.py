@@ -1,7 +1,4 @@
-"""A scenario as the kernels' arrays: packets and seconds, like flows merged, ports and NICs numbered anew.
-
-Must import no kernel but their argument types.
-"""
+"""Converts a scenario to the kernels' arrays: packets and seconds, like flows merged, ports renumbered."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from twin.fluid._arrays import Clock, Fabric, Groups, Sender
 from twin.fluid._math import MOST_FAST_RECOVERY
 from twin.scenario import Scenario
 
-# What the reference switches (ns-3 RoCEv2) set aside of their buffer a port, and where a pause ends.
+# Headroom and reserve a port of the reference switches (ns-3 RoCEv2), and where a pause ends.
 PFC_HEADROOM_DELAYS = 3.0
 PFC_RESERVE_BYTES = 4096.0
 PFC_RESUME_BYTES = 3000.0
@@ -28,7 +25,7 @@ LONGEST_RING = 8192
 
 @dataclass(frozen=True)
 class Problem:
-    """Everything of a scenario that the kernels need, and who is who.
+    """A scenario for the kernels.
 
     ``group_of_flow[flow]`` names the group a flow was merged into; ``monitored`` indexes the switch ports in
     ``Fabric``'s order; ``packet_bytes`` is a full packet on the wire.
@@ -118,7 +115,7 @@ def _check_paths(scenario: Scenario, paths: Sequence[tuple[int, ...]]) -> None:
 def _merge(
     scenario: Scenario, paths: Sequence[tuple[int, ...]]
 ) -> tuple[NDArray[np.int64], list[int], list[int], list[bool]]:
-    """Flows that cannot differ become one group: same way, size, start and rate, each alone on a like NIC."""
+    """Merges flows that cannot differ: same path, size, start and rate, each alone on a like NIC."""
     flows = scenario.flows
     users: dict[int, int] = {}
     for path in paths:
@@ -255,11 +252,10 @@ def _fabric(
 
 
 def _clock(scenario: Scenario, groups: Groups, fabric: Fabric, sender: Sender, step_s: float | None) -> Clock:
-    """The step: 5 µs where only the delay equations move, 1 µs where flows come and go or the delay moves
-    too.
+    """The step: 5 µs for persistent flows at a given delay without PFC, else 1 µs.
 
-    Never coarser than a quarter of the sender's fastest time constant, and a whole fraction of a given delay,
-    so that delayed values fall on the grid.
+    At most a quarter of the sender's fastest time constant, and a whole fraction of a given delay, so that
+    delayed values fall on the grid.
     """
     delay = scenario.dcqcn.feedback_delay_s
     if step_s is None:

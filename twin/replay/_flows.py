@@ -1,8 +1,7 @@
-"""Reaction points as events: DCQCN ticks, NIC sharing, and the wheel that knows which flow is next; records
-only.
+"""Reaction points as events: DCQCN ticks, NIC sharing, and the timing wheel of flows.
 
-Sources: Zhu et al., SIGCOMM 2015, sections 3 and 5 (RP algorithm); the tick order and the first CNP as the
-reference problems' senders have them.
+Sources: Zhu et al., SIGCOMM 2015, sections 3 and 5 (RP algorithm); the tick order and the first CNP follow
+the senders of the reference problems.
 """
 
 from __future__ import annotations
@@ -36,9 +35,8 @@ def leave_wheel(slots: Table, wheel: Ints, index: int) -> None:
 def schedule(slots: Table, wheel: Ints, index: int, earliest: int) -> None:
     """Put a slot into the bucket of its next event: a tick, its last byte, or its byte counter."""
     slot = slots[index]
-    at = int(
-        min(slot.cut_at, slot.increase_at) + 0.5
-    )  # to the nearest step; alpha ticks are caught up at the next cut tick
+    # To the nearest step; alpha ticks are caught up at the next cut tick.
+    at = int(min(slot.cut_at, slot.increase_at) + 0.5)
     if slot.sending > 0.0:
         steps_left = min(slot.remaining, slot.counted) / slot.sending
         if steps_left < NEVER:
@@ -59,7 +57,7 @@ def schedule(slots: Table, wheel: Ints, index: int, earliest: int) -> None:
 
 @inlined
 def remember(slot: Record, segments: Table, index: int, sending: float, step: int) -> None:
-    """Append a rate change to the flow's segments; they are kept until their marks are drawn."""
+    """Append a rate change to the flow's segments, which are kept until their marks are drawn."""
     newest = segments[index, (slot.segment_end - 1) & _MASK]
     if slot.segment_end > slot.segment_first and newest.start >= step:
         newest.rate = sending
@@ -86,12 +84,11 @@ def remember(slot: Record, segments: Table, index: int, sending: float, step: in
 def unmarked_hazard(
     slots: Table, segments: Table, index: int, until: int, marks: Floats, losses: int, packet_bytes: float
 ) -> float:
-    """−log P(no mark) among what a flow sent in steps [read, until); ``marks[j + delay, row]`` belongs to
-    step j.
+    """−log P(no mark) for the packets sent in steps [read, until); ``marks[j + delay, row]`` is of step j.
 
     Packets are evenly spaced: n of them at mean probability p stay unmarked with (1 − p)^n; fewer than one,
-    with 1 − n p. (A Poisson count would mark a trickling flow that sends no packet at all.) Where
-    ``losses`` is not 0, column row + ``losses`` holds the shares lost, which the flow now has to send again.
+    with 1 − n p. (A Poisson count would mark a flow too slow to send any packet.) Where ``losses`` is not 0,
+    column row + ``losses`` holds the shares lost, which the flow now has to send again.
     """
     slot = slots[index]
     if until <= slot.read:
@@ -132,7 +129,7 @@ def unmarked_hazard(
 def send(
     slots: Table, segments: Table, index: int, sending: float, entries: Table, inlets: Table, step: int
 ) -> None:
-    """What the NIC lets a flow send changes at ``step``."""
+    """The NIC changes a flow's sending rate at ``step``."""
     slot = slots[index]
     entry = entries[slot.entry]
     entry.total += entry.rate * (step - entry.since)
@@ -149,10 +146,10 @@ def send(
 
 @inlined
 def paced(rate: float, wanted: float, line_rate: float) -> float:
-    """What a pacer gets through a NIC that others keep busy.
+    """The rate of a paced flow through a NIC that other flows keep busy.
 
-    A packet that falls due while another is on the wire waits for its end, half a packet's time on average,
-    and the next one is timed from when it left: 1/R becomes 1/R + (busy share)·(packet time)/2.
+    A packet due while another is being sent waits half a packet's time on average, and the next one is timed
+    from its departure: 1/R becomes 1/R + (busy share)·(packet time)/2.
     """
     busy = min((wanted - rate) / line_rate, 1.0)
     return rate / (1.0 + 0.5 * busy * rate / line_rate)
@@ -170,9 +167,7 @@ def share_nic(
     step: int,
     earliest: int,
 ) -> None:
-    """Max-min share of a NIC among its flows (round robin of paced queue pairs) from ``step`` on; paused is
-    0.
-    """
+    """Max-min share of a NIC among its flows (round robin of paced queue pairs) from ``step`` on."""
     wanted = 0.0
     n_flows = 0
     index = nic.first_slot
@@ -185,7 +180,7 @@ def share_nic(
         fair = capacity / n_flows
         settled = False
         while not settled:
-            # Flows below the fair share keep their rate; what they leave is shared again.
+            # Flows below the fair share keep their rate; the rest is shared again.
             settled = True
             left, n_left = capacity, 0
             index = nic.first_slot
@@ -262,8 +257,7 @@ def tick(
 ) -> None:
     """The alpha, cut and increase ticks due by ``step``.
 
-    Alpha changes no rate until a cut reads it, so its ticks wait for the next cut tick and are caught up in
-    order.
+    Alpha matters only at a cut, so its ticks are caught up, in order, at the next cut tick.
     """
     slot = slots[index]
     if slot.cut_at < step + 0.5:
@@ -297,11 +291,11 @@ def tick(
 
 @inlined
 def arm(slot: Record, step: int, params: Params) -> None:
-    """The first CNP: it cuts nothing, it starts the clocks (and counts for the first cut tick)."""
+    """The first CNP starts the clocks and counts for the first cut tick, but cuts nothing."""
     slot.armed = 1
     slot.alpha = params.initial_alpha
     slot.target = slot.rate
     slot.cut_cnp = 1
-    came_at = step - 0.5  # some time since the last look
+    came_at = step - 0.5  # during the last step
     slot.cut_at = came_at + params.cnp_steps
     slot.alpha_at = came_at + params.alpha_steps

@@ -1,16 +1,13 @@
-"""The replay kernel: one candidate run from the first flow to the end; floats, arrays and records only.
+"""The replay kernel: one candidate, from the first flow to the end. Three ideas make it fast.
 
-Three ideas carry the speed.
+*Events, not samples.* A flow is processed only when its rate may change: at its cut, alpha and increase
+ticks, when its NIC's share changes, when it ends. In between its rate is constant; a timing wheel holds the
+next events.
 
-*Events, not samples.* A flow is touched only when its rate may change: at its cut, alpha and increase
-ticks, when its NIC's share moves, when it ends. In between its rate is constant, and a wheel of buckets
-knows who is next.
-
-*Marks by arrival step.* A queue is first in, first out, so bytes that arrive in step j leave in later
-steps, marked by the depth found then. The queue keeps M[j], the running sum over arrival steps of the mean
-marking probability each met. A flow that sent n bytes a step over [i, j) had n (M[j] − M[i]) of them
-marked: two look-ups whatever the time between, and enough for the only question a reaction point asks, "did
-a CNP come since the last tick?".
+*Marks by arrival step.* A queue is FIFO, so bytes that arrive in step j leave in later steps, marked by the
+depth found then. The queue keeps M[j], the running sum over arrival steps of the mean marking probability of
+each. A flow that sent n bytes a step over [i, j) had n (M[j] − M[i]) of them marked: two look-ups, enough for
+a reaction point to decide whether a CNP came since its last tick.
 
 *Suffixes.* Flows with the same rest of path are one stream from where they meet.
 """
@@ -66,12 +63,12 @@ from twin.replay.layout import (
     uniform,
 )
 
-MOST_BYTES = 1e18  # a queue beyond it, or a NaN, has no place in the histogram: the run is over
+MOST_BYTES = 1e18  # a deeper queue, or NaN, ends the run as diverged
 
 
 @inlined
 def reset(tables: Tables, work: Work) -> None:
-    """Every *run* column back to the start."""
+    """Reset every *run* column."""
     work.wheel[:] = -1
     for i in range(tables.flows.size):
         tables.flows[i].completed = np.nan
@@ -124,7 +121,7 @@ def reset(tables: Tables, work: Work) -> None:
 
 @inlined
 def nic_capacity(nic: Record, queues: Table, ack_ratio: float) -> float:
-    """What acknowledgements and a pause leave of a NIC's line rate."""
+    """A NIC's line rate less acknowledgements, 0 while paused."""
     if nic.paused:
         return 0.0
     if nic.reverse_queue < 0:
@@ -134,7 +131,7 @@ def nic_capacity(nic: Record, queues: Table, ack_ratio: float) -> float:
 
 @inlined
 def share_later(nics: Table, index: int, dirty: Ints, n_dirty: int) -> int:
-    """Note, once, that a NIC is to be shared again; returns how many are."""
+    """Mark a NIC for sharing again; returns the number of marked NICs."""
     if nics[index].dirty:
         return n_dirty
     nics[index].dirty = 1
@@ -143,26 +140,16 @@ def share_later(nics: Table, index: int, dirty: Ints, n_dirty: int) -> int:
 
 
 @inlined
-def start_flow(
-    index: int,
-    f: int,
-    flows: Table,
-    entries: Table,
-    suffixes: Table,
-    queues: Table,
-    nics: Table,
-    slots: Table,
-    seed: int,
-    step: int,
-) -> None:
+def start_flow(index: int, f: int, tables: Tables, slots: Table, seed: int, step: int) -> None:
     """Give flow ``f`` a slot at the head of its NIC's list."""
-    flow = flows[f]
+    flow = tables.flows[f]
+    entry = tables.entries[flow.entry]
     slot = slots[index]
     slot.flow = f
     slot.entry = flow.entry
-    slot.row = entries[flow.entry].row
-    slot.delay = entries[flow.entry].delay
-    slot.return_delay = entries[flow.entry].return_delay
+    slot.row = entry.row
+    slot.delay = entry.delay
+    slot.return_delay = entry.return_delay
     slot.rate = flow.rate
     slot.target = flow.rate
     slot.alpha = 1.0
@@ -185,46 +172,30 @@ def start_flow(
     slot.armed = 0
     slot.cut_cnp = 0
     slot.alpha_cnp = 0
-    entry = entries[flow.entry]
-    nic = nics[entry.nic]
+    nic = tables.nics[entry.nic]
     slot.nic_before = -1
     slot.nic_after = nic.first_slot
     if nic.first_slot >= 0:
         slots[nic.first_slot].nic_before = index
     nic.first_slot = index
-    suffix = entry.suffix
-    while suffix >= 0:
-        queues[suffixes[suffix].queue].flows += 1
-        suffix = suffixes[suffix].onward
+    count_flow(tables, entry.suffix, 1)
 
 
 @inlined
-def end_flow(
-    index: int,
-    left: float,
-    step: int,
-    flows: Table,
-    entries: Table,
-    inlets: Table,
-    suffixes: Table,
-    queues: Table,
-    nics: Table,
-    slots: Table,
-) -> None:
-    """The last ``left`` bytes of a flow go out in this step; its place in the NIC is free."""
+def end_flow(index: int, left: float, step: int, tables: Tables, slots: Table) -> None:
+    """The last ``left`` bytes of a flow go out in this step; it leaves its NIC."""
     slot = slots[index]
-    entry = entries[slot.entry]
+    entry = tables.entries[slot.entry]
     entry.total += entry.rate * (step - entry.since) + left
     entry.since = step
     entry.rate -= slot.sending
-    inlet = inlets[entry.inlet]
+    inlet = tables.inlets[entry.inlet]
     inlet.rate -= slot.sending
     inlet.burst += left
     fraction = min(max(left / slot.sending, 0.0), 1.0)
-    append_ending(
-        queues, flows, slot.flow, entry.suffix, suffixes[entry.suffix].queue, step + entry.delay, fraction
-    )
-    nic = nics[entry.nic]
+    queue = tables.suffixes[entry.suffix].queue
+    append_ending(tables.queues, tables.flows, slot.flow, entry.suffix, queue, step + entry.delay, fraction)
+    nic = tables.nics[entry.nic]
     if slot.nic_before >= 0:
         slots[slot.nic_before].nic_after = slot.nic_after
     else:
@@ -234,17 +205,20 @@ def end_flow(
     nic.wanted -= slot.rate
     if nic.limiting == 0:
         nic.sending = nic.wanted
-    suffix = entry.suffix
+    count_flow(tables, entry.suffix, -1)
+
+
+@inlined
+def count_flow(tables: Tables, suffix: int, change: int) -> None:
+    """Add ``change`` to the number of flows crossing each queue of a path."""
     while suffix >= 0:
-        queues[suffixes[suffix].queue].flows -= 1
-        suffix = suffixes[suffix].onward
+        tables.queues[tables.suffixes[suffix].queue].flows += change
+        suffix = tables.suffixes[suffix].onward
 
 
 @inlined
 def apply_pauses(ingresses: Table, nics: Table, queues: Table, step: int, dirty: Ints, n_dirty: int) -> int:
-    """Pauses and resumes that reach the upstream end in this step; returns the NICs now to be shared
-    again.
-    """
+    """Apply pauses and resumes that reach the upstream end; returns the number of NICs to share again."""
     for i in range(ingresses.size):
         port = ingresses[i]
         if port.change_at > step:
@@ -284,13 +258,8 @@ def replay(
     suffixes, queues, feeders = tables.suffixes, tables.queues, tables.feeders
     ingresses, switches = tables.ingresses, tables.switches
     slots, segments, wheel = work.slots, work.segments, work.wheel
-    arrived, onward, marks, departed, resolved = (
-        work.arrived,
-        work.onward,
-        work.marks,
-        work.departed,
-        work.resolved,
-    )
+    arrived, onward, marks = work.arrived, work.onward, work.marks
+    departed, resolved = work.departed, work.resolved
     unarmed, free, dirty, logs = work.unarmed, work.free, work.dirty, work.logs
     n_queues = queues.size
     losses = 0 if tables.pfc else resolved.shape[1]
@@ -309,13 +278,13 @@ def replay(
             log_feeders(feeders, entries, logs, step)
         if any_change:
             n_dirty = apply_pauses(ingresses, nics, queues, step, dirty, n_dirty)
-        # Flows that start in this step share their NIC from its beginning; what they would have sent before
-        # their start is taken back as a negative burst.
+        # Flows that start in this step share their NIC from its beginning; the bytes before their start are
+        # taken back as a negative burst.
         n_before = n_unarmed
         while next_flow < flows.size and flows[next_flow].start_step <= step:
             n_free -= 1
             index = free[n_free]
-            start_flow(index, next_flow, flows, entries, suffixes, queues, nics, slots, seed, step)
+            start_flow(index, next_flow, tables, slots, seed, step)
             unarmed[n_unarmed] = index
             n_unarmed += 1
             next_flow += 1
@@ -347,25 +316,14 @@ def replay(
             elapsed = slot.sending * (step - slot.since)
             ends = slot.sending > 0.0 and slot.remaining - elapsed <= slot.sending
             if ends and losses and step > 0:
-                # Before it may end, it sends again what was lost so far.
+                # Before it may end, it sends lost bytes again.
                 unmarked_hazard(
                     slots, segments, index, resolved[step - 1, slot.row] - slot.delay, marks, losses,
                     tables.packet_bytes,
                 )  # fmt: skip
                 ends = slot.remaining - elapsed <= slot.sending
             if ends:
-                end_flow(
-                    index,
-                    slot.remaining - elapsed,
-                    step,
-                    flows,
-                    entries,
-                    inlets,
-                    suffixes,
-                    queues,
-                    nics,
-                    slots,
-                )
+                end_flow(index, slot.remaining - elapsed, step, tables, slots)
                 if slot.armed == 0:
                     i = 0
                     while unarmed[i] != index:
@@ -391,15 +349,8 @@ def replay(
                     shared_out = nic.limiting or nic.wanted > nic_capacity(nic, queues, tables.ack_ratio)
                     if not shared_out:
                         nic.sending = nic.wanted
-                        send(
-                            slots,
-                            segments,
-                            index,
-                            paced(slot.rate, nic.wanted, nic.rate),
-                            entries,
-                            inlets,
-                            step,
-                        )
+                        rate = paced(slot.rate, nic.wanted, nic.rate)
+                        send(slots, segments, index, rate, entries, inlets, step)
                 schedule(slots, wheel, index, step + 1)
             if shared_out:
                 n_dirty = share_later(nics, entry.nic, dirty, n_dirty)

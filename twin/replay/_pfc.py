@@ -1,7 +1,7 @@
-"""Priority flow control: buffer held per ingress port, dynamic thresholds, pause and resume; records only.
+"""Priority flow control: buffer held per ingress port, dynamic thresholds, pause and resume.
 
-The threshold is (buffer − headroom − reserve − shared use) / 8 per ingress port, resume 3 KB below it, as the
-reference problems' switches have it.
+The threshold is (buffer − headroom − reserve − shared use) / 8 per ingress port, resume 3 KB below it, as by
+the switches of the reference problems.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ SHARE = 8.0
 
 @inlined
 def sent_until(feeders: Table, f: int, entries: Table, logs: Floats, position: float, step: int) -> float:
-    """Bytes a feeder had put on its cable by the (fractional) step ``position``; ``step`` is the one now
-    ending.
-    """
+    """Bytes a feeder had sent by the (fractional) step ``position``; ``step`` is now ending."""
     if position <= 0.0:
         return 0.0
     k = int(position) // LOG_STEPS
@@ -33,7 +31,7 @@ def sent_until(feeders: Table, f: int, entries: Table, logs: Floats, position: f
 
 @inlined
 def log_feeders(feeders: Table, entries: Table, logs: Floats, step: int) -> None:
-    """Keep every feeder's total; called every ``LOG_STEPS`` steps, before the step runs."""
+    """Log every feeder's total; called every ``LOG_STEPS`` steps, before the step runs."""
     k = step // LOG_STEPS
     for f in range(feeders.size):
         feeder = feeders[f]
@@ -57,9 +55,7 @@ def hold(
     s: int,
     step: int,
 ) -> None:
-    """Bytes each ingress port of switch ``s`` holds at the end of ``step``, from what each feeder sent and
-    what left.
-    """
+    """Compute the bytes held by each ingress port of switch ``s`` at the end of ``step``."""
     for i in range(ingresses.size):
         if ingresses[i].switch == s:
             ingresses[i].held = 0.0
@@ -79,9 +75,7 @@ def hold(
 
 @inlined
 def decide(ingresses: Table, switches: Table, s: int, step: int, reserve: float, resume: float) -> None:
-    """Pause or resume the ingress ports of switch ``s``; what they decide takes effect upstream a cable
-    later.
-    """
+    """Pause or resume the ingress ports of switch ``s``, with effect upstream after a cable delay."""
     used = 0.0
     for i in range(ingresses.size):
         if ingresses[i].switch == s:

@@ -1,6 +1,4 @@
-"""Egress queues: first in, first out, marking at dequeue, and the departure of every arrival step; records
-only.
-"""
+"""Egress queues: FIFO, marking at dequeue, and the departure of every arrival step."""
 
 from __future__ import annotations
 
@@ -10,11 +8,9 @@ from twin.jit import inlined
 from twin.replay.layout import Floats, Record, Steps, Table, uniform
 
 _JITTER_STREAM = 1 << 40  # apart from the flows' streams
-LIGHT = (
-    0.8  # below this share of its rate an empty queue stays empty whatever acknowledgements and phases take
-)
+LIGHT = 0.8  # below this share of its rate an empty queue stays empty, acknowledgements and phases included
 _LOSS_STREAM = 1 << 41
-_CALM_PACKETS = 200.0  # beyond this depth the packets' phases no longer show
+_CALM_PACKETS = 200.0  # beyond this depth packet phases have no effect
 
 
 @inlined
@@ -33,9 +29,9 @@ def phase_jitter(
 ) -> float:
     """Bytes by which whole packets run ahead of the fluid in this step.
 
-    N paced flows are N sawtooths of one packet each: together a stationary process of variance N/12
-    packets² whose memory is their mean packet spacing. Its increments are what lets a queue of 64 evenly
-    paced flows stand at a few packets below capacity, where a fluid would be empty.
+    N paced flows are N sawtooths of one packet each: together a stationary process of variance N/12 packets²
+    whose memory is their mean packet spacing. Its increments keep a few packets in the queue of 64 evenly
+    paced flows below capacity, where a fluid would be empty.
     """
     if queue.flows < 2 or queue.backlog > _CALM_PACKETS * packet_bytes:
         queue.jitter = 0.0
@@ -61,9 +57,7 @@ def forward(
     feeders: Table,
     n_rows: int,
 ) -> None:
-    """Hand ``fraction`` of arrival step ``from_step`` on to the next hops of a queue, arriving at step
-    ``at``.
-    """
+    """Forward ``fraction`` of arrival step ``from_step`` to the next hops, to arrive at step ``at``."""
     for index in range(queue.suffix_first, queue.suffix_end):
         suffix = suffixes[index]
         if suffix.onward < 0:
@@ -91,7 +85,7 @@ def pass_through(
     feeders: Table,
     n_rows: int,
 ) -> None:
-    """One step of an empty queue that can send all that comes; nothing waits, nothing is marked."""
+    """One step of an empty queue that sends all arrivals unmarked."""
     queue.sent = incoming
     queue.head = step + 1
     marks[step + 1, q] = marks[step, q]
@@ -119,7 +113,7 @@ def serve(
     feeders: Table,
     n_rows: int,
 ) -> float:
-    """One step of one queue; returns the marking probability of what left."""
+    """One step of one queue; returns the marking probability of the bytes that left."""
     if queue.backlog == 0.0 and incoming <= capacity:
         pass_through(queue, q, step, incoming, suffixes, arrived, onward, marks, departed, feeders, n_rows)
         return 0.0
@@ -171,10 +165,10 @@ def drop(
     n_rows: int,
     seed: int,
 ) -> float:
-    """Lose what of ``incoming`` finds no room; returns its share.
+    """Drop the part of ``incoming`` beyond ``room``; returns its share.
 
-    Senders learn of it by ``losses`` and send it again. A flow whose last byte is lost ends a queue and a
-    trip around later.
+    Senders learn of it by ``losses`` and send it again. A flow whose last byte is lost ends a queueing delay
+    and a round trip later.
     """
     share = 1.0 - room / incoming
     arrived[step, q] = room
@@ -253,9 +247,7 @@ def resolve_suffix(
     departed: Steps,
     resolved: Steps,
 ) -> None:
-    """For a path of several hops: which arrival steps have left its last queue, how marked, and how much
-    lost?
-    """
+    """For a path of several hops: the arrival steps that left its last queue, with marks and losses."""
     suffix = suffixes[s]
     queue = queues[suffix.queue]
     following = suffixes[suffix.onward].row

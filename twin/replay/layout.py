@@ -1,19 +1,12 @@
-"""Counter-based random numbers for kernels: a draw is a function of (seed, stream, index) and of nothing
-else, so
-every candidate sees the same draws whatever happened before.
+"""Record arrays of the replay kernel, and its counter-based random numbers.
 
-The bundles of arrays a replay works on, and the names of their types; numpy only.
+``plan`` fills the fixed columns; columns under *run* belong to the kernel, which resets them. Units are steps
+and bytes: a rate is bytes a step.
 
-The tables a replay runs on, one record array a kind of thing; numpy only.
+    flow ─▶ entry (nic, path) ─▶ inlet (first suffix, cable) ─▶ suffix (rest of path) ─▶ queue ─▶ suffix …
 
-Fixed columns are filled by ``plan``; columns under *run* belong to the kernel and are reset by it.
-Everything is in steps and bytes: a rate is bytes a step.
-
-    flow ─▶ entry (nic, path) ─▶ inlet (first suffix, cable) ─▶ suffix (rest of path) ─▶ queue ─▶ next
-    suffix …
-
-Flows that share a *suffix* are one stream from there on. A *feeder* is whatever puts bytes into a queue by
-one ingress port: an entry, or a suffix one hop upstream; PFC counts buffer use per ingress.
+Flows that share a *suffix* are one stream from there on. A *feeder* sends bytes into a queue by one ingress
+port: an entry, or a suffix one hop upstream; PFC counts buffer use per ingress.
 """
 
 from __future__ import annotations
@@ -35,8 +28,9 @@ _TO_UNIT = 2.0**-53
 
 @inlined
 def uniform(seed: int, stream: int, index: int) -> float:
-    """A draw in [0, 1): splitmix64's finaliser (Steele et al., OOPSLA 2014), once over the stream, once
-    over both.
+    """A draw in [0, 1) that depends on the arguments only, so that all candidates see the same draws.
+
+    splitmix64's finaliser (Steele et al., OOPSLA 2014), once over the stream, once over both.
     """
     x = uint64(seed) * uint64(_GOLDEN) + uint64(stream) * uint64(_STREAM)
     x = (x ^ (x >> uint64(30))) * uint64(_MIX_1) + uint64(index) * uint64(_GOLDEN)
@@ -46,7 +40,7 @@ def uniform(seed: int, stream: int, index: int) -> float:
     return (x >> uint64(11)) * _TO_UNIT
 
 
-Table: TypeAlias = NDArray[Any]  # records of one of the types in ``layout``
+Table: TypeAlias = NDArray[Any]  # records of one of the types below
 Record: TypeAlias = Any  # one row of a table
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
@@ -54,7 +48,7 @@ Steps: TypeAlias = NDArray[np.int32]
 
 
 class Tables(NamedTuple):
-    """One scenario in steps and bytes; the columns are described in ``layout``."""
+    """One scenario in steps and bytes."""
 
     flows: Table
     entries: Table
@@ -65,7 +59,7 @@ class Tables(NamedTuple):
     feeders: Table
     ingresses: Table
     switches: Table
-    resolve_order: NDArray[np.int64]  # suffixes of several hops, shorter first: a longer one asks the shorter
+    resolve_order: NDArray[np.int64]  # suffixes of several hops, shorter first: longer ones depend on them
     n_steps: int
     packet_bytes: float
     ack_ratio: float
@@ -94,15 +88,15 @@ class Params(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Arrays a run writes; made once a call and used again for every candidate."""
+    """Arrays a run writes, reused for every candidate."""
 
     slots: Table
     segments: Table
     wheel: NDArray[np.int64]
     arrived: NDArray[np.float64]  # [step, queue] bytes
     onward: NDArray[np.float64]  # [step, suffix of several hops] bytes
-    # [arrival step, row] running sum of mean marking probability; where packets may be lost, as many columns
-    # more for the shares lost
+    # [arrival step, row] running sum of mean marking probability; without PFC, as many more columns for the
+    # shares lost
     marks: NDArray[np.float64]
     departed: NDArray[np.int32]  # [arrival step, queue] step in which its last byte left
     resolved: NDArray[np.int32]  # [step, row] arrival steps that have left the path's last queue
@@ -186,7 +180,7 @@ QUEUE = np.dtype(
         ("left", FLOAT),  # bytes of arrival step ``head`` still waiting
         ("marks", FLOAT),  # marking met so far by the part of step ``head`` that left
         ("sent", FLOAT),  # in the last step
-        ("light_rate", FLOAT),  # arrivals an empty queue passes without a second look; −1 while paused
+        ("light_rate", FLOAT),  # arrivals that an empty queue passes unexamined; −1 while paused
         ("jitter", FLOAT),  # packet phases: bytes ahead of the fluid
         ("flows", INT),  # now crossing it
         ("head", INT),  # oldest arrival step not wholly sent

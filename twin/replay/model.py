@@ -1,7 +1,4 @@
-"""The replay engine: every flow of the window runs again, one reaction point each, over fluid queues.
-
-Checks and units around the kernel; must not import telemetry, api or switches.
-"""
+"""The replay engine: runs every flow again, with its own reaction point, over fluid queues."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ class ReplayEngine:
         self.step_s = step_s
 
     def predict(self, scenario: Scenario, watermarks: Sequence[Watermark], *, seed: int) -> list[Prediction]:
-        """One prediction per watermark; every one sees the same draws (common random numbers)."""
+        """One prediction per watermark, all with common random numbers."""
         run = _Run(scenario, self.step_s)
         return [run.predict(watermark, seed) for watermark in watermarks]
 
@@ -49,7 +46,7 @@ class ReplayEngine:
 
 
 class _Run:
-    """A scenario's tables and working arrays, used for one candidate after another."""
+    """A scenario's tables and working arrays, reused for each candidate."""
 
     def __init__(self, scenario: Scenario, step_s: float) -> None:
         self.scenario = scenario
@@ -62,7 +59,7 @@ class _Run:
         self.tail_s = _tail_s(scenario, self.tables, step_s)
 
     def go(self, watermark: Watermark, seed: int, series: NDArray[np.float64], every: int) -> bool:
-        """Run one candidate; whether every depth stayed finite."""
+        """Run one candidate; returns whether every depth stayed finite."""
         self.histogram[:] = 0
         self.totals[:] = 0.0
         code: int = replay(
@@ -112,10 +109,10 @@ BIN_WIDTH_BYTES = np.repeat([layout.FINE_BYTES, layout.COARSE_BYTES], [layout.FI
 
 
 def _tail_s(scenario: Scenario, tables: Tables, step_s: float) -> NDArray[np.float64]:
-    """Per flow: from its last byte leaving the last queue to the last acknowledgement at the sender.
+    """Per flow: seconds from its last byte leaving the last queue to the last acknowledgement at the sender.
 
-    What ``Scenario.alone_s`` counts beyond serialisation and the cables the kernel already walked, so that
-    a flow alone on its path has a slowdown of 1.
+    ``Scenario.alone_s`` less serialisation and the cables that the kernel simulates, so that a flow alone on
+    its path has a slowdown of 1.
     """
     paths, of_flow = scenario.flows.routes
     walked_s, slowest = np.empty(len(paths)), np.empty(len(paths))

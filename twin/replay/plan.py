@@ -1,4 +1,4 @@
-"""Compiles a ``Scenario`` into the tables and working arrays of the replay kernel; knows no numba."""
+"""Compiles a ``Scenario`` into the tables and working arrays of the replay kernel."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ def queue_ports(scenario: Scenario) -> list[int]:
 
 
 def compile_params(params: DcqcnParams, step_s: float) -> Params:
-    """DCQCN parameters at ``step_s`` seconds a step; the clocks that change
-    a rate tick at most once a step."""
-
+    """DCQCN parameters at ``step_s`` seconds a step; cut and increase clocks tick at most once a step."""
     return Params(
         ai_rate=params.ai_rate_bytes_per_s * step_s,
         hai_rate=params.hai_rate_bytes_per_s * step_s,
@@ -40,7 +38,7 @@ def compile_params(params: DcqcnParams, step_s: float) -> Params:
         cnp_steps=max(1.0, params.cnp_interval_s / step_s),
         alpha_steps=params.alpha_timer_s / step_s,
         increase_steps=max(1.0, params.increase_timer_s / step_s),
-        # A preset's whole number would be another type to the kernel, and compile it anew.
+        # float: an integer would make numba compile the kernel again.
         byte_counter=math.inf if params.byte_counter_bytes is None else float(params.byte_counter_bytes),
         fast_recovery_steps=params.fast_recovery_steps,
         min_rate=params.min_rate_bytes_per_s * step_s,
@@ -50,9 +48,7 @@ def compile_params(params: DcqcnParams, step_s: float) -> Params:
 
 
 def compile_tables(scenario: Scenario, step_s: float) -> Tables:
-    """The tables of ``scenario`` at ``step_s`` seconds a step; raises ``ScenarioError`` for a path it
-    cannot run.
-    """
+    """The tables of ``scenario`` at ``step_s`` seconds a step; raises ``ScenarioError``."""
     paths = _Paths(scenario, step_s)
     return Tables(
         flows=paths.flows(),
@@ -85,7 +81,7 @@ def allocate(tables: Tables) -> Work:
     span = tables.n_steps + horizon + 1
     return Work(
         slots=np.zeros(n_flows, dtype=layout.SLOT),
-        # One column more than is used: rows a power of two apart would share the same few cache lines.
+        # A spare column: rows a power of two apart would share a few cache lines.
         segments=np.zeros((n_flows, layout.SEGMENTS + 1), dtype=layout.SEGMENT),
         wheel=np.full(layout.WHEEL, -1, dtype=np.int64),
         arrived=np.zeros((span, n_queues)),
@@ -102,7 +98,7 @@ def allocate(tables: Tables) -> Work:
 
 
 class _Paths:
-    """Numbers the parts of every path once, then writes them out table by table."""
+    """Numbers the parts of every path, then fills the tables."""
 
     def __init__(self, scenario: Scenario, step_s: float) -> None:
         self.scenario = scenario
@@ -133,7 +129,7 @@ class _Paths:
         self.reverse_of = reverse_ports(scenario.ports)
         inlets = dict.fromkeys((self.suffix_of[path[1:]], self._nic_steps(path[0])) for path in self.entry_of)
         self.inlet_of = {inlet: index for index, inlet in enumerate(inlets)}
-        # Feeders lie together by the queue they feed: (queue, ingress port, entry path or upstream suffix).
+        # Feeders sorted by queue: (queue, ingress port, entry path or upstream suffix).
         feeders = [(self.queue_of[path[1]], path[0], path, True) for path in self.entry_of]
         feeders += [(self.queue_of[s[1]], s[0], s, False) for s in self.suffix_of if len(s) > 1]
         self.feeder_list = sorted(feeders, key=lambda feeder: feeder[0])
@@ -163,8 +159,8 @@ class _Paths:
             suffix = self.suffix_of[path[1:]]
             fixed_s = self.scenario.dcqcn.feedback_delay_s
             loop_s = 2.0 * float(delay_s[list(path)].sum()) if fixed_s is None else fixed_s
-            # The kernel walks the cables up to the last queue; the rest of the loop comes after it. One
-            # step more: what is sent in a step is on its way only at the step's end.
+            # The kernel simulates the cables up to the last queue; the rest of the loop comes after it. One
+            # step more, as bytes sent in a step leave at its end.
             walked = self._nic_steps(path[0]) + sum(self._steps(port) for port in path[1:-1])
             back = round(loop_s / self.step_s) + 1 - walked
             table[index]["nic"] = self.nic_of[path[0]]
