@@ -8,18 +8,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from bench.figure import Figure
-from telemetry.decode.p4.decoder import P4Decoder, decode_one_by_one
+from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
-from telemetry.encode.p4 import (
-    InnerType,
-    Metadata,
-    base_transport,
-    datagram_v2,
-    int_headers,
-    packet,
-    report_v2,
-)
+from telemetry.encode.p4 import datagram_v2
 from telemetry.state import FlowKey
+from tests.counterparts.p4_writer import InnerType, Metadata, base_transport, int_headers, packet, report_v2
+from tests.oracles.p4_one_by_one import decode_one_by_one
 
 GOAL_PER_S = 1_000_000
 PAYLOADS = 200_000

@@ -22,8 +22,7 @@ import numpy as np
 
 from bench.figure import Figure
 from bench.ingest import served
-from telemetry.encode.p4 import datagram_v2
-from telemetry.encode.p4_columns import ReportColumns, reports_v2
+from telemetry.encode.p4 import ReportColumns, datagram_v2, reports_v2
 
 GOAL_PER_S = 150_000
 LASTING_S = 3.0

@@ -21,7 +21,7 @@ from telemetry.decode.p4.assemble import NOT_TOLD, NodesOf
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, Occupancy, TimeUnit, UnitProfile
 from telemetry.decode.p4.packet import IntMarks
-from telemetry.encode.p4 import json_lines
+from telemetry.encode.json_lines import json_lines
 from telemetry.errors import DecodeError, ReportError
 from telemetry.report import ReportProblem
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from lab.reports import DATA_QUEUE, EPOCH_NS, FIRST_SOURCE_PORT, ROCE_PORT, SOURCE_PORTS
 from settings.errors import InputError
-from telemetry.encode.p4 import datagram_v2
-from telemetry.encode.p4_columns import MOST_OCCUPANCY, ReportColumns, reports_v2
+from telemetry.encode.p4 import MOST_OCCUPANCY, ReportColumns, datagram_v2, reports_v2
 from twin.packet.happenings import Samples
 from twin.packet.plan import FabricPlan
 

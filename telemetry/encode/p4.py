@@ -1,148 +1,25 @@
-"""P4.org telemetry reports written, as a switch would send them; must not import a decoder.
-
-Report v2.0, v1.0 and v0.5, and INT headers v2.1 and v1.0 inside a packet. Numbers are the wire's: a device's
-own units, all ones for what it cannot tell.
-
-Decoded telemetry reports in the JSON format of INT reports, a line each; must not import JSON's decoder.
-
-What JSON reports have no field for stands beside theirs, under names of its own, which readers of the format
-pass over.
-"""
+"""Writes v2.0 INT reports of P4.org's telemetry report format, many of one layout at once, from columns."""
 
 from __future__ import annotations
 
-import ipaddress
-import math
 import struct
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
-from enum import IntEnum
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-from telemetry.decode.p4.assemble import NO_REASON, NOT_ROCE, NOT_TOLD, P4Reports, ReportFlags
-from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite
-from telemetry.state import FlowKey
-
-TCP, UDP = 6, 17
-_MOST_WORDS = 255
-_SHIM_MD, _SHIM_MX = 1, 3
-
-
-class InnerType(IntEnum):
-    """What follows the metadata of a v2.0 report."""
-
-    NONE = 0
-    TLV = 1
-    DOMAIN = 2
-    ETHERNET = 3
-    IPV4 = 4
-    IPV6 = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Metadata:
-    """What a node tells of a packet; None is left out. ``layer1`` and ``layer2`` are interface ids (in, out),
-    ``queue`` and ``buffer`` (id, occupancy), ``drop`` (queue id, reason).
-    """
-
-    node: int | None = None
-    layer1: tuple[int, int] | None = None
-    latency: int | None = None
-    queue: tuple[int, int] | None = None
-    ingress_time: int | None = None
-    egress_time: int | None = None
-    layer2: tuple[int, int] | None = None
-    utilisation: int | None = None
-    buffer: tuple[int, int] | None = None
-    drop: tuple[int, int] | None = None
-
-
-def _word(value: int) -> bytes:
-    return struct.pack(">I", value)
-
-
-def _long(value: int) -> bytes:
-    return struct.pack(">Q", value)
-
-
-def _queue(value: tuple[int, int]) -> bytes:
-    return _word(value[0] << 24 | value[1])
-
-
-def _values(told: Metadata, *, long_times: bool) -> dict[str, bytes]:
-    """The bytes of each value that is told, by field."""
-    time = _long if long_times else _word
-    written: dict[str, bytes] = {}
-    for name, write in (("node", _word), ("latency", _word), ("utilisation", _word)):
-        if (value := getattr(told, name)) is not None:
-            written[name] = write(value)
-    for name in ("ingress_time", "egress_time"):
-        if (value := getattr(told, name)) is not None:
-            written[name] = time(value)
-    for name, form in (("layer1", ">HH"), ("layer2", ">II"), ("drop", ">BBxx")):
-        if (pair := getattr(told, name)) is not None:
-            written[name] = struct.pack(form, *pair)
-    for name in ("queue", "buffer"):
-        if (pair := getattr(told, name)) is not None:
-            written[name] = _queue(pair)
-    return written
-
-
-_V2_BITS = {
-    "layer1": 1,
-    "latency": 2,
-    "queue": 3,
-    "ingress_time": 4,
-    "egress_time": 5,
-    "layer2": 6,
-    "utilisation": 7,
-    "buffer": 8,
-    "drop": 15,
-}
-_INT_BITS = {"node": 0} | {name: bit for name, bit in _V2_BITS.items() if name != "drop"}
-_V1_BITS = {"layer1": 0, "latency": 1, "queue": 2, "egress_time": 3, "drop": 4, "utilisation": 5}
-
-
-def report_v2(
-    told: Metadata,
-    *,
-    flags: int,
-    inner: bytes = b"",
-    inner_type: InnerType = InnerType.NONE,
-    domain: tuple[int, int, int, bytes] = (0, 0, 0, b""),
-) -> bytes:
-    """An INT report of v2.0. ``flags`` are D Q F I as 8, 4, 2, 1; ``domain`` is the domain's id, its metadata
-    bits and status, and its metadata. A report too long for its length field goes to the datagram's end.
-    """
-    written = _values(told, long_times=True)
-    written.pop("node", None)
-    bits = sum(0x8000 >> _V2_BITS[name] for name in written)
-    identity, domain_bits, status, more = domain
-    metadata = b"".join(written[name] for name in _V2_BITS if name in written) + more
-    body = struct.pack(">HHHH", bits, identity, domain_bits, status) + metadata + inner
-    return _individual(1, inner_type, len(metadata) // 4, flags, _padded(body))
-
-
-def inner_only_v2(inner: bytes, inner_type: InnerType, *, flags: int) -> bytes:
-    """A report of v2.0 that has a packet and no metadata."""
-    return _individual(0, inner_type, 0, flags, _padded(inner))
-
-
-def _individual(kind: int, inner_type: int, metadata_words: int, flags: int, body: bytes) -> bytes:
-    words = min(len(body) // 4, _MOST_WORDS)
-    return struct.pack(">BBBB", kind << 4 | inner_type, words, metadata_words, flags << 4) + body
-
-
-def _padded(body: bytes) -> bytes:
-    return body + bytes(-len(body) % 4)
-
-
-def tlv(kind: Literal[0, 1, 2, 3], contents: bytes) -> bytes:
-    """One of the contents of ``InnerType.TLV``: 0 domain-specific, 1 Ethernet, 2 IPv4, 3 IPv6."""
-    body = _padded(contents)
-    return struct.pack(">BBH", kind << 4, min(len(body) // 4, _MOST_WORDS), 0) + body
+MOST_OCCUPANCY = 0xFF_FFFE
+_UDP = 17
+_HOP_LIMIT, _REMAINING_HOPS = 64, 8
+_INT_REPORT, _TRACKED_FLOW, _MOST_WORDS = 1, 2, 255
+_INT_MD, _NPT_UDP = 1, 1
+_OWN_BITS, _OWN_BYTES = 0x5C00, 24  # interfaces, queue, both times
+_HOP_BITS, _HOP_BYTES = 0xDC00, 28  # the same and the node
+_OWN_AT, _INNER_AT = 12, 36
+_STACK_AFTER_UDP = 16  # shim and INT-MD header
+_ADDRESS = {4: (20, 12, 4), 6: (40, 8, 16)}  # size of the header, place and size of the source address
+_INNER_TYPE = {4: 4, 6: 5}
 
 
 def datagram_v2(node: int, hardware: int, sequence: int, reports: Sequence[bytes]) -> bytes:
@@ -151,202 +28,113 @@ def datagram_v2(node: int, hardware: int, sequence: int, reports: Sequence[bytes
     return struct.pack(">II", head, node) + b"".join(reports)
 
 
-def datagram_v1(
-    told: Metadata,
-    *,
-    flags: int,
-    hardware: int,
-    sequence: int,
-    inner: bytes = b"",
-    inner_type: InnerType = InnerType.ETHERNET,
-) -> bytes:
-    """A payload of v1.0: ``told`` has a node and an ingress time."""
-    written = _values(told, long_times=False)
-    fixed = written.pop("node") + _word(sequence) + written.pop("ingress_time")
-    metadata = b"".join(written[name] for name in _V1_BITS if name in written)
-    bits = sum(0x20 >> _V1_BITS[name] for name in written)
-    protocol = int(inner_type) - int(InnerType.ETHERNET)
-    words = 4 + len(metadata) // 4
-    head = 1 << 28 | words << 24 | protocol << 21 | bits << 15 | flags >> 1 << 6 | hardware
-    return _word(head) + fixed + metadata + inner
+@dataclass(frozen=True, slots=True, eq=False)
+class ReportColumns:
+    """Packets of UDP with equally many hops, all of one IP version.
 
-
-def datagram_v0(told: Metadata, *, flags: int, hardware: int, sequence: int, inner: bytes = b"") -> bytes:
-    """A payload of v0.5, which has an ingress time: with the header of a drop where ``told.drop`` is there,
-    that of the switch where ``told.queue`` is, else with neither. Both have a node and ``layer1``.
+    Of each hop, in path order (reports, hops): ``node``, interface ids ``ingress`` and ``egress`` (16 bits),
+    ``queue``, ``occupancy`` in the device's unit (at most ``MOST_OCCUPANCY``), times in nanoseconds. Of each
+    packet: raw addresses (reports, 4 or 16), ports, ``packet_bytes`` from the IP header on, the ECN field.
     """
-    written = _values(told, long_times=False)
-    kind, more = 0, b""
-    if told.drop is not None:
-        kind, more = 1, written["node"] + written["layer1"] + written["drop"]
-    elif told.queue is not None:
-        kind, more = 2, written["node"] + written["layer1"] + written["queue"] + written["egress_time"]
-    head = kind << 24 | flags >> 1 << 21 | hardware
-    return _word(head) + _word(sequence) + written["ingress_time"] + more + inner
+
+    node: NDArray[np.int64]
+    ingress: NDArray[np.int64]
+    egress: NDArray[np.int64]
+    queue: NDArray[np.int64]
+    occupancy: NDArray[np.int64]
+    ingress_time: NDArray[np.int64]
+    egress_time: NDArray[np.int64]
+    source: NDArray[np.uint8]
+    destination: NDArray[np.uint8]
+    source_port: NDArray[np.int64]
+    destination_port: NDArray[np.int64]
+    packet_bytes: NDArray[np.int64]
+    ecn: NDArray[np.int64]
+
+    @property
+    def version(self) -> int:
+        """4 or 6."""
+        return 4 if self.source.shape[1] == 4 else 6
 
 
-def int_headers(
-    hops: Sequence[Metadata],
-    *,
-    version: Literal[1, 2] = 2,
-    next_protocol: Literal[0, 1, 2] = 0,
-    original: int = 0,
-    source_only: bytes = b"",
-    domain: tuple[int, int] = (0, 0),
-    remaining_hops: int = 8,
-) -> bytes:
-    """Shim, INT-MD header and stack. ``hops`` are in path order, all with the same values told.
+def reports_v2(columns: ReportColumns, *, int_port: int = 5000) -> NDArray[np.uint8]:
+    """The reports as bytes, a row each: what the last hop of each, the one that reports, would send.
 
-    ``original`` is what the shim keeps: the UDP destination port (``next_protocol`` 1) or IP protocol (2).
-    ``source_only`` is what the source left below the stack, ``domain`` the id and the instructions of the
-    domain that asked for it. INT v1.0 knows none of them.
+    That hop is in the report's header (its node in the datagram's, which is not here), those before are a
+    stack in the packet, which then goes to ``int_port`` and keeps its port in the shim.
     """
-    names = [one.name for one in fields(Metadata) if hops and getattr(hops[0], one.name) is not None]
-    bits = sum(0x8000 >> _INT_BITS[name] for name in names)
-    stack = b""
-    for hop in reversed(hops):
-        written = _values(hop, long_times=version == 2)
-        stack += b"".join(written[name] for name in _INT_BITS if name in written)
-    words = len(stack) // 4 // len(hops) if hops else 0
-    if version == 1:
-        header = struct.pack(">BBBBHH", 0x10, 0, words, remaining_hops, bits, 0)
-        return struct.pack(">BBBB", _SHIM_MD, 0, 1 + len(header + stack) // 4, 0) + header + stack
-    header = struct.pack(">BBBBHHHH", 0x20, 0, words, remaining_hops, bits, *domain, 0)
-    body = header + stack + source_only
-    return struct.pack(">BBH", _SHIM_MD << 4 | next_protocol << 2, len(body) // 4, original) + body
-
-
-def mx_headers(*, next_protocol: Literal[0, 1, 2] = 0, original: int = 0) -> bytes:
-    """Shim and INT-MX header: every hop reports by itself, the packet carries no stack."""
-    header = struct.pack(">BBHHHHH", 0x20, 0, 0, 0xF000, 0, 0, 0)
-    return struct.pack(">BBH", _SHIM_MX << 4 | next_protocol << 2, len(header) // 4, original) + header
-
-
-def packet(
-    flow: FlowKey,
-    behind: bytes,
-    *,
-    packet_bytes: int,
-    ecn: int = 0,
-    dscp: int = 0,
-    ethernet: bool = False,
-    hop_limit: int = 64,
-    identification: int = 1,
-    tcp_sequence: int = 1,
-) -> bytes:
-    """A packet from its IP header (or Ethernet header) on, cut after ``behind``, which follows its UDP or TCP
-    header; ``packet_bytes`` is the whole packet's length as its headers tell it, those included.
-    ``identification`` is IPv4's.
-    """
-    source, destination = (ipaddress.ip_address(end) for end in (flow.src, flow.dst))
-    length = packet_bytes - 14 * ethernet
-    if flow.protocol == UDP:
-        network = 20 if source.version == 4 else 40
-        layer4 = struct.pack(">HHHH", flow.sport, flow.dport, length - network, 0)
-    elif flow.protocol == TCP:
-        layer4 = struct.pack(">HHIIBBHHH", flow.sport, flow.dport, tcp_sequence, 0, 0x50, 0x10, 0xFFFF, 0, 0)
+    n_reports, n_hops = columns.node.shape
+    template = np.frombuffer(_template(columns.version, n_hops, int_port), np.uint8)
+    rows = np.tile(template, (n_reports, 1))
+    if not n_reports:
+        return rows
+    _write_hop(rows, _OWN_AT, columns, n_hops - 1)
+    network_bytes, address_at, address_bytes = _ADDRESS[columns.version]
+    udp_at = _INNER_AT + network_bytes
+    length = columns.packet_bytes
+    _put(rows, udp_at, ">u2", columns.source_port)
+    _put(rows, udp_at + 4, ">u2", length - network_bytes)
+    for place, address in enumerate((columns.source, columns.destination)):
+        begin = _INNER_AT + address_at + place * address_bytes
+        rows[:, begin : begin + address_bytes] = address
+    if columns.version == 4:
+        rows[:, _INNER_AT + 1] |= columns.ecn.astype(np.uint8)
+        _put(rows, _INNER_AT + 2, ">u2", length)
+        _put(rows, _INNER_AT + 10, ">u2", _checksums(rows[:, _INNER_AT : _INNER_AT + 20]))
     else:
-        layer4 = b""
-    service = dscp << 2 | ecn
-    if source.version == 4:
-        fixed = struct.pack(
-            ">BBHHHBBH", 0x45, service, length, identification, 0x4000, hop_limit, flow.protocol, 0
+        rows[:, _INNER_AT + 1] |= (columns.ecn << 4).astype(np.uint8)
+        _put(rows, _INNER_AT + 4, ">u2", length - 40)
+    if n_hops == 1:
+        _put(rows, udp_at + 2, ">u2", columns.destination_port)
+        return rows
+    _put(rows, udp_at + 8 + 2, ">u2", columns.destination_port)
+    begin = udp_at + 8 + _STACK_AFTER_UDP
+    for place, hop in enumerate(reversed(range(n_hops - 1))):  # the last hop comes first
+        at = begin + place * _HOP_BYTES
+        _put(rows, at, ">u4", columns.node[:, hop])
+        _write_hop(rows, at + 4, columns, hop)
+    return rows
+
+
+def _template(version: int, n_hops: int, int_port: int) -> bytes:
+    """A report whose values are 0, its headers complete except for addresses, ports and lengths."""
+    if version == 4:
+        network = struct.pack(">BBHHHBBHII", 0x45, 0, 0, 1, 0x4000, _HOP_LIMIT, _UDP, 0, 0, 0)
+    else:
+        network = struct.pack(">IHBB32x", 6 << 28, 0, _UDP, _HOP_LIMIT)
+    inner = network + struct.pack(">HHHH", 0, int_port, 0, 0)
+    if n_hops > 1:
+        stack = bytes(_HOP_BYTES * (n_hops - 1))
+        inner += struct.pack(">BBH", _INT_MD << 4 | _NPT_UDP << 2, 3 + len(stack) // 4, 0)
+        inner += (
+            struct.pack(">BBBBHHHH", 0x20, 0, _HOP_BYTES // 4, _REMAINING_HOPS, _HOP_BITS, 0, 0, 0) + stack
         )
-    else:
-        fixed = struct.pack(">IHBB", 6 << 28 | service << 20, length - 40, flow.protocol, hop_limit)
-    header = fixed + source.packed + destination.packed
-    if source.version == 4:
-        header = header[:10] + _checksum(header) + header[12:]
-    kind = b"\x08\x00" if source.version == 4 else b"\x86\xdd"
-    return (bytes(12) + kind if ethernet else b"") + header + layer4 + behind
-
-
-def _checksum(header: bytes) -> bytes:
-    total = sum(struct.unpack(f">{len(header) // 2}H", header))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return struct.pack(">H", ~total & 0xFFFF)
-
-
-def base_transport(queue_pair: int, sequence: int, *, opcode: int = 0x0A) -> bytes:
-    """RoCEv2's base transport header: destination queue pair and packet sequence number."""
-    return struct.pack(">BBHII", opcode, 0x40, 0xFFFF, queue_pair, 0x8000_0000 | sequence)
-
-
-def json_lines(reports: P4Reports) -> Iterator[bytes]:
-    """One line a report, without its newline; what is not told is left out.
-
-    Beside the fields of the format: ``flags`` (what was reported), ``drop_reason``, ``queue_pair`` and
-    ``packet_sequence`` (RoCEv2), and of a hop ``queue_occupancy`` where its unit is unknown, and
-    ``tx_utilisation`` (1 is full).
-    """
-    encoder = msgspec.json.Encoder()
-    batch = reports.batch
-    hops = _hops(reports)
-    offset = batch.hop_offset.tolist()
-    keys = [key._asdict() for key in batch.flow_keys]
-    flags = [_named(bits) for bits in range(16)]
-    rows = zip(
-        batch.ts_ns.tolist(),
-        batch.flow.tolist(),
-        batch.packet_bytes.tolist(),
-        batch.sampling_rate.tolist(),
-        reports.flags.tolist(),
-        reports.drop_reason.tolist(),
-        reports.queue_pair.tolist(),
-        reports.packet_sequence.tolist(),
-        strict=True,
+    body = struct.pack(">HHHH", _OWN_BITS, 0, 0, 0) + bytes(_OWN_BYTES) + inner
+    body += bytes(-len(body) % 4)
+    words = min(len(body) // 4, _MOST_WORDS)
+    head = struct.pack(
+        ">BBBB", _INT_REPORT << 4 | _INNER_TYPE[version], words, _OWN_BYTES // 4, _TRACKED_FLOW << 4
     )
-    for number, (ts_ns, flow, packet_bytes, rate, bits, reason, pair, sequence) in enumerate(rows):
-        document: dict[str, Any] = {
-            "ts_ns": ts_ns,
-            "flow": keys[flow],
-            "packet_bytes": packet_bytes,
-            "sampling_rate": rate,
-            "hops": hops[offset[number] : offset[number + 1]],
-            "flags": flags[bits],
-        }
-        if reason != NO_REASON:
-            document["drop_reason"] = reason
-        if pair != NOT_ROCE:
-            document |= {"queue_pair": pair, "packet_sequence": sequence}
-        yield encoder.encode(document)
+    return head + body
 
 
-def _named(bits: int) -> list[str]:
-    return [str(flag.name).lower() for flag in reversed(ReportFlags) if bits & flag]
+def _write_hop(rows: NDArray[np.uint8], at: int, columns: ReportColumns, hop: int) -> None:
+    """Interfaces, queue and times, in their order on the wire."""
+    _put(rows, at, ">u2", columns.ingress[:, hop])
+    _put(rows, at + 2, ">u2", columns.egress[:, hop])
+    _put(rows, at + 4, ">u4", columns.queue[:, hop] << 24 | columns.occupancy[:, hop])
+    _put(rows, at + 8, ">u8", columns.ingress_time[:, hop])
+    _put(rows, at + 16, ">u8", columns.egress_time[:, hop])
 
 
-def _hops(reports: P4Reports) -> list[dict[str, Any]]:
-    batch = reports.batch
-    places = [_place(site) for site in batch.sites]
-    hops = []
-    for site, depth, occupancy, begun, ended, mark, used in zip(
-        batch.hop_site.tolist(),
-        batch.queue_bytes.tolist(),
-        reports.occupancy.tolist(),
-        batch.ingress_ns.tolist(),
-        batch.egress_ns.tolist(),
-        batch.marked.tolist(),
-        reports.tx_utilisation.tolist(),
-        strict=True,
-    ):
-        hop = dict(places[site])
-        if not math.isnan(depth):
-            hop["queue_bytes"] = int(depth)
-        elif occupancy != NOT_TOLD:
-            hop["queue_occupancy"] = occupancy
-        if begun != MISSING_NS:
-            hop["ingress_ts_ns"] = begun
-        if ended != MISSING_NS:
-            hop["egress_ts_ns"] = ended
-        if mark != MARK_UNKNOWN:
-            hop["ecn_marked"] = bool(mark)
-        if not math.isnan(used):
-            hop["tx_utilisation"] = used
-        hops.append(hop)
-    return hops
+def _put(rows: NDArray[np.uint8], at: int, kind: str, values: NDArray[np.int64]) -> None:
+    np.ndarray((len(rows),), kind, rows, at, (rows.shape[1],))[:] = values
 
 
-def _place(site: HopSite) -> dict[str, Any]:
-    return {name: value for name, value in site._asdict().items() if value is not None}
+def _checksums(headers: NDArray[np.uint8]) -> NDArray[np.int64]:
+    words = headers.astype(np.int64)
+    total = (words[:, 0::2] << 8 | words[:, 1::2]).sum(axis=1)
+    total = (total & 0xFFFF) + (total >> 16)
+    total = (total & 0xFFFF) + (total >> 16)
+    checksums: NDArray[np.int64] = ~total & 0xFFFF
+    return checksums

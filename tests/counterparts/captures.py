@@ -6,8 +6,8 @@ import struct
 from collections.abc import Sequence
 from typing import Literal
 
-from telemetry.encode.p4 import packet
 from telemetry.state import FlowKey
+from tests.counterparts.p4_writer import packet
 
 Order = Literal["<", ">"]
 TIME_NS = 1_700_000_000_123_456_000

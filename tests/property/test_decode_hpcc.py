@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from telemetry.decode.hpcc import HpccHops, decode
 from telemetry.errors import DecodeError
-from tests.hpcc_headers import LINE_RATES_GBPS, HpccHop, hpcc_header
+from tests.counterparts.hpcc_headers import LINE_RATES_GBPS, HpccHop, hpcc_header
 
 HOPS = st.lists(
     st.builds(

@@ -11,17 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from telemetry.decode.p4.assemble import P4Reports
-from telemetry.decode.p4.decoder import P4Decoder, decode_one_by_one
+from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.names import Known, Numbering, numbered
 from telemetry.decode.p4.packet import IntMarks
-from telemetry.encode.p4 import (
+from telemetry.encode.p4 import datagram_v2
+from telemetry.report import MISSING_NS
+from telemetry.state import FlowKey
+from tests.counterparts.p4_writer import (
     InnerType,
     Metadata,
     base_transport,
     datagram_v0,
     datagram_v1,
-    datagram_v2,
     inner_only_v2,
     int_headers,
     mx_headers,
@@ -29,8 +31,7 @@ from telemetry.encode.p4 import (
     report_v2,
     tlv,
 )
-from telemetry.report import MISSING_NS
-from telemetry.state import FlowKey
+from tests.oracles.p4_one_by_one import decode_one_by_one
 
 BYTES = Devices(default=UnitProfile())
 MARKS = IntMarks(frozenset({5000}), frozenset({23}))

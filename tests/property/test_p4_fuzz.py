@@ -14,13 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from telemetry.decode.p4.assemble import P4Reports
-from telemetry.decode.p4.decoder import P4Decoder, decode_one_by_one
+from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.packet import IntMarks
 from telemetry.decode.p4.postcards import PostcardMerger
 from telemetry.report import joined
 from telemetry.window.window import Window
 from tests.counterparts.p4_reports import PAYLOADS
+from tests.oracles.p4_one_by_one import decode_one_by_one
 from tests.property.test_decode_p4 import assert_the_same
 
 EXAMPLES = int(os.environ.get("ECNTWIN_FUZZ_EXAMPLES", "200"))

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.postcards import PostcardMerger
-from telemetry.encode.p4 import InnerType, Metadata, base_transport, datagram_v2, packet, report_v2
+from telemetry.encode.p4 import datagram_v2
 from telemetry.report import ReportBatch, joined
 from telemetry.state import FlowKey
+from tests.counterparts.p4_writer import InnerType, Metadata, base_transport, packet, report_v2
 
 HOLD_NS = 10_000_000
 BYTES = 1000

@@ -78,7 +78,7 @@ class P4Decoder:
                 "received_ns", str(int(at_ns.min())), "a time is 0 ns or more", "give the time since 1970"
             )
         n_bytes = sum(map(len, payloads))
-        found = _Found(room=_FREE_PARTS + n_bytes // _BYTES_A_PART)
+        found = Found(room=_FREE_PARTS + n_bytes // _BYTES_A_PART)
         for position, block in _blocks(payloads):
             self._take(block, position, found)
         found.end()
@@ -93,7 +93,7 @@ class P4Decoder:
             nodes=nodes,
         )
 
-    def _take(self, block: Payloads, position: NDArray[np.int64], found: _Found) -> None:
+    def _take(self, block: Payloads, position: NDArray[np.int64], found: Found) -> None:
         """Reads payloads of one length."""
         for plan in list(self._known(block.length)):
             if block.count < _FEWEST_AT_ONCE:
@@ -134,31 +134,6 @@ class P4Decoder:
             self._weight -= sum(map(_weight, forgotten))
 
 
-def decode_one_by_one(
-    payloads: Sequence[bytes],
-    received_ns: int,
-    devices: Devices | None = None,
-    marks: IntMarks | None = None,
-    *,
-    device_time: bool = False,
-) -> P4Reports:
-    """What ``P4Decoder.decode`` does, every payload looked at and read on its own: slow, and what the other
-    is held against.
-    """
-    found = _Found(room=0)
-    for position, payload in enumerate(payloads):
-        found.take_one(plan_of(payload, marks or IntMarks()), payload, position)
-    return assembled(
-        found.all_parts(),
-        found.senders(),
-        sorted(found.problems),
-        received_ns=np.full(len(payloads), received_ns, np.int64),
-        names=Names(devices or Devices()),
-        device_time=device_time,
-        most_places=most_places(sum(map(len, payloads))),
-    )
-
-
 def _weight(plan: Plan) -> int:
     """How many things a plan is made of."""
     hops = sum([len(report.hops) for report in plan.reports])
@@ -195,7 +170,7 @@ def _cut(
 
 
 def _consume(
-    plan: Plan, block: Payloads, position: NDArray[np.int64], found: _Found
+    plan: Plan, block: Payloads, position: NDArray[np.int64], found: Found
 ) -> tuple[Payloads, NDArray[np.int64]]:
     """Reads the payloads that ``plan`` is for; gives back the others."""
     fits = fitting(plan, block)
@@ -211,7 +186,7 @@ def _consume(
 
 
 @dataclass(slots=True)
-class _Found:
+class Found:
     """What was read so far; ``room`` is how many parts of plans may still be looked at, and ``left_out`` are
     the payloads that were not, for want of it.
     """

@@ -11,10 +11,10 @@ from typing import Any
 import anyio
 import pytest
 
-from telemetry.encode.p4 import InnerType, Metadata, base_transport, packet, report_v2
 from telemetry.state import FlowKey
 from tests.counterparts.captures import pcap, pcapng, udp
 from tests.counterparts.p4_reports import PAYLOADS
+from tests.counterparts.p4_writer import InnerType, Metadata, base_transport, packet, report_v2
 from tests.integration.service import EPOCH_NS, PATIENCE_S, Running, Wanted, manual, running
 
 pytestmark = pytest.mark.anyio

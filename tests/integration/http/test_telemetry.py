@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.counterparts.arrow_bodies import stream, table
-from tests.hpcc_headers import HpccHop, hpcc_header
+from tests.counterparts.hpcc_headers import HpccHop, hpcc_header
 from tests.integration.service import TOPOLOGY, Running, Wanted, manual, report, running, traffic
 
 pytestmark = pytest.mark.anyio

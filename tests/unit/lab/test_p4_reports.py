@@ -19,7 +19,7 @@ from telemetry.decode.json import decode
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices
 from telemetry.decode.p4.sequence import Sender, SequenceGaps
-from telemetry.encode.p4_columns import MOST_OCCUPANCY
+from telemetry.encode.p4 import MOST_OCCUPANCY
 from telemetry.report import ReportBatch
 from tests.unit.lab.labs import RATE, fabric_of, parts_of
 from twin.packet.happenings import Samples

@@ -23,9 +23,10 @@ from service.metrics import MOST_STRANGERS, OTHERS, BinaryMetrics
 from settings.int_keys import IntSettings
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.sequence import Sender, SequenceCounts
-from telemetry.encode.p4 import InnerType, Metadata, base_transport, datagram_v2, packet, report_v2
+from telemetry.encode.p4 import datagram_v2
 from telemetry.state import FlowKey
 from tests.counterparts.p4_reports import PAYLOADS
+from tests.counterparts.p4_writer import InnerType, Metadata, base_transport, packet, report_v2
 
 FLOW = FlowKey("10.0.0.1", "10.0.0.2", 49152, 4791, 17)
 DEVICES = Devices({1: "leaf1", 2: "leaf2"}, profiles={1: UnitProfile("cells", 80)}, sources={"192.0.2.1": 1})

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from telemetry.decode.body import Decoded
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
-from telemetry.encode.p4 import InnerType, Metadata, datagram_v2, packet, report_v2
+from telemetry.encode.p4 import datagram_v2
 from telemetry.state import FlowKey
+from tests.counterparts.p4_writer import InnerType, Metadata, packet, report_v2
 
 FLOW = FlowKey("10.0.0.1", "10.0.0.2", 10_000, 4791, 17)
 

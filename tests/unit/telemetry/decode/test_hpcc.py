@@ -16,7 +16,7 @@ from telemetry.errors import DecodeError
 from telemetry.report import MARK_UNKNOWN, MISSING_NS
 from telemetry.state import FlowKey
 from telemetry.window.window import Window
-from tests.hpcc_headers import HpccHop, hpcc_header
+from tests.counterparts.hpcc_headers import HpccHop, hpcc_header
 
 FLOW = FlowKey("10.0.0.1", "10.0.0.2", 49152, 100, 17)
 HOPS = [HpccHop(100, 5_000, 12_800, 8_000), HpccHop(400, 70_000, 1 << 30, 160)]

@@ -13,13 +13,17 @@ from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.packet import IntMarks
 from telemetry.decode.p4.reports import plan_of
-from telemetry.encode.p4 import (
+from telemetry.encode.p4 import datagram_v2
+from telemetry.errors import DecodeError, TelemetryError
+from telemetry.report import MARK_UNKNOWN, MISSING_NS
+from telemetry.state import FlowKey
+from tests.counterparts.p4_reports import LENGTHS, PAYLOADS, VECTORS
+from tests.counterparts.p4_writer import (
     InnerType,
     Metadata,
     base_transport,
     datagram_v0,
     datagram_v1,
-    datagram_v2,
     inner_only_v2,
     int_headers,
     mx_headers,
@@ -27,10 +31,6 @@ from telemetry.encode.p4 import (
     report_v2,
     tlv,
 )
-from telemetry.errors import DecodeError, TelemetryError
-from telemetry.report import MARK_UNKNOWN, MISSING_NS
-from telemetry.state import FlowKey
-from tests.counterparts.p4_reports import LENGTHS, PAYLOADS, VECTORS
 
 NODE = 0x0A000001
 BYTES = Devices(default=UnitProfile())

@@ -12,20 +12,13 @@ from telemetry.decode.p4.assemble import P4Reports
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.postcards import PostcardCounts, PostcardMerger
-from telemetry.encode.p4 import (
-    InnerType,
-    Metadata,
-    base_transport,
-    datagram_v2,
-    int_headers,
-    packet,
-    report_v2,
-)
+from telemetry.encode.p4 import datagram_v2
 from telemetry.errors import TelemetryError
 from telemetry.report import ReportBatch
 from telemetry.state import FlowKey
 from telemetry.topology import Link, Topology
 from telemetry.window.window import Window
+from tests.counterparts.p4_writer import InnerType, Metadata, base_transport, int_headers, packet, report_v2
 
 ROCE = FlowKey("10.0.0.1", "10.0.0.2", 49152, 4791, 17)
 TCP = FlowKey("10.0.0.1", "10.0.0.2", 1234, 80, 6)

@@ -1,6 +1,4 @@
-"""INT headers of HPCC written, as its switches fill them; must not import a decoder. The layout is told in
-``telemetry.decode.hpcc``.
-"""
+"""Writes INT headers of HPCC as its switches fill them; the layout is in ``telemetry.decode.hpcc``."""
 
 from __future__ import annotations
 

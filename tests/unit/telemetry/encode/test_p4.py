@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
-from telemetry.encode.p4 import InnerType, Metadata, datagram_v2, int_headers, packet, report_v2
-from telemetry.encode.p4_columns import MOST_OCCUPANCY, ReportColumns, reports_v2
+from telemetry.encode.p4 import MOST_OCCUPANCY, ReportColumns, datagram_v2, reports_v2
 from telemetry.state import FlowKey
+from tests.counterparts.p4_writer import InnerType, Metadata, int_headers, packet, report_v2
 
 NUMBERS: dict[str, tuple[int, int]] = {
     "node": (1, 2**32 - 2),
