@@ -1,26 +1,4 @@
-"""The service's error tree, and the HTTP status of every error.
-
-ApiError
-├── SettingsError           a settings file or environment variable that means nothing
-├── InputError              a command's file or option that cannot be used
-├── RefusedError            a service refuses what a command asks of it
-├── AwayError               a service that a command asks does not answer, or cannot now
-└── RequestError            a request that cannot be served; each carries its HTTP status
-    ├── MalformedRequestError   400
-    ├── BadBodyError            400
-    ├── UnauthorizedError       401
-    ├── ForbiddenError          403
-    ├── NotFoundError           404
-    ├── StalledError            408
-    ├── ConflictError           409
-    ├── TooLargeError           413
-    ├── LineTooLongError        414
-    ├── UnsupportedMediaError   415
-    ├── UnprocessableError      422
-    ├── BusyError               429
-    ├── HeadTooLargeError       431
-    └── UnavailableError        503
-"""
+"""Errors of the settings, the service and the commands, and the HTTP status of every error."""
 
 from __future__ import annotations
 
@@ -36,19 +14,19 @@ class ApiError(ExplainedError):
 
 
 class SettingsError(ApiError):
-    """A settings file or environment variable that means nothing."""
+    """A settings file or environment variable is wrong."""
 
 
 class InputError(ApiError):
-    """A command's file or option that cannot be used."""
+    """A command's file or option cannot be used."""
 
 
 class RefusedError(ApiError):
-    """A service refuses what a command asks of it, for a reason that whoever asks can mend."""
+    """The service refuses what a command asks of it."""
 
 
 class AwayError(ApiError):
-    """A service that a command asks does not answer, or cannot now."""
+    """The service does not answer, or cannot now."""
 
 
 class RequestError(ApiError):
@@ -58,43 +36,43 @@ class RequestError(ApiError):
 
 
 class MalformedRequestError(RequestError):
-    """What came is no HTTP request."""
+    """Not an HTTP request."""
 
     status = 400
 
 
 class BadBodyError(RequestError):
-    """The body is not what the call reads."""
+    """The body is not in the format of the call."""
 
     status = 400
 
 
 class UnauthorizedError(RequestError):
-    """No token, or one nobody knows."""
+    """No token, or an unknown one."""
 
     status = 401
 
 
 class ForbiddenError(RequestError):
-    """The token does not hold the scope."""
+    """The token lacks the scope."""
 
     status = 403
 
 
 class NotFoundError(RequestError):
-    """Nothing has that name."""
+    """No such resource."""
 
     status = 404
 
 
 class StalledError(RequestError):
-    """The sender fell silent in the middle of its request."""
+    """The client stopped sending in the middle of its request."""
 
     status = 408
 
 
 class ConflictError(RequestError):
-    """The service is not in a state in which the call makes sense."""
+    """The state of the service does not allow the call."""
 
     status = 409
 
@@ -124,7 +102,7 @@ class UnprocessableError(RequestError):
 
 
 class BusyError(RequestError):
-    """More than the service can take right now; it may be asked again in ``retry_after_s`` seconds."""
+    """Too much at once; retry after ``retry_after_s`` seconds."""
 
     status = 429
 
@@ -136,7 +114,7 @@ class BusyError(RequestError):
 
 
 class HeadTooLargeError(RequestError):
-    """The request line and header fields are over the limit, or there are too many fields."""
+    """The request line and header fields are over the limit."""
 
     status = 431
 
@@ -162,7 +140,6 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 
 def status_of(error: Exception) -> int:
-    """The HTTP status of a domain error."""
     if isinstance(error, RequestError):
         return error.status
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)

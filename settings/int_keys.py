@@ -1,7 +1,4 @@
-"""What binary INT reports leave to the device and the operator, as keys of the settings and the inventory.
-
-Must not read a file. ``telemetry.decode.p4.devices`` says what the units mean.
-"""
+"""Keys of binary INT reports in the settings and the inventory: ports, DSCPs, and the units of devices."""
 
 from __future__ import annotations
 
@@ -28,13 +25,12 @@ class _Keys(BaseModel):
 
 
 class IntUnitKeys(_Keys):
-    """What a device counts in. ``occupancy`` makes it a unit profile: a device without it is shown, and not
-    tuned.
+    """The units of a device. Without ``occupancy`` it is shown, and not tuned.
 
-    ``cell_bytes`` goes with cells, ``packet_bytes`` (what a packet is reckoned as) with packets.
-    ``utilisation_scale`` is what a fully used interface is called: 100 is percent, 10 000 hundredths of one.
-    ``timing`` says whether a packet tells the queue that it met or the one it left behind, ``sampling_rate``
-    what share of packets is reported.
+    ``cell_bytes`` goes with cells, ``packet_bytes`` (the size counted for a packet) with packets.
+    ``utilisation_scale`` is the value of a fully used interface: 100 for percent. ``timing`` says whether a
+    packet reports the queue it met or the one it left behind, ``sampling_rate`` the share of packets that are
+    reported.
     """
 
     occupancy: Occupancy | None = None
@@ -46,7 +42,7 @@ class IntUnitKeys(_Keys):
     sampling_rate: float | None = Field(default=None, ge=LEAST_SAMPLING_RATE, le=1)
 
     def profile(self) -> UnitProfile | None:
-        """The same for the decoder; None without ``occupancy``. Raises ``ValueError`` for a size that is
+        """The decoder's profile; None without ``occupancy``. Raises ``ValueError`` for a size that is
         missing, or of another occupancy.
         """
         for occupancy, size in _SIZES:
@@ -70,15 +66,14 @@ class IntUnitKeys(_Keys):
 
 
 class IntSettings(_Keys):
-    """Binary INT reports, however they come. The inventory has what differs between devices.
+    """Binary INT reports, over HTTP or UDP. What differs between devices is in the inventory.
 
-    ``int_ports`` and ``int_dscps`` tell packets with INT headers inside a report from others.
-    ``source_only_bytes`` is, by Domain Specific ID, what an INT source alone adds below the hops. With
-    ``device_time`` the devices' 64-bit timestamps are the time of their reports (PTP keeps them right); else
-    the arrival is. ``merge_postcards_s`` is for devices that each report a packet (INT-XD, INT-MX): reports
-    of one hop wait so long for the others about their packet and become one path; none: each is a packet.
-    ``default_units`` are those of devices that the inventory does not have: none, so that
-    such are shown and not tuned.
+    ``int_ports`` and ``int_dscps`` mark packets with INT headers inside a report. ``source_only_bytes`` is,
+    by Domain Specific ID, what an INT source alone adds below the hops. With ``device_time`` a report has the
+    time of the device (64-bit timestamps, kept by PTP), else of its arrival. ``merge_postcards_s`` is for
+    devices that each report a packet (INT-XD, INT-MX): reports of one hop wait so long for the others of
+    their packet and become one path; none: each counts as a packet. ``default_units`` are the units of
+    devices that are not in the inventory; none: these are shown, and not tuned.
     """
 
     int_ports: tuple[UdpPort, ...] = (5000,)
@@ -99,6 +94,5 @@ class IntSettings(_Keys):
         return self
 
     def marks(self) -> IntMarks:
-        """The same for the decoder."""
         known = IntMarks().source_only_bytes | self.source_only_bytes
         return IntMarks(frozenset(self.int_ports), frozenset(self.int_dscps), known)

@@ -1,14 +1,8 @@
-"""What every mapping of an inventory has in common; must not know a key.
+"""The inventory: a YAML file of switches, read into devices and into what their INT reports need.
 
-What an inventory says of the INT reports that its switches send; must not know how they are written.
-
-Names go into reports with this: node id to switch, interface id to port, source address to node, and units.
-
-The inventory: a YAML file of switches, read into devices; must not ask any switch.
-
-What a switch says beats its profile, and that the defaults. Mappings are merged key by key, anything else is
-replaced; null takes away what was said before. Secrets are named, never written: no message repeats a value
-that may be one.
+A switch's keys override its profile, and that the defaults. Mappings are merged key by key, anything else is
+replaced; null removes a value. Secrets are references to an environment variable or a file: no error repeats
+a value that may be one.
 """
 
 from __future__ import annotations
@@ -34,7 +28,7 @@ from telemetry.decode.p4.devices import UnitProfile as IntUnitProfile
 
 
 class Part(BaseModel):
-    """A mapping of the file: unknown keys refused, no NaN or infinity. Any key may be null: not said."""
+    """A mapping of the file: unknown keys refused, no NaN or infinity; null is the same as absent."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
 
@@ -43,7 +37,7 @@ _MOST_ID = 2**32 - 2  # all ones means "not available"
 
 
 def _number(given: object) -> object:
-    """Ids as documentation writes them: decimal, or 0x and hex digits."""
+    """An id, decimal or 0x and hex digits."""
     if isinstance(given, bool):
         raise ValueError("an id is a whole number, decimal or 0x and hex digits")
     if isinstance(given, str):
@@ -55,7 +49,7 @@ def _number(given: object) -> object:
 
 
 def _addresses(given: object) -> object:
-    """One address, or a list of them; as the receiver writes them."""
+    """One address or a list of them, in the form that the receiver uses."""
     every = [given] if isinstance(given, str) else given
     if not isinstance(every, list | tuple):
         return given
@@ -80,7 +74,7 @@ PortName = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class IntKeys(IntUnitKeys, Part):
-    """What a switch says under ``int``: who it is in reports, and its units."""
+    """Keys of a switch under ``int``: its identity in reports, and its units."""
 
     node_id: WireId | None = None
     source: Annotated[tuple[str, ...] | None, BeforeValidator(_addresses)] = None
@@ -90,16 +84,16 @@ class IntKeys(IntUnitKeys, Part):
 
 @dataclass(frozen=True, slots=True)
 class SaidOfInt:
-    """What one switch says: where that stands, and the keys."""
+    """The ``int`` keys of one switch, and their place in the file."""
 
     where: str
     keys: IntKeys
 
 
 def reporting_devices(said: Mapping[str, SaidOfInt], default: IntUnitProfile | None = None) -> Devices:
-    """The switches that report, as the decoder wants them; ``default`` are the units of all others.
+    """The switches that send reports, for the decoder; ``default`` are the units of all others.
 
-    Raises ``SettingsError`` for a switch that has no node id, or that of another, or another's source.
+    Raises ``SettingsError`` for a missing or duplicate node id, or a duplicate source.
     """
     switches: dict[int, str] = {}
     ports: dict[int, Mapping[int, str]] = {}
@@ -127,7 +121,7 @@ def reporting_devices(said: Mapping[str, SaidOfInt], default: IntUnitProfile | N
 
 
 def untuned_in(devices: Devices) -> tuple[str, ...]:
-    """The switches that report, and whose units nobody told; sorted."""
+    """The switches that send reports without known units, sorted."""
     return tuple(sorted(name for node, name in devices.switches.items() if devices.profile(node) is None))
 
 
@@ -173,7 +167,7 @@ _SECRETS_RULE = (
 
 
 class SecretKeys(Part):
-    """Where a secret is: the name of an environment variable, or a file whose first line it is."""
+    """A secret: the name of an environment variable, or a file whose first line it is."""
 
     env: str | None = Field(default=None, min_length=1)
     file: Path | None = None
@@ -186,8 +180,6 @@ class SecretKeys(Part):
 
 
 class TlsKeys(Part):
-    """How the certificate is checked."""
-
     enabled: bool | None = None
     verify: bool | None = None
     ca_file: Path | None = None
@@ -195,8 +187,6 @@ class TlsKeys(Part):
 
 
 class UnitKeys(Part):
-    """What the switch's documentation says of its buffer."""
-
     thresholds: str | None = None
     cell_bytes: int | None = Field(default=None, ge=1)
     buffer_bytes: int | None = Field(default=None, ge=1)
@@ -225,7 +215,7 @@ Queue = Annotated[int, Field(strict=True, ge=0, le=255)]
 
 
 class SwitchKeys(Part):
-    """What may be said of a switch, in the defaults and in a profile too."""
+    """Keys of a switch, the defaults and a profile."""
 
     platform: str | None = None
     address: Annotated[str | None, BeforeValidator(_place)] = None
@@ -244,14 +234,10 @@ class SwitchKeys(Part):
 
 
 class OneSwitchKeys(SwitchKeys):
-    """A switch: the same, and the profile it takes."""
-
     profile: str | None = None
 
 
 class InventoryKeys(Part):
-    """The whole file."""
-
     defaults: SwitchKeys | None = None
     profiles: dict[str, SwitchKeys | None] | None = None
     switches: dict[str, OneSwitchKeys | None] = Field(min_length=1)
@@ -260,15 +246,15 @@ class InventoryKeys(Part):
 def load_inventory(path: Path) -> Mapping[str, Device]:
     """The switches of a file by name, in its order. Relative files are beside it.
 
-    Raises ``SettingsError`` naming the switch and the key. What adapters want is ``check_inventory``'s.
+    Raises ``SettingsError`` naming the switch and the key. ``check_inventory`` checks what adapters need.
     """
     return parse(read_yaml(path, "inventory"), source=f"inventory {path.name}", folder=path.parent)
 
 
 def load_reporting(path: Path, default: IntUnitProfile | None = None) -> Devices:
-    """What the same file says of the INT reports that its switches send; ``default`` are the units of others.
+    """INT reporting as the same file describes it; ``default`` are the units of other devices.
 
-    Raises ``SettingsError`` likewise.
+    Raises ``SettingsError``.
     """
     source = f"inventory {path.name}"
     said = {
@@ -280,7 +266,6 @@ def load_reporting(path: Path, default: IntUnitProfile | None = None) -> Devices
 
 
 def parse(document: Mapping[str, Any], *, source: str, folder: Path) -> Mapping[str, Device]:
-    """The switches of a file's content."""
     devices: dict[str, Device] = {}
     hosts: dict[tuple[str, int | None, str], str] = {}
     for name, where, keys in _said(document, source):
@@ -298,7 +283,7 @@ def parse(document: Mapping[str, Any], *, source: str, folder: Path) -> Mapping[
 
 
 def _said(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, str, SwitchKeys]]:
-    """Each switch's name, its place in messages, and its keys with what it takes from others."""
+    """Each switch's name, its place in errors, and its keys merged with profile and defaults."""
     _check_names(document, source)
     try:
         InventoryKeys.model_validate(document)
@@ -313,7 +298,7 @@ def _said(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, str, 
 
 
 def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """``over`` on top of ``under``: mappings key by key, except secrets, each of which is one thing."""
+    """``over`` on top of ``under``: mappings key by key; a secret is replaced whole."""
     both = dict(under)
     for key, value in over.items():
         below = both.get(key)
@@ -325,7 +310,7 @@ def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def said_in(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the keys that are null: nobody says anything of those."""
+    """The mapping without its null keys."""
     return {
         key: said_in(value) if isinstance(value, Mapping) else value
         for key, value in document.items()
@@ -335,8 +320,6 @@ def said_in(document: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Making:
-    """Makes one device of its merged keys."""
-
     name: str
     where: str
     folder: Path
@@ -405,7 +388,6 @@ def _check_names(document: Mapping[str, Any], source: str) -> None:
 
 
 def did_you_mean(name: str, known: Mapping[str, Any] | tuple[str, ...], otherwise: str) -> str:
-    """A remedy that names the nearest known name."""
     near = get_close_matches(name, sorted(known), n=1)
     return f"did you mean {near[0]}?" if near else otherwise
 

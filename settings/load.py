@@ -1,10 +1,6 @@
-"""Where a service remembers whose settings name no database; commands look there too.
+"""Reads the settings file (YAML) and the environment into ``Settings``.
 
-YAML files that people write: one mapping of text keys, none of them twice; must not know what they mean.
-
-A message tells the place of a mistake and never the line itself, which may hold a secret.
-
-Reads the settings file and the environment into ``Settings``; every mistake is one ``SettingsError``.
+An error gives the place of a mistake and never the line itself, which may hold a secret.
 """
 
 from __future__ import annotations
@@ -29,9 +25,9 @@ from twin.private_folder import make_private_folder
 
 
 def with_storage(settings: Settings) -> Settings:
-    """The settings with a file in the user's folder for state, where they name no database.
+    """The settings with a database file in the user's state folder where they name no database.
 
-    Raises ``SettingsError`` where that cannot be made.
+    Raises ``SettingsError`` where that folder cannot be made.
     """
     if settings.storage.url is not None:
         return settings
@@ -54,7 +50,7 @@ _QUOTED = re.compile(r""" ('[^'<][^']+'|"[^"<][^"]+")""")
 
 
 class DuplicateKeyError(yaml.MarkedYAMLError):
-    """A key that a mapping has already."""
+    """A key occurs twice in a mapping."""
 
 
 def read_yaml(path: Path, what: str) -> dict[str, Any]:
@@ -85,7 +81,7 @@ def read_yaml(path: Path, what: str) -> dict[str, Any]:
 
 
 class _UniqueKeys(yaml.SafeLoader):
-    """YAML lets a later key silently replace an earlier one; here that is a mistake."""
+    """Refuses duplicate keys, of which YAML would silently take the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
@@ -144,7 +140,7 @@ def load_settings(path: Path | None = None, *, environment: Mapping[str, str] | 
 
 
 def override(settings: Settings, *, host: str | None = None, port: int | None = None) -> Settings:
-    """The same with what the command line says; None leaves a value as it is."""
+    """The settings with the host and port of the command line."""
     given = {key: value for key, value in (("host", host), ("port", port)) if value is not None}
     if not given:
         return settings
@@ -156,12 +152,11 @@ def override(settings: Settings, *, host: str | None = None, port: int | None = 
 
 
 def settings_error(error: ValidationError, source: str) -> SettingsError:
-    """The first mistake in four parts, with the number of the others, which are its notes."""
     return counted([mistake(one, model=Settings, prefix=source) for one in telling(error)])
 
 
 def counted(mistakes: Sequence[Mistake]) -> SettingsError:
-    """One mistake, how many follow it, and each of them as a note."""
+    """The first mistake, how many follow it, and each of them as a note."""
     first, *others = mistakes
     more = f" ({len(others)} more mistake{'s' if len(others) > 1 else ''} after this one)" if others else ""
     told = SettingsError(first.where, first.received, first.rule, first.remedy + more)
@@ -208,7 +203,7 @@ def _resolve(document: dict[str, Any], folder: Path) -> dict[str, Any]:
 def _replaced(
     document: dict[str, Any], place: tuple[str, ...], change: Callable[[str], str]
 ) -> dict[str, Any]:
-    """The same with ``change`` made to the text at a place; as it was where there is none."""
+    """The document with ``change`` made to the text at a place, if there is one."""
     content = document.get(place[0])
     if len(place) == 1:
         return document | {place[0]: change(content)} if isinstance(content, str) else document
@@ -222,7 +217,7 @@ def _file_beside(name: str, folder: Path) -> str:
 
 
 def _database_beside(url: str, folder: Path) -> str:
-    """A relative file of SQLite's begins after three slashes; an absolute one has the fourth."""
+    """A relative SQLite file begins after three slashes; an absolute one has a fourth."""
     name = url.removeprefix(_SQLITE)
     if name == url or not name or name.startswith(("/", ":memory:", "file:")):
         return url

@@ -1,4 +1,4 @@
-"""How commands that run for long log: to standard error, a line each."""
+"""Logging of long-running commands: to standard error, one line each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 
 
 def configure_logging(level: str) -> None:
-    """Sets the level (``debug``, ``info``, ...) and the form of every logger of this process."""
+    """Sets the level (``debug``, ``info``, ...) and format of every logger of this process."""
     logging.basicConfig(
         level=level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", force=True
     )
@@ -14,8 +14,6 @@ def configure_logging(level: str) -> None:
 
 
 def quiet_libraries() -> None:
-    """HTTP's tell of every request, and below of every header, a switch's session cookie included; Alembic's
-    of what it finds at every start, where the service says itself what it did.
-    """
+    """Silences request and header logs of httpx (with session cookies), and those of Alembic."""
     for name in ("httpx", "httpcore", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)

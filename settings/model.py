@@ -1,6 +1,5 @@
-"""Every setting of the service with its default, frozen; reads nothing by itself (``settings_source`` does).
-
-One section a subject. Defaults the domain already has are taken from there, so each number is written once.
+"""All settings of the service with their defaults, one class a section. Defaults of the domain are taken from
+there.
 """
 
 from __future__ import annotations
@@ -46,16 +45,15 @@ _GATE = GateSettings()
 class ServerSettings(TlsSettings):
     """Where the service listens and what it accepts. Without tokens only a loopback host is allowed.
 
-    Bodies of together ``max_pending_bytes`` may be on their way to the window; a body beyond is answered 429,
-    to be sent again. A client may keep the service waiting for ``client_timeout_s`` seconds: with the head of
-    a request, with a pause in a body (that comes with 16 KiB a second or more on the whole), and with reading
-    an answer. A request line and header fields of more than ``max_head_bytes`` together, or more than
-    ``max_header_fields`` fields, are answered 431.
+    Bodies of together ``max_pending_bytes`` may wait for the window; a body beyond is answered 429, to be
+    sent again. A client has ``client_timeout_s`` seconds to send the head of a request, between parts of a
+    body (16 KiB a second or more on average), and to read an answer. A request line and header fields of more
+    than ``max_head_bytes`` together, or more than ``max_header_fields`` fields, are answered 431.
 
     With ``tls_certificate`` and ``tls_key`` (PEM; a password of the key in ``tls_key_password_file``) it
-    speaks TLS, and with ``tls_client_ca`` only to callers with a certificate of those authorities. Browsers
-    are told to use nothing else for ``hsts_s`` seconds (0: they are not). ``trusted_proxies`` are the
-    addresses or networks whose word for a client's address is taken.
+    speaks TLS, and with ``tls_client_ca`` only to clients with a certificate of those authorities. ``hsts_s``
+    is the max-age of Strict-Transport-Security in seconds (0: not sent). ``trusted_proxies`` are the
+    addresses or networks whose X-Forwarded-For is believed.
     """
 
     host: str = "127.0.0.1"
@@ -102,7 +100,6 @@ class TelemetrySettings(Section):
         return self
 
     def window(self) -> WindowSettings:
-        """The same for the domain."""
         values = self.model_dump(exclude={"period_s", "idle_gap_s", "counters", "int_", "udp"})
         return WindowSettings(
             period_ns=max(1, round(self.period_s * NS_PER_S)),
@@ -124,7 +121,6 @@ class WatermarkSettings(Section):
         return self
 
     def watermark(self) -> Watermark:
-        """The same for the domain."""
         return Watermark(self.kmin_bytes, self.kmax_bytes, self.pmax)
 
 
@@ -144,7 +140,6 @@ class BoundsSettings(Section):
         return self
 
     def bounds(self) -> WatermarkBounds:
-        """The same for the domain."""
         return WatermarkBounds(**self.model_dump())
 
 
@@ -162,14 +157,13 @@ class DcqcnSettings(Section):
         return self
 
     def params(self) -> DcqcnParams:
-        """The same for the domain."""
         if self.parameters is not None:
             return dcqcn_from_json(self.parameters, where="dcqcn parameters")
         return preset(self.preset)
 
 
 class FabricSettings(Section):
-    """What reports do not tell: sizes of packets and buffers, PFC, and the declared topology's file.
+    """Sizes of packets and buffers, PFC, and the declared topology's file.
 
     ``mtu_payload_bytes`` None derives it from the largest packets reported.
     """
@@ -182,7 +176,7 @@ class FabricSettings(Section):
 
 
 class IncumbentSettings(Section):
-    """What the switches run until an adapter has read it: one watermark for all, and those that differ."""
+    """Watermarks that switches run until an adapter has read them: one for all, and exceptions by switch."""
 
     default: WatermarkSettings = WatermarkSettings(kmin_bytes=400_000, kmax_bytes=1_600_000, pmax=0.2)
     switches: dict[str, WatermarkSettings] = Field(default_factory=dict)
@@ -223,7 +217,7 @@ class SearchSection(BackendSettings):
     @field_validator("second_opinion", mode="before")
     @classmethod
     def _on_or_off(cls, given: object) -> object:
-        """Switches as people write them, in YAML and in the environment, beside the engine's name."""
+        """On and off in YAML's and the environment's spellings, beside the engine's name."""
         word = str(given).lower()
         if word in ("false", "no", "off", "none", "null", ""):
             return None
@@ -235,12 +229,11 @@ class SearchSection(BackendSettings):
         return self
 
     def policy(self) -> Weights:
-        """The weights of that name."""
         return weights_named(self.weights)
 
 
 class TuningSettings(Section):
-    """When rounds run by themselves, what makes a new recommendation, and what holds one back.
+    """When rounds run, what makes a new recommendation, and what holds one back.
 
     ``margin`` is the predicted gain in score over the incumbent below which nothing new is recommended. A
     push waits ``cool_down_s`` after the last, needs the twin's queue within a factor ``residual_limit`` of
@@ -262,10 +255,10 @@ class TuningSettings(Section):
 class PushSettings(Section):
     """How an approved recommendation reaches the switches; ``dry-run`` only records.
 
-    ``inventory`` is the file that says where the fabric's switches are. They are read, and diffs for
-    them shown, but nothing is written until ``enabled`` is true; a lab is always written. ``lab`` sets the
-    switches of a running lab, whose control interface is at ``lab_url``. What switches run is read anew every
-    ``read_every_s`` seconds, so that one that was away, or was set by others, is seen.
+    ``inventory`` is the file that describes the switches. They are read, and diffs for them shown, but
+    nothing is written until ``enabled`` is true; a lab is always written. ``lab`` sets the switches of a
+    running lab, whose control interface is at ``lab_url``. All switches are read every ``read_every_s``
+    seconds, which shows changes made by others.
     """
 
     adapter: str = "dry-run"
@@ -323,14 +316,14 @@ class RolloutSettings(Section):
 
 
 class StorageSettings(HistorySettings):
-    """Where the service remembers, as the URL of a database: ``sqlite:///ecntwin.db`` is a file, and lies
-    beside the settings file; ``postgresql://ecntwin@db.example/ecntwin`` is a PostgreSQL. ``memory`` ends
-    with the service. None: ``ecntwin.db`` in the user's folder for state.
+    """The database, as a URL: ``sqlite:///ecntwin.db`` is a file beside the settings file,
+    ``postgresql://ecntwin@db.example/ecntwin`` a PostgreSQL. ``memory`` ends with the service. None:
+    ``ecntwin.db`` in the user's state folder.
 
-    ``keep_recommendations`` of those that nobody decided on are kept, and those that were approved or
-    rejected for ``keep_days``, as long as alarms and residuals; the audit log for ``keep_audit_days``.
+    ``keep_recommendations`` of those without a decision are kept, and those that were approved or rejected
+    for ``keep_days``, as long as alarms and residuals; the audit log for ``keep_audit_days``.
 
-    Every ``history_step_s`` seconds what ports did is written down (none: never), and kept for
+    Every ``history_step_s`` seconds the figures of ports are written (none: never), and kept for
     ``history_keep_days``. Coarser steps are made of these: ``history_coarser`` says for each length in
     seconds, a multiple of the one before, for how many days it is kept.
     """
@@ -361,7 +354,7 @@ class LogSettings(Section):
 
 
 class Settings(BaseSettings):
-    """Everything the service may be told. Environment beats file beats default."""
+    """All settings. Environment over file over defaults."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENV_PREFIX,
@@ -407,5 +400,5 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment first; what the file says comes in as arguments."""
+        """The environment first; the file comes in as arguments."""
         return env_settings, init_settings

@@ -1,22 +1,4 @@
-"""The sections of the settings. The kinds of alarms are explained in ``docs/operate/alarms.md``.
-
-What the sections of the settings have in common; must not know any of them.
-
-Where binary reports are taken by UDP, and whose; must not open a socket.
-
-The settings of counters that are taken from the switches themselves; must not ask one.
-
-Where rounds run: in processes here, or on a Dask cluster; must not import Dask.
-
-The settings of alarms, and the rules they make; must not measure anything.
-
-Each kind has two thresholds: from the first on it is a warning, from the second on critical; None: it never
-is.
-
-Lengths of steps and how long each is kept; must not know a database.
-
-The settings of what is remembered of queues; must not write any.
-"""
+"""Sections of the settings: UDP, counters, search backend, alarms and history."""
 
 from __future__ import annotations
 
@@ -39,8 +21,9 @@ Unit = Literal["share", "per_second", "seconds", "times", "yes"]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """``unit`` of the value: a share (0 to 1), events a second, seconds, how many times a limit, or 1 for
-    yes. ``look`` says where to look first. ``holds`` policy from approving a change while it is critical.
+    """A kind of alarm ([docs/operate/alarms.md]). ``unit`` of its value: a share (0 to 1), events a second,
+    seconds, times a limit, or 1 for yes. ``look`` says where to look first. ``holds``: while it is critical,
+    the policy approves nothing.
     """
 
     unit: Unit
@@ -133,13 +116,12 @@ UdpPort = Annotated[int, Field(ge=0, le=65_535)]
 
 
 class UdpSettings(Section):
-    """Binary telemetry reports by UDP, at each of ``ports`` (one number or a list; none: not listened) of
-    ``host``.
+    """Binary telemetry reports by UDP, at each of ``ports`` (one number or a list; none: off) of ``host``.
 
     Datagrams are not authenticated: ``allow`` lists the networks that may send, such as ``192.0.2.0/24``;
-    those of others are counted and dropped. On a loopback host it is this machine unless said, on any other
-    it must be said. Each port has ``sockets`` sockets, for each of which the kernel is asked for
-    ``receive_buffer_bytes``; up to ``queue_datagrams`` wait to be decoded, the next are counted and dropped.
+    those of others are counted and dropped. On a loopback host the default is this machine, on any other it
+    is required. Each port has ``sockets`` sockets with a kernel buffer of ``receive_buffer_bytes``; up to
+    ``queue_datagrams`` wait to be decoded, the next are counted and dropped.
     """
 
     ports: tuple[UdpPort, ...] = ()
@@ -175,7 +157,6 @@ class UdpSettings(Section):
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """The networks that may send."""
         return self.allow or ("127.0.0.0/8", "::1/128")
 
 
@@ -183,11 +164,11 @@ _COUNTERS = CounterSettings()
 
 
 class CounterPollSettings(Section):
-    """Counters taken from the switches of `push.inventory` themselves ([counters](../telemetry/counters.md)
-    says from which platforms). They are only read: `push.enabled` need not be true.
+    """Counters polled from the switches of `push.inventory` ([counters](../telemetry/counters.md) lists the
+    platforms). They are only read: `push.enabled` may be false.
 
-    Each is asked every ``every_s`` seconds, ``at_once`` of them at a time. ``max_series`` ports and queues
-    have room, of whatever source; each takes up to 13 kB.
+    Each switch is polled every ``every_s`` seconds, ``at_once`` of them at a time. ``max_series`` is the room
+    for ports and queues of all sources; each takes up to 13 kB.
     """
 
     poll: bool = True
@@ -196,7 +177,6 @@ class CounterPollSettings(Section):
     max_series: int = Field(default=_COUNTERS.max_series, ge=1)
 
     def window(self) -> CounterSettings:
-        """The same for the domain."""
         return CounterSettings(max_series=self.max_series)
 
 
@@ -204,8 +184,6 @@ _SCHEDULER = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):(\d{1
 
 
 class BackendSettings(Section):
-    """Keys of the section ``search``."""
-
     backend: Literal["processes", "dask"] = "processes"
     dask_scheduler: str | None = None
     dask_ca: Path | None = None
@@ -248,18 +226,18 @@ _YES_OR_NO = {
 
 
 class AlarmSettings(Section):
-    """When something is an alarm ([alarms](../operate/alarms.md) says why at these thresholds).
+    """Thresholds of alarms; [alarms](../operate/alarms.md) explains them.
 
-    Every ``every_s`` seconds everything is looked at. A value at or over ``..._warning`` or ``..._critical``
-    for ``hold_s`` seconds is one (none: never), until it has been below ``clear_ratio`` (above 0, to 1) of
-    that for ``clear_s`` seconds. What is not measured any more stays for ``forget_s`` seconds. The last
-    ``keep`` that ended are remembered. ``lossless_queues`` are the numbers of the queues that PFC protects;
-    none: all.
+    Alarms are evaluated every ``every_s`` seconds. One is raised when a value is at or over ``..._warning``
+    or ``..._critical`` for ``hold_s`` seconds (none: never), and ends when it has been below ``clear_ratio``
+    (above 0, to 1) of that for ``clear_s`` seconds. Without measurements it stays for ``forget_s`` seconds.
+    The last ``keep`` that ended are kept. ``lossless_queues`` are the numbers of the queues that PFC
+    protects; none: all.
 
     Shares are from 0 to 1: of the time a port is paused, of reports rejected, of datagrams lost. Rates are a
     second: PFC frames a port sent, packets a lossless queue dropped, datagrams dropped on the way in. Silence
-    and switches out of reach count seconds. ``ecn_off`` counts how often over Kmax a queue is that marks
-    nothing, ``clock_offset`` seconds between a sink's clock and this one.
+    and switches out of reach count seconds. ``ecn_off`` is the depth of a queue that marks nothing, in
+    multiples of Kmax, ``clock_offset`` seconds between a sink's clock and this one.
     """
 
     every_s: float = Field(default=5.0, gt=0)
@@ -302,7 +280,7 @@ class AlarmSettings(Section):
         return self
 
     def rules(self) -> dict[str, Rule]:
-        """The rule of each kind; those without thresholds of their own are there or not."""
+        """The rule of each kind; those without thresholds of their own are yes or no."""
         found = {}
         for name in type(self).model_fields:
             kind, _, level = name.rpartition("_")
@@ -333,7 +311,7 @@ RANKED_BY = 30
 
 
 class Chosen(NamedTuple):
-    """``width_s``, a multiple of ``step_s``: so many steps are put together."""
+    """``width_s`` is a multiple of ``step_s``: so many steps are merged."""
 
     step_s: int
     width_s: int
@@ -341,7 +319,7 @@ class Chosen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """``keep_s``: for how long steps of each length are kept, the finest first; one length at least."""
+    """``keep_s``: how long steps of each length are kept, the finest first; one length at least."""
 
     keep_s: Mapping[int, float]
 
@@ -352,26 +330,23 @@ class Steps:
 
     @property
     def folds(self) -> Iterator[tuple[int, int]]:
-        """Which length is made of which, the finest first: (from, to)."""
+        """(from, to) lengths, the finest first."""
         return pairwise(self.keep_s)
 
     @property
     def longest_s(self) -> float:
-        """How long the coarsest is kept."""
         return max(self.keep_s.values())
 
     def ranked_by(self, chosen_s: int, *, span_s: float) -> int:
-        """Which length tells the deepest ports of a time well enough: the coarsest of which there are
-        ``RANKED_BY`` steps at least. Minutes are six times fewer rows than steps of 10 s.
-        """
+        """The step length for ranking ports: the coarsest with at least ``RANKED_BY`` steps in ``span_s``."""
         return max(
             (step_s for step_s in self.keep_s if step_s * RANKED_BY <= span_s and step_s >= chosen_s),
             default=chosen_s,
         )
 
     def chosen(self, *, span_s: float, age_s: float, most: int) -> Chosen:
-        """The finest steps that reach ``age_s`` back and are ``most`` at most over ``span_s``; where there
-        are none such, the coarsest, so many of them put together.
+        """The finest steps that reach ``age_s`` back and are ``most`` at most over ``span_s``; without such,
+        the coarsest, merged.
         """
         for step_s, keep_s in self.keep_s.items():
             if age_s <= keep_s and span_s <= step_s * most:
@@ -386,7 +361,7 @@ Days = Annotated[float, Field(gt=0, le=36_500)]
 
 
 class HistorySettings(Section):
-    """How long what queues did is remembered: the part of ``StorageSettings`` that says so."""
+    """History part of ``StorageSettings``."""
 
     history_step_s: int | None = Field(default=10, ge=1, le=3_600)
     history_keep_days: Days = 1.0
@@ -410,7 +385,7 @@ class HistorySettings(Section):
         return self
 
     def steps(self) -> Steps | None:
-        """The same for whoever writes them; None: none are written."""
+        """None: no history is written."""
         if self.history_step_s is None:
             return None
         given = {self.history_step_s: self.history_keep_days, **self.history_coarser}

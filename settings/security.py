@@ -1,7 +1,4 @@
-"""Who calls: a name, scopes, and from where; must not know how that was found out.
-
-Settings of who may call, how much, and over what; must not know the other sections.
-"""
+"""Callers and their scopes; settings of TLS, tokens, OIDC and rate limits."""
 
 from __future__ import annotations
 
@@ -24,10 +21,8 @@ SCOPES: tuple[Scope, ...] = ("telemetry", "read", "operate", "admin")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """``name`` is the token's, ``oidc:`` and a claim, or ``local`` where no token is asked for.
-
-    ``kind`` tells those apart where metrics must not name whom they cannot count; ``address`` is where
-    from.
+    """``name`` is the token's, ``oidc:`` and a claim, or ``local`` without tokens; ``address`` is the
+    client's.
     """
 
     name: str
@@ -36,12 +31,11 @@ class Caller:
     address: str = ""
 
     def calling_from(self, address: str) -> Self:
-        """The same, from there."""
         return replace(self, address=address)
 
     @property
     def label(self) -> str:
-        """What metrics call it: a configured name, and never a person's."""
+        """Name in metrics: a configured one, and never a person's."""
         return self.name if self.kind == "token" else self.kind
 
 
@@ -49,7 +43,7 @@ LOCAL = Caller(LOCAL_NAME, frozenset(SCOPES), "local")
 
 
 def scopes_of(text: str) -> frozenset[Scope]:
-    """The scopes among words; a later version may have written others."""
+    """The known scopes among words; a later version may have written others."""
     words = text.split()
     return frozenset(scope for scope in SCOPES if scope in words)
 
@@ -61,11 +55,11 @@ Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256
 
 
 class BrokenRuleError(SettingsError, ValueError):
-    """Settings that do not go together; pydantic takes it for one of its own."""
+    """Settings that do not go together; a ValueError, so that pydantic reports it as one of its own."""
 
 
 class TlsSettings(Section):
-    """What a server needs to speak TLS: files in PEM, read when it starts and whenever they change."""
+    """TLS files of a server in PEM, read at the start and whenever they change."""
 
     tls_certificate: Path | None = None
     tls_key: Path | None = None
@@ -87,10 +81,10 @@ class TlsSettings(Section):
 
 
 class RateSettings(Section):
-    """How much each token may ask: ``requests_per_s`` on average and ``burst`` at once, bodies of together
+    """Limits of each token: ``requests_per_s`` on average and ``burst`` at once, bodies of together
     ``bytes_per_s`` (none: any), each of ``max_body_bytes`` and at most ``server.max_body_bytes``.
 
-    Where no token is asked for there is no such limit.
+    Without tokens there are no limits.
     """
 
     requests_per_s: float = Field(default=1_000.0, gt=0)
@@ -100,12 +94,12 @@ class RateSettings(Section):
 
 
 class OidcSettings(Section):
-    """Bearer tokens that an issuer of OpenID Connect signs (JWT), beside those configured here.
+    """Bearer tokens signed by an OpenID Connect issuer (JWT), beside those configured here.
 
-    ``audience`` is what the token must be for. Keys are fetched from ``jwks_url``, or from where the issuer's
-    discovery document says; ``ca`` is a file (PEM) with who vouches for its certificate, the machine's own
-    authorities otherwise. ``scopes`` maps values of the claim ``scope_claim`` (a text of words or a list;
-    dots lead into objects) to scopes of this service. ``name_claim`` is who that is in the audit log.
+    ``audience`` must be among the token's. Keys are fetched from ``jwks_url``, or from the URL in the
+    issuer's discovery document; ``ca`` is a file (PEM) with its certificate authorities, the system's
+    otherwise. ``scopes`` maps values of the claim ``scope_claim`` (a text of words or a list; dots lead into
+    objects) to scopes of this service. ``name_claim`` is the name in the audit log.
     """
 
     issuer: str
@@ -125,7 +119,7 @@ class OidcSettings(Section):
 
 
 class TokenSettings(Section):
-    """One bearer token, known by the SHA-256 of its text (hex); the text itself is never stored."""
+    """One bearer token by the SHA-256 of its text (hex); the text itself is never stored."""
 
     name: str = Field(min_length=1, max_length=100)
     sha256: Sha256
@@ -133,11 +127,11 @@ class TokenSettings(Section):
 
 
 class SecuritySettings(Section):
-    """Who may call ([access](../operate/access.md)). No token, here or by ``ecntwin token``: only loopback
-    may.
+    """Who may call ([access](../operate/access.md)). Without a token, here or by ``ecntwin token``, only
+    loopback may.
 
-    ``limits`` hold for every token, and ``limits_of`` names those for which something else does. An address
-    from which more than ``failures_per_min`` tokens a minute are wrong is answered 429 for them.
+    ``limits`` hold for every token, and ``limits_of`` overrides them by name. An address that sends more than
+    ``failures_per_min`` wrong tokens a minute is answered 429.
     """
 
     tokens: tuple[TokenSettings, ...] = ()
@@ -155,7 +149,6 @@ class SecuritySettings(Section):
         return self
 
     def limits_for(self, name: str) -> RateSettings:
-        """What a token of that name may ask."""
         own = self.limits_of.get(name)
         return (
             self.limits if own is None else self.limits.model_copy(update=own.model_dump(exclude_unset=True))
@@ -163,8 +156,8 @@ class SecuritySettings(Section):
 
 
 def private_url(text: str) -> str:
-    """``text``, if it is an https URL, or of this machine; raises ``ValueError``: keys fetched in the clear
-    could be anybody's.
+    """``text``, if it is an https URL or of this machine; raises ``ValueError``: keys fetched in the clear
+    could be forged.
     """
     url = server_url(text)
     if not url.startswith("https:") and not is_loopback(urlsplit(url).hostname or ""):

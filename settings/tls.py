@@ -1,8 +1,4 @@
-"""Whose word is taken for a certificate: the machine's authorities, or those of a file; loads no more than it
-must, for commands that only ask.
-
-How commands speak TLS to a service: whom they trust and what they show, by ``--ca`` or the environment.
-"""
+"""Client TLS trust: a CA file or the system store; ``--ca`` and environment variables of commands."""
 
 from __future__ import annotations
 
@@ -16,8 +12,8 @@ from settings.validation import CA_VARIABLE, CLIENT_CERTIFICATE_VARIABLE
 
 
 def trusting(authority: Path | None, where: str) -> ssl.SSLContext:
-    """What a client checks a server against: that file's authorities, or the machine's; raises
-    ``SettingsError``, which calls the file ``where``.
+    """A context that trusts that file, or the system store; raises ``SettingsError``, which calls the file
+    ``where``.
     """
     if authority is None:
         return ssl.create_default_context()
@@ -27,7 +23,6 @@ def trusting(authority: Path | None, where: str) -> ssl.SSLContext:
 
 
 def trust(context: ssl.SSLContext, authority: Path, where: str) -> None:
-    """Has ``context`` take that file's word; raises ``SettingsError``."""
     read_file(authority, where)
     try:
         context.load_verify_locations(authority)
@@ -38,7 +33,7 @@ def trust(context: ssl.SSLContext, authority: Path, where: str) -> None:
 
 
 def read_file(path: Path, where: str) -> bytes:
-    """What is in it; raises ``SettingsError``."""
+    """Raises ``SettingsError``."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -58,13 +53,13 @@ _told: ContextVar[Path | None] = ContextVar("ca", default=None)
 
 
 def trust_in_this_command(authority: Path | None) -> None:
-    """Has the calls of this command trust that file's authorities; None: those of the environment."""
+    """Sets the CA file of ``--ca``; None: that of the environment."""
     _told.set(authority)
 
 
 def client_context(url: str) -> ssl.SSLContext | bool:
-    """What httpx checks the service at ``url`` against: ``--ca`` or ``ECNTWIN_CA``, and else the machine's
-    own authorities (and ``SSL_CERT_FILE``). Raises ``InputError``.
+    """httpx's ``verify`` for the service at ``url``: ``--ca`` or ``ECNTWIN_CA``, else the system store.
+    Raises ``InputError``.
     """
     if not url.startswith("https:"):
         return True

@@ -1,10 +1,4 @@
-"""Addresses of hosts, servers and databases, as settings and options give them; must import nothing of this
-package.
-
-Turns pydantic's errors into this project's four parts: where, received, rule, remedy.
-
-The names of environment variables that are no settings; must import nothing of this package.
-"""
+"""Checks of addresses and URLs, pydantic's errors in four parts, and names of environment variables."""
 
 from __future__ import annotations
 
@@ -24,7 +18,6 @@ _PASSWORD = re.compile(r"(?<=://)([^:/@]*):.*@|(?<=password=)([^&]*)")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach that address."""
     if host == "localhost":
         return True
     try:
@@ -34,7 +27,7 @@ def is_loopback(host: str) -> bool:
 
 
 def server_url(text: str) -> str:
-    """``text``, if it is where a server is found; raises ``ValueError`` with the rule that it breaks."""
+    """``text``, if it is the URL of a server; raises ``ValueError`` with the rule."""
     rule = "it is the http or https URL of a server"
     try:
         parts = urlsplit(text)
@@ -52,14 +45,13 @@ def server_url(text: str) -> str:
 
 
 def database_url(text: str) -> str:
-    """``text``, if it has the form of a database's URL; raises ``ValueError``, which does not repeat it."""
+    """``text``, if it has the form of a database URL; raises ``ValueError``, which does not repeat it."""
     if not _DATABASE.fullmatch(text):
         raise ValueError("it is the URL of a database, such as sqlite:///ecntwin.db")
     return text
 
 
 def without_password(url: str) -> str:
-    """A database's URL as it may be shown."""
     return _PASSWORD.sub(lambda found: "***" if found[1] is None else f"{found[1]}:***@", url)
 
 
@@ -73,7 +65,7 @@ _WORDS = {
 
 
 class HiddenValueError(ValueError):
-    """A rule broken by a value that no message may repeat: it is, or may hold, a secret."""
+    """A rule broken by a value that may be a secret, and is not shown."""
 
     def __init__(self, rule: str, remedy: str = "correct the value") -> None:
         self.rule = rule
@@ -82,8 +74,6 @@ class HiddenValueError(ValueError):
 
 
 class Mistake(NamedTuple):
-    """One mistake in a document."""
-
     where: str
     received: str | None
     rule: str
@@ -100,7 +90,7 @@ def mistake(
     prefix: str = "",
     hidden: bool = False,
 ) -> Mistake:
-    """One entry of ``ValidationError.errors()``; ``model`` lets an unknown key name its known neighbours.
+    """One entry of ``ValidationError.errors()``; ``model`` gives the known keys beside an unknown one.
 
     ``hidden``: the value may be a secret.
     """
@@ -129,7 +119,7 @@ def mistake(
 
 
 def telling(error: ValidationError) -> list[ErrorDetails]:
-    """Its errors as they are to be told: in order, but a key that is missing after one that is misspelt."""
+    """Its errors in order, but missing keys last: they may be misspelt ones."""
     return sorted(error.errors(include_url=False), key=lambda one: one["type"] == "missing")
 
 
@@ -142,7 +132,7 @@ def dotted(location: Iterable[str | int]) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as a message may show it: short, and the type instead of a whole document."""
+    """A value for an error: short, and the type instead of a whole document."""
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
@@ -152,7 +142,7 @@ def shown(value: object) -> str:
 
 
 def _fields(model: type[BaseModel], location: Iterable[str | int]) -> Iterable[str]:
-    """The keys known at a place in a document: under a key, in an optional part, in a mapping by any name."""
+    """The keys known at a place in a document."""
     annotation: Any = model
     for part in location:
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):

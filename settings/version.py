@@ -1,4 +1,4 @@
-"""The version of this distribution, installed or run from its source tree; imports nothing of the project."""
+"""The version of this distribution, installed or run from its source tree."""
 
 from __future__ import annotations
 

@@ -63,11 +63,9 @@ class Lock(Protocol):
 
     def hold(self, connection: Connection) -> None:
         """Takes it, or finds it held by this service; raises ``TakenError``."""
-        ...
 
     def release(self) -> None:
         """Lets it go."""
-        ...
 
 
 class NoLock:

@@ -164,15 +164,12 @@ class SwitchAdapter(Protocol):
 
     def capabilities(self) -> Capabilities:
         """What this adapter can do, without asking the device."""
-        ...
 
     def read(self) -> Reading:
         """What the switch runs now: what the hardware does, not what it was asked, where it can tell."""
-        ...
 
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
         """Checks the change against the platform and what runs, rounds it, and writes its diff."""
-        ...
 
     def apply(self, change: StagedChange) -> None:
         """Makes a staged change, under the platform's dead-man where it has one.
@@ -180,15 +177,12 @@ class SwitchAdapter(Protocol):
         Does nothing where it is made already. Raises ``ConcurrentEditError``, and sets nothing, where the
         switch runs what neither this change nor the state before it explains.
         """
-        ...
 
     def verify(self, change: StagedChange) -> Reading:
         """Reads back what was applied; raises ``ReadBackError`` where it is not ``change.after``."""
-        ...
 
     def confirm(self, change: StagedChange) -> None:
         """Ends the dead-man's wait: the change stays. Does nothing where there is none to end."""
-        ...
 
     def rollback(self, change: StagedChange) -> None:
         """Returns to what ran before the change, queue by queue, and reads that back.
@@ -197,11 +191,9 @@ class SwitchAdapter(Protocol):
         ``ConcurrentEditError``, and sets nothing, where somebody else has set these queues since, and
         ``ReadBackError`` where the old values do not take.
         """
-        ...
 
     def close(self) -> None:
         """Lets go of connections; the next call opens them anew."""
-        ...
 
 
 def _by_queue(reading: Reading) -> dict[tuple[str, int], Watermark | None]:

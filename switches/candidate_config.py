@@ -38,39 +38,30 @@ class Model(Protocol[ConfigT]):
     @property
     def record_kind(self) -> type[Any]:
         """What a record is one of."""
-        ...
 
     def look(self, session: NetconfSession) -> Found[ConfigT]:
         """What is configured and what runs. Raises ``SwitchError`` for what is no watermark."""
-        ...
 
     def unsettled(self, config: ConfigT) -> str | None:
         """A queue that does not run what is configured, as a text; None: there is none, or none is seen."""
-        ...
 
     def plan(self, now: Found[ConfigT], rounded: Rounded) -> Record:
         """What the change does to this configuration."""
-        ...
 
     def made(self, record: Record, config: ConfigT) -> bool:
         """Whether it is configured as planned."""
-        ...
 
     def undone(self, record: Record, config: ConfigT) -> bool:
         """Whether it is configured as it was."""
-        ...
 
     def stranger(self, record: Record, config: ConfigT) -> str | None:
         """What is configured now and neither planned nor as it was, as a text; None: nothing."""
-        ...
 
     def forward(self, record: Record, config: ConfigT) -> str:
         """The edit that makes the change, as XML."""
-        ...
 
     def backward(self, record: Record, config: ConfigT) -> str:
         """The edit that restores what was before, as XML."""
-        ...
 
 
 class Commits(Protocol):
@@ -78,23 +69,18 @@ class Commits(Protocol):
 
     def check(self, session: NetconfSession, change_id: str) -> None:
         """Raises ``SwitchError`` where the switch cannot, or another confirmed commit waits."""
-        ...
 
     def commit(self, session: NetconfSession, change_id: str) -> bool:
         """Commits, to be confirmed; True where the session must stay open until then."""
-        ...
 
     def confirm(self, session: NetconfSession, change_id: str) -> None:
         """The change stays; does nothing where it does not wait."""
-        ...
 
     def cancel(self, session: NetconfSession, change_id: str) -> None:
         """Takes back a change that waits, where the platform has a call for it."""
-        ...
 
     def keep(self, session: NetconfSession, change_id: str) -> None:
         """Commits what was before the change, for good."""
-        ...
 
 
 class CandidateAdapter(Generic[ConfigT]):
