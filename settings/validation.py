@@ -84,11 +84,7 @@ HIDDEN = "a value that is not shown"
 
 
 def mistake(
-    error: Mapping[str, Any],
-    *,
-    model: type[BaseModel] | None = None,
-    prefix: str = "",
-    hidden: bool = False,
+    error: Mapping[str, Any], *, model: type[BaseModel] | None = None, prefix: str = "", hidden: bool = False
 ) -> Mistake:
     """One entry of ``ValidationError.errors()``; ``model`` gives the known keys beside an unknown one.
 

@@ -111,10 +111,7 @@ def telling(device: Device) -> Iterator[None]:
                 "ask what it runs: the change may have been made",
             ) from error
         raise ConcurrentEditError(
-            device.where,
-            None,
-            "a row changed while it was being set",
-            "try again, or find out who set it",
+            device.where, None, "a row changed while it was being set", "try again, or find out who set it"
         ) from error
     except (redis.AuthenticationError, redis.exceptions.NoPermissionError) as error:
         raise AccessError(

@@ -118,11 +118,7 @@ def with_watermark(row: Row, device: DeviceWatermark) -> dict[str, str]:
         if all(name in row and row[name] == row.get(other) for name, other in names):
             followers.append(fields)
     for fields in followers:
-        made |= {
-            fields.kmin: str(device.kmin),
-            fields.kmax: str(device.kmax),
-            fields.pmax: str(device.pmax),
-        }
+        made |= {fields.kmin: str(device.kmin), fields.kmax: str(device.kmax), fields.pmax: str(device.pmax)}
     colours = _ECN_COLOURS.get(row.get("ecn", "ecn_none"), frozenset())
     return made | {"wred_green_enable": "true", "ecn": _ECN_NAMES[colours | {"green"}]}
 

@@ -112,10 +112,7 @@ class HttpSession:
             answer = self._ask(method, path, json, content, params, headers)
         except httpx.TimeoutException as error:
             raise self._late(method, path) from error
-        except (
-            httpx.InvalidURL,
-            UnicodeError,
-        ) as error:  # the latter: of a host name
+        except (httpx.InvalidURL, UnicodeError) as error:  # the latter: of a host name
             raise InventoryError(
                 where, f"no URL ({error})", "an address is a host or a URL", "correct the address"
             ) from error
