@@ -98,13 +98,7 @@ def stored_rate(lanes: int, scratch: Floats, rates: Floats, row: int) -> None:
 
 @kernel
 def add_last_port(
-    lanes: int,
-    scratch: Floats,
-    rings: Floats,
-    base: int,
-    mask: int,
-    now: int,
-    delay: float,
+    lanes: int, scratch: Floats, rings: Floats, base: int, mask: int, now: int, delay: float
 ) -> None:
     """The port nearest the receiver, ``delay`` steps back for every lane; its wait joins the lanes' delay.
 
@@ -126,13 +120,7 @@ def add_last_port(
 
 @kernel
 def add_earlier_port(
-    lanes: int,
-    scratch: Floats,
-    rings: Floats,
-    base: int,
-    mask: int,
-    now: int,
-    longest: int,
+    lanes: int, scratch: Floats, rings: Floats, base: int, mask: int, now: int, longest: int
 ) -> None:
     """A port further up the path, each lane at its own delay; its wait joins the lanes' delay."""
     limit = float(min(now, longest))

@@ -19,16 +19,7 @@ import math
 import numpy as np
 
 from twin.jit import inlined, kernel
-from twin.replay._flows import (
-    arm,
-    increase,
-    paced,
-    schedule,
-    send,
-    share_nic,
-    tick,
-    unmarked_hazard,
-)
+from twin.replay._flows import arm, increase, paced, schedule, send, share_nic, tick, unmarked_hazard
 from twin.replay._pfc import SHARE, decide, hold, log_feeders
 from twin.replay._queues import (
     LIGHT,

@@ -112,11 +112,7 @@ class Scores:
 
 
 def score(
-    rows: Sequence[Prediction],
-    weights: Weights,
-    pfc: bool,
-    *,
-    persistent_share: float | None = None,
+    rows: Sequence[Prediction], weights: Weights, pfc: bool, *, persistent_share: float | None = None
 ) -> Scores:
     """Scores the candidates against each other; a failed prediction is infeasible, not an exception.
 

@@ -73,10 +73,7 @@ class ReservedWorker:
         with self._lock:
             if self._process is None:
                 self._process = ProcessPoolExecutor(
-                    max_workers=1,
-                    timeout=self._idle_timeout_s,
-                    initializer=end_with,
-                    initargs=(os.getpid(),),
+                    max_workers=1, timeout=self._idle_timeout_s, initializer=end_with, initargs=(os.getpid(),)
                 )
             return self._process
 
