@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from telemetry.topology import GBPS
+from twin.checks import check_above_zero, check_count, check_not_negative
 from twin.errors import ParameterError
 
 MICROSECOND = 1e-6
@@ -36,22 +37,10 @@ class DcqcnParams:
     feedback_delay_s: float | None = None
 
     def __post_init__(self) -> None:
-        positive = ("ai_rate_bytes_per_s", "cnp_interval_s", "alpha_timer_s", "increase_timer_s")
-        not_negative = ("hai_rate_bytes_per_s", "min_rate_bytes_per_s")
-        for name in (*positive, *not_negative, "gain", "initial_alpha"):
-            value = getattr(self, name)
-            if not math.isfinite(value):
-                raise ParameterError(f"dcqcn {name}", str(value), "it must be finite", "give a finite number")
-        for name in positive:
-            if getattr(self, name) <= 0:
-                raise ParameterError(
-                    f"dcqcn {name}", str(getattr(self, name)), "it must be above 0", "give a positive number"
-                )
-        for name in not_negative:
-            if getattr(self, name) < 0:
-                raise ParameterError(
-                    f"dcqcn {name}", str(getattr(self, name)), "it must not be negative", "give 0 or more"
-                )
+        for name in ("ai_rate_bytes_per_s", "cnp_interval_s", "alpha_timer_s", "increase_timer_s"):
+            check_above_zero(f"dcqcn {name}", getattr(self, name))
+        for name in ("hai_rate_bytes_per_s", "min_rate_bytes_per_s"):
+            check_not_negative(f"dcqcn {name}", getattr(self, name))
         if not 0 < self.gain < 1:
             raise ParameterError(
                 "dcqcn g", str(self.gain), "the gain lies in (0, 1)", "give such as 0.00390625"
@@ -60,22 +49,12 @@ class DcqcnParams:
             raise ParameterError(
                 "dcqcn initial_alpha", str(self.initial_alpha), "α lies in [0, 1]", "give such as 1"
             )
-        if self.fast_recovery_steps < 1:
-            raise ParameterError(
-                "dcqcn fast_recovery_steps",
-                str(self.fast_recovery_steps),
-                "at least one step",
-                "give such as 5",
-            )
+        check_count("dcqcn fast_recovery_steps", self.fast_recovery_steps)
         for name in ("byte_counter_bytes", "feedback_delay_s"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
-                raise ParameterError(
-                    f"dcqcn {name}",
-                    str(value),
-                    "it must be above 0, or null for none",
-                    "give a positive number",
-                )
+                rule = "it must be above 0, or null for none"
+                raise ParameterError(f"dcqcn {name}", str(value), rule, "give a positive number")
 
 
 # Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015, table 2 and section 5 (the

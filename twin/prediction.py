@@ -210,6 +210,15 @@ def _median_ratio(pairs: Sequence[tuple[float, float]]) -> float:
     return float(np.median(ratios)) if ratios else 1.0
 
 
+def _p99(values: NDArray[np.float64]) -> float:
+    """The 99th percentile, interpolated as by ``np.percentile`` but ten times as fast."""
+    ordered = np.sort(values)
+    rank = 0.99 * (ordered.size - 1)
+    below = int(rank)
+    above = min(below + 1, ordered.size - 1)
+    return float(ordered[below] + (ordered[above] - ordered[below]) * (rank - below))
+
+
 def slowdown_by_class(scenario: Scenario, completion_s: NDArray[np.float64]) -> dict[str, Slowdown]:
     """Slowdown per class of ``SIZE_CLASSES`` by payload bytes, classes without flows left out.
 
@@ -223,7 +232,11 @@ def slowdown_by_class(scenario: Scenario, completion_s: NDArray[np.float64]) -> 
     return by_class(taken_s / scenario.alone_s[finite], size[finite])
 
 
-def by_class(slowdown: NDArray[np.float64], size: NDArray[np.float64]) -> dict[str, Slowdown]:
+def by_class(
+    slowdown: NDArray[np.float64],
+    size: NDArray[np.float64],
+    p99: Callable[[NDArray[np.float64]], float] = _p99,
+) -> dict[str, Slowdown]:
     """As ``slowdown_by_class``, for known slowdowns of flows of ``size`` payload bytes."""
     members = {
         "all": slowdown,
@@ -232,7 +245,7 @@ def by_class(slowdown: NDArray[np.float64], size: NDArray[np.float64]) -> dict[s
         "elephant": slowdown[size >= ELEPHANT_FROM_BYTES],
     }
     return {
-        name: Slowdown(values.size, float(values.mean()), _p99(values))
+        name: Slowdown(values.size, float(values.mean()), p99(values))
         for name, values in members.items()
         if values.size
     }
@@ -249,12 +262,3 @@ def histogram_quantile(
     place = int(np.searchsorted(below, rank))
     before = below[place] - histogram[place]
     return float(lower[place] + width[place] * (rank - before) / max(int(histogram[place]), 1))
-
-
-def _p99(values: NDArray[np.float64]) -> float:
-    """The 99th percentile, interpolated as by ``np.percentile`` but ten times as fast."""
-    ordered = np.sort(values)
-    rank = 0.99 * (ordered.size - 1)
-    below = int(rank)
-    above = min(below + 1, ordered.size - 1)
-    return float(ordered[below] + (ordered[above] - ordered[below]) * (rank - below))

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.topology import EgressPort
+from twin.checks import check_above_zero, check_not_negative
 from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError
 
@@ -70,17 +70,11 @@ class FabricSizes:
         return self.mtu_payload_bytes + self.wire_overhead_bytes
 
     def check_sizes(self, at: str) -> None:
-        """Raises ``ScenarioError`` for a size outside its meaning."""
-        for key in ("mtu_payload_bytes", "buffer_bytes"):
-            value = getattr(self, key)
-            if not (math.isfinite(value) and value > 0):
-                raise ScenarioError(f"{at} {key}", str(value), "it must be above 0", "give a positive number")
-        for key in ("wire_overhead_bytes", "ack_wire_bytes"):
-            value = getattr(self, key)
-            if not (math.isfinite(value) and value >= 0):
-                raise ScenarioError(
-                    f"{at} {key}", str(value), "it must not be negative", "give 0 or more bytes"
-                )
+        """Raises ``ScenarioError`` for a size out of range."""
+        for name in ("mtu_payload_bytes", "buffer_bytes"):
+            check_above_zero(f"{at} {name}", getattr(self, name), error=ScenarioError)
+        for name in ("wire_overhead_bytes", "ack_wire_bytes"):
+            check_not_negative(f"{at} {name}", getattr(self, name), error=ScenarioError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,10 +96,7 @@ class Scenario(FabricSizes):
     def __post_init__(self) -> None:
         at = f"scenario {self.name!r}"
         self.check_sizes(at)
-        if not (math.isfinite(self.duration_s) and self.duration_s > 0):
-            raise ScenarioError(
-                f"{at} duration_s", str(self.duration_s), "it must be above 0", "give a positive number"
-            )
+        check_above_zero(f"{at} duration_s", self.duration_s, error=ScenarioError)
         begin, end = self.window_s
         if not 0 <= begin < end <= self.duration_s * (1 + 1e-12):
             raise ScenarioError(

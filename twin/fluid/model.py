@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.errors import ParameterError, ScenarioError
+from twin.checks import check_above_zero
+from twin.errors import ScenarioError
 from twin.fluid._arrays import (
     CANDIDATE_ROWS,
     CONTENT_ROWS,
@@ -39,14 +40,7 @@ from twin.fluid._arrays import (
 )
 from twin.fluid._run import run
 from twin.fluid.problem import Problem, build
-from twin.prediction import (
-    ELEPHANT_FROM_BYTES,
-    MOUSE_BELOW_BYTES,
-    Prediction,
-    Slowdown,
-    SolveStatus,
-    Trajectory,
-)
+from twin.prediction import Prediction, Slowdown, SolveStatus, Trajectory, by_class
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 
@@ -86,10 +80,7 @@ class FluidEngine:
         self, scenario: Scenario, watermark: Watermark, *, seed: int, sample_s: float = 1e-5
     ) -> Trajectory:
         """Queues of the monitored ports every ``sample_s``, linear between steps."""
-        if not (np.isfinite(sample_s) and sample_s > 0):
-            raise ParameterError(
-                "trajectory sample_s", str(sample_s), "it must be above 0", "give such as 1e-5"
-            )
+        check_above_zero("trajectory sample_s", sample_s)
         problem = build(scenario, self._step_s)
         buffers = _allocate(problem, trace=True)
         if not _run(problem, [watermark], buffers):
@@ -219,17 +210,6 @@ def _slowdowns(scenario: Scenario, completes: NDArray[np.bool_], finish_s: Float
     flows = scenario.flows
     took = np.minimum(finish_s, scenario.duration_s)[completes] - flows.start_s[completes]
     ratio = took / scenario.alone_s[completes]
-    size = flows.payload_bytes[completes]
-    classes = {
-        "all": np.ones(size.shape, dtype=np.bool_),
-        "mice": size < MOUSE_BELOW_BYTES,
-        "medium": (size >= MOUSE_BELOW_BYTES) & (size < ELEPHANT_FROM_BYTES),
-        "elephant": size >= ELEPHANT_FROM_BYTES,
-    }
-    return {
-        name: Slowdown(
-            int(chosen.sum()), float(ratio[chosen].mean()), float(np.quantile(ratio[chosen], 0.99))
-        )
-        for name, chosen in classes.items()
-        if chosen.any()
-    }
+    return by_class(
+        ratio, flows.payload_bytes[completes], p99=lambda values: float(np.quantile(values, 0.99))
+    )

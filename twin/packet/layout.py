@@ -10,13 +10,13 @@ port's record (``held``, ``headroom_held``).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twin.checks import check_above_zero
 from twin.errors import ParameterError
 
 TIME, BYTES, COUNT, INDEX, FLAG = np.float64, np.float64, np.int64, np.int32, np.int8
@@ -225,9 +225,8 @@ class PacketSettings:
                     f"packet {name}", repr(getattr(self, name)), f"it is {' or '.join(known)}", "name one"
                 )
         for name in ("retransmit_timeout_s", "queue_sample_s"):
-            value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise ParameterError(f"packet {name}", str(value), "it is above 0", "give seconds")
+            if getattr(self, name) is not None:
+                check_above_zero(f"packet {name}", getattr(self, name))
 
     def retransmit_s(self, *, pfc: bool) -> float:
         """The retransmission timeout."""

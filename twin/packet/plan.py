@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.topology import EgressPort
+from twin.checks import check_above_zero, check_not_negative
 from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError
 from twin.packet import layout
@@ -38,20 +39,8 @@ class FabricPlan(FabricSizes):
             )
         self.check_sizes("fabric")
         for index, port in enumerate(self.ports):
-            if not (math.isfinite(port.rate_bytes_per_s) and port.rate_bytes_per_s > 0):
-                raise ScenarioError(
-                    f"fabric port {index} rate",
-                    str(port.rate_bytes_per_s),
-                    "it must be above 0",
-                    "give it in bytes per second",
-                )
-            if not (math.isfinite(port.delay_s) and port.delay_s >= 0):
-                raise ScenarioError(
-                    f"fabric port {index} delay",
-                    str(port.delay_s),
-                    "it must not be negative",
-                    "give it in seconds",
-                )
+            check_above_zero(f"fabric port {index} rate", port.rate_bytes_per_s, error=ScenarioError)
+            check_not_negative(f"fabric port {index} delay", port.delay_s, error=ScenarioError)
         if self.buffer_bytes < self.packet_wire_bytes:
             raise ScenarioError(
                 "fabric buffer_bytes",

@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from twin.checks import check_above_zero
 from twin.errors import ParameterError
 from twin.watermark import Watermark, WatermarkBounds
 
@@ -142,8 +143,7 @@ def draw_watermarks(
 
 def check_spread(where: str, sigma: float, pmax_factor: float) -> None:
     """Raises ``ParameterError`` unless ``sigma`` > 0 and ``pmax_factor`` ≥ 1, both finite."""
-    if not (math.isfinite(sigma) and sigma > 0):
-        raise ParameterError(f"{where} sigma", str(sigma), "the spread is above 0", "give such as 1.2")
+    check_above_zero(f"{where} sigma", sigma)
     if not (math.isfinite(pmax_factor) and pmax_factor >= 1):
         raise ParameterError(
             f"{where} pmax_factor",
@@ -197,8 +197,7 @@ class BiasedSampler:
 
     def __post_init__(self) -> None:
         check_spread("biased sampler", self.sigma, self.pmax_factor)
-        if not self.lambda_ > 0:
-            raise ParameterError("biased sampler λ", str(self.lambda_), "λ is above 0", "give such as 0.8")
+        check_above_zero("biased sampler λ", self.lambda_)
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Watermark]:
         """See ``CandidateSampler``."""

@@ -75,10 +75,7 @@ def fleet_scores(
     )
 
 
-MAX_PARTS = 8
-
-
-def split(scenario: Scenario, max_parts: int = MAX_PARTS) -> list[Scenario]:
+def split(scenario: Scenario, max_parts: int = 8) -> list[Scenario]:
     """The connected components of the (flow, port) graph, each a scenario, the one with most flows first.
 
     Beyond ``max_parts`` the smallest components stay together in the last part: many tiny problems cost more

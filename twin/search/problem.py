@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from twin.checks import check_count, check_not_negative
 from twin.engine import DEFAULT_ENGINE, DEFAULT_SECOND_ENGINE
 from twin.errors import ParameterError
 from twin.prediction import ELEPHANT_FROM_BYTES
@@ -99,20 +99,14 @@ class SearchSettings:
             "second_packet_hops": 1,
         }
         for name, low in least.items():
-            if not getattr(self, name) >= low:
-                raise ParameterError(
-                    f"search {name}", str(getattr(self, name)), f"it is at least {low}", f"give {low} or more"
-                )
+            check_count(f"search {name}", getattr(self, name), least=low)
         for name in ("margin", "near_tie", "second_margin"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
-                raise ParameterError(
-                    f"search {name}", str(getattr(self, name)), "it is 0 or more", "give such as 0.05"
-                )
+            check_not_negative(f"search {name}", getattr(self, name))
         if not 0 < self.keep <= 1:
             raise ParameterError(
                 "search keep", str(self.keep), "a share lies in (0, 1]", "give such as 0.375"
             )
-        if not self.fractions or self.fractions[-1] != 1.0 or not _rising(self.fractions):
+        if not self.fractions or self.fractions[-1] != 1.0 or not all(np.diff((0.0, *self.fractions)) > 0):
             raise ParameterError(
                 "search fractions", str(self.fractions), "they rise from above 0 to 1", "give such as 0.4, 1"
             )
@@ -124,7 +118,3 @@ def persistent_share(scenario: Scenario) -> float | None:
     persistent = int(np.count_nonzero(np.isinf(payload)))
     elephants = int(np.count_nonzero(np.isfinite(payload) & (payload >= ELEPHANT_FROM_BYTES)))
     return persistent / (persistent + elephants) if persistent + elephants else None
-
-
-def _rising(fractions: tuple[float, ...]) -> bool:
-    return all(low < high for low, high in zip((0.0, *fractions), fractions, strict=False))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from twin.checks import check_above_zero, check_not_negative
 from twin.errors import ParameterError
 from twin.units import bytes_text, duration_text, percent_text
 from twin.watermark import Watermark, WatermarkBounds
@@ -34,18 +35,13 @@ class GateSettings:
     disagreement_limit: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, low, inclusive, finite in (
-            ("cool_down_s", 0, True, True),
-            ("fresh_for_s", 0, True, True),
-            ("disagreement_limit", 0, False, False),
-            ("max_step", 1, False, False),
-            ("residual_limit", 1, False, False),
-        ):
+        check_not_negative("push gate cool_down_s", self.cool_down_s)
+        check_not_negative("push gate fresh_for_s", self.fresh_for_s)
+        check_above_zero("push gate disagreement_limit", self.disagreement_limit, endless=True)
+        for name in ("max_step", "residual_limit"):
             value = getattr(self, name)
-            enough = value >= low if inclusive else value > low
-            if not enough or (finite and math.isinf(value)):
-                rule = f"it is {low} or more" if inclusive else f"it is above {low}"
-                raise ParameterError(f"push gate {name}", str(value), rule, f"give such as {low + 1}")
+            if not value > 1:
+                raise ParameterError(f"push gate {name}", str(value), "a factor is above 1", "give such as 2")
 
 
 def residual_ratio(predicted_bytes: float, measured_bytes: float | None) -> float | None:

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
+from twin.checks import check_not_negative
 from twin.errors import ParameterError
 from twin.prediction import Prediction, SolveStatus
 
@@ -62,12 +63,8 @@ class Weights:
     mice_for_queue: bool = False
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.name != "mice_for_queue" and not (math.isfinite(value) and value >= 0):
-                raise ParameterError(
-                    f"weights {item.name}", str(value), "a weight is 0 or more", "give such as 1"
-                )
+        for name in ("throughput", "queue", "loss", "completion", "mice"):
+            check_not_negative(f"weights {name}", getattr(self, name))
         if self.throughput + self.queue + self.loss + self.completion + self.mice == 0:
             raise ParameterError("weights", "all 0", "some term must count", "raise one of them")
 

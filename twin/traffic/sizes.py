@@ -10,8 +10,8 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from twin.checks import check_above_zero, check_count
 from twin.errors import ParameterError
-from twin.traffic.base import check_above_zero, check_count
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,7 @@ def _area(size: float, unit: int) -> float:
     return unit * whole * (whole + 1) / 2 + (whole + 1) * (size - whole * unit)
 
 
+# fmt: off
 PUBLISHED = MappingProxyType(
     {
         distribution.name: distribution
@@ -108,18 +109,9 @@ PUBLISHED = MappingProxyType(
             SizeDistribution(
                 "websearch",
                 (
-                    (0, 0.0),
-                    (10_000, 0.15),
-                    (20_000, 0.20),
-                    (30_000, 0.30),
-                    (50_000, 0.40),
-                    (80_000, 0.53),
-                    (200_000, 0.60),
-                    (1_000_000, 0.70),
-                    (2_000_000, 0.80),
-                    (5_000_000, 0.90),
-                    (10_000_000, 0.97),
-                    (30_000_000, 1.0),
+                    (0, 0.0), (10_000, 0.15), (20_000, 0.20), (30_000, 0.30), (50_000, 0.40),
+                    (80_000, 0.53), (200_000, 0.60), (1_000_000, 0.70), (2_000_000, 0.80),
+                    (5_000_000, 0.90), (10_000_000, 0.97), (30_000_000, 1.0),
                 ),
                 "Alizadeh and others, Data Center TCP (DCTCP), SIGCOMM 2010; the table of HPCC, SIGCOMM 2019 "
                 "(alibaba-edu/High-Precision-Congestion-Control, WebSearch_distribution.txt)",
@@ -127,18 +119,8 @@ PUBLISHED = MappingProxyType(
             SizeDistribution(
                 "data-mining",
                 (
-                    (0, 0.0),
-                    (180, 0.1),
-                    (216, 0.2),
-                    (560, 0.3),
-                    (900, 0.4),
-                    (1_100, 0.5),
-                    (1_870, 0.6),
-                    (3_160, 0.7),
-                    (10_000, 0.8),
-                    (400_000, 0.9),
-                    (3_160_000, 0.95),
-                    (100_000_000, 0.99),
+                    (0, 0.0), (180, 0.1), (216, 0.2), (560, 0.3), (900, 0.4), (1_100, 0.5), (1_870, 0.6),
+                    (3_160, 0.7), (10_000, 0.8), (400_000, 0.9), (3_160_000, 0.95), (100_000_000, 0.99),
                     (1_000_000_000, 1.0),
                 ),
                 "Greenberg and others, VL2, SIGCOMM 2009; the table in bytes of HKUST-SING/TrafficGenerator "
@@ -147,26 +129,10 @@ PUBLISHED = MappingProxyType(
             SizeDistribution(
                 "hadoop",
                 (
-                    (0, 0.0),
-                    (100, 0.01),
-                    (200, 0.02),
-                    (300, 0.05),
-                    (350, 0.15),
-                    (400, 0.20),
-                    (500, 0.30),
-                    (600, 0.40),
-                    (700, 0.50),
-                    (1_000, 0.60),
-                    (2_000, 0.67),
-                    (7_000, 0.70),
-                    (30_000, 0.72),
-                    (50_000, 0.82),
-                    (80_000, 0.87),
-                    (120_000, 0.90),
-                    (300_000, 0.95),
-                    (1_000_000, 0.975),
-                    (2_000_000, 0.99),
-                    (10_000_000, 1.0),
+                    (0, 0.0), (100, 0.01), (200, 0.02), (300, 0.05), (350, 0.15), (400, 0.20), (500, 0.30),
+                    (600, 0.40), (700, 0.50), (1_000, 0.60), (2_000, 0.67), (7_000, 0.70), (30_000, 0.72),
+                    (50_000, 0.82), (80_000, 0.87), (120_000, 0.90), (300_000, 0.95), (1_000_000, 0.975),
+                    (2_000_000, 0.99), (10_000_000, 1.0),
                 ),
                 "Roy and others, Inside the Social Network's Network, SIGCOMM 2015; the table of "
                 "HPCC, SIGCOMM 2019 (alibaba-edu/High-Precision-Congestion-Control, FbHdp_distribution.txt)",
@@ -174,3 +140,4 @@ PUBLISHED = MappingProxyType(
         )
     }
 )
+# fmt: on

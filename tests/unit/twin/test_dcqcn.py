@@ -56,7 +56,7 @@ def test_presets_by_name() -> None:
         ({"gain": 0.0}, r"\(0, 1\)"),
         ({"gain": 1.0}, r"\(0, 1\)"),
         ({"initial_alpha": 1.5}, r"\[0, 1\]"),
-        ({"fast_recovery_steps": 0}, "at least one"),
+        ({"fast_recovery_steps": 0}, "at least 1"),
         ({"byte_counter_bytes": 0.0}, "or null"),
         ({"feedback_delay_s": math.nan}, "or null"),
     ],

@@ -67,8 +67,8 @@ REFUSED: dict[str, tuple[Callable[[], object], type[TwinError], str]] = {
     "CNPs paced by nobody": (
         lambda: PacketSettings(pace_cnps_at="switch"), ParameterError, "sender or receiver",
     ),
-    "a timeout of 0": (lambda: PacketSettings(retransmit_timeout_s=0.0), ParameterError, "it is above 0"),
-    "looks without end": (lambda: PacketSettings(queue_sample_s=math.inf), ParameterError, "it is above 0"),
+    "a timeout of 0": (lambda: PacketSettings(retransmit_timeout_s=0.0), ParameterError, "must be above 0"),
+    "no sample": (lambda: PacketSettings(queue_sample_s=math.inf), ParameterError, "must be above 0 and fin"),
     "a share above 1": (
         lambda: running(star(2), sampling_rate=1.5), ParameterError, "a share lies in [0, 1]",
     ),
