@@ -1,6 +1,4 @@
-"""How close the engines come to the packets: the table of ``tests/data/reference``, problem by problem.
-
-And how good the watermark is that a round picks, by the replay alone and with a second opinion.
+"""Accuracy of the engines on the reference problems, and of the watermark that a round picks.
 
 ``python -m bench.accuracy`` prints every figure of both engines and writes ``bench/out/accuracy.json``; the
 tests marked ``accuracy`` assert the goals on the same numbers, and ``docs/twin/accuracy.md`` shows them.

@@ -1,4 +1,4 @@
-"""The demo's closed loop against the better of two static settings, over five seeds, processes and all.
+"""The demo's closed loop, in its own processes, against the better of two static settings over five seeds.
 
 ``python -m bench.closed_loop [SEED ...]`` prints one JSON document. A seed takes about a minute on two cores.
 """

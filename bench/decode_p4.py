@@ -50,7 +50,7 @@ def _payloads(n_hops: int) -> list[bytes]:
         node = flow % N_NODES  # a flow has one path
         depth = int(random.integers(100_000))
         begun = 1_700_000_000_000_000_000 + number * 1000
-        told = Metadata(
+        metadata = Metadata(
             layer1=(flow // N_NODES % 8, flow % N_PORTS),
             queue=(3, depth),
             ingress_time=begun,
@@ -60,7 +60,7 @@ def _payloads(n_hops: int) -> list[bytes]:
         behind = int_headers(hops, next_protocol=1, original=4791) if hops else b""
         key = FlowKey(f"10.0.{flow >> 8}.{flow & 255}", "10.1.0.1", 10_000 + flow, 5000 if hops else 4791, 17)
         inner = packet(key, behind + base_transport(7, number), packet_bytes=1096, ecn=1)
-        report = report_v2(told, flags=2, inner=inner, inner_type=InnerType.IPV4)
+        report = report_v2(metadata, flags=2, inner=inner, inner_type=InnerType.IPV4)
         made.append(datagram_v2(node, 0, number, [report]))
     return [bytes(bytearray(one)) for _ in range(PAYLOADS // TEMPLATES) for one in made]
 

@@ -1,4 +1,4 @@
-"""One measured figure and the goal it is held against; imports nothing of the project."""
+"""One measured figure and the goal it is held against."""
 
 from __future__ import annotations
 

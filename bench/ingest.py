@@ -1,7 +1,7 @@
 """INT reports one service process takes over HTTP on loopback, alone and while a tuning round runs.
 
-Bodies are the recording over and over, later each time, so that none is a duplicate. The sender is this
-process: on two cores one is the service's.
+Bodies repeat the recording with later times, so that none is a duplicate. The sender is this process: of two
+cores the service has one.
 """
 
 from __future__ import annotations

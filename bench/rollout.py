@@ -1,7 +1,7 @@
 """A rollout to 200 SONiC switches: a redis-server and a stand-in for orchagent each, the journal on disk.
 
 The goal is every switch set and read back from ASIC_DB within 60 s. Sixteen switches at a time are compared
-with one at a time on some of them, whose orchagent hears of each row a little late, in the same run.
+with one at a time on some of them, whose orchagent sees each row a little late, in the same run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Telemetry reports that one service process takes by UDP on loopback without losing one.
+"""Telemetry reports a second that one service process takes by UDP on loopback without loss.
 
 The service and the sender are processes of their own. The rate offered rises until something is lost in each
 of three tries; the figure is the highest at which nothing was, and every report is in the window within a
@@ -112,7 +112,7 @@ def blocks(payloads: Sequence[bytes]) -> list[tuple[bytes, int, int]]:
 
 
 def _send(channel: Connection, payloads: Sequence[bytes], port: int) -> None:
-    """In a process of its own: sends as many datagrams a second as it is told to, until it is told 0."""
+    """In its own process: sends datagrams at the rate it receives, until that is 0."""
     ends = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(SENDERS)]
     for end in ends:
         end.connect(("127.0.0.1", port))

@@ -1,4 +1,4 @@
-"""The sliding window under a million flows: what a batch of reports costs, and what they take of memory."""
+"""The sliding window with a million flows: time of a batch of reports, and memory."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from telemetry.errors import TopologyError
 from telemetry.topology import GBPS, Topology, flow_hash, topology_from_json
 from twin.dcqcn import MICROSECOND, PAPER, DcqcnParams
 from twin.errors import ScenarioError
-from twin.scenario import FabricSizes, Flows, Scenario
+from twin.scenario import Flows, Scenario
 
 SCHEMA = "ecntwin-scenario/1"
 FLOW_COLUMNS = ("src", "dst", "bytes", "start_s")
@@ -75,11 +75,11 @@ def scenario_from_json(document: Mapping[str, Any], *, directory: Path, where: s
         flows=flows_from_rows(topology, rows, where=flows_at),
         monitored=_monitored(document, topology, where),
         dcqcn=dcqcn_from_json(document.get("dcqcn"), where=f"{where} dcqcn"),
-        mtu_payload_bytes=_whole(document, "mtu_payload_bytes", FabricSizes.mtu_payload_bytes, where),
-        wire_overhead_bytes=_whole(document, "wire_overhead_bytes", FabricSizes.wire_overhead_bytes, where),
-        ack_wire_bytes=_whole(document, "ack_wire_bytes", FabricSizes.ack_wire_bytes, where),
-        buffer_bytes=_number(document, "buffer_bytes", where, default=float(FabricSizes.buffer_bytes)),
-        pfc=_boolean(document, "pfc", FabricSizes.pfc, where),
+        mtu_payload_bytes=_whole(document, "mtu_payload_bytes", where),
+        wire_overhead_bytes=_whole(document, "wire_overhead_bytes", where),
+        ack_wire_bytes=_whole(document, "ack_wire_bytes", where),
+        buffer_bytes=_number(document, "buffer_bytes", where, default=Scenario.buffer_bytes),
+        pfc=_as_boolean(document.get("pfc", Scenario.pfc), f"{where} pfc"),
         duration_s=duration_s,
         window_s=(begin, end),
     )
@@ -174,17 +174,11 @@ def _flow_rows(
     name = document.get("flows_csv")
     if not isinstance(name, str) or not name:
         raise ScenarioError(
-            f"{where} flows_csv",
-            repr(name),
-            "a scenario names its flows file",
-            "add flows_csv, or flows inline",
+            f"{where} flows_csv", repr(name), "a scenario names its flows file", "add it, or flows inline"
         )
     if Path(name).name != name:
         raise ScenarioError(
-            f"{where} flows_csv",
-            repr(name),
-            "the flows file lies beside the scenario",
-            "give its bare file name",
+            f"{where} flows_csv", repr(name), "it lies beside the scenario", "give its bare file name"
         )
     path = directory / name
     try:
@@ -201,7 +195,7 @@ def _flow_rows(
         raise ScenarioError(
             f"{where} flows_csv",
             f"{name!r} ({error})",
-            "it must be readable CSV, gzip allowed",
+            "it is readable CSV, gzip allowed",
             "replace the file",
         ) from error
     reader = csv.DictReader(io.StringIO(text))
@@ -260,12 +254,8 @@ def _number(document: Mapping[str, Any], key: str, where: str, default: float | 
     return _as_number(document.get(key), f"{where} {key}")
 
 
-def _whole(document: Mapping[str, Any], key: str, default: int, where: str) -> int:
-    return _as_whole(document.get(key, default), f"{where} {key}")
-
-
-def _boolean(document: Mapping[str, Any], key: str, default: bool, where: str) -> bool:
-    return _as_boolean(document.get(key, default), f"{where} {key}")
+def _whole(document: Mapping[str, Any], key: str, where: str) -> int:
+    return _as_whole(document.get(key, getattr(Scenario, key)), f"{where} {key}")
 
 
 def _as_boolean(value: object, at: str) -> bool:

@@ -42,10 +42,7 @@ class Watermark:
         object.__setattr__(self, "pmax", float(self.pmax))
         if self.kmin_bytes < 0:
             raise WatermarkError(
-                "watermark kmin_bytes",
-                str(self.kmin_bytes),
-                "Kmin must not be negative",
-                "give 0 or more bytes",
+                "watermark kmin_bytes", str(self.kmin_bytes), "Kmin must not be negative", "give 0 or more"
             )
         if self.kmin_bytes >= self.kmax_bytes:
             raise WatermarkError(
@@ -90,10 +87,7 @@ class WatermarkBounds:
         for name, (low, high) in ranges.items():
             if not (math.isfinite(low) and math.isfinite(high) and 0 < low < high):
                 raise ParameterError(
-                    f"bounds {name}",
-                    f"[{low}, {high}]",
-                    "bounds must satisfy 0 < low < high",
-                    "correct the pair",
+                    f"bounds {name}", f"[{low}, {high}]", "bounds must satisfy 0 < low < high", "correct it"
                 )
         if self.pmax_high > 1.0:
             raise ParameterError("bounds pmax", str(self.pmax_high), "Pmax is a probability", "lower it to 1")

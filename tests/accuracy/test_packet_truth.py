@@ -1,4 +1,4 @@
-"""The packet engine against the packets of another simulator, at the accuracy the project promises.
+"""The packet engine against the packets of another simulator, at the promised accuracy.
 
 A problem is one test, so that its 47 runs are made once. A figure that misses its goal is listed with what
 was measured and why; one that no longer misses fails too, so that the list stays true.

@@ -1,5 +1,4 @@
-"""A slow DCQCN delay-differential solver in plain NumPy, written from the equations alone; shares no code
-with twin.
+"""A slow DCQCN delay-differential solver in plain NumPy, written from the equations, independent of twin.
 
 Classical fourth-order Runge-Kutta by the method of steps; delayed values come from a cubic Hermite history.
 One port, like flows in groups, a fixed feedback delay. Packets and seconds.

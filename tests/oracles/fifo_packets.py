@@ -1,4 +1,4 @@
-"""First-in-first-out queues with every byte kept apart; shares no code with twin.
+"""FIFO queues that track every byte; independent of twin.
 
 A step brings bytes, then the port sends up to its capacity from the front. A byte that leaves in a step is
 marked with the probability that belongs to the mean of the depths before and after that step.

@@ -1,6 +1,6 @@
 """A DCQCN sender stepped one clock event at a time, written from the reference problems' own description.
 
-Shares no code with twin. Time runs in whole steps; in one step CNPs come first, then the α tick, the cut tick
+Independent of twin. Time runs in whole steps; in one step CNPs come first, then the α tick, the cut tick
 and the increase tick, each if it is due.
 """
 

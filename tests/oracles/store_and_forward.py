@@ -1,6 +1,4 @@
-"""One flow alone on its path, packet by packet, from the definition of store and forward; shares no code with
-twin.
-"""
+"""One flow alone on its path, packet by packet, by the definition of store and forward; independent of twin."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from twin.packet._switch import (
     must_pause,
     release,
     send_control,
-    tell,
+    send_pause,
 )
 from twin.packet.layout import (
     ACK,
@@ -180,7 +180,7 @@ def enqueue(state: State, params: Params, slot: int, upstream: int, onward: int,
     append_data(state, onward, slot)
     port.depth += wire
     if params.pfc and must_pause(state, upstream, port.switch):
-        tell(state, params, upstream, True, now)
+        send_pause(state, params, upstream, True, now)
     return onward
 
 
@@ -204,7 +204,7 @@ def dequeue(state: State, params: Params, index: int, now: float) -> int:
     upstream = state.places[packet.place - 1]
     release(state, params, upstream, port.switch, wire)
     if params.pfc and may_resume(state, upstream, port.switch):
-        tell(state, params, upstream, False, now)
+        send_pause(state, params, upstream, False, now)
     if packet.sample >= 0:
         sample = state.samples[packet.sample]
         hop = state.hops[packet.sample, sample.hops]

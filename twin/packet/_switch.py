@@ -121,7 +121,7 @@ def may_resume(state: State, upstream: int, index: int) -> bool:
 
 
 @compiler(_nrt=False)
-def tell(state: State, params: Params, upstream: int, pause: bool, now: float) -> None:
+def send_pause(state: State, params: Params, upstream: int, pause: bool, now: float) -> None:
     """Send a pause or resume frame to the far end of ``upstream``."""
     ports = state.ports
     ports[upstream].pausing = 1 if pause else 0
@@ -265,7 +265,7 @@ def fail(state: State, params: Params, index: int) -> None:
         upstream = state.places[packet.place - 1]
         release(state, params, upstream, port.switch, float(packet.wire))
         if params.pfc and may_resume(state, upstream, port.switch):
-            tell(state, params, upstream, False, clock.now)
+            send_pause(state, params, upstream, False, clock.now)
         lose(state, params, slot, index)
         slot = following
 

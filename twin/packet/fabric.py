@@ -87,10 +87,7 @@ class Fabric:
             return self._watermarks[port]
         except KeyError:
             raise ScenarioError(
-                "fabric port",
-                str(port),
-                "only switch ports have a watermark",
-                "name one of plan.switch_ports",
+                "fabric port", str(port), "only switch ports have a watermark", "name one of those"
             ) from None
 
     def set_watermark(self, ports: Iterable[int], watermark: Watermark) -> None:

@@ -146,10 +146,7 @@ def check_spread(where: str, sigma: float, pmax_factor: float) -> None:
     check_above_zero(f"{where} sigma", sigma)
     if not (math.isfinite(pmax_factor) and pmax_factor >= 1):
         raise ParameterError(
-            f"{where} pmax_factor",
-            str(pmax_factor),
-            "a factor around the base is 1 or more",
-            "give such as 10",
+            f"{where} pmax_factor", str(pmax_factor), "a factor is 1 or more", "give such as 10"
         )
 
 

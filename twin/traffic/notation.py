@@ -34,10 +34,7 @@ class Phase:
             check_not_negative("phase until_s", self.until_s)
             if self.until_s <= self.at_s:
                 raise ParameterError(
-                    "phase until_s",
-                    str(self.until_s),
-                    f"it is after at_s ({self.at_s})",
-                    "correct one of them",
+                    "phase until_s", str(self.until_s), f"it is after at_s ({self.at_s})", "correct one"
                 )
 
 

@@ -40,7 +40,7 @@ def problem(pairs: list[tuple[int, int]] = COUPLED, **changes: Any) -> TuningPro
 
 def settings(engine: str = "AnalyticEngine", **changes: Any) -> SearchSettings:
     small: dict[str, Any] = {"candidates": 48, "narrowed": 16, "leaders": 4, "seeds": 3, "batch": 8}
-    small["second_engine"] = None  # what it adds is tested in test_second_stage
+    small["second_engine"] = None  # see test_second_engine
     return SearchSettings(engine=f"{HERE}:{engine}", **(small | changes))
 
 
