@@ -32,6 +32,7 @@ from twin.watermark import Watermark
 
 LOOPBACK = "127.0.0.1"
 LEAST_WORKERS = 2
+ENGINES = ("packet", "replay")  # compiled side by side; the fluid engine, the slowest to compile, has no part
 
 
 class Watcher(Protocol):
@@ -53,8 +54,8 @@ def conduct(plan: DemoPlan, seed: int, watcher: Watcher) -> Outcome:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ecntwin-demo-")))
         pool = stack.enter_context(ThreadPoolExecutor(2, thread_name_prefix="ecntwin-demo"))
         children = stack.enter_context(Children(folder))  # ends first: calls to its processes then fail
-        watcher.stage("starting the service and three labs, compiling kernels (once: a minute or two)")
-        kernels = children.start("kernels", module="twin.warm")
+        watcher.stage("starting the service and three labs, compiling kernels (once: about a minute)")
+        kernels = [children.start(f"kernels ({name})", name, module="twin.warm") for name in ENGINES]
         statics = {
             name: children.start(
                 f"lab ({name})", "lab", *plan.lab_arguments(seed, mark), "--sampling-rate", "0"
@@ -62,7 +63,8 @@ def conduct(plan: DemoPlan, seed: int, watcher: Watcher) -> Outcome:
             for name, mark in ((VENDOR, VENDOR_DEFAULT), (PAPER_SETTING, PAPER))
         }
         service, lab = _service_and_lab(children, plan, seed, folder)
-        kernels.finish()
+        for one in kernels:
+            one.finish()
 
         def kept(name: str, mark: Watermark) -> Run:
             with closing(_lab_at(statics[name])) as alone:
