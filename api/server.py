@@ -54,12 +54,7 @@ class PatientProtocol(HttpToolsProtocol):
     """
 
     def __init__(
-        self,
-        *given: Any,
-        client_timeout_s: float,
-        max_head_bytes: int,
-        max_header_fields: int,
-        **named: Any,
+        self, *given: Any, client_timeout_s: float, max_head_bytes: int, max_header_fields: int, **named: Any
     ) -> None:
         super().__init__(*given, **named)
         self._client_timeout_s = client_timeout_s
@@ -195,10 +190,7 @@ class PatientProtocol(HttpToolsProtocol):
         if self.parser.should_upgrade() and (chunked or self._body_left):
             # The parser would take the body for the next request.
             raise MalformedRequestError(
-                "request head",
-                "Upgrade with a body",
-                "only HTTP/1.1 is served here",
-                "leave Upgrade out",
+                "request head", "Upgrade with a body", "only HTTP/1.1 is served here", "leave Upgrade out"
             )
         super().on_headers_complete()
 
@@ -314,10 +306,7 @@ def _malformed(error: httptools.HttpParserError | None) -> MalformedRequestError
     """``error``: the parser's; None hides an internal error."""
     why = f" ({str(error)[:80].rstrip('.')})" if error is not None else ""
     return MalformedRequestError(
-        "request",
-        f"what is no HTTP/1.1{why}",
-        "a request is as RFC 9112 says",
-        "correct the client",
+        "request", f"what is no HTTP/1.1{why}", "a request is as RFC 9112 says", "correct the client"
     )
 
 

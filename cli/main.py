@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from cli import operator
-from cli.options import Config, Json, Seed
+from cli.options import Config, Json, Seed, unset
 from cli.output import run_to_exit_code
 from twin.engine import DEFAULT_ENGINE, ENGINE_NAMES
 
@@ -33,12 +33,8 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Whose it is.", show_d
 @tokens.command()
 def create(
     name: Name,
-    scope: Annotated[
-        list[str], typer.Option(help="What it may: telemetry, read, operate, admin.", show_default=False)
-    ],
-    expires: Annotated[
-        str | None, typer.Option(help="How long it is good, such as 90d; for ever.", show_default=False)
-    ] = None,
+    scope: Annotated[list[str], unset(help="What it may: telemetry, read, operate, admin.")],
+    expires: Annotated[str | None, unset(help="How long it is good, such as 90d; for ever.")] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
@@ -64,11 +60,7 @@ def revoke(name: Name, config: Config = None, as_json: Json = False) -> None:
     revoke_token(config, name, as_json=as_json)
 
 
-app = typer.Typer(
-    name="ecntwin",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
+app = typer.Typer(name="ecntwin", no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def _print_version(asked: bool) -> None:
@@ -80,8 +72,7 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def ecntwin(
     _version: Annotated[
-        bool,
-        typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Sets the ECN watermark (Kmin, Kmax, Pmax) of RoCEv2 fabrics from INT telemetry and a digital twin."""
@@ -90,10 +81,8 @@ def ecntwin(
 @app.command()
 def serve(
     config: Config = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default=False)] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Port to listen on; 0 takes a free one.", show_default=False)
-    ] = None,
+    host: Annotated[str | None, unset(help="Address to listen on.")] = None,
+    port: Annotated[int | None, unset(help="Port to listen on; 0 takes a free one.")] = None,
 ) -> None:
     """Run the service: reports in over HTTP, recommendations out."""
     from cli.serve import serve as run
@@ -105,10 +94,8 @@ def serve(
 def ingest(
     to: Annotated[str, typer.Option(help="URL of the service that the reports are passed on to.")],
     config: Config = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default=False)] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Port to listen on; 0 takes a free one.", show_default=False)
-    ] = None,
+    host: Annotated[str | None, unset(help="Address to listen on.")] = None,
+    port: Annotated[int | None, unset(help="Port to listen on; 0 takes a free one.")] = None,
     share_port: Annotated[
         bool, typer.Option("--share-port", help="Let several of these share the port.")
     ] = False,
@@ -124,8 +111,7 @@ def demo(
     seed: Seed = 1,
     quick: Annotated[bool, typer.Option("--quick", help="A shorter run, in about 20 seconds.")] = False,
     picture: Annotated[
-        Path | None,
-        typer.Option(help="SVG file to draw; ecntwin-demo.svg, none with --json.", show_default=False),
+        Path | None, unset(help="SVG file to draw; ecntwin-demo.svg, none with --json.")
     ] = None,
     recording: Annotated[
         bool, typer.Option("--recording", help="One round on the recording that comes along, in place of it.")
@@ -158,22 +144,12 @@ def lab(
     spines: Annotated[int, typer.Option(help="Spine switches.")] = 2,
     hosts: Annotated[int, typer.Option(help="Hosts on each leaf.")] = 8,
     rate_gbps: Annotated[float, typer.Option(help="Rate of hosts' cables.")] = 100.0,
-    uplink_gbps: Annotated[
-        float | None, typer.Option(help="Rate of cables to spines; as the hosts'.", show_default=False)
-    ] = None,
+    uplink_gbps: Annotated[float | None, unset(help="Rate of cables to spines; as the hosts'.")] = None,
     delay_us: Annotated[float, typer.Option(help="Delay of every cable.")] = 1.0,
-    topology: Annotated[
-        Path | None, typer.Option(help="Topology file, in place of those numbers.", show_default=False)
-    ] = None,
-    scenario: Annotated[
-        Path | None, typer.Option(help="Scenario file: its fabric and its flows.", show_default=False)
-    ] = None,
-    traffic: Annotated[
-        str | None, typer.Option(help="Patterns, such as websearch:0.5.", show_default=False)
-    ] = None,
-    duration: Annotated[
-        str | None, typer.Option(help="Simulated time, such as 200ms.", show_default=False)
-    ] = None,
+    topology: Annotated[Path | None, unset(help="Topology file, in place of those numbers.")] = None,
+    scenario: Annotated[Path | None, unset(help="Scenario file: its fabric and its flows.")] = None,
+    traffic: Annotated[str | None, unset(help="Patterns, such as websearch:0.5.")] = None,
+    duration: Annotated[str | None, unset(help="Simulated time, such as 200ms.")] = None,
     seed: Seed = 1,
     sampling_rate: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Share of packets reported.")
@@ -181,35 +157,21 @@ def lab(
     watermark: Annotated[str, typer.Option(help="What switches start with: KMIN,KMAX,PMAX.")] = (
         "400000,1600000,0.2"
     ),
-    dcqcn: Annotated[
-        str | None, typer.Option(help="Preset (paper, vendor) or JSON file.", show_default=False)
-    ] = None,
-    buffer_bytes: Annotated[
-        float | None, typer.Option("--buffer", help="Bytes a switch shares.", show_default=False)
-    ] = None,
+    dcqcn: Annotated[str | None, unset(help="Preset (paper, vendor) or JSON file.")] = None,
+    buffer_bytes: Annotated[float | None, unset("--buffer", help="Bytes a switch shares.")] = None,
     pfc: Annotated[bool | None, typer.Option("--pfc/--no-pfc", help="On, unless the scenario says.")] = None,
-    post_to: Annotated[
-        str | None, typer.Option(help="URL of the service that takes the reports.", show_default=False)
-    ] = None,
+    post_to: Annotated[str | None, unset(help="URL of the service that takes the reports.")] = None,
     compressed: Annotated[bool, typer.Option("--gzip", help="Compress the reports.")] = False,
-    int_udp: Annotated[
-        str | None,
-        typer.Option(help="HOST:PORT that takes the reports in binary, by UDP.", show_default=False),
-    ] = None,
+    int_udp: Annotated[str | None, unset(help="HOST:PORT that takes the reports in binary, by UDP.")] = None,
     write_inventory: Annotated[
-        Path | None,
-        typer.Option(help="Write the inventory of its switches to this file, and end.", show_default=False),
+        Path | None, unset(help="Write the inventory of its switches to this file, and end.")
     ] = None,
     listen: Annotated[str, typer.Option(help="Where to be controlled; port 0 takes a free one.")] = (
         "127.0.0.1:9000"
     ),
     step: Annotated[bool, typer.Option("--step", help="Advance only when told to (POST /advance).")] = False,
-    pace: Annotated[
-        float | None, typer.Option(help="Simulated seconds a second; unlimited.", show_default=False)
-    ] = None,
-    epoch_ns: Annotated[
-        int | None, typer.Option(min=0, help="What time 0 is reported as.", show_default=False)
-    ] = None,
+    pace: Annotated[float | None, unset(help="Simulated seconds a second; unlimited.")] = None,
+    epoch_ns: Annotated[int | None, unset(min=0, help="What time 0 is reported as.")] = None,
     as_json: Json = False,
 ) -> None:
     """Run a packet-level fabric under traffic: reports out, watermarks in."""
@@ -259,14 +221,12 @@ def lab(
 def tune(
     reports: Annotated[Path, typer.Option(help="INT reports: JSON array or NDJSON, gzip allowed.")],
     topology: Annotated[Path, typer.Option(help="Topology file, or a scenario file.")],
-    dcqcn: Annotated[
-        str | None, typer.Option(help="Preset (paper, vendor) or JSON file.", show_default=False)
-    ] = None,
+    dcqcn: Annotated[str | None, unset(help="Preset (paper, vendor) or JSON file.")] = None,
     incumbent: Annotated[str, typer.Option(help="What runs now: KMIN,KMAX,PMAX.")] = "400000,1600000,0.2",
     candidates: Annotated[int, typer.Option(help="Watermarks to try.")] = 256,
     weights: Annotated[str, typer.Option(help="balanced, throughput or latency.")] = "balanced",
     seed: Seed = 1,
-    workers: Annotated[int | None, typer.Option(min=0, help="Worker processes.", show_default=False)] = None,
+    workers: Annotated[int | None, unset(min=0, help="Worker processes.")] = None,
     second_opinion: Annotated[
         bool, typer.Option(help="Have the packet engine review the few best, and decide on that.")
     ] = True,
@@ -297,7 +257,7 @@ def whatif(
     ],
     engine: EngineOption = DEFAULT_ENGINE,
     seed: Seed = 1,
-    workers: Annotated[int | None, typer.Option(min=0, help="Worker processes.", show_default=False)] = None,
+    workers: Annotated[int | None, unset(min=0, help="Worker processes.")] = None,
     as_json: Json = False,
 ) -> None:
     """Predict watermarks you name on a scenario."""
@@ -313,26 +273,20 @@ def decode(
     ],
     hexadecimal: Annotated[bool, typer.Option("--hex", help="Payloads in hex, one a line.")] = False,
     port: Annotated[
-        list[int] | None,
-        typer.Option(min=0, max=65535, help="Only UDP to this port, of a capture.", show_default=False),
+        list[int] | None, unset(min=0, max=65535, help="Only UDP to this port, of a capture.")
     ] = None,
     int_port: Annotated[
-        list[int] | None,
-        typer.Option(
-            min=0, max=65535, help="UDP port of packets with INT headers; 5000.", show_default=False
-        ),
+        list[int] | None, unset(min=0, max=65535, help="UDP port of packets with INT headers; 5000.")
     ] = None,
     int_dscp: Annotated[
-        list[int] | None,
-        typer.Option(min=0, max=63, help="DSCP of packets with INT headers.", show_default=False),
+        list[int] | None, unset(min=0, max=63, help="DSCP of packets with INT headers.")
     ] = None,
     occupancy: Annotated[
         str, typer.Option(help="What queues are counted in: bytes, cells:SIZE, packets:SIZE, unknown.")
     ] = "bytes",
     time_unit: Annotated[str, typer.Option("--time", help="Unit of timestamps: ns, us, 2^-32s.")] = "ns",
     inventory: Annotated[
-        Path | None,
-        typer.Option(help="Inventory file: names, and units of the switches it has.", show_default=False),
+        Path | None, unset(help="Inventory file: names, and units of the switches it has.")
     ] = None,
 ) -> None:
     """Show binary telemetry reports as JSON INT reports, one a line."""
@@ -368,12 +322,9 @@ def check_config(
 @app.command()
 def switches(
     config: Config = None,
-    inventory: Annotated[
-        Path | None, typer.Option(help="Inventory file; push.inventory of the settings.", show_default=False)
-    ] = None,
+    inventory: Annotated[Path | None, unset(help="Inventory file; push.inventory of the settings.")] = None,
     timeout: Annotated[
-        float | None,
-        typer.Option(min=0.1, max=600.0, help="Seconds a switch has to answer.", show_default=False),
+        float | None, unset(min=0.1, max=600.0, help="Seconds a switch has to answer.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.options import SERVICE, Ca, Json, Url, Wait, Yes
+from cli.options import SERVICE, Ca, Json, Url, Wait, Yes, unset
 
 COMPLETION_S = 2.0
 MOST_COMPLETED = 20
@@ -88,9 +88,7 @@ def status(url: Url = SERVICE, ca: Ca = None, as_json: Json = False) -> None:
 
 
 def flows(
-    flow_class: Annotated[
-        FlowClassName | None, typer.Option("--class", help="Only these.", show_default=False)
-    ] = None,
+    flow_class: Annotated[FlowClassName | None, unset("--class", help="Only these.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="So many, most bytes first.")] = 20,
     url: Url = SERVICE,
     ca: Ca = None,
@@ -130,10 +128,7 @@ def approve(
     recommendation: Annotated[
         str,
         typer.Argument(
-            metavar="ID",
-            help="A recommendation, or current.",
-            show_default=False,
-            autocompletion=pending_ids,
+            metavar="ID", help="A recommendation, or current.", show_default=False, autocompletion=pending_ids
         ),
     ],
     yes: Yes = False,
@@ -152,10 +147,7 @@ def reject(
     recommendation: Annotated[
         str,
         typer.Argument(
-            metavar="ID",
-            help="A recommendation.",
-            show_default=False,
-            autocompletion=pending_ids,
+            metavar="ID", help="A recommendation.", show_default=False, autocompletion=pending_ids
         ),
     ],
     url: Url = SERVICE,

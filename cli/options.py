@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,6 +17,11 @@ def _trust_in_this_command(authority: Path | None) -> Path | None:
 
     trust_in_this_command(authority)
     return authority
+
+
+def unset(*names: str, **how: Any) -> Any:
+    """An option whose help shows no default."""
+    return typer.Option(*names, show_default=False, **how)
 
 
 Json = Annotated[

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import msgspec
 import typer
 from pydantic import BaseModel
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 from rich.table import Table
@@ -28,9 +28,12 @@ from twin.errors import SearchError, TwinError
 from twin.units import bytes_text, percent_text
 
 if TYPE_CHECKING:
+    from cli.client import Answer
     from twin.search.round import Progress
 
 _WIDE = 200
+
+T = TypeVar("T")
 
 
 def print_json(document: BaseModel | dict[str, Any]) -> None:
@@ -38,6 +41,18 @@ def print_json(document: BaseModel | dict[str, Any]) -> None:
     content = document.model_dump(mode="json", by_alias=True) if isinstance(document, BaseModel) else document
     text = msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
     sys.stdout.write(text + "\n")
+
+
+def show(
+    answer: Answer, kind: type[T], parts: Callable[[T, bool], Iterable[RenderableType]], *, as_json: bool
+) -> None:
+    """Prints an answer as JSON, or its ``parts`` for people; their flag: at least ``WIDE`` columns."""
+    if as_json:
+        print_json(answer.document())
+        return
+    screen = console(wide=True)
+    for part in parts(answer.read(kind), screen.width >= WIDE):
+        screen.print(part)
 
 
 def print_line(text: str) -> None:

@@ -131,12 +131,7 @@ def whatif_table(document: WhatIfDocument) -> Table:
         *("Kmin", "Kmax", "Pmax", "mean queue", "mice 99 %", "elephants", "score", "goodput", "status"),
     )
     for one in document.results:
-        table.add_row(
-            *watermark_cells(one),
-            *_figures(one),
-            _shown(one.goodput_gbps, gbps_text),
-            one.status,
-        )
+        table.add_row(*watermark_cells(one), *_figures(one), _shown(one.goodput_gbps, gbps_text), one.status)
     return table
 
 

@@ -16,7 +16,6 @@ from cli.client import Answer, ServiceClient
 from cli.output import (
     FAILED,
     NONE,
-    WIDE,
     clock_text,
     confirm,
     console,
@@ -28,6 +27,7 @@ from cli.output import (
     print_json,
     require_terminal,
     screen_for_asking,
+    show,
     watermark_cells,
     watermark_text,
     words_of,
@@ -43,26 +43,23 @@ CANDIDATES_SHOWN = 5
 def several(url: str, limit: int, *, as_json: bool) -> None:
     with ServiceClient.at(url) as service:
         answer = service.get("/v1/recommendations", {"limit": limit, "candidates": False})
-    if as_json:
-        print_json(answer.document())
-        return
-    found = answer.read(RecommendationsAnswer)
-    screen = console(wide=True)
-    if not found.recommendations:
-        screen.print("No round has run yet.")
-        return
-    screen.print(recommendations_table(found, wide=screen.width >= WIDE))
+    show(
+        answer,
+        RecommendationsAnswer,
+        lambda found, wide: [recommendations_table(found, wide=wide)],
+        as_json=as_json,
+    )
 
 
 def one(url: str, which: str, *, as_json: bool) -> None:
     with ServiceClient.at(url) as service:
         answer = recommendation(service, which)
-    if as_json:
-        print_json(answer.document())
-        return
-    screen = console(wide=True)
-    for part in recommendation_lines(answer.read(RecommendationAnswer), wide=screen.width >= WIDE):
-        screen.print(part)
+    show(
+        answer,
+        RecommendationAnswer,
+        lambda found, wide: recommendation_lines(found, wide=wide),
+        as_json=as_json,
+    )
 
 
 def recommendation(service: ServiceClient, which: str) -> Answer:
@@ -70,8 +67,10 @@ def recommendation(service: ServiceClient, which: str) -> Answer:
     return service.get(f"/v1/recommendations/{quote(which, safe='')}")
 
 
-def recommendations_table(found: RecommendationsAnswer, *, wide: bool) -> Table:
+def recommendations_table(found: RecommendationsAnswer, *, wide: bool) -> RenderableType:
     """One row per recommendation; ``wide`` adds when and why."""
+    if not found.recommendations:
+        return "No round has run yet."
     title = f"{of_all_text(len(found.recommendations), found.total, 'round')}, newest first"
     columns = ("id", "status", "Kmin", "Kmax", "Pmax", "queue", *(("found", "why") if wide else ()))
     table = headed_table(title, *columns, left=2)
@@ -174,11 +173,11 @@ def approve(url: str, which: str, *, yes: bool, wait: bool, as_json: bool) -> No
 def reject(url: str, which: str, *, as_json: bool) -> None:
     with ServiceClient.at(url) as service:
         answer = service.post(f"/v1/recommendations/{quote(which, safe='')}/reject")
-    if as_json:
-        print_json(answer.document())
-        return
-    console(wide=True).print(
-        f"{answer.read(RecommendationAnswer).id} rejected; nothing is set.", markup=False
+    show(
+        answer,
+        RecommendationAnswer,
+        lambda found, wide: [Text(f"{found.id} rejected; nothing is set.")],
+        as_json=as_json,
     )
 
 

@@ -15,13 +15,7 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from cli.answers import (
-    FreezeAnswer,
-    RolloutAnswer,
-    RolloutEventAnswer,
-    RolloutsAnswer,
-    RolloutSwitchAnswer,
-)
+from cli.answers import FreezeAnswer, RolloutAnswer, RolloutEventAnswer, RolloutsAnswer, RolloutSwitchAnswer
 from cli.client import Answer, ServiceClient
 from cli.output import (
     FAILED,
@@ -37,6 +31,7 @@ from cli.output import (
     of_all_text,
     print_json,
     screen_for_asking,
+    show,
     watermark_cells,
     words_of,
 )
@@ -50,30 +45,19 @@ AWAY_S = 60.0
 def several(url: str, limit: int, *, as_json: bool) -> None:
     with ServiceClient.at(url) as service:
         answer = service.get("/v1/rollouts", {"limit": limit})
-    if as_json:
-        print_json(answer.document())
-        return
-    found = answer.read(RolloutsAnswer)
-    screen = console(wide=True)
-    if not found.rollouts:
-        screen.print("No rollout has begun yet.")
-        return
-    screen.print(rollouts_table(found, wide=screen.width >= WIDE))
+    show(answer, RolloutsAnswer, lambda found, wide: [rollouts_table(found, wide=wide)], as_json=as_json)
 
 
 def one(url: str, which: str, *, as_json: bool) -> None:
     with ServiceClient.at(url) as service:
         answer = service.get(f"/v1/rollouts/{quote(which, safe='')}")
-    if as_json:
-        print_json(answer.document())
-        return
-    screen = console(wide=True)
-    for part in rollout_lines(answer.read(RolloutAnswer), wide=screen.width >= WIDE):
-        screen.print(part)
+    show(answer, RolloutAnswer, lambda found, wide: rollout_lines(found, wide=wide), as_json=as_json)
 
 
-def rollouts_table(found: RolloutsAnswer, *, wide: bool) -> Table:
+def rollouts_table(found: RolloutsAnswer, *, wide: bool) -> RenderableType:
     """One row per rollout; ``wide`` adds who approved it and why it ended."""
+    if not found.rollouts:
+        return "No rollout has begun yet."
     title = f"{of_all_text(len(found.rollouts), found.total, 'rollout')}, newest first"
     table = headed_table(title, "id", "begun", "phase", "set", *(("by", "why") if wide else ()), left=6)
     for column in table.columns[:4]:
@@ -288,12 +272,13 @@ def outcome(found: RolloutAnswer) -> str:
 def put_freeze(url: str, *, frozen: bool, as_json: bool) -> None:
     with ServiceClient.at(url) as service:
         answer = service.put("/v1/freeze", {"frozen": frozen})
-    if as_json:
-        print_json(answer.document())
-        return
-    found = answer.read(FreezeAnswer)
-    after = "No switch is set until ecntwin thaw." if found.frozen else "Switches may be set."
-    console(wide=True).print(Text.assemble(freeze_text(found), f". {after}"))
+    no, yes = "No switch is set until ecntwin thaw.", "Switches may be set."
+    show(
+        answer,
+        FreezeAnswer,
+        lambda found, wide: [Text.assemble(freeze_text(found), f". {no if found.frozen else yes}")],
+        as_json=as_json,
+    )
 
 
 def freeze_text(found: FreezeAnswer) -> Text:

@@ -28,7 +28,6 @@ from cli.answers import (
 from cli.client import Answer, ServiceClient
 from cli.output import (
     NONE,
-    WIDE,
     clock_text,
     console,
     count_text,
@@ -38,6 +37,7 @@ from cli.output import (
     list_text,
     of_all_text,
     print_json,
+    show,
     watermark_text,
     words_of,
 )
@@ -50,12 +50,7 @@ _INDENT = (0, 0, 0, 2)
 def alarms(url: str, limit: int, *, ended: bool, as_json: bool) -> None:
     with ServiceClient.at(url) as service:
         answer = service.get("/v1/alarms", {"limit": limit, "all": ended})
-    if as_json:
-        print_json(answer.document())
-        return
-    screen = console(wide=True)
-    for part in alarm_lines(answer.read(AlarmsAnswer)):
-        screen.print(part)
+    show(answer, AlarmsAnswer, lambda found, wide: alarm_lines(found), as_json=as_json)
 
 
 def alarm_lines(found: AlarmsAnswer) -> Iterator[RenderableType]:
@@ -280,11 +275,9 @@ def flows(url: str, flow_class: str | None, limit: int, *, as_json: bool) -> Non
         query["class"] = flow_class
     with ServiceClient.at(url) as service:
         answer = service.get("/v1/flows", query)
-    if as_json:
-        print_json(answer.document())
-        return
-    screen = console(wide=True)
-    screen.print(flows_table(answer.read(FlowsAnswer), flow_class, wide=screen.width >= WIDE))
+    show(
+        answer, FlowsAnswer, lambda found, wide: [flows_table(found, flow_class, wide=wide)], as_json=as_json
+    )
 
 
 def flows_table(found: FlowsAnswer, flow_class: str | None = None, *, wide: bool) -> Table:

@@ -90,12 +90,7 @@ def _heading(outcome: Outcome) -> list[str]:
     hosts = plan.fabric.leaves * plan.fabric.hosts
     scores = [f"{value:.2f}".replace("-", "−") for value in outcome.scores.score.tolist()]
     parts = [
-        _text(
-            _LEFT,
-            34,
-            "The closed loop against settings that stay",
-            "font-size='20' font-weight='600'",
-        ),
+        _text(_LEFT, 34, "The closed loop against settings that stay", "font-size='20' font-weight='600'"),
         _text(
             _LEFT,
             56,
