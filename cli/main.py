@@ -20,25 +20,25 @@ from twin.engine import DEFAULT_ENGINE, ENGINE_NAMES
 
 tokens = typer.Typer(
     name="token",
-    help="Make, list and revoke tokens, in the database of the settings; a service may run meanwhile.",
+    help="Create, list and revoke tokens in the service's database, also while it runs.",
     no_args_is_help=True,
 )
 
 EngineOption = Annotated[
     str, typer.Option("--engine", help=f"{', '.join(ENGINE_NAMES[:-1])} or {ENGINE_NAMES[-1]}.")
 ]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Whose it is.", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.", show_default=False)]
 
 
 @tokens.command()
 def create(
     name: Name,
-    scope: Annotated[list[str], unset(help="What it may: telemetry, read, operate, admin.")],
-    expires: Annotated[str | None, unset(help="How long it is good, such as 90d; for ever.")] = None,
+    scope: Annotated[list[str], unset(help="Scope: telemetry, read, operate or admin.")],
+    expires: Annotated[str | None, unset(help="Lifetime, such as 90d; unlimited.")] = None,
     config: Config = None,
     as_json: Json = False,
 ) -> None:
-    """Make a token, and print it: it is shown only now."""
+    """Create a token and print it; it is shown only once."""
     from cli.token import create_token
 
     create_token(config, name, scope, expires, as_json=as_json)
@@ -46,7 +46,7 @@ def create(
 
 @tokens.command("list")
 def list_(config: Config = None, as_json: Json = False) -> None:
-    """List the tokens that were made: scopes, when they expire and were last used."""
+    """List tokens with their scopes, expiry and last use."""
     from cli.token import list_tokens
 
     list_tokens(config, as_json=as_json)
@@ -54,7 +54,7 @@ def list_(config: Config = None, as_json: Json = False) -> None:
 
 @tokens.command()
 def revoke(name: Name, config: Config = None, as_json: Json = False) -> None:
-    """Revoke a token; a service that runs refuses it within a few seconds."""
+    """Revoke a token; a running service refuses it within a few seconds."""
     from cli.token import revoke_token
 
     revoke_token(config, name, as_json=as_json)
@@ -92,15 +92,15 @@ def serve(
 
 @app.command()
 def ingest(
-    to: Annotated[str, typer.Option(help="URL of the service that the reports are passed on to.")],
+    to: Annotated[str, typer.Option(help="URL of the service to forward reports to.")],
     config: Config = None,
     host: Annotated[str | None, unset(help="Address to listen on.")] = None,
     port: Annotated[int | None, unset(help="Port to listen on; 0 takes a free one.")] = None,
     share_port: Annotated[
-        bool, typer.Option("--share-port", help="Let several of these share the port.")
+        bool, typer.Option("--share-port", help="Let several processes share the port.")
     ] = False,
 ) -> None:
-    """Take INT reports in a process of its own, decode them, and pass them on to a service."""
+    """Decode INT reports in a process of its own and forward them to a service."""
     from cli.serve import ingest as run
 
     run(to, config, host, port, share_port=share_port)
@@ -109,17 +109,17 @@ def ingest(
 @app.command()
 def demo(
     seed: Seed = 1,
-    quick: Annotated[bool, typer.Option("--quick", help="A shorter run, in about 20 seconds.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A shorter run of about 20 seconds.")] = False,
     picture: Annotated[
         Path | None, unset(help="SVG file to draw; ecntwin-demo.svg, none with --json.")
     ] = None,
     recording: Annotated[
-        bool, typer.Option("--recording", help="One round on the recording that comes along, in place of it.")
+        bool, typer.Option("--recording", help="One round on recorded reports instead.")
     ] = False,
     candidates: Annotated[int, typer.Option(min=2, help="Watermarks to try, with --recording.")] = 256,
     as_json: Json = False,
 ) -> None:
-    """Close the loop on a lab under changing traffic, and compare it with settings that stay."""
+    """Close the loop on a lab under changing traffic, and compare it with fixed settings."""
     if recording:
         from cli.tune import recording as replayed
         from settings.errors import InputError
@@ -142,36 +142,40 @@ def demo(
 def lab(
     leaves: Annotated[int, typer.Option(help="Leaf switches.")] = 2,
     spines: Annotated[int, typer.Option(help="Spine switches.")] = 2,
-    hosts: Annotated[int, typer.Option(help="Hosts on each leaf.")] = 8,
-    rate_gbps: Annotated[float, typer.Option(help="Rate of hosts' cables.")] = 100.0,
-    uplink_gbps: Annotated[float | None, unset(help="Rate of cables to spines; as the hosts'.")] = None,
-    delay_us: Annotated[float, typer.Option(help="Delay of every cable.")] = 1.0,
-    topology: Annotated[Path | None, unset(help="Topology file, in place of those numbers.")] = None,
-    scenario: Annotated[Path | None, unset(help="Scenario file: its fabric and its flows.")] = None,
-    traffic: Annotated[str | None, unset(help="Patterns, such as websearch:0.5.")] = None,
+    hosts: Annotated[int, typer.Option(help="Hosts per leaf.")] = 8,
+    rate_gbps: Annotated[float, typer.Option(help="Rate of host links.")] = 100.0,
+    uplink_gbps: Annotated[float | None, unset(help="Rate of uplinks; as host links.")] = None,
+    delay_us: Annotated[float, typer.Option(help="Delay of every link.")] = 1.0,
+    topology: Annotated[Path | None, unset(help="Topology file instead of these numbers.")] = None,
+    scenario: Annotated[Path | None, unset(help="Scenario file with fabric and flows.")] = None,
+    traffic: Annotated[str | None, unset(help="Traffic patterns, such as websearch:0.5.")] = None,
     duration: Annotated[str | None, unset(help="Simulated time, such as 200ms.")] = None,
     seed: Seed = 1,
     sampling_rate: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Share of packets reported.")
     ] = 0.015625,
-    watermark: Annotated[str, typer.Option(help="What switches start with: KMIN,KMAX,PMAX.")] = (
+    watermark: Annotated[str, typer.Option(help="Initial watermark: KMIN,KMAX,PMAX.")] = (
         "400000,1600000,0.2"
     ),
     dcqcn: Annotated[str | None, unset(help="Preset (paper, vendor) or JSON file.")] = None,
-    buffer_bytes: Annotated[float | None, unset("--buffer", help="Bytes a switch shares.")] = None,
-    pfc: Annotated[bool | None, typer.Option("--pfc/--no-pfc", help="On, unless the scenario says.")] = None,
-    post_to: Annotated[str | None, unset(help="URL of the service that takes the reports.")] = None,
-    compressed: Annotated[bool, typer.Option("--gzip", help="Compress the reports.")] = False,
-    int_udp: Annotated[str | None, unset(help="HOST:PORT that takes the reports in binary, by UDP.")] = None,
-    write_inventory: Annotated[
-        Path | None, unset(help="Write the inventory of its switches to this file, and end.")
+    buffer_bytes: Annotated[
+        float | None, unset("--buffer", help="Shared buffer of a switch in bytes.")
     ] = None,
-    listen: Annotated[str, typer.Option(help="Where to be controlled; port 0 takes a free one.")] = (
-        "127.0.0.1:9000"
-    ),
-    step: Annotated[bool, typer.Option("--step", help="Advance only when told to (POST /advance).")] = False,
-    pace: Annotated[float | None, unset(help="Simulated seconds a second; unlimited.")] = None,
-    epoch_ns: Annotated[int | None, unset(min=0, help="What time 0 is reported as.")] = None,
+    pfc: Annotated[
+        bool | None, typer.Option("--pfc/--no-pfc", help="PFC; as in the scenario, else on.")
+    ] = None,
+    post_to: Annotated[str | None, unset(help="URL of the service to post reports to.")] = None,
+    compressed: Annotated[bool, typer.Option("--gzip", help="Compress the reports.")] = False,
+    int_udp: Annotated[str | None, unset(help="HOST:PORT to send binary reports to by UDP.")] = None,
+    write_inventory: Annotated[
+        Path | None, unset(help="Write the inventory of its switches to this file and exit.")
+    ] = None,
+    listen: Annotated[
+        str, typer.Option(help="Address of the control interface; port 0 takes a free one.")
+    ] = ("127.0.0.1:9000"),
+    step: Annotated[bool, typer.Option("--step", help="Advance only on POST /advance.")] = False,
+    pace: Annotated[float | None, unset(help="Simulated seconds per second; unlimited.")] = None,
+    epoch_ns: Annotated[int | None, unset(min=0, help="Timestamp of simulated time 0.")] = None,
     as_json: Json = False,
 ) -> None:
     """Run a packet-level fabric under traffic: reports out, watermarks in."""
@@ -222,13 +226,13 @@ def tune(
     reports: Annotated[Path, typer.Option(help="INT reports: JSON array or NDJSON, gzip allowed.")],
     topology: Annotated[Path, typer.Option(help="Topology file, or a scenario file.")],
     dcqcn: Annotated[str | None, unset(help="Preset (paper, vendor) or JSON file.")] = None,
-    incumbent: Annotated[str, typer.Option(help="What runs now: KMIN,KMAX,PMAX.")] = "400000,1600000,0.2",
+    incumbent: Annotated[str, typer.Option(help="Current watermark: KMIN,KMAX,PMAX.")] = "400000,1600000,0.2",
     candidates: Annotated[int, typer.Option(help="Watermarks to try.")] = 256,
     weights: Annotated[str, typer.Option(help="balanced, throughput or latency.")] = "balanced",
     seed: Seed = 1,
     workers: Annotated[int | None, unset(min=0, help="Worker processes.")] = None,
     second_opinion: Annotated[
-        bool, typer.Option(help="Have the packet engine review the few best, and decide on that.")
+        bool, typer.Option(help="Let the packet engine review the best and decide.")
     ] = True,
     as_json: Json = False,
 ) -> None:
@@ -253,14 +257,14 @@ def tune(
 def whatif(
     scenario: Annotated[Path, typer.Argument(help="Scenario file.", show_default=False)],
     watermarks: Annotated[
-        Path, typer.Option(help="JSON array of watermarks, or an object with them under results.")
+        Path, typer.Option(help="JSON array of watermarks, or an object with it under results.")
     ],
     engine: EngineOption = DEFAULT_ENGINE,
     seed: Seed = 1,
     workers: Annotated[int | None, unset(min=0, help="Worker processes.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Predict watermarks you name on a scenario."""
+    """Predict given watermarks on a scenario."""
     from cli.whatif import whatif as run
 
     run(scenario, watermarks, engine, seed=seed, n_workers=workers, as_json=as_json)
@@ -271,9 +275,9 @@ def decode(
     file: Annotated[
         str, typer.Argument(metavar="FILE|-", help="A UDP payload, or a capture.", show_default=False)
     ],
-    hexadecimal: Annotated[bool, typer.Option("--hex", help="Payloads in hex, one a line.")] = False,
+    hexadecimal: Annotated[bool, typer.Option("--hex", help="Payloads in hex, one per line.")] = False,
     port: Annotated[
-        list[int] | None, unset(min=0, max=65535, help="Only UDP to this port, of a capture.")
+        list[int] | None, unset(min=0, max=65535, help="Of a capture, only UDP to this port.")
     ] = None,
     int_port: Annotated[
         list[int] | None, unset(min=0, max=65535, help="UDP port of packets with INT headers; 5000.")
@@ -282,14 +286,12 @@ def decode(
         list[int] | None, unset(min=0, max=63, help="DSCP of packets with INT headers.")
     ] = None,
     occupancy: Annotated[
-        str, typer.Option(help="What queues are counted in: bytes, cells:SIZE, packets:SIZE, unknown.")
+        str, typer.Option(help="Unit of queue occupancy: bytes, cells:SIZE, packets:SIZE, unknown.")
     ] = "bytes",
     time_unit: Annotated[str, typer.Option("--time", help="Unit of timestamps: ns, us, 2^-32s.")] = "ns",
-    inventory: Annotated[
-        Path | None, unset(help="Inventory file: names, and units of the switches it has.")
-    ] = None,
+    inventory: Annotated[Path | None, unset(help="Inventory file with names and units of switches.")] = None,
 ) -> None:
-    """Show binary telemetry reports as JSON INT reports, one a line."""
+    """Print binary telemetry reports as JSON INT reports, one per line."""
     from cli.decode import DecodeOptions
     from cli.decode import decode as run
 
@@ -323,12 +325,10 @@ def check_config(
 def switches(
     config: Config = None,
     inventory: Annotated[Path | None, unset(help="Inventory file; push.inventory of the settings.")] = None,
-    timeout: Annotated[
-        float | None, unset(min=0.1, max=600.0, help="Seconds a switch has to answer.")
-    ] = None,
+    timeout: Annotated[float | None, unset(min=0.1, max=600.0, help="Seconds to wait for a switch.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Ask every switch of the inventory what it runs; nothing is written."""
+    """Read the watermark of every switch in the inventory; nothing is written."""
     from cli.check import switches as run
 
     run(config, inventory, timeout_s=timeout, as_json=as_json)
@@ -340,7 +340,9 @@ app.add_typer(tokens)
 
 @app.command()
 def bench(
-    modules: Annotated[list[str] | None, typer.Argument(help="Only these.", show_default=False)] = None,
+    modules: Annotated[
+        list[str] | None, typer.Argument(help="Only these modules.", show_default=False)
+    ] = None,
 ) -> None:
     """Measure speed and accuracy (from the repository)."""
     from settings.errors import InputError

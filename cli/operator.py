@@ -59,7 +59,7 @@ class FlowClassName(StrEnum):
     ELEPHANT = "elephant"
 
 
-Rounds = Annotated[int, typer.Option(min=1, max=1_000, help="The newest so many.")]
+Rounds = Annotated[int, typer.Option(min=1, max=1_000, help="Number of newest ones to list.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -81,20 +81,20 @@ def add_to(app: typer.Typer) -> None:
 
 
 def status(url: Url = SERVICE, ca: Ca = None, as_json: Json = False) -> None:
-    """How the fabric and the service are: one look."""
+    """Summarise the service, the fabric and current changes."""
     from cli.status import status as run
 
     run(url, as_json=as_json)
 
 
 def flows(
-    flow_class: Annotated[FlowClassName | None, unset("--class", help="Only these.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="So many, most bytes first.")] = 20,
+    flow_class: Annotated[FlowClassName | None, unset("--class", help="Only this class.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many, most bytes first.")] = 20,
     url: Url = SERVICE,
     ca: Ca = None,
     as_json: Json = False,
 ) -> None:
-    """The flows of the last window, most bytes first."""
+    """List the flows of the last window, most bytes first."""
     from cli.status import flows as run
 
     run(url, None if flow_class is None else flow_class.value, limit, as_json=as_json)
@@ -105,7 +105,7 @@ def recommendations(
         str | None,
         typer.Argument(
             metavar="ID",
-            help="One of them, or current: why, and what was predicted.",
+            help="An id, or current: reasons and predictions.",
             show_default=False,
             autocompletion=recommendation_ids,
         ),
@@ -115,7 +115,7 @@ def recommendations(
     ca: Ca = None,
     as_json: Json = False,
 ) -> None:
-    """What was recommended, the newest first; one of them with its why."""
+    """List recommendations, the newest first, or explain one."""
     from cli.recommendations import one, several
 
     if recommendation is None:
@@ -154,7 +154,7 @@ def reject(
     ca: Ca = None,
     as_json: Json = False,
 ) -> None:
-    """Turn a recommendation down; nothing is set."""
+    """Reject a recommendation; nothing is set."""
     from cli.recommendations import reject as run
 
     run(url, recommendation, as_json=as_json)
@@ -165,7 +165,7 @@ def rollouts(
         str | None,
         typer.Argument(
             metavar="ID",
-            help="One of them: its switches, and all that happened.",
+            help="An id: its switches and events.",
             show_default=False,
             autocompletion=rollout_ids,
         ),
@@ -175,7 +175,7 @@ def rollouts(
     ca: Ca = None,
     as_json: Json = False,
 ) -> None:
-    """How far changes have come, the newest first."""
+    """List rollouts, the newest first, or show one."""
     from cli.rollouts import one, several
 
     if rollout is None:
@@ -195,34 +195,34 @@ def rollback(
     ca: Ca = None,
     as_json: Json = False,
 ) -> None:
-    """Return every switch of a rollout to what it ran before."""
+    """Restore what every switch of a rollout ran before."""
     from cli.rollouts import rollback as run
 
     run(url, rollout, yes=yes, wait=wait, as_json=as_json)
 
 
 def alarms(
-    everything: Annotated[bool, typer.Option("--all", help="Also those that ended.")] = False,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="So many, the worst first.")] = 100,
+    everything: Annotated[bool, typer.Option("--all", help="Also ended ones.")] = False,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many, the worst first.")] = 100,
     url: Url = SERVICE,
     ca: Ca = None,
     as_json: Json = False,
 ) -> None:
-    """What is wrong now, the worst first."""
+    """List current alarms, the worst first."""
     from cli.status import alarms as run
 
     run(url, limit, ended=everything, as_json=as_json)
 
 
 def freeze(url: Url = SERVICE, ca: Ca = None, as_json: Json = False) -> None:
-    """Let no switch be set until it is thawed; undoing goes on."""
+    """Stop setting switches until thawed; rollbacks continue."""
     from cli.rollouts import put_freeze
 
     put_freeze(url, frozen=True, as_json=as_json)
 
 
 def thaw(url: Url = SERVICE, ca: Ca = None, as_json: Json = False) -> None:
-    """Let switches be set again."""
+    """Allow setting switches again."""
     from cli.rollouts import put_freeze
 
     put_freeze(url, frozen=False, as_json=as_json)
@@ -235,7 +235,7 @@ def watch(
         bool, typer.Option("--json", help="Print each event as one line of JSON and nothing else.")
     ] = False,
 ) -> None:
-    """Tell what happens as it happens, until Ctrl-C."""
+    """Print events as they happen, until Ctrl-C."""
     from cli.watch import watch as run
 
     run(url, as_json=as_json)

@@ -27,16 +27,16 @@ def unset(*names: str, **how: Any) -> Any:
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document to standard output and nothing else.")
 ]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of every random draw.")]
+Seed = Annotated[int, typer.Option(min=0, help="Random seed.")]
 Config = Annotated[
     Path | None, typer.Option(envvar=CONFIG_VARIABLE, help="Settings file (YAML).", show_default=False)
 ]
-Url = Annotated[str, typer.Option(envvar=URL_VARIABLE, help="The service.")]
+Url = Annotated[str, typer.Option(envvar=URL_VARIABLE, help="URL of the service.")]
 Ca = Annotated[
     Path | None,
     typer.Option(
         envvar=CA_VARIABLE,
-        help="File (PEM) with who vouches for its certificate.",
+        help="PEM file with the CA of its certificate.",
         show_default=False,
         callback=_trust_in_this_command,
     ),

@@ -66,7 +66,7 @@ class Lab:
         return [outlet for outlet in (self.poster, self.sender) if outlet is not None]
 
     def ports_of(self, switch: str) -> list[int]:
-        """Its egress ports; raises ``NotFoundError``."""
+        """A switch's egress ports; raises ``NotFoundError``."""
         found = [index for index in self.plan.switch_ports if self.plan.ports[index].node == switch]
         if not found:
             raise NotFoundError(

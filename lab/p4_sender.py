@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import httpx
@@ -150,29 +150,33 @@ class IntSender(Outbox[Portion]):
 
     def _sent(self, datagram: bytes) -> bool:
         """Sends one datagram; retries while the host reports (ICMP) that the port is closed."""
-        pause_s = FIRST_PAUSE_S
-        while not self._stopping.is_set():
+        for _ in self._attempts():
             try:
                 self._socket.send(datagram)
             except OSError as error:
                 self._waits(f"no receiver at {self._name} ({error.strerror or error})")
-                self._stopping.wait(pause_s)
-                pause_s = min(2.0 * pause_s, LONGEST_PAUSE_S)
             else:
                 self._goes_on()
                 return True
         return False
 
+    def _attempts(self) -> Iterator[None]:
+        """Until stopped, with growing pauses in between."""
+        pause_s = FIRST_PAUSE_S
+        while not self._stopping.is_set():
+            yield
+            self._stopping.wait(pause_s)
+            pause_s = min(2.0 * pause_s, LONGEST_PAUSE_S)
+
     def _asked(self) -> _Answer | None:
         """The service's counters, retried until it answers; None without a taker or when stopping."""
-        pause_s = FIRST_PAUSE_S
-        while self._taker is not None and not self._stopping.is_set():
+        if self._taker is None:
+            return None
+        for _ in self._attempts():
             try:
                 answer = self._taker.ask()
             except ConnectionError as error:
                 self._waits(f"the service does not answer ({error})")
-                self._stopping.wait(pause_s)
-                pause_s = min(2.0 * pause_s, LONGEST_PAUSE_S)
             else:
                 self._goes_on()
                 return answer

@@ -1,4 +1,4 @@
-"""``/healthz``, ``/readyz`` and ``/metrics``: for whoever runs the service."""
+"""``/healthz``, ``/readyz``, ``/v1/readiness`` and ``/metrics``."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _window(service: Service) -> WindowDocument:
 
 
 def _storage(service: Service) -> StorageDocument:
-    """Without the driver's words: who asks for readiness need not show a token."""
+    """Without the driver's error: /readyz needs no token."""
     failing = service.database_health.failing is not None
     return StorageDocument(
         state="failing" if failing else "ok" if service.database.durable else "memory",

@@ -38,8 +38,7 @@ async def get_recommendations(
     total = await service.recall.count()
 
     def written() -> bytes:
-        # One by one: what is written in one go lets nobody else run, and a hundred with their candidates
-        # are 25 MB.
+        # One by one: pydantic holds the GIL while it writes one, and a hundred with candidates are 25 MB.
         each = (
             entry.document(candidates=candidates, trajectories=False).model_dump_json(by_alias=True)
             for entry in found

@@ -50,7 +50,7 @@ async def get_freeze(service: ServiceDep, caller: Reads) -> FreezeDocument:
 async def put_freeze(body: FreezeInput, service: ServiceDep, caller: Operates) -> FreezeDocument:
     """Freezes or thaws: while frozen no switch is set and no rollout begins; undoing goes on."""
     what, was = "freeze" if body.frozen else "thaw", FreezeDocument.of(service.rollouts.freeze)
-    # Whoever wants nothing to be set must not be told that this cannot be written down.
+    # A freeze must succeed even if the audit log cannot be written.
     async with service.audit.change(
         caller, what, "all switches", before=was.model_dump(), always=body.frozen
     ) as change:

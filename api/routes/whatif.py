@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from api.deps import Reads, ServiceDep, unless_gone
 from service.documents.predictions import WhatIfDocument, WhatIfRequest
 
-CLIENT_GONE = 499  # as proxies log it; nobody is there to read it
+CLIENT_GONE = 499  # as proxies log it; no client is left to read it
 
 router = APIRouter(prefix="/v1", tags=["twin"])
 
