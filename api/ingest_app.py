@@ -64,7 +64,7 @@ _Reads = Annotated[Caller, Depends(Requires("read"))]
 async def post_int_reports(
     request: Request, process: _ProcessDep, caller: _PostsTelemetry, port: Ports = ()
 ) -> IngestDocument:
-    """INT reports in every shape that the service takes; decoded here, and passed on to it."""
+    """INT reports in every format of the service; decoded here and forwarded."""
     async with received(process.intake, request) as body:
         decode = process.formats.decoder(media_type_of(request), encoding_of(request), body, ports=port)
         return await process.ingest(decode, body=body)
@@ -72,13 +72,13 @@ async def post_int_reports(
 
 @_router.get("/healthz")
 async def healthz() -> HealthDocument:
-    """Whether the process answers; never depends on anything else."""
+    """200 while the process answers."""
     return HealthDocument(status="ok", version=ecntwin_version())
 
 
 @_router.get("/readyz", responses={503: {"model": ReadinessDocument}})
 async def readyz(process: _ProcessDep, response: Response) -> ReadinessDocument:
-    """Whether the service takes what it is given, and why not."""
+    """Whether the service accepts its reports, or why not."""
     reasons = process.unready()
     response.status_code = 503 if reasons else 200
     return ReadinessDocument(ready=not reasons, reasons=reasons)

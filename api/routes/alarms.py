@@ -1,4 +1,4 @@
-"""``/v1/alarms``: what is wrong now, and what was."""
+"""``/v1/alarms``: current and ended alarms."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ async def get_alarms(
     everything: Annotated[bool, Query(alias="all")] = False,
     limit: Annotated[int, Query(ge=0, le=10_000)] = 500,
 ) -> AlarmsDocument:
-    """The alarms of now, the worst first; with ``all`` also those that ended."""
+    """Current alarms, the worst first; with ``all`` also ended ones."""
     return service.alarms.document(limit=limit, ended=everything)

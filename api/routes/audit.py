@@ -1,4 +1,4 @@
-"""``/v1/audit``: every change that was asked for, by whom, and how it ended."""
+"""``/v1/audit``: every requested change, by whom, and its outcome."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def get_audit(
     limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
     before: Annotated[int | None, Query(ge=1, lt=1 << 63)] = None,
 ) -> Response:
-    """The newest first; ``before`` leaves out those from that number on."""
+    """The newest first; ``before``: only those with a lower number."""
     found = await service.audit.listed(limit=limit, before=before)
     return await json_answer(
         service.answers, lambda: AuditDocument(entries=[AuditEntryDocument.of(row) for row in found])

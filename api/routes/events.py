@@ -27,8 +27,8 @@ _NOTHING = Event(0, "", {})
     "/events", response_class=StreamingResponse, responses={200: {"content": {"text/event-stream": {}}}}
 )
 async def get_events(service: ServiceDep, caller: Reads, request: Request) -> StreamingResponse:
-    """Events from now on, one JSON object each; a comment line every 15 s keeps the connection open. It ends
-    where the token that it was asked for with is good no more.
+    """Events from now on, one JSON object each; a comment line every 15 s keeps the connection open. The
+    stream ends when its token expires or is revoked.
     """
     if service.events.full:
         raise UnavailableError(

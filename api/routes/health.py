@@ -21,15 +21,13 @@ router = APIRouter(tags=["health"])
 
 @router.get("/healthz")
 async def healthz() -> HealthDocument:
-    """Whether the process answers; never depends on anything else."""
+    """200 while the process answers."""
     return HealthDocument(status="ok", version=ecntwin_version())
 
 
 @router.get("/readyz", responses={503: {"model": ServiceReadinessDocument}})
 async def readyz(service: ServiceDep, response: Response) -> ServiceReadinessDocument:
-    """Whether the service can give a recommendation now, and why not; how full its window is, and whether it
-    can write down what it decides.
-    """
+    """Whether the service can recommend now, or why not; how full its window is; whether storage works."""
     reasons = service.unready()
     response.status_code = 503 if reasons else 200
     return ServiceReadinessDocument(
@@ -39,7 +37,7 @@ async def readyz(service: ServiceDep, response: Response) -> ServiceReadinessDoc
 
 @router.get("/v1/readiness")
 async def readiness(service: ServiceDep, caller: Reads) -> StandingDocument:
-    """What ``/readyz`` says, always as 200: for whoever shows it rather than routes by it."""
+    """Like ``/readyz`` but always 200, for dashboards rather than load balancers."""
     reasons = service.unready()
     return StandingDocument(
         ready=not reasons,

@@ -1,4 +1,4 @@
-"""``/v1/history`` and what became of recommendations: queues, residuals and alarms as they were."""
+"""``/v1/history`` and outcomes of recommendations."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ async def get_queues(
     most: Annotated[int, Query(ge=1, le=5_000)] = 500,
     queues: Annotated[int, Query(ge=1, le=1_000)] = 32,
 ) -> Response:
-    """What ports did: of ``switch`` and ``port`` or of all, the ``queues`` deepest first, by default in the
-    last hour. Steps are the finest of which there are ``most`` or fewer.
+    """Queues of ``switch`` and ``port``, or all, the ``queues`` deepest first, by default in the last hour.
+    Steps are the finest that give at most ``most``.
     """
     span = service.history_reader.span(_ns(since), _ns(until), usual_s=HOUR_S)
     found = await service.history_reader.queues(span, switch=switch, port=port, most=most, ports=queues)
@@ -60,13 +60,9 @@ async def get_residuals(
     until: Time | None = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000,
 ) -> ResidualsDocument:
-    """How far the twin was from what was measured, round by round, the newest first, by default of the last
-    week.
-    """
+    """Predicted against measured queue, round by round, the newest first, by default of the last week."""
     span = service.history_reader.span(_ns(since), _ns(until), usual_s=WEEK_S)
-    return await service.history_reader.residuals(
-        span, limit, held_beyond=service.settings.tuning.residual_limit
-    )
+    return await service.history_reader.residuals(span, limit, held_beyond=service.settings.tuning.residual_limit)
 
 
 @router.get("/history/alarms")
@@ -77,7 +73,7 @@ async def get_past_alarms(
     until: Time | None = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
 ) -> PastAlarmsDocument:
-    """The alarms that were there at any time of the last week, or of that time, the last raised first."""
+    """Alarms active at any time of the span, by default the last week, the last raised first."""
     span = service.history_reader.span(_ns(since), _ns(until), usual_s=WEEK_S)
     return await service.history_reader.alarms(span, limit)
 
@@ -89,7 +85,7 @@ async def get_outcome(
     caller: Reads,
     span_s: Annotated[float, Query(ge=10, le=86_400)] = 600.0,
 ) -> OutcomeDocument:
-    """What was predicted of it beside what was measured for ``span_s`` before and after its rollout."""
+    """Predictions beside measurements for ``span_s`` before and after its rollout."""
     found = (await service.recall.one(recommendation_id)).document(candidates=False)
     known = found.rollout is not None and service.rollouts.knows(found.rollout)
     rollout = service.rollouts.get(found.rollout).state if known and found.rollout else None

@@ -1,4 +1,4 @@
-"""``/v1/tune`` and ``/v1/recommendations``: rounds, their answers, and the operator's decisions."""
+"""``/v1/tune`` and ``/v1/recommendations``: rounds, their results, and the operator's decisions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ router = APIRouter(prefix="/v1", tags=["recommendations"])
 
 @router.post("/tune")
 async def post_tune(service: ServiceDep, caller: Operates) -> RecommendationDocument:
-    """Runs a round now on the window as it is, and answers with its recommendation."""
+    """Runs a round now on the current window; returns its recommendation."""
     async with service.audit.change(caller, "tune", "the fabric", always=True) as change:
         entry = await service.tuning.run_now()
         change.after = {"recommendation": entry.id, "status": entry.status}
@@ -31,8 +31,8 @@ async def get_recommendations(
     candidates: bool = True,
     before: str | None = None,
 ) -> Response:
-    """The newest rounds first, none with trajectories; ``candidates=false`` leaves out the long list of what
-    was tried, and ``before`` all from the one of that id on.
+    """The newest rounds first, without trajectories; ``candidates=false`` omits the candidates, ``before``
+    returns those older than that id.
     """
     found = await service.recall.newest(limit, before=before)
     total = await service.recall.count()
@@ -50,7 +50,7 @@ async def get_recommendations(
 
 @router.get("/recommendations/current")
 async def get_current(service: ServiceDep, caller: Reads) -> RecommendationDocument:
-    """The recommendation that stands: the newest pending or approved one, else the newest round."""
+    """The recommendation in force: the newest pending or approved one, else the newest round."""
     return service.store.current().document()
 
 
@@ -58,13 +58,13 @@ async def get_current(service: ServiceDep, caller: Reads) -> RecommendationDocum
 async def get_recommendation(
     recommendation_id: str, service: ServiceDep, caller: Reads
 ) -> RecommendationDocument:
-    """One round with everything it tried."""
+    """One round with all its candidates."""
     return (await service.recall.one(recommendation_id)).document()
 
 
 @router.post("/recommendations/{recommendation_id}/approve")
 async def approve(recommendation_id: str, service: ServiceDep, caller: Operates) -> RecommendationDocument:
-    """Takes it to the switches (in a dry run: records what would have been set) and reads it back."""
+    """Sets it on the switches and reads it back; a dry run only records what would be set."""
     async with service.audit.change(caller, "approve", recommendation_id) as change:
         entry = await service.approve(recommendation_id, caller.name)
         document = entry.document(candidates=False)
@@ -74,7 +74,7 @@ async def approve(recommendation_id: str, service: ServiceDep, caller: Operates)
 
 @router.post("/recommendations/{recommendation_id}/reject")
 async def reject(recommendation_id: str, service: ServiceDep, caller: Operates) -> RecommendationDocument:
-    """Turns it down; nothing is set."""
+    """Rejects it; nothing is set."""
     async with service.audit.change(caller, "reject", recommendation_id) as change:
         entry = await service.reject(recommendation_id, caller.name)
         document = entry.document(candidates=False)

@@ -1,4 +1,4 @@
-"""``/v1/revisions``: topologies that were declared and inventories that were loaded, each that differed."""
+"""``/v1/revisions``: the versions of declared topologies and loaded inventories."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def get_revisions(
     kind: Kind | None = None,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
 ) -> RevisionsDocument:
-    """The newest first, of one ``kind`` or of both, without what they say."""
+    """The newest first, of one ``kind`` or of both, without their documents."""
     found = await service.revisions.listed(kind, limit)
     return RevisionsDocument(revisions=[RevisionDocument.of(one, text=False) for one in found])
 
@@ -29,5 +29,5 @@ async def get_revisions(
 async def get_revision(
     number: Annotated[int, Path(ge=1, lt=1 << 63)], service: ServiceDep, caller: Administers
 ) -> RevisionDocument:
-    """One of them, with its ``document``: a topology's may be declared again as it is."""
+    """One version with its ``document``; a topology's can be declared again unchanged."""
     return RevisionDocument.of(await service.revisions.one(number), text=True)

@@ -1,4 +1,4 @@
-"""``/v1/rollouts`` and ``/v1/freeze``: how far each change has come, and how an operator takes it back."""
+"""``/v1/rollouts`` and ``/v1/freeze``: progress and rollback of changes, and the stop switch."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ async def get_rollouts(
 
 @router.get("/rollouts/{rollout_id}")
 async def get_rollout(rollout_id: str, service: ServiceDep, caller: Reads) -> RolloutDocument:
-    """One rollout: its stages, what each switch ran, runs and shall run, and all that happened."""
+    """One rollout: stages, watermarks of each switch before, now and wanted, and all events."""
     return RolloutDocument.of(service.rollouts.get(rollout_id))
 
 
 @router.post("/rollouts/{rollout_id}/rollback", status_code=202)
 async def roll_back(rollout_id: str, service: ServiceDep, caller: Operates) -> RolloutDocument:
-    """Returns every switch it set to what it ran before, the last one first; finished rollouts too."""
+    """Restores every switch it set, the last one first; also for finished rollouts."""
     async with service.audit.change(caller, "rollback", rollout_id) as change:
         change.before = {"phase": service.rollouts.get(rollout_id).state.phase.value}
         rollout = await service.rollouts.roll_back(rollout_id, caller.name)
@@ -48,7 +48,7 @@ async def get_freeze(service: ServiceDep, caller: Reads) -> FreezeDocument:
 
 @router.put("/freeze")
 async def put_freeze(body: FreezeInput, service: ServiceDep, caller: Operates) -> FreezeDocument:
-    """Freezes or thaws: while frozen no switch is set and no rollout begins; undoing goes on."""
+    """Freezes or thaws: while frozen no switch is set and no rollout begins; rollbacks continue."""
     what, was = "freeze" if body.frozen else "thaw", FreezeDocument.of(service.rollouts.freeze)
     # A freeze must succeed even if the audit log cannot be written.
     async with service.audit.change(

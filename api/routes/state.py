@@ -20,9 +20,7 @@ ClassName = Literal["mouse", "potential_elephant", "elephant"]
 async def get_state(
     service: ServiceDep, caller: Reads, queues: Annotated[int, Query(ge=0, le=10_000)] = 64
 ) -> Response:
-    """Flows by class, the deepest ``queues``, and as many receivers and ports, the worst first; a problem
-    while the window is empty.
-    """
+    """Flows by class, the deepest ``queues``, and as many receivers and ports, the worst first."""
     window = service.window
     state = await window.state()
     recent = await service.pipeline.ports.recent()

@@ -1,4 +1,4 @@
-"""``/v1/switches``: what each switch runs, when that was read, and what was or would have been set."""
+"""``/v1/switches``: the watermarks that switches run, and those set from here."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def get_switch(name: str, service: ServiceDep, caller: Reads) -> SwitchDoc
 
 @router.post("/{name}/adopt")
 async def adopt_switch(name: str, service: ServiceDep, caller: Operates) -> SwitchDocument:
-    """Takes what it runs now as wanted, whoever set it: it has drifted no more."""
+    """Accepts the watermark that the switch runs now, whoever set it; it is then no longer drifted."""
     async with service.audit.change(caller, "adopt", name) as change:
         change.before = _wanted(await service.fleet.document(name))
         await service.rollouts.adopt(name, caller.name)
@@ -38,5 +38,5 @@ async def adopt_switch(name: str, service: ServiceDep, caller: Operates) -> Swit
 
 
 def _wanted(document: SwitchDocument) -> dict[str, Any]:
-    """What was last set on it from here, or adopted."""
+    """The watermark last set from here, or adopted."""
     return {"watermark": None if document.set_to is None else document.set_to.model_dump()}

@@ -33,8 +33,8 @@ _REPORTS_DOCUMENTED = {
 async def post_int_reports(
     request: Request, service: ServiceDep, caller: PostsTelemetry, port: Ports = ()
 ) -> IngestDocument:
-    """INT reports as a JSON array, one object, NDJSON, or an Arrow IPC stream; or as switches send them: one
-    UDP payload, or a capture (pcap, pcapng), of which ``port`` takes only what went there. gzip allowed.
+    """INT reports as a JSON array, one object, NDJSON, or an Arrow IPC stream; or in binary: one UDP payload,
+    or a capture (pcap, pcapng), of which ``port`` selects datagrams. gzip allowed.
 
     Good reports in a bad batch are kept.
     """
@@ -58,6 +58,6 @@ async def post_counters(request: Request, service: ServiceDep, caller: PostsTele
 
 @router.get("/udp")
 async def get_udp(service: ServiceDep, caller: PostsTelemetry) -> UdpDocument:
-    """Where datagrams are taken, and how many were received, taken into the window, and dropped."""
+    """UDP addresses, and how many datagrams were received, taken into the window, and dropped."""
     udp = service.pipeline.udp
     return UdpDocument.of([] if udp is None else udp.addresses, None if udp is None else udp.tally())

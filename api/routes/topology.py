@@ -1,4 +1,4 @@
-"""``/v1/topology``: the declared fabric, and beside it what hops of reports show."""
+"""``/v1/topology``: the declared fabric and the discovered one."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ async def get_topology(service: ServiceDep, caller: Reads) -> Response:
     return await _both(service)
 
 
-# Of a fabric of ninety thousand cables.
+# Enough for a fabric of ninety thousand cables.
 @router.put("", response_model=TopologyDocument, openapi_extra={MOST_BYTES: 8 << 20})
 async def put_topology(
     service: ServiceDep, caller: Administers, document: Annotated[dict[str, Any], Body()]
 ) -> Response:
-    """Declares the fabric: hosts, switches, links. It is checked whole before it replaces the one before."""
+    """Declares the fabric: hosts, switches, links; it replaces the previous one if it is valid."""
     was = service.window.declared
     before = None if was is None else await made_in(service.answers, was.to_json)
     async with service.audit.change(caller, "topology", "the fabric", before=before) as change:

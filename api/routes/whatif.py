@@ -1,4 +1,4 @@
-"""``/v1/whatif``: what the twin says of watermarks the caller names."""
+"""``/v1/whatif``: predictions for given watermarks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ router = APIRouter(prefix="/v1", tags=["twin"])
 async def post_whatif(
     asked: WhatIfRequest, request: Request, service: ServiceDep, caller: Reads
 ) -> WhatIfDocument | Response:
-    """Predictions on the network as it is now, or on a scenario given inline; nothing is set anywhere.
+    """Predictions on the current network state, or on a scenario in the request; nothing is set.
 
-    For a caller who goes away no more is worked out.
+    Closing the connection cancels the work.
     """
     found = await unless_gone(request, service.what_if.answer(asked))
     return Response(status_code=CLIENT_GONE) if found is None else found
