@@ -1,11 +1,4 @@
-"""Distinct values numbered as they first appear; imports only numpy.
-
-Many short sequences in columns; imports only numpy.
-
-64-bit fingerprints of flows, paths and whole reports, the same in every process; imports only numpy.
-
-Columns that grow a row at a time without being copied each time; imports only numpy.
-"""
+"""Columnar building blocks: ragged rows, growable columns, and fingerprints stable across processes."""
 
 from __future__ import annotations
 
@@ -19,7 +12,7 @@ from numpy.typing import NDArray
 
 
 def as_they_appear(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each distinct value is first, in that order, and which of them each value is."""
+    """First row of each distinct value, in order of appearance, and which of them each value is."""
     _, first, number = np.unique(values, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty(len(order), np.int64)
@@ -32,7 +25,7 @@ Thing = TypeVar("Thing")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ragged(Sequence[tuple[Thing, ...]], Generic[Thing]):
-    """A sequence of tuples: ``number[offset[i]:offset[i + 1]]`` are those of the i-th, into ``things``.
+    """A sequence of tuples in columns: ``number[offset[i]:offset[i + 1]]`` index ``things`` for the i-th.
 
     Equal to any sequence of the same tuples.
     """
@@ -62,11 +55,10 @@ class Ragged(Sequence[tuple[Thing, ...]], Generic[Thing]):
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """The length of each."""
         return np.diff(self.offset)
 
     def take(self, rows: NDArray[np.int64]) -> Ragged[Thing]:
-        """Those at these places, in that order; the things are shared."""
+        """These rows, in that order; ``things`` is shared."""
         offset, numbers = take_rows(self.offset, rows)
         return Ragged(self.things, offset, self.number[numbers])
 
@@ -74,7 +66,7 @@ class Ragged(Sequence[tuple[Thing, ...]], Generic[Thing]):
 def take_rows(
     offset: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Compressed rows cut down to ``rows``: the new offsets, and the element numbers to keep, in order."""
+    """Selects ``rows`` of a compressed layout: the new offsets, and the elements to keep, in order."""
     counts = offset[rows + 1] - offset[rows]
     cut = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(counts, out=cut[1:])
@@ -111,14 +103,14 @@ def report_fingerprints(
     egress_ns: NDArray[np.int64],
     marked: NDArray[np.int8],
 ) -> NDArray[np.uint64]:
-    """Fingerprint of each report, all its values taken in; two copies of one report agree.
+    """Fingerprint of each report over all its values, so copies of a report agree.
 
-    ``flow`` and ``site`` are fingerprints per report and per hop; the rest as in ``ReportBatch`` (every
+    ``flow`` and ``site`` are fingerprints per report and per hop; the rest is as in ``ReportBatch`` (every
     report has a hop).
     """
     hop = mixed(queue_bytes.view(_U64) ^ mixed(ingress_ns.view(_U64)) ^ site)
     hop = mixed(hop + (egress_ns.view(_U64) ^ (marked.astype(np.int64).view(_U64) << _U64(62))))
-    # A hop's place in the path counts, so that the sum below is not blind to order.
+    # Mix in the hop's place in the path: the sum below ignores order.
     place = np.arange(len(hop)) - np.repeat(hop_offset[:-1], np.diff(hop_offset))
     hop = mixed(hop + place.astype(_U64))
     packet = mixed(packet_bytes.view(_U64) ^ sampling_rate.view(_U64))
@@ -131,7 +123,7 @@ _FIRST_SIZE = 256
 
 
 class GrowingArray(Generic[Kind]):
-    """One column; ``values`` is a view of what it holds, good until it grows."""
+    """A growable column."""
 
     def __init__(self, kind: type[Kind]) -> None:
         self._room: NDArray[Kind] = np.empty(_FIRST_SIZE, kind)
@@ -142,11 +134,10 @@ class GrowingArray(Generic[Kind]):
 
     @property
     def values(self) -> NDArray[Kind]:
-        """What it holds, to read and to write."""
+        """A writable view, valid until the column grows."""
         return self._room[: self._count]
 
     def extend(self, values: NDArray[Any]) -> None:
-        """Append these."""
         after = self._count + len(values)
         if after > len(self._room):
             room = np.empty(max(after, 2 * len(self._room)), self._room.dtype)
@@ -156,6 +147,6 @@ class GrowingArray(Generic[Kind]):
         self._count = after
 
     def replace(self, values: NDArray[Any]) -> None:
-        """Hold these and nothing else."""
+        """Replaces all values."""
         self._room = np.array(values, self._room.dtype)
         self._count = len(self._room)

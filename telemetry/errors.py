@@ -37,20 +37,20 @@ class TelemetryError(ExplainedError, ValueError):
 
 
 class DecodeError(TelemetryError):
-    """A body that is not INT reports at all."""
+    """A body that holds no reports at all; one bad report in a good body is a ``ReportError``."""
 
 
 class OversizeError(DecodeError):
-    """A body too large to take, as sent or unpacked."""
+    """A body over the size limit, as sent or unpacked."""
 
 
 class ReportError(TelemetryError):
-    """One report that cannot be used."""
+    """One unusable report; the others in its batch are kept."""
 
 
 class TopologyError(TelemetryError):
-    """A topology that dangles, repeats a port or leaves a pair without a path."""
+    """A topology with dangling links, repeated ports or unconnected hosts."""
 
 
 class WindowError(TelemetryError):
-    """A question the window cannot answer."""
+    """A query that the window cannot answer, or settings out of range."""

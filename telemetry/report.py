@@ -1,11 +1,6 @@
-"""Many flows' five-tuples in columns; imports only numpy, ``telemetry.columns`` and ``telemetry.state``.
+"""INT reports in columns (a row per sampled packet, a row per hop), and their flows' five-tuples likewise.
 
-A million of them are a few arrays, where as many tuples would be a quarter of a gigabyte.
-
-INT reports as columns: one row a sampled packet, one row a hop; must not import a decoder or the
-window.
-
-Several batches of reports as one, and one as several.
+As Python tuples a million five-tuples would take a quarter of a gigabyte.
 """
 
 from __future__ import annotations
@@ -26,10 +21,7 @@ _SPORT, _DPORT = np.uint64(40), np.uint64(16)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlowKeys(Sequence[FlowKey]):
-    """A sequence of ``FlowKey``: ``src`` and ``dst`` number ``hosts``, the rest is as in the key.
-
-    Equal to any sequence of the same keys.
-    """
+    """A sequence of ``FlowKey`` in columns: ``src`` and ``dst`` index ``hosts``. Compares as a sequence."""
 
     hosts: tuple[str, ...]
     src: NDArray[np.int32]
@@ -40,7 +32,6 @@ class FlowKeys(Sequence[FlowKey]):
 
     @classmethod
     def of(cls, keys: Iterable[FlowKey]) -> FlowKeys:
-        """These keys in columns."""
         src, dst, sport, dport, protocol = tuple(zip(*keys, strict=True)) or ((),) * 5
         numbers: dict[str, int] = {}
         sender, receiver = (
@@ -88,34 +79,31 @@ class FlowKeys(Sequence[FlowKey]):
     __hash__ = None  # type: ignore[assignment]
 
     def take(self, rows: NDArray[np.integer[Any]]) -> FlowKeys:
-        """The keys at these places, in that order; hosts are shared."""
-        return FlowKeys(
-            self.hosts,
-            self.src[rows],
-            self.dst[rows],
-            self.sport[rows],
-            self.dport[rows],
-            self.protocol[rows],
-        )
+        """The keys at these places, in that order; ``hosts`` is shared."""
+        columns = (self.src, self.dst, self.sport, self.dport, self.protocol)
+        return FlowKeys(self.hosts, *(column[rows] for column in columns))
 
     def fingerprints(self, host: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The fingerprint of each key, from those of ``hosts``."""
+        """The fingerprint of each key, given those of ``hosts``."""
         ports = (self.sport.astype(np.uint64) << _SPORT) | (self.dport.astype(np.uint64) << _DPORT)
         return mixed(mixed(mixed(host[self.src]) ^ host[self.dst]) ^ (ports | self.protocol))
 
 
 MISSING_NS = -1
-"""``ingress_ns`` or ``egress_ns`` of a hop whose device gave none (real ones are 0 or more)."""
+"""``ingress_ns`` or ``egress_ns`` where the device gave none (real ones are 0 or more)."""
 
 LEAST_SAMPLING_RATE = 1e-9
-"""One packet in a billion: what a report of fewer stood for would outweigh all others, without end."""
+"""A report sampled at less than one packet in a billion would outweigh all others."""
 
 MARK_UNKNOWN = -1
-"""``marked`` of a hop whose device does not report ECN; 0 is not marked, 1 is marked."""
+"""``marked`` where the device does not report ECN; 0 is not marked, 1 is marked."""
+
+_PER_REPORT = ("index", "ts_ns", "flow", "packet_bytes", "sampling_rate")
+_PER_HOP = ("hop_site", "queue_bytes", "ingress_ns", "egress_ns", "marked")
 
 
 class HopSite(NamedTuple):
-    """Where a hop was: any part is None where the device did not say."""
+    """Where a hop was; a part is None where the device did not report it."""
 
     switch: str | None
     ingress_port: str | None
@@ -125,7 +113,7 @@ class HopSite(NamedTuple):
 
 @dataclass(frozen=True, slots=True, order=True)
 class ReportProblem:
-    """One report that was left out: its position in the body as sent (from 0), and why, in a sentence."""
+    """One rejected report: its position in the body as sent (from 0), and why, in a sentence."""
 
     index: int
     detail: str
@@ -135,12 +123,11 @@ class ReportProblem:
 class ReportBatch:
     """Checked reports in columns; immutable (the arrays are made read-only).
 
-    Per report: ``index`` position in the body as sent, ``ts_ns`` the sink's clock, ``flow`` into
-    ``flow_keys``, ``packet_bytes`` > 0, ``sampling_rate`` from ``LEAST_SAMPLING_RATE`` to 1.
-    Hops are in compressed rows:
-    ``hop_offset[r]:hop_offset[r + 1]`` are report r's, in path order, in the columns ``hop_site`` (into
-    ``sites``), ``queue_bytes`` (NaN: not told), ``ingress_ns`` and ``egress_ns`` (``MISSING_NS``: not told;
-    one switch's own clock, so only their difference within one hop means anything) and ``marked``
+    Per report: ``index`` position in the body as sent, ``ts_ns`` by the sink's clock, ``flow`` into
+    ``flow_keys``, ``packet_bytes`` > 0, ``sampling_rate`` from ``LEAST_SAMPLING_RATE`` to 1. Hops are in
+    compressed rows: ``hop_offset[r]:hop_offset[r + 1]`` are report r's, in path order, in ``hop_site`` (into
+    ``sites``), ``queue_bytes`` (NaN: unknown), ``ingress_ns`` and ``egress_ns`` (``MISSING_NS``: unknown; by
+    the switch's own clock, so only their difference within one hop is meaningful) and ``marked``
     (``MARK_UNKNOWN``, 0 or 1).
     """
 
@@ -159,23 +146,18 @@ class ReportBatch:
     sites: tuple[HopSite, ...]
 
     def __post_init__(self) -> None:
-        for column in (
-            *(self.index, self.ts_ns, self.flow, self.packet_bytes, self.sampling_rate, self.hop_offset),
-            *(self.hop_site, self.queue_bytes, self.ingress_ns, self.egress_ns, self.marked),
-        ):
-            column.flags.writeable = False
+        for name in (*_PER_REPORT, "hop_offset", *_PER_HOP):
+            getattr(self, name).flags.writeable = False
 
     def __len__(self) -> int:
         return len(self.ts_ns)
 
     @property
     def hop_count(self) -> NDArray[np.int64]:
-        """Hops of each report."""
         return np.diff(self.hop_offset)
 
     @classmethod
     def empty(cls) -> ReportBatch:
-        """A batch without reports."""
         whole, real = np.empty(0, np.int64), np.empty(0, np.float64)
         small, mark = np.empty(0, np.int32), np.empty(0, np.int8)
         offset = np.zeros(1, np.int64)
@@ -196,36 +178,24 @@ class ReportBatch:
         )
 
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> ReportBatch:
-        """The reports at these row numbers (or where the mask is true), in that order; keys and sites are
-        shared.
+        """The reports at these row numbers (or where the mask is true), in that order; flow keys and sites
+        are shared.
         """
         chosen = np.flatnonzero(rows) if rows.dtype == np.bool_ else np.asarray(rows, dtype=np.int64)
         offset, hops = take_rows(self.hop_offset, chosen)
-        return ReportBatch(
-            index=self.index[chosen],
-            ts_ns=self.ts_ns[chosen],
-            flow=self.flow[chosen],
-            packet_bytes=self.packet_bytes[chosen],
-            sampling_rate=self.sampling_rate[chosen],
-            hop_offset=offset,
-            hop_site=self.hop_site[hops],
-            queue_bytes=self.queue_bytes[hops],
-            ingress_ns=self.ingress_ns[hops],
-            egress_ns=self.egress_ns[hops],
-            marked=self.marked[hops],
-            flow_keys=self.flow_keys,
-            sites=self.sites,
-        )
+        columns = {name: getattr(self, name)[chosen] for name in _PER_REPORT}
+        columns |= {name: getattr(self, name)[hops] for name in _PER_HOP}
+        return replace(self, hop_offset=offset, **columns)
 
 
 PART_HOPS = 8_192
-"""A window takes a part of so many hops in a few milliseconds, and in 50 ms where each is another's."""
+"""A window adds a part of this size in a few milliseconds, or in 50 ms where every hop is a new flow's."""
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 def joined(batches: Sequence[ReportBatch]) -> ReportBatch:
-    """The reports of all batches, one batch after the other; their ``index`` stays as it is."""
+    """The reports of all batches, one batch after the other; ``index`` is kept."""
     if not batches:
         return ReportBatch.empty()
     if len(batches) == 1:
@@ -235,25 +205,18 @@ def joined(batches: Sequence[ReportBatch]) -> ReportBatch:
     site = np.concatenate([_numbers(batch.sites, sites)[batch.hop_site] for batch in batches])
     hop_offset = np.zeros(sum(map(len, batches)) + 1, np.int64)
     np.cumsum(np.concatenate([batch.hop_count for batch in batches]), out=hop_offset[1:])
+    columns = {
+        name: np.concatenate([getattr(batch, name) for batch in batches])
+        for name in (*_PER_REPORT, *_PER_HOP)
+        if name not in ("flow", "hop_site")
+    }
     return ReportBatch(
-        index=np.concatenate([batch.index for batch in batches]),
-        ts_ns=np.concatenate([batch.ts_ns for batch in batches]),
-        flow=flow,
-        packet_bytes=np.concatenate([batch.packet_bytes for batch in batches]),
-        sampling_rate=np.concatenate([batch.sampling_rate for batch in batches]),
-        hop_offset=hop_offset,
-        hop_site=site,
-        queue_bytes=np.concatenate([batch.queue_bytes for batch in batches]),
-        ingress_ns=np.concatenate([batch.ingress_ns for batch in batches]),
-        egress_ns=np.concatenate([batch.egress_ns for batch in batches]),
-        marked=np.concatenate([batch.marked for batch in batches]),
-        flow_keys=flow_keys,
-        sites=tuple(sites),
+        flow=flow, hop_offset=hop_offset, hop_site=site, flow_keys=flow_keys, sites=tuple(sites), **columns
     )
 
 
 def parted(batch: ReportBatch, hops: int = PART_HOPS) -> Iterator[ReportBatch]:
-    """The reports of a batch in parts of about so many hops, each with no flows and sites but its own."""
+    """The reports of a batch in parts of about ``hops`` hops, each with only its own flows and sites."""
     if batch.hop_offset[-1] <= hops:
         yield batch
         return
@@ -272,12 +235,12 @@ def parted(batch: ReportBatch, hops: int = PART_HOPS) -> Iterator[ReportBatch]:
 
 
 def _numbers(keys: Iterable[Key], known: dict[Key, int]) -> NDArray[np.int32]:
-    """The number of each key; new ones get one."""
+    """The number of each key; new keys get the next ones."""
     return np.array([known.setdefault(key, len(known)) for key in keys], np.int32)
 
 
 def _flows(batches: Sequence[ReportBatch]) -> tuple[NDArray[np.int32], FlowKeys]:
-    """The flow of each report in one table, in which each is once, in order of appearance."""
+    """The flow of each report in one table of distinct flows, in order of appearance."""
     hosts: dict[str, int] = {}
     parts = [batch.flow_keys for batch in batches]
     number = [_numbers(part.hosts, hosts) for part in parts]

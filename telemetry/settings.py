@@ -1,6 +1,4 @@
-"""How much the window holds and how it judges; imports only numpy, ``telemetry.errors`` and
-``telemetry.report``.
-"""
+"""Settings of the sliding window."""
 
 from __future__ import annotations
 
@@ -19,18 +17,15 @@ DEFAULT_MAX_REPORTS = 2_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowSettings:
-    """A sliding window of ``n_periods`` periods of ``period_ns`` each (10 × 1 s), whose grid passes
-    ``origin_ns``.
-
-    Raises ``WindowError`` naming the field that is outside its meaning.
+    """A sliding window of ``n_periods`` periods of ``period_ns`` each, on a grid through ``origin_ns``.
 
     ``elephant_bytes``: a flow with at least this much in the window is an elephant. ``max_reports``,
-    ``max_flows``, ``max_paths``, ``max_queues``: what memory holds; beyond, reports are thinned evenly, the
-    smallest flows merged, reports with still more paths or queues rejected. ``max_jump_periods``,
+    ``max_flows``, ``max_paths``, ``max_queues`` bound memory: beyond them reports are thinned evenly, the
+    smallest flows merged, reports with new paths or queues rejected. ``max_jump_periods``,
     ``confirm_reports``: the window's end follows a step in time of up to so many periods at once, a wider one
-    when so many reports stand behind it (``window.timeline``). ``idle_gap_ns``: a flow silent for longer
-    has ended a message, unless that is its own pace. ``default_rate_gbps``, ``default_delay_us``: links of a
-    discovered topology where nothing better is known.
+    when so many reports confirm it (``window.timeline``). ``idle_gap_ns``: a longer silence ends a flow's
+    message, unless such gaps are usual for the flow. ``default_rate_gbps``, ``default_delay_us``: links of a
+    discovered topology without a measured value. Raises ``WindowError`` naming a field that is out of range.
     """
 
     period_ns: int = NS_PER_S
@@ -62,16 +57,14 @@ class WindowSettings:
 
     @property
     def length_ns(self) -> int:
-        """Length of the whole window."""
         return self.period_ns * self.n_periods
 
     @classmethod
     def covering(cls, batch: ReportBatch, **changes: Any) -> WindowSettings:
-        """Ten periods that just hold a whole recording, for looking at a file offline.
+        """A window of ten periods that just covers a recording, for offline use.
 
-        Reports far from the bulk of the others (over five times the span of the middle 98 %) do not stretch
-        it; the window then rejects them. ``changes`` are further fields. Raises ``WindowError`` for an empty
-        batch.
+        Reports further from the bulk than five times the span of the middle 98 % do not stretch it; the
+        window then rejects them. ``changes`` are further fields. Raises ``WindowError`` for an empty batch.
         """
         if len(batch) == 0:
             raise WindowError("window", None, "the recording holds no reports", "give reports")

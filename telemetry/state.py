@@ -1,8 +1,4 @@
-"""The network as one window of telemetry shows it: the read-only view handed to the twin.
-
-Columnar where there may be a million rows, objects where there are a few thousand. Imports nothing but numpy,
-``telemetry.topology`` and the standard library.
-"""
+"""The network as one window of telemetry shows it: read-only, columnar where there may be a million rows."""
 
 from __future__ import annotations
 
@@ -19,9 +15,7 @@ from telemetry.topology import Topology
 
 
 class FlowClass(IntEnum):
-    """Classes of design section 1: bytes in the window at or over the threshold, active throughout,
-    neither.
-    """
+    """Elephant: bytes in the window at or over the threshold; potential elephant: active in every period."""
 
     MOUSE = 0
     POTENTIAL_ELEPHANT = 1
@@ -29,7 +23,7 @@ class FlowClass(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name used in JSON and metrics: ``mouse``, ``potential_elephant``, ``elephant``."""
+        """The name used in JSON and metrics."""
         return self.name.lower()
 
 
@@ -53,14 +47,12 @@ class QueueRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """What the window saw of one egress queue.
+    """One egress queue over the window.
 
-    Depths are time averages over the window (idle time counts as empty), so they compare with a prediction's;
-    NaN where no packet told one;
-    ``marked_ratio`` is over the packets whose device reported it, None where none did;
-    ``marked_packets_per_s`` is that share of all packets, None likewise; it and ``throughput_bytes_per_s``
-    have the sampling undone; ``capacity_bytes_per_s`` is None while no topology
-    tells it.
+    Depths are time averages (idle time counts as empty), so they compare with a prediction's; NaN where no
+    packet reported one. ``marked_ratio`` is over the packets whose device reports marks, None without any;
+    ``marked_packets_per_s`` scales it to all packets; it and ``throughput_bytes_per_s`` have the sampling
+    undone. ``capacity_bytes_per_s`` is None where the topology does not give it.
     """
 
     ref: QueueRef
@@ -75,7 +67,6 @@ class QueueState:
 
     @property
     def has_depth(self) -> bool:
-        """Whether any packet told how deep it is."""
         return not math.isnan(self.depth_mean_bytes)
 
 
@@ -83,9 +74,8 @@ class QueueState:
 class FlowTable:
     """Live flows of the window, one row each, most bytes first.
 
-    ``keys[flow]``; ``src_host``/``dst_host`` host names where the topology resolves the address, else the
-    address; ``path[flow]`` index into ``NetworkState.paths``; times are nanoseconds of the reporting sink's
-    clock.
+    ``src_host`` and ``dst_host`` are host names where the topology resolves the address, else the address;
+    ``path`` indexes ``NetworkState.paths``; times are by the reporting sink's clock.
     """
 
     keys: Sequence[FlowKey]
@@ -105,7 +95,7 @@ class FlowTable:
 
 @dataclass(frozen=True, slots=True)
 class FlowGroup:
-    """Flows to one receiver along one path (x_j of them), the unit of the fluid model."""
+    """Flows to one receiver along one path, the unit of the fluid model."""
 
     receiver: str
     path: int
@@ -115,8 +105,8 @@ class FlowGroup:
 
 @dataclass(frozen=True, slots=True)
 class Incast:
-    """Senders that met at one receiver: ``degree`` is the largest number of distinct ones that had a message
-    to it under way at the same moment of the window, ``senders`` how many there were in all of it.
+    """Senders to one receiver: ``degree`` is the most that had a message in flight at the same moment,
+    ``senders`` how many there were in the whole window.
     """
 
     receiver: str
@@ -126,14 +116,13 @@ class Incast:
 
 @dataclass(frozen=True, slots=True)
 class FlowArrivals:
-    """The window's flows as a replay wants them, ordered by start; sampling undone.
+    """The window's messages as a replay needs them, ordered by start, with sampling undone.
 
-    A row is a message: a five-tuple that falls silent and comes back has several. ``src_host``,
-    ``dst_host`` names; ``path`` index into ``NetworkState.paths``; ``wire_bytes`` estimated size on the wire,
-    ``inf`` for a flow still sending when the window closes (what it had left is not known; a replay of the
-    window's length ends before it would tell); ``start_s`` seconds after the window's start, 0 for one
-    running already; ``last_s`` when its last sampled packet left; ``sent_bytes`` what it sent inside the
-    window, finite for all.
+    A five-tuple that falls silent and resumes has several messages. ``src_host``, ``dst_host`` names;
+    ``path`` indexes ``NetworkState.paths``; ``wire_bytes`` estimated size on the wire, ``inf`` for a message
+    still being sent when the window closes (its rest is unknown, and beyond a replay of the window's length);
+    ``start_s`` seconds after the window's start, 0 for one already running; ``last_s`` when its last sampled
+    packet left; ``sent_bytes`` bytes sent inside the window.
     """
 
     src_host: tuple[str, ...]
@@ -150,7 +139,7 @@ class FlowArrivals:
 
 @dataclass(frozen=True, slots=True)
 class NetworkState:
-    """Everything one window of reports says about the fabric. ``incast`` is by receiver, worst first."""
+    """The fabric as one window of reports shows it. ``incast`` is by receiver, worst first."""
 
     window_start_ns: int
     window_end_ns: int
@@ -170,23 +159,22 @@ class NetworkState:
 
     @property
     def switches_without_depth(self) -> tuple[str, ...]:
-        """Switches with queues of which none tells its depth, as nobody told the units; sorted."""
-        told = {queue.ref.switch for queue in self.queues if queue.has_depth}
-        return tuple(sorted({queue.ref.switch for queue in self.queues} - told))
+        """Switches with queues, none of which has a known depth; sorted."""
+        known = {queue.ref.switch for queue in self.queues if queue.has_depth}
+        return tuple(sorted({queue.ref.switch for queue in self.queues} - known))
 
     @property
     def mice_to_elephants(self) -> float | None:
-        """Mice for each elephant, by number; None without elephants. Potential elephants are neither."""
+        """Mice per elephant, by number; None without elephants. Potential elephants are neither."""
         return _ratio(self.flows_by_class[FlowClass.MOUSE], self.flows_by_class[FlowClass.ELEPHANT])
 
     @property
     def mice_to_elephants_bytes(self) -> float | None:
-        """Bytes of mice for each byte of elephants; None without elephants."""
+        """Bytes of mice per byte of elephants; None without elephants."""
         return _ratio(self.bytes_by_class[FlowClass.MOUSE], self.bytes_by_class[FlowClass.ELEPHANT])
 
     @property
     def duration_s(self) -> float:
-        """Length of the window in seconds."""
         return (self.window_end_ns - self.window_start_ns) * 1e-9
 
 

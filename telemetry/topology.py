@@ -1,12 +1,7 @@
-"""The fabric's nodes, links and equal-cost paths: declared (checked here) or rebuilt from hops
-(``discovery``).
+"""The fabric: hosts, switches, links and equal-cost paths, read from JSON or built as leaf-spine.
 
-Every directed link end is an *egress port*; a path is the sequence of egress ports a packet waits in, the
-sending host's NIC first. Imports only numpy, SciPy's graph routines and the standard library.
-
-A regular two-tier fabric: every leaf switch on every spine switch, hosts on the leaves.
-
-Must import nothing but this package.
+Every directed link end is an *egress port*; a path is the sequence of egress ports a packet queues in, the
+sending host's NIC first.
 """
 
 from __future__ import annotations
@@ -31,7 +26,7 @@ GBPS = 125_000_000.0  # bytes per second in one Gbit/s
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """An end node; ``ip`` is what INT reports call it."""
+    """An end node; ``ip`` is its address in INT reports."""
 
     name: str
     ip: str | None = None
@@ -39,7 +34,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A full-duplex cable between nodes ``a`` and ``b``; port names only on switch ends."""
+    """A full-duplex cable between nodes ``a`` and ``b``; only switch ends need a port name."""
 
     a: str
     b: str
@@ -51,9 +46,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class EgressPort:
-    """One direction of a link: where packets from ``node`` to ``peer`` queue. ``port`` is None on a host's
-    NIC.
-    """
+    """One direction of a link: where packets from ``node`` to ``peer`` queue. ``port`` is None on a NIC."""
 
     node: str
     port: str | None
@@ -64,9 +57,7 @@ class EgressPort:
 
 @dataclass(frozen=True)
 class Topology:
-    """A checked fabric. Raises ``TopologyError`` for dangling ends, repeated names or ports, and bad
-    numbers.
-    """
+    """A checked fabric. Raises ``TopologyError`` for dangling ends, repeated names or ports, bad numbers."""
 
     hosts: tuple[Host, ...]
     switches: tuple[str, ...]
@@ -106,7 +97,6 @@ class Topology:
 
     @cached_property
     def switch_names(self) -> frozenset[str]:
-        """The switches, for membership."""
         return frozenset(self.switches)
 
     @cached_property
@@ -134,8 +124,7 @@ class Topology:
         return self._next_hops[node]
 
     def path(self, src: str, dst: str, flow_hash: int) -> tuple[int, ...]:
-        """Egress ports (indices into ``ports``) from host ``src`` to host ``dst``; equal-cost ties go by
-        ``flow_hash``.
+        """Egress ports (indices into ``ports``) from host ``src`` to host ``dst``; ECMP by ``flow_hash``.
 
         Hosts never forward. Raises ``TopologyError`` where a name is unknown or no path exists.
         """
@@ -143,10 +132,7 @@ class Topology:
         for name in (src, dst):
             if name not in hosts:
                 raise TopologyError(
-                    "topology",
-                    f"flow end {name!r}",
-                    "a flow starts and ends at declared hosts",
-                    "declare this host",
+                    "topology", f"flow end {name!r}", "both ends of a flow are declared hosts", "declare it"
                 )
         source, target = hosts[src], hosts[dst]
         if source == target:
@@ -159,11 +145,9 @@ class Topology:
         while node != target:
             left = hops[self._node_index[node]]
             if not math.isfinite(left):
+                received = f"no path from {source!r} to {target!r}"
                 raise TopologyError(
-                    "topology",
-                    f"no path from {source!r} to {target!r}",
-                    "every pair of hosts that talk must be connected",
-                    "add the missing link",
+                    "topology", received, "hosts that talk must be connected", "add the missing link"
                 )
             choices = [
                 index
@@ -172,13 +156,9 @@ class Topology:
                 and (self.ports[index].peer == target or self.ports[index].peer not in host_names)
             ]
             if not choices:
-                raise TopologyError(
-                    "topology",
-                    f"no path from {source!r} to {target!r} that avoids other hosts",
-                    "hosts do not forward",
-                    "connect their switches",
-                )
-            # Mixing the node in keeps one hash from taking the same turn at every tier (ECMP polarisation).
+                received = f"no path from {source!r} to {target!r} that avoids other hosts"
+                raise TopologyError("topology", received, "hosts do not forward", "connect their switches")
+            # Mix the node in, so that one hash does not take the same turn at every tier (ECMP polarisation).
             pick = _mix(flow_hash, self._node_index[node]) % len(choices)
             path.append(choices[pick])
             node = self.ports[choices[pick]].peer
@@ -186,37 +166,25 @@ class Topology:
 
     def to_json(self) -> dict[str, Any]:
         """The declared format: ``hosts``, ``switches``, ``links``."""
+        keys = ("a", "a_port", "b", "b_port", "rate_gbps", "delay_us")
         return {
             "hosts": [{"name": host.name} | ({"ip": host.ip} if host.ip else {}) for host in self.hosts],
             "switches": [{"name": name} for name in self.switches],
             "links": [
-                {
-                    key: value
-                    for key, value in (
-                        ("a", link.a),
-                        ("a_port", link.a_port),
-                        ("b", link.b),
-                        ("b_port", link.b_port),
-                        ("rate_gbps", link.rate_gbps),
-                        ("delay_us", link.delay_us),
-                    )
-                    if value is not None
-                }
+                {key: value for key in keys if (value := getattr(link, key)) is not None}
                 for link in self.links
             ],
         }
 
 
 def flow_hash(*parts: object) -> int:
-    """A 64-bit hash of the parts that is the same in every process (unlike ``hash``)."""
+    """A 64-bit hash of the parts, stable across processes (unlike ``hash``)."""
     text = "\x1f".join(str(part) for part in parts)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def topology_from_json(document: object, *, where: str = "topology") -> Topology:
-    """The declared format to a checked ``Topology``; raises ``TopologyError`` naming the entry that is
-    wrong.
-    """
+    """Reads the declared format; raises ``TopologyError`` naming the wrong entry."""
     top = _mapping(document, where)
     for key in top:
         if key not in ("hosts", "switches", "links"):
@@ -243,7 +211,7 @@ def topology_from_json(document: object, *, where: str = "topology") -> Topology
 
 
 def _mix(value: int, salt: int) -> int:
-    # splitmix64's finaliser: every input bit reaches the low bits that the modulo keeps.
+    # splitmix64's finaliser: every input bit affects the low bits that the modulo keeps.
     x = (value + (salt + 1) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
@@ -257,24 +225,16 @@ def _check_names(topology: Topology) -> None:
     ]
     for kind, name in named:
         if name in seen:
-            raise TopologyError(
-                "topology",
-                f"{kind} {name!r} twice (first as {seen[name]})",
-                "node names are unique",
-                "rename one",
-            )
+            received = f"{kind} {name!r} twice (first as {seen[name]})"
+            raise TopologyError("topology", received, "node names are unique", "rename one")
         seen[name] = kind
     addresses: dict[str, str] = {}
     for host in topology.hosts:
         if host.ip is None:
             continue
         if host.ip in addresses:
-            raise TopologyError(
-                "topology",
-                f"address {host.ip} on {host.name!r} and {addresses[host.ip]!r}",
-                "an address belongs to one host",
-                "correct one of them",
-            )
+            received = f"address {host.ip} on {host.name!r} and {addresses[host.ip]!r}"
+            raise TopologyError("topology", received, "an address belongs to one host", "correct one of them")
         addresses[host.ip] = host.name
 
 
@@ -286,24 +246,16 @@ def _check_links(topology: Topology) -> None:
         at = f"topology links[{number}]"
         for end, port in ((link.a, link.a_port), (link.b, link.b_port)):
             if end not in nodes:
-                raise TopologyError(
-                    at,
-                    f"end {end!r}",
-                    "both ends of a link are declared hosts or switches",
-                    "declare this node",
-                )
+                rule = "both ends of a link are declared hosts or switches"
+                raise TopologyError(at, f"end {end!r}", rule, "declare this node")
             if end in switches and port is None:
                 raise TopologyError(
                     at, f"no port on switch {end!r}", "a switch end names its port", "add a_port or b_port"
                 )
             if port is not None:
                 if (end, port) in used:
-                    raise TopologyError(
-                        at,
-                        f"port {port!r} of {end!r}, already in links[{used[end, port]}]",
-                        "a port holds one cable",
-                        "correct one of the two",
-                    )
+                    received = f"port {port!r} of {end!r}, already in links[{used[end, port]}]"
+                    raise TopologyError(at, received, "a port holds one cable", "correct one of the two")
                 used[end, port] = number
         if link.a == link.b:
             raise TopologyError(at, f"both ends on {link.a!r}", "a link joins two nodes", "correct one end")
@@ -315,9 +267,8 @@ def _check_links(topology: Topology) -> None:
 
 def _mapping(value: object, where: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
-        raise TopologyError(
-            where, type(value).__name__, "it must be a JSON object", "see the topology format"
-        )
+        received = type(value).__name__
+        raise TopologyError(where, received, "it must be a JSON object", "see the topology format")
     return value
 
 
@@ -339,9 +290,9 @@ def _text(entry: Mapping[str, Any], key: str, at: str, *, optional: bool = False
     if not isinstance(value, str) or not value:
         received = None if value is None else repr(value)
         raise TopologyError(f"{at} {key}", received, "it must be a non-empty string", "give the name")
-    if not value.isprintable():  # nor half a surrogate pair, which JSON lets one write and nothing can keep
+    if not value.isprintable():  # also lone surrogates, which JSON allows and UTF-8 cannot encode
         raise TopologyError(
-            f"{at} {key}", ascii(value), "it has printable characters only", "write the name otherwise"
+            f"{at} {key}", ascii(value), "it has printable characters only", "change the name"
         )
     return value
 
@@ -353,7 +304,7 @@ def _number(entry: Mapping[str, Any], key: str, at: str) -> float:
         raise TopologyError(f"{at} {key}", received, "it must be a number", "give the number")
     try:
         return float(value)
-    except OverflowError:  # JSON allows whole numbers of any length
+    except OverflowError:  # JSON allows integers of any length
         return math.inf
 
 
@@ -369,30 +320,26 @@ def leaf_spine(
     uplink_gbps: float | None = None,
     delay_us: float = 1.0,
 ) -> Topology:
-    """Hosts ``h0`` … on switches ``leaf1`` …, each of them on every ``spine1`` …; addresses from 10.0.0.1.
+    """Hosts ``h0`` … on switches ``leaf1`` …, each leaf on every ``spine1`` …; addresses from 10.0.0.1.
 
-    Leaf ports ``Ethernet0`` up to ``Ethernet{hosts_per_leaf - 1}`` go to its hosts, the next to the spines in
-    order; a spine's ``EthernetN`` goes to ``leaf{N + 1}``. Hosts are cabled at ``rate_gbps``, spines at
-    ``uplink_gbps`` (None: the same); every cable is ``delay_us`` long. One leaf needs no spine (0 is allowed
-    then). Raises ``TopologyError`` for counts and numbers no fabric has.
+    A leaf's ports ``Ethernet0`` … lead to its hosts, the next ones to the spines in order; a spine's
+    ``EthernetN`` leads to ``leaf{N + 1}``. Host links run at ``rate_gbps``, uplinks at ``uplink_gbps`` (None:
+    the same), all with ``delay_us``. A single leaf may have 0 spines. Raises ``TopologyError`` for counts and
+    numbers out of range.
     """
     _check_count("n_leaves", n_leaves, least=1)
     _check_count("n_spines", n_spines, least=0 if n_leaves == 1 else 1)
     _check_count("hosts_per_leaf", hosts_per_leaf, least=1)
     if not 2 <= n_leaves * hosts_per_leaf <= _MOST_HOSTS:
-        raise TopologyError(
-            "leaf-spine hosts",
+        received, rule = (
             f"{n_leaves} × {hosts_per_leaf}",
             f"a fabric has 2 to {_MOST_HOSTS} hosts (10.0.0.0/8)",
-            "change n_leaves or hosts_per_leaf",
         )
+        raise TopologyError("leaf-spine hosts", received, rule, "change n_leaves or hosts_per_leaf")
     uplink = rate_gbps if uplink_gbps is None else uplink_gbps
-    for name, value, positive in (
-        ("rate_gbps", rate_gbps, True),
-        ("uplink_gbps", uplink, True),
-        ("delay_us", delay_us, False),
-    ):
-        _check_number(name, value, positive=positive)
+    _check_number("rate_gbps", rate_gbps, positive=True)
+    _check_number("uplink_gbps", uplink, positive=True)
+    _check_number("delay_us", delay_us, positive=False)
     hosts = tuple(Host(f"h{n}", _address(n)) for n in range(n_leaves * hosts_per_leaf))
     leaves = tuple(f"leaf{n + 1}" for n in range(n_leaves))
     spines = tuple(f"spine{n + 1}" for n in range(n_spines))
@@ -419,7 +366,7 @@ def leaf_spine(
 def oversubscription(
     n_spines: int, hosts_per_leaf: int, *, rate_gbps: float = 100, uplink_gbps: float | None = None
 ) -> float:
-    """What a leaf's hosts can send ÷ what its uplinks carry: 1 blocks nothing, 3 is 3:1, inf has no spine."""
+    """Host bandwidth of a leaf ÷ its uplink bandwidth: 1 is non-blocking, 3 is 3:1, inf has no spine."""
     _check_count("n_spines", n_spines, least=0)
     _check_count("hosts_per_leaf", hosts_per_leaf, least=1)
     uplink = rate_gbps if uplink_gbps is None else uplink_gbps

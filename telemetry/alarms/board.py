@@ -1,8 +1,7 @@
-"""Alarms raised and cleared from measured values, with levels and hysteresis; imports nothing of ours.
+"""Alarms raised and cleared from measured values, with levels and hysteresis; the caller supplies the time.
 
-A pure machine: the caller measures and brings the time. A value at or over a level's threshold for as long as
-the rule holds raises that level; a value under the level's lower, clearing threshold for as long as the rule
-waits leaves it. Between the two nothing changes.
+A value at or over a level's threshold for ``hold_s`` raises that level; a value under the level's lower,
+clearing threshold for ``clear_s`` clears it. Between the two nothing changes.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ OUTDONE = "there are too many alarms, and worse ones"
 
 
 class Level(IntEnum):
-    """How bad it is. ``NONE`` is no alarm."""
+    """Severity. ``NONE`` is no alarm."""
 
     NONE = 0
     WARNING = 1
@@ -28,7 +27,7 @@ class Level(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name used in JSON and metrics: ``warning``, ``critical``."""
+        """The name used in JSON and metrics."""
         return self.name.lower()
 
 
@@ -36,7 +35,7 @@ LEVELS = (Level.WARNING, Level.CRITICAL)
 
 
 class Subject(NamedTuple):
-    """What an alarm is about: what ``kind`` of trouble, ``of`` what, in words, and on which ``switch``."""
+    """What an alarm is about: the ``kind`` of trouble, the object (``of``), and its ``switch``."""
 
     kind: str
     of: str
@@ -44,9 +43,7 @@ class Subject(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What was measured now. Larger is worse; ``sentence`` says what it means, if it is too large. ``worst``
-    is the level that it can be at most, however large.
-    """
+    """A measured value; larger is worse. ``sentence`` explains a large one, ``worst`` caps its level."""
 
     subject: Subject
     value: float
@@ -58,9 +55,9 @@ class Finding(NamedTuple):
 class Rule:
     """When a kind of alarm is raised and cleared.
 
-    ``warning``, ``critical``: the value from which on it is one (None: it never is). ``clear_ratio``: that
-    share of a threshold is the one below which its level is left. ``hold_s`` and ``clear_s``: how long the
-    value must be over, or under, in a row.
+    ``warning``, ``critical``: thresholds (None: never). ``clear_ratio``: the share of a threshold below which
+    its level is cleared. ``hold_s`` and ``clear_s``: how long the value must be over, or under, without a
+    break.
     """
 
     warning: float | None
@@ -79,22 +76,22 @@ class Rule:
             )
 
     def threshold(self, level: Level) -> float:
-        """From where on a value is of that level; infinite where none is."""
+        """The threshold of a level; infinite where it has none."""
         given = {Level.WARNING: self.warning, Level.CRITICAL: self.critical}.get(level)
         return inf if given is None else given
 
     def reached(self, value: float, worst: Level = Level.CRITICAL) -> Level:
-        """The worst level, ``worst`` at most, whose threshold that value is at or over."""
+        """The worst level, ``worst`` at most, whose threshold the value reaches."""
         over = (level for level in LEVELS if level <= worst and value >= self.threshold(level))
         return max(over, default=Level.NONE)
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """An alarm as it is, or was when it ended. Times are the caller's seconds.
+    """An active alarm, or one that ended. Times are the caller's seconds.
 
-    ``since_s`` when it was raised, ``seen_s`` when its value was last at or over its level's threshold,
-    ``ended_s`` when it was cleared and ``why`` if that was not for a value that fell.
+    ``since_s`` when it was raised, ``seen_s`` when its value last reached its level's threshold, ``ended_s``
+    when it was cleared, ``why`` if not because the value fell.
     """
 
     subject: Subject
@@ -109,7 +106,7 @@ class Alarm:
 
 
 class Change(NamedTuple):
-    """Something to tell: ``before`` is the level it had."""
+    """A change to report: ``before`` is the previous level."""
 
     what: Literal["raised", "level", "cleared"]
     alarm: Alarm
@@ -132,13 +129,12 @@ def _rank(watched: _Watched) -> tuple[Level, bool]:
 
 
 class AlarmBoard:
-    """The alarms of now, and the last ``keep`` that ended.
+    """The active alarms, and the last ``keep`` that ended.
 
-    A subject that is no longer measured stays as it is for ``forget_s``. At most ``most`` subjects are
-    watched. Where there is no room, what is over a critical threshold takes the place of the mildest that
-    is no alarm, then of the mildest warning, and, on a switch, of a critical one on none: senders that nobody
-    knows may have any number of those. Of what comes at once the worst is taken first, and the rest is
-    counted in ``left_off``.
+    A subject that is no longer measured is kept for ``forget_s``. At most ``most`` subjects are watched. When
+    full, a critical finding replaces the mildest subject without an alarm, then the mildest warning; one on a
+    switch also replaces a critical one on no switch, because unknown senders can cause any number of those.
+    Of simultaneous findings the worst come first; those left out are counted in ``left_off``.
     """
 
     def __init__(
@@ -152,36 +148,31 @@ class AlarmBoard:
         self.left_off = 0
 
     def __len__(self) -> int:
-        """Subjects watched, alarms or not."""
+        """Subjects watched, with or without an alarm."""
         return len(self._watched)
 
     @property
     def switches(self) -> frozenset[str]:
-        """Switches of which a subject is watched: only of these does it matter that something is well."""
+        """Switches with a watched subject: only theirs can be cleared by a value of 0."""
         return frozenset(subject.switch for subject in self._watched if subject.switch is not None)
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Every kind there is a rule for."""
         return tuple(self._rules)
 
     @property
     def active(self) -> tuple[Alarm, ...]:
-        """The alarms, the worst level first, and of those the one raised first."""
+        """The alarms, worst level first, then oldest first."""
         found = [self._alarm(one) for one in self._watched.values() if one.level]
         return tuple(sorted(found, key=lambda alarm: (-alarm.level, alarm.since_s, alarm.subject[:2])))
 
     @property
     def ended(self) -> tuple[Alarm, ...]:
-        """Those that ended, the last one first."""
+        """Ended alarms, latest first."""
         return tuple(reversed(self._ended))
 
     def update(self, now_s: float, findings: Iterable[Finding]) -> tuple[Change, ...]:
-        """Takes what was measured at ``now_s`` (which never goes back): each subject at most once.
-
-        A subject that is not among the findings was not measured. A value that is no number is no
-        measurement either.
-        """
+        """Applies the findings of ``now_s`` (monotonic), each subject at most once; NaN is unmeasured."""
         changes: list[Change] = []
         new: list[tuple[Level, bool, float, Finding]] = []
         for finding in findings:
@@ -205,7 +196,7 @@ class AlarmBoard:
     def _take(
         self, new: list[tuple[Level, bool, float, Finding]], now_s: float, changes: list[Change]
     ) -> None:
-        """Watches these, the worst first, for as long as there is room or something milder."""
+        """Watches these, worst first, while there is room or something milder to replace."""
         milder: list[_Watched] | None = None
         for place, (reached, known, _, finding) in enumerate(new):
             if len(self._watched) >= self._most:
@@ -237,7 +228,7 @@ class AlarmBoard:
         while wanted and now_s - watched.under_s.get(wanted, inf) >= rule.clear_s:
             wanted = Level(wanted - 1)
         if rule.threshold(wanted) == inf:
-            wanted = Level.NONE  # from critical down, where nothing is a warning
+            wanted = Level.NONE  # down from critical, where there is no warning threshold
         if value >= rule.threshold(wanted):
             watched.seen_s = now_s
         if not wanted and (before or not watched.over_s):

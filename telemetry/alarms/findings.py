@@ -1,8 +1,7 @@
-"""What a window and counters show that may be worth an alarm; imports ``telemetry``, and knows no thresholds.
+"""Measurements for alarms, from queue states, port rates and sequence counts.
 
-Each function tells every subject it could measure, good or bad: what it leaves out is not known. Ports may be
-many: where nobody waits for it, on switches that are not ``awaited`` (None: all are), a figure of 0 is left
-out too.
+Each function yields every subject it could measure, good or bad; what it leaves out is unknown. As ports may
+be many, figures of 0 on switches not in ``awaited`` (None: all are) are left out too.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ ECN_OFF = "ecn_off"
 SEQUENCE_GAPS = "sequence_gaps"
 
 LEAST_SAMPLES = 200
-"""Packets a queue must have been seen by, so that some of them would have been marked."""
+"""Samples of a queue below which missing marks prove nothing."""
 
 
 def pause_findings(ports: Iterable[PortRates], awaited: Container[str] | None = None) -> Iterator[Finding]:
-    """The share of time ports were kept from sending, and the PFC frames they sent a second."""
+    """Share of time that ports were paused, and PFC frames they sent per second."""
     for port in ports:
         rates = port.rates
         well = not rates.pause_share and not rates.pfc_tx_frames_per_s
@@ -37,37 +36,35 @@ def pause_findings(ports: Iterable[PortRates], awaited: Container[str] | None = 
                 Subject(PFC_STORM, of, port.switch),
                 rates.pause_share,
                 f"PFC kept {of} from sending for {rates.pause_share:.1%} of the last {port.covered_s:.3g} s: "
-                "what is beyond this port cannot take what it sends",
+                "its peer cannot take what it sends",
             )
         if rates.pfc_tx_frames_per_s is not None:
             yield Finding(
                 Subject(PFC_FRAMES, of, port.switch),
                 rates.pfc_tx_frames_per_s,
                 f"{of} sent {_figure(rates.pfc_tx_frames_per_s)} PFC frames a second: its buffer was full, "
-                "and it stopped the node across",
+                "and it paused its peer",
             )
 
 
 def loss_findings(
     ports: Iterable[PortRates], lossless: Collection[int], awaited: Container[str] | None = None
 ) -> Iterator[Finding]:
-    """Packets dropped a second on the queues that ``lossless`` numbers (none: all); of a port as a whole
-    where no queue of it tells its drops.
-    """
+    """Drops per second of the queues in ``lossless`` (empty: all), or of ports without queue counters."""
     for port in ports:
         if awaited is not None and not port.rates.drops_per_s and port.switch not in awaited:
             continue
-        told = {number: rates.drops_per_s for number, rates in port.queues.items()}
-        if all(drops is None for drops in told.values()):
+        drops_of = {number: rates.drops_per_s for number, rates in port.queues.items()}
+        if all(drops is None for drops in drops_of.values()):
             if port.rates.drops_per_s is not None:
                 of = f"{port.switch} {port.port}"
                 found = _loss(
                     of, port, port.rates.drops_per_s, "though it may not be the lossless queue's loss"
                 )
-                # Queues that may lose packets lose many: nobody is woken, and no policy held, for those.
+                # Lossy queues drop many packets; those must not page anybody or hold a policy back.
                 yield found._replace(worst=Level.WARNING)
             continue
-        for number, drops in told.items():
+        for number, drops in drops_of.items():
             if drops is not None and (not lossless or number in lossless):
                 of = f"{port.switch} {port.port} queue {number}"
                 yield _loss(of, port, drops, "though PFC should let it lose nothing")
@@ -87,11 +84,11 @@ def ecn_findings(
     ports: Iterable[PortRates],
     kmax_of: Callable[[QueueRef], int | None],
 ) -> Iterator[Finding]:
-    """How often over Kmax a queue's 99th percentile lies that marks nothing; 0 for one that marks.
+    """Depth (99th percentile) ÷ Kmax of queues that mark nothing; 0 for queues that mark.
 
-    Every packet that meets a queue over Kmax is marked. Whether any was is what INT reports say, else the
-    queue's or the port's counters. A queue of which neither is known, that was hardly seen, or whose Kmax
-    (bytes, by ``kmax_of``) is not known is left out.
+    Every packet that meets a queue over Kmax is marked. Marks are those of INT reports, else of the queue's
+    or the port's counters. Queues without either, with few samples, or without a known Kmax (bytes, by
+    ``kmax_of``) are left out.
     """
     counted: Mapping[tuple[str, str], PortRates] = {(port.switch, port.port): port for port in ports}
     for queue in queues:
@@ -102,7 +99,7 @@ def ecn_findings(
             if rates is not None:
                 marked_per_s = rates.ecn_marked_per_s
             elif all(other.ecn_marked_per_s is None for other in port.queues.values()):
-                marked_per_s = port.rates.ecn_marked_per_s  # else it is the sum of other queues
+                marked_per_s = port.rates.ecn_marked_per_s  # otherwise it is the sum of other queues
         if marked_per_s is None or kmax_bytes is None or queue.n_samples < LEAST_SAMPLES:
             continue
         of = f"{ref.switch} {ref.port} queue {ref.queue}"
@@ -126,10 +123,10 @@ def gap_findings(
     now: Mapping[Sender, SequenceCounts],
     name_of: Callable[[Sender], tuple[str, str | None]],
 ) -> Iterator[Finding]:
-    """The share of its datagrams that each sender lost between two counts, of those that sent any.
+    """Share of datagrams lost between two counts, of each sender that sent any.
 
-    ``name_of`` gives a sender's name and its switch, where it has one. Senders of one name are one: a switch
-    of several addresses, or that sends two versions.
+    ``name_of`` gives a sender's name and its switch, if known. Senders of one name (several addresses, two
+    versions) are added up.
     """
     grown: dict[tuple[str, str | None], tuple[int, int]] = {}
     for sender, counts in now.items():
@@ -144,11 +141,11 @@ def gap_findings(
         yield Finding(
             Subject(SEQUENCE_GAPS, of, switch),
             share,
-            f"{lost} of the last {lost + received} datagrams of {of} never came ({share:.2%}): what it saw "
-            "then is missing from the window",
+            f"{lost} of the last {lost + received} datagrams of {of} were lost ({share:.2%}): their reports "
+            "are missing from the window",
         )
 
 
 def _figure(value: float) -> str:
-    """Three digits, or all of them before the point."""
+    """Three significant digits, or all digits before the point."""
     return f"{value:.3g}" if value < 1_000 else f"{value:,.0f}".replace(",", " ")

@@ -1,12 +1,7 @@
-"""Counters of ports and queues as devices give them, and how they grew; must not import a wire format or the
-window.
+"""Counters of ports and queues: samples, and the time series of one port or queue.
 
-All counters are cumulative. None is "the device does not give it", never 0.
-
-The readings of one port's or queue's counters in order of time; imports numpy and ``telemetry.counters``.
-
-Kept are not the counts but how much each has grown since the series began, so that a reading may be let go
-without its neighbours losing anything, resets included.
+Counters are cumulative; None is "not given by the device", never 0. A series stores growth since its
+beginning instead of counts, so that dropping a reading loses nothing of its neighbours', resets included.
 """
 
 from __future__ import annotations
@@ -20,15 +15,15 @@ from numpy.typing import NDArray
 from telemetry.errors import ReportError, WindowError
 
 MOST = 2**63 - 1
-"""The largest count and the latest time that is held."""
+"""The largest count and the latest time that can be stored."""
 
 
 class Counters(NamedTuple):
-    """Counts of one egress port, or of one queue of it. None: not given.
+    """Counts of one egress port or queue. None: not given.
 
-    ``pfc_tx_frames`` pauses this port asked its peer for, ``pfc_rx_frames`` those its peer asked it for.
-    ``pfc_pause_ns`` time in which this port or queue could not send because its peer had paused it.
-    ``dropped_*`` all losses, ``wred_dropped_packets`` those of WRED among them. ``tx_bytes`` on the wire.
+    ``pfc_tx_frames`` are pauses sent to the peer, ``pfc_rx_frames`` pauses received from it, ``pfc_pause_ns``
+    time in which this port or queue was paused. ``dropped_*`` are all losses, ``wred_dropped_packets`` those
+    by WRED. ``tx_bytes`` are bytes on the wire.
     """
 
     pfc_tx_frames: int | None = None
@@ -44,7 +39,7 @@ class Counters(NamedTuple):
 
 
 class SeriesKey(NamedTuple):
-    """Whose counters: ``queue`` is None for those of the port as a whole."""
+    """One port (``queue`` None) or one queue of it."""
 
     switch: str
     port: str
@@ -55,8 +50,7 @@ class SeriesKey(NamedTuple):
 class CounterSample:
     """One reading, at ``ts_ns`` by the device's clock (Unix time).
 
-    Raises ``ReportError``, whose ``where`` is the field, for a number below 0 or above ``MOST`` and for a
-    reading without any counter.
+    Raises ``ReportError`` naming the field for a number outside 0 to ``MOST``, or without counters.
     """
 
     key: SeriesKey
@@ -73,21 +67,17 @@ class CounterSample:
                 empty = False
                 _check(name, value)
         if empty:
-            raise ReportError(
-                "counters",
-                "none",
-                "a sample gives at least one counter",
-                f"send one of {', '.join(Counters._fields)}; this sample was left out",
-            )
+            remedy = f"send one of {', '.join(Counters._fields)}; this sample was left out"
+            raise ReportError("counters", "none", "a sample gives at least one counter", remedy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterSettings:
-    """What memory holds: series (16 384: one a queue of 256 switches with 64 ports), samples of one (128),
-    and for how long (15 min) by the device's clock.
+    """Memory bounds: series (one queue per port of 256 switches with 64 ports), samples of each, and their
+    age by the device's clock.
 
-    ``confirm_samples``: so many samples in a row that lie more than the horizon before a series' newest are
-    taken as a clock that was set back. Raises ``WindowError`` naming a field below its least.
+    ``confirm_samples``: so many samples in a row that are older than a series' newest by more than the
+    horizon mean that its clock was set back. Raises ``WindowError`` naming a field that is out of range.
     """
 
     max_series: int = 16_384
@@ -99,23 +89,18 @@ class CounterSettings:
         for field in fields(self):
             value, least = getattr(self, field.name), 4 if field.name == "max_samples" else 1
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise WindowError(
-                    f"counter settings {field.name}",
-                    repr(value),
-                    f"it is a whole number of {least} or more",
-                    "correct it",
-                )
+                where, rule = f"counter settings {field.name}", f"it is a whole number of {least} or more"
+                raise WindowError(where, repr(value), rule, "correct it")
 
 
 @dataclass(frozen=True, slots=True)
 class CounterIncrease:
-    """How much the counters of some switches grew.
+    """Growth of the counters of some switches.
 
-    ``counters``: None where no series gave two readings of it. ``covered_s``: how much of the time asked for
-    lies between readings that were used, of the switch that is worst off (its best series); 0 where one gave
-    nothing. ``series``: how many contributed, of so many ``ports``. ``newest_ns``: the newest reading no
-    later than asked for, None without any. ``silent``: the switches that gave nothing. ``resets``: how often
-    a counter went down (a clear, a restart, a wrap).
+    ``counters``: None where no series has two readings. ``covered_s``: time between the readings used, of
+    the least covered switch (its best series); 0 where a switch has no data. ``series``: how many
+    contributed, on so many ``ports``. ``newest_ns``: the newest reading used, None without any. ``silent``:
+    switches without data. ``resets``: how often a counter went down (a clear, a restart, a wrap).
     """
 
     counters: Counters
@@ -129,12 +114,8 @@ class CounterIncrease:
 
 def _check(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
-        raise ReportError(
-            name,
-            repr(value),
-            f"{name} is a whole number from 0 to {MOST}",
-            "correct the exporter; this sample was left out",
-        )
+        rule = f"{name} is a whole number from 0 to {MOST}"
+        raise ReportError(name, repr(value), rule, "correct the exporter; this sample was left out")
 
 
 _FIRST_ROWS = 8
@@ -144,7 +125,7 @@ _MISSING = -1
 
 
 class Grown(NamedTuple):
-    """What a series says of a stretch: growth by field (None: not known), its first and last reading."""
+    """Growth of a series between two of its readings, by field (None: unknown)."""
 
     by_field: tuple[int | None, ...]
     begin_ns: int
@@ -153,8 +134,8 @@ class Grown(NamedTuple):
 
 
 class CounterSeries:
-    """At most ``max_samples`` readings. Where there is no room those older than the newest less
-    ``horizon_ns`` go, and where there are none every second one of the older half.
+    """At most ``max_samples`` readings. When full, those older than ``horizon_ns`` are dropped, or without
+    any every second one of the older half.
     """
 
     def __init__(self, max_samples: int, horizon_ns: int) -> None:
@@ -172,25 +153,21 @@ class CounterSeries:
 
     @property
     def newest_ns(self) -> int:
-        """The newest reading's time, −1 before the first."""
+        """Time of the newest reading, −1 without one."""
         return int(self._times[self._count - 1]) if self._count else -1
 
     def newest_by(self, until_ns: int) -> int | None:
-        """The time of the newest reading no later than that; None without one."""
+        """Time of the newest reading up to ``until_ns``; None without one."""
         upto = int(np.searchsorted(self._times[: self._count], until_ns, side="right"))
         return int(self._times[upto - 1]) if upto else None
 
     def begin_anew(self) -> None:
-        """Forgets everything."""
         self._count = 0
         self._last = [None] * _FIELDS
         self._grown = [0] * (_FIELDS + 1)
 
     def append(self, ts_ns: int, counters: Counters) -> None:
-        """Adds a reading that is later than all others.
-
-        A counter that went down was reset, and has grown by what it shows now.
-        """
+        """Adds a reading later than all others. A counter that went down was reset, and grew by its value."""
         for _ in range(2):
             row = [_MISSING] * (_FIELDS + 1)
             for column, value in enumerate(counters):
@@ -205,15 +182,15 @@ class CounterSeries:
             row[_RESETS] = self._grown[_RESETS]
             if max(row) <= MOST:
                 break
-            self.begin_anew()  # resets of huge counts have added up to more than can be held
+            self.begin_anew()  # resets of huge counts added up beyond MOST
         self._make_room(ts_ns)
         self._times[self._count] = ts_ns
         self._rows[self._count] = row
         self._count += 1
 
     def between(self, since_ns: int, until_ns: int) -> Grown | None:
-        """Growth from the last reading at or before ``since_ns`` (else the first after it) to the last at or
-        before ``until_ns``; None where those are not two.
+        """Growth from the last reading up to ``since_ns`` (else the first after it) to the last up to
+        ``until_ns``; None unless these are two.
         """
         times = self._times[: self._count]
         end = int(np.searchsorted(times, until_ns, side="right")) - 1
@@ -221,18 +198,18 @@ class CounterSeries:
         if end <= begin:
             return None
         rows = self._rows[begin].tolist(), self._rows[end].tolist()
-        told_alike = all((one == _MISSING) == (other == _MISSING) for one, other in zip(*rows, strict=True))
-        if told_alike and all(
+        same_fields = all((one == _MISSING) == (other == _MISSING) for one, other in zip(*rows, strict=True))
+        if same_fields and all(
             other != _MISSING or last is None for other, last in zip(rows[1], self._last, strict=False)
         ):
-            # Both readings give all that was ever given: the usual case, by far the fastest.
+            # Both readings have every counter ever given: the usual and fast case.
             grown = [None if one == _MISSING else other - one for one, other in zip(*rows, strict=True)]
             resets = grown.pop() or 0
             return Grown(tuple(grown), int(times[begin]), int(times[end]), resets)
         by_field: list[int | None] = []
         first, last = end, begin
         for column in range(_FIELDS):
-            given = self._last[column] is not None  # at any time
+            given = self._last[column] is not None  # in any reading
             found = _ends(self._rows[: end + 1, column], begin) if given else None
             if found is None:
                 by_field.append(None)
@@ -245,11 +222,11 @@ class CounterSeries:
         return Grown(tuple(by_field), int(times[first]), int(times[last]), resets)
 
     def _make_room(self, ts_ns: int) -> None:
-        """Where the arrays are full: lets go what is too old, else grows, else thins."""
+        """When the arrays are full: drops old readings, else grows, else thins."""
         size = len(self._times)
         if self._count < size:
             return
-        # One at or before the horizon's edge stays: a question about all of the horizon starts from it.
+        # Keep one at or before the horizon's edge: growth over the whole horizon starts from it.
         begin = int(np.searchsorted(self._times, ts_ns - self._horizon_ns, side="right")) - 1
         keep = np.arange(max(begin, 0), size)
         if len(keep) == size == self._max_samples:
@@ -263,7 +240,7 @@ class CounterSeries:
 
 
 def _ends(grown: NDArray[np.int64], begin: int) -> tuple[int, int] | None:
-    """The rows a field's growth is counted between, of those that give it; None where they are not two."""
+    """The two rows between which a field's growth is counted; None where fewer than two have it."""
     if grown[begin] != _MISSING and grown[-1] != _MISSING:
         return begin, len(grown) - 1
     rows = np.flatnonzero(grown != _MISSING)

@@ -1,7 +1,4 @@
-"""What ports and queues did lately, as rates, from how much their counters grew; knows only ``telemetry``.
-
-Recent counters of many ports and queues, bounded in memory; must not import a wire format.
-"""
+"""Recent counters of many ports and queues, bounded in memory, and the rates at which they grow."""
 
 from __future__ import annotations
 
@@ -21,18 +18,15 @@ from telemetry.counters.model import (
 )
 from telemetry.errors import ReportError
 from telemetry.report import ReportProblem
+from telemetry.settings import NS_PER_S
 
-NS_PER_S = 1e9
 LEAST_SPAN_NS = 1_000_000
-"""Between readings that lie closer together there is no rate: one event would be thousands a second."""
+"""Closer readings give no rate: a single event would be thousands per second."""
 
 
 class Rates(NamedTuple):
-    """Of one port or queue, by its own clock; None: the device does not tell it.
-
-    ``pause_share`` is the share (0 to 1) of the time in which its peer kept it from sending, the others are
-    events a second: PFC frames received and sent, packets marked, notifications passed, packets dropped, and
-    of those the ones WRED dropped.
+    """Rates of one port or queue, by its own clock; None: unknown. ``pause_share`` is 0 to 1, the others are
+    events per second.
     """
 
     pause_share: float | None = None
@@ -59,11 +53,11 @@ _COLUMNS = tuple(Counters._fields.index(name) for name in _COUNTED)
 
 @dataclass(frozen=True, slots=True)
 class PortRates:
-    """One port: ``rates`` of it as a whole, ``queues`` those of its queues by number.
+    """One port: ``rates`` of the whole port, ``queues`` those of its queues by number.
 
-    As a whole: paused for as large a share as its most paused queue, and of everything else the sum over its
-    queues; where no queue tells a figure, what the port as a whole tells. ``covered_s``: the time between the
-    readings that were used, the longest of the port's.
+    The port's pause share is that of its most paused queue, its other rates the sum over its queues; the
+    port's own counters are used where no queue has the figure. ``covered_s``: the longest time between the
+    readings used.
     """
 
     switch: str
@@ -74,7 +68,7 @@ class PortRates:
 
 
 def port_rates(grown: Iterable[tuple[SeriesKey, Grown]]) -> tuple[PortRates, ...]:
-    """The ports these series belong to, by switch and port; each series over its own time."""
+    """Rates by port, in order of switch and port; each series over its own time."""
     ports: defaultdict[tuple[str, str], list[tuple[int | None, Grown]]] = defaultdict(list)
     for key, one in grown:
         ports[key.switch, key.port].append((key.queue, one))
@@ -107,19 +101,18 @@ def _rates(grown: Grown) -> Rates:
     span_s = (grown.end_ns - grown.begin_ns) / NS_PER_S
     paused_ns, *counts = map(grown.by_field.__getitem__, _COLUMNS)
     return Rates(
-        # A pause that is counted when it ends may have begun before the first reading.
+        # A pause counted at its end may have begun before the first reading.
         None if paused_ns is None else min(paused_ns / NS_PER_S / span_s, 1.0),
         *[None if count is None else count / span_s for count in counts],
     )
 
 
-_NS_PER_S = 1e9
 _ENDED_NS = 60_000_000_000  # the slowest usual poll is every 10 s; queues may be read less often than ports
 
 
 @dataclass(frozen=True, slots=True)
 class CountersAdded:
-    """How many samples were taken, and which were not: too late, or without room for another series."""
+    """How many samples were accepted, and which were rejected: too late, or no room for another series."""
 
     accepted: int
     late: tuple[ReportProblem, ...]
@@ -127,7 +120,7 @@ class CountersAdded:
 
 
 @dataclass(slots=True)
-class _Held:
+class _Tracked:
     series: CounterSeries
     set_back: int = 0
     set_back_ns: int = -1
@@ -141,11 +134,11 @@ class _Port:
 
 
 class CounterWindow:
-    """The counters of each (switch, port, queue). One thread at a time; no clock but the devices'."""
+    """The counters of each (switch, port, queue), by the devices' clocks. Not thread-safe."""
 
     def __init__(self, settings: CounterSettings | None = None) -> None:
         self._settings = settings or CounterSettings()
-        self._held: dict[str, dict[SeriesKey, _Held]] = {}
+        self._held: dict[str, dict[SeriesKey, _Tracked]] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -154,14 +147,13 @@ class CounterWindow:
 
     @property
     def switches(self) -> tuple[str, ...]:
-        """Those that gave counters, in order."""
         return tuple(sorted(self._held))
 
     def add(self, samples: Sequence[CounterSample], positions: Sequence[int] | None = None) -> CountersAdded:
-        """Takes samples in their order. ``positions`` are their indices in the body (None: 0, 1, 2, ...).
+        """Adds samples in order. ``positions`` are their indices in the body (None: 0, 1, 2, ...).
 
-        One that is no later than its series' newest is late. Where there are too many series, those that
-        ended longer ago than the horizon make room.
+        A sample no newer than its series' newest is late. When there are too many series, those silent for
+        longer than the horizon are dropped.
         """
         accepted, late, no_room = 0, [], []
         full = False
@@ -170,7 +162,7 @@ class CounterWindow:
             if held is None:
                 if self._count >= self._settings.max_series and not full:
                     self._drop_ended(sample.ts_ns)
-                    full = self._count >= self._settings.max_series  # looked at once a call
+                    full = self._count >= self._settings.max_series  # checked once per call
                 if self._count >= self._settings.max_series:
                     no_room.append(ReportProblem(index, str(self._no_room(index))))
                     continue
@@ -186,16 +178,14 @@ class CounterWindow:
         return CountersAdded(accepted, tuple(late), tuple(no_room))
 
     def newest_ns(self, switches: Collection[str] | None = None) -> int | None:
-        """The newest reading of these switches (None: of all), by the device's clock; None without one."""
+        """Time of the newest reading of these switches (None: all), by their clock; None without one."""
         return max((held.series.newest_ns for _, held in self._of(switches)), default=None)
 
     def increase(self, switches: Collection[str] | None, since_ns: int, until_ns: int) -> CounterIncrease:
-        """How much the counters of these switches (None: of all) grew between two times of the devices'
-        clocks.
+        """Growth of the counters of these switches (None: all) between two times of the devices' clocks.
 
-        Of each series: from its last reading at or before ``since_ns``, else its first after, to its last at
-        or before ``until_ns``. What a port's queues count is not counted again by the port as a whole: per
-        field, the queues are taken where they give it.
+        Of each series: from its last reading up to ``since_ns``, else its first after, to its last up to
+        ``until_ns``. Per field, a port's queues are added up where they have it; otherwise its own is taken.
         """
         covered_ns = dict.fromkeys(self._held if switches is None else switches, 0)
         ports: defaultdict[tuple[str, str], _Port] = defaultdict(_Port)
@@ -217,7 +207,7 @@ class CounterWindow:
         counted = [grown for port in ports.values() for grown in (port.whole, *port.queues) if grown]
         return CounterIncrease(
             counters=_summed(list(ports.values())),
-            covered_s=min(covered_ns.values(), default=0) / _NS_PER_S,
+            covered_s=min(covered_ns.values(), default=0) / NS_PER_S,
             series=len(counted),
             ports=len(ports),
             newest_ns=newest_ns,
@@ -226,13 +216,11 @@ class CounterWindow:
         )
 
     def lately(self, span_ns: int) -> list[tuple[SeriesKey, Grown]]:
-        """How much each series grew in the last ``span_ns`` before its newest reading, or between its last
-        two where they lie further apart.
+        """Growth of each series over the last ``span_ns`` before its newest reading, or between its last two
+        readings where they are further apart; computed only for series with a new reading.
 
-        Left out are those with fewer than two readings, and those that ended more than a minute and
+        Left out are series with fewer than two readings, and those that ended more than a minute and
         ``span_ns`` before others of their switch.
-
-        Worked out anew only for series with a new reading.
         """
         found = []
         for held_by_key in self._held.values():
@@ -240,29 +228,29 @@ class CounterWindow:
             since_ns -= span_ns + _ENDED_NS
             for key, held in held_by_key.items():
                 newest_ns = held.series.newest_ns
-                asked = (max(newest_ns - span_ns, 0), newest_ns)
+                span = (max(newest_ns - span_ns, 0), newest_ns)
                 if newest_ns < since_ns:
                     continue
-                if held.lately is None or held.lately[0] != asked:
-                    held.lately = (asked, held.series.between(*asked))
+                if held.lately is None or held.lately[0] != span:
+                    held.lately = (span, held.series.between(*span))
                 if held.lately[1] is not None:
                     found.append((key, held.lately[1]))
         return found
 
     def newest_by_switch(self) -> dict[str, int]:
-        """The newest reading of each switch, by its own clock."""
+        """Time of the newest reading of each switch, by its own clock."""
         return {
             switch: max(held.series.newest_ns for held in ports.values())
             for switch, ports in self._held.items()
         }
 
-    def _of(self, switches: Collection[str] | None) -> Iterator[tuple[SeriesKey, _Held]]:
+    def _of(self, switches: Collection[str] | None) -> Iterator[tuple[SeriesKey, _Tracked]]:
         for switch in self._held if switches is None else set(switches):
             yield from self._held.get(switch, {}).items()
 
-    def _begin(self, key: SeriesKey) -> _Held:
+    def _begin(self, key: SeriesKey) -> _Tracked:
         settings = self._settings
-        held = _Held(CounterSeries(settings.max_samples, settings.horizon_ns))
+        held = _Tracked(CounterSeries(settings.max_samples, settings.horizon_ns))
         self._held.setdefault(key.switch, {})[key] = held
         self._count += 1
         return held
@@ -277,8 +265,8 @@ class CounterWindow:
             else:
                 del self._held[switch]
 
-    def _clock_set_back(self, held: _Held, ts_ns: int) -> bool:
-        """Whether a late sample is the last of so many in a row that the clock must have been set back."""
+    def _clock_set_back(self, held: _Tracked, ts_ns: int) -> bool:
+        """Whether so many late samples came in a row that the clock must have been set back."""
         if ts_ns >= held.series.newest_ns - self._settings.horizon_ns:
             return False
         held.set_back = held.set_back + 1 if ts_ns > held.set_back_ns else 1
@@ -286,12 +274,9 @@ class CounterWindow:
         return held.set_back >= self._settings.confirm_samples
 
     def _no_room(self, index: int) -> ReportError:
-        return ReportError(
-            f"sample {index}",
-            "another port or queue",
-            f"counters of {self._settings.max_series} ports and queues are kept",
-            "send fewer queues' counters; this sample was left out",
-        )
+        rule = f"counters of {self._settings.max_series} ports and queues are kept"
+        remedy = "send fewer queues' counters; this sample was left out"
+        return ReportError(f"sample {index}", "another port or queue", rule, remedy)
 
 
 def _summed(ports: Sequence[_Port]) -> Counters:
@@ -310,9 +295,8 @@ def _summed(ports: Sequence[_Port]) -> Counters:
 def _late(index: int, sample: CounterSample, newest_ns: int) -> ReportError:
     key = sample.key
     queue = "" if key.queue is None else f" queue {key.queue}"
-    return ReportError(
-        f"sample {index} ts_ns",
-        str(sample.ts_ns),
-        f"samples of {key.switch} {key.port}{queue} come in order of time, and the newest is of {newest_ns}",
-        "send each reading once, in order; this sample was left out",
+    rule = (
+        f"samples of {key.switch} {key.port}{queue} come in order of time, and the newest is of {newest_ns}"
     )
+    remedy = "send each reading once, in order; this sample was left out"
+    return ReportError(f"sample {index} ts_ns", str(sample.ts_ns), rule, remedy)

@@ -1,9 +1,7 @@
-"""INT reports in an Arrow IPC stream (one row a report; gzip allowed) to a ``ReportBatch``, bad rows left
-out.
+"""INT reports in an Arrow IPC stream (a row per report; gzip allowed) to a ``ReportBatch``.
 
-Imports only numpy, pyarrow, ``telemetry``'s report and errors and its neighbours; the rules are those of
-JSON. Nothing here is done report by report, but for those left out. Schema:
-``docs/telemetry/int-report.md``.
+The rules are those of JSON reports; the schema is in ``docs/telemetry/int-report.md``. Columns are checked
+whole; only rejected rows are looked at one by one.
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ from telemetry.decode.arrow_stream import (
     opened,
     record_batches,
 )
-from telemetry.decode.body import Decoded, unpacked
-from telemetry.decode.json import DEFAULT_MAX_BODY_BYTES, MAX_HOPS, MAX_NAME_LENGTH, WORDING
+from telemetry.decode.body import DEFAULT_MAX_BODY_BYTES, MAX_NAME_LENGTH, Decoded, unpacked
+from telemetry.decode.json import MAX_HOPS, WORDING
 from telemetry.decode.records import shown, too_many
 from telemetry.errors import DecodeError, OversizeError, ReportError
 from telemetry.report import (
@@ -44,17 +42,16 @@ from telemetry.report import (
 )
 
 MOST_PROBLEMS = 20_000
-"""Of one stream: a row takes a few bytes, and the sentence about it a hundred."""
+"""Limit for one stream: a row takes a few bytes, the sentence about it a hundred."""
 
 _MOST_NS = 2**63 - 1
 _MOST_INT32 = 2**31 - 1
-# What a row and a hop take once decoded, and while they are checked.
-_ROW_BYTES, _HOP_BYTES = 100, 120
-_SHOWN_BYTES = 512  # of a text in a message, which shows less
+_ROW_BYTES, _HOP_BYTES = 100, 120  # of a row and a hop while they are decoded
+_SHOWN_BYTES = 512  # of a text, before it is shortened for a message
 
 
 class _Kind(NamedTuple):
-    """What a column may be: whether a type is one, in words, and the range of its values (None: names)."""
+    """The type of a column: a test for it, its name for messages, and the range of values (None: names)."""
 
     fits: Callable[[pa.DataType], bool]
     words: str
@@ -62,7 +59,7 @@ class _Kind(NamedTuple):
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    # No views: a few bytes of them may stand for a text of any length.
+    # No views: a few bytes of one may stand for a text of any length.
     is_text: bool = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     return is_text
 
@@ -112,9 +109,9 @@ def decode(
 ) -> Decoded:
     """INT reports from an Arrow IPC stream, gzipped or not.
 
-    A row that breaks a rule is left out and named in ``errors`` by its position in the stream, the others
-    are kept; after ``MOST_PROBLEMS`` of them the rest is not looked at. Raises ``DecodeError`` for what is no
-    whole stream of this schema, ``OversizeError`` for one that takes more than ``max_body_bytes`` decoded.
+    A row that breaks a rule is reported in ``errors`` by its position in the stream, the others are kept;
+    after ``MOST_PROBLEMS`` of them the rest is dropped. Raises ``DecodeError`` for a broken stream or another
+    schema, ``OversizeError`` for more than ``max_body_bytes`` decoded.
     """
     stream = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
     columns = _columns_of(opened(stream))
@@ -124,12 +121,9 @@ def decode(
     for records in record_batches(stream, columns, max_bytes=max_body_bytes):
         size += _ROW_BYTES * records.num_rows + _HOP_BYTES * len(records.column("hops").values)
         if size > max_body_bytes:
-            raise OversizeError(
-                "body",
-                f"{position + records.num_rows} reports or more",
-                f"reports take at most {max_body_bytes} bytes decoded",
-                "send smaller bodies",
-            )
+            received = f"{position + records.num_rows} reports or more"
+            rule = f"reports take at most {max_body_bytes} bytes decoded"
+            raise OversizeError("body", received, rule, "send smaller bodies")
         if records.num_rows:
             parts.append(_Rows(records, position).batch(problems))
         position += records.num_rows
@@ -139,9 +133,7 @@ def decode(
 
 
 def _columns_of(schema: pa.Schema) -> list[int]:
-    """The numbers of the columns that are read. Raises ``DecodeError`` for a schema that is none of
-    reports.
-    """
+    """Indices of the columns to read. Raises ``DecodeError`` where the schema is not that of reports."""
     hops = _only(schema, "hops")
     if not (pa.types.is_list(hops.type) or pa.types.is_large_list(hops.type)) or not pa.types.is_struct(
         hops.type.value_type
@@ -151,7 +143,7 @@ def _columns_of(schema: pa.Schema) -> list[int]:
     for name, kind in _COLUMNS.items():
         _check_type(name, _only(schema, name).type, kind)
     for name, kind in _HOP_COLUMNS.items():
-        # Asked for by name: those of other columns need not be text at all.
+        # Looked up by name: other fields' names may not even be valid text.
         found = [inside.field(number).type for number in inside.get_all_field_indices(name)]
         if len(found) > 1:
             raise _wrong_schema(f"hops.{name}", f"{len(found)} of them", "a hop has each value once")
@@ -165,7 +157,7 @@ def _columns_of(schema: pa.Schema) -> list[int]:
 
 
 def _has_views(kind: pa.DataType) -> bool:
-    """Whether there are views of texts or bytes in it: a few bytes of them may take any time to check."""
+    """Whether the type contains string or binary views: a few bytes of them may take any time to check."""
     if pa.types.is_dictionary(kind):
         return _has_views(kind.value_type)
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
@@ -198,7 +190,7 @@ class _Fault:
 
 
 class _Rows:
-    """One record batch of reports, the first of which is number ``first`` of its stream."""
+    """A record batch of reports; ``first`` is the position of its first row in the stream."""
 
     def __init__(self, records: pa.RecordBatch, first: int) -> None:
         self._records = records
@@ -216,7 +208,7 @@ class _Rows:
         }
 
     def batch(self, problems: list[ReportProblem]) -> ReportBatch:
-        """The sound reports; what is wrong with the others is added to ``problems``."""
+        """The valid reports; the errors of the others are added to ``problems``."""
         columns = {name: _read(self._records.column(name), kind) for name, kind in _COLUMNS.items()}
         hops = {name: _read(self._hop_arrays[name], kind) for name, kind in _HOP_COLUMNS.items()}
         faults = [_Fault(name, bad) for name, read in columns.items() if (bad := _bad(read)) is not None]
@@ -231,27 +223,25 @@ class _Rows:
         offset = self._offset
         rows = np.arange(self._first, self._first + len(self._lists), dtype=np.int64)
         if faults or hop_faults:
-            sound = self._name(faults, hop_faults, problems)
-            offset, elements = take_rows(offset, sound)
-            rows = rows[sound]
-            columns = {name: read.take(sound) for name, read in columns.items()}
+            valid = self._report_faults(faults, hop_faults, problems)
+            offset, elements = take_rows(offset, valid)
+            rows = rows[valid]
+            columns = {name: read.take(valid) for name, read in columns.items()}
             hops = {name: read.take(elements) for name, read in hops.items()}
         return _assembled(rows, columns, offset, hops)
 
     def _list_faults(self) -> Iterator[_Fault]:
-        """Reports whose hops are missing, none, or too many."""
+        """Reports whose hops are missing, empty, or too many."""
         count = np.diff(self._offset)
         if self._lists.null_count:
             yield _Fault("hops", self._lists.is_null().to_numpy(zero_copy_only=False))
         if len(count) and (count.min() < 1 or count.max() > MAX_HOPS):
             yield _Fault("hops", (count < 1) | (count > MAX_HOPS))
 
-    def _name(
+    def _report_faults(
         self, faults: list[_Fault], hop_faults: list[_Fault], problems: list[ReportProblem]
     ) -> NDArray[np.int64]:
-        """Names each bad report by the first rule it breaks; gives the rows of the others, as far as it
-        looked.
-        """
+        """Adds a problem for the first rule each bad row breaks; returns the valid rows before the limit."""
         wrong = np.logical_or.reduce(
             [np.zeros(len(self._lists), np.bool_), *(fault.wrong for fault in faults)]
         )
@@ -270,17 +260,13 @@ class _Rows:
             for place, row in zip(places.tolist(), self._rows_of(places).tolist(), strict=True):
                 if row not in said:
                     where = f"hops[{place - self._offset[row]}]" + (f".{fault.field}" if fault.field else "")
-                    value = _told(self._hop_arrays[fault.field][place]) if fault.field else None
+                    value = _plain(self._hop_arrays[fault.field][place]) if fault.field else None
                     said[row] = (fault.field or "hops", where, value)
         for row in sorted(said):
             field, where, value = said[row]
             position = self._first + row
-            error = ReportError(
-                f"report {position} {where}",
-                shown(value),
-                WORDING.rules[field],
-                "correct the exporter; this report was left out",
-            )
+            remedy = "correct the exporter; this report was left out"
+            error = ReportError(f"report {position} {where}", shown(value), WORDING.rules[field], remedy)
             problems.append(ReportProblem(position, str(error)))
         if end < len(self._lists):
             rest = self._first + end
@@ -293,14 +279,14 @@ class _Rows:
 
     def _value(self, field: str, row: int) -> object:
         if field != "hops":
-            return _told(self._records.column(field)[row])
+            return _plain(self._records.column(field)[row])
         if not self._lists[row].is_valid:
             return None
         return [None] * int(self._offset[row + 1] - self._offset[row])
 
 
-def _told(value: pa.Scalar) -> object:
-    """A value for a message: the begin of a long text, which every row may have and none should copy."""
+def _plain(value: pa.Scalar) -> object:
+    """A value for a message; only the beginning of a text is copied, as every row may have a long one."""
     if isinstance(value, pa.DictionaryScalar):
         value = value.value
     if not _is_text(value.type) or not value.is_valid:
@@ -313,7 +299,7 @@ def _read(array: pa.Array, kind: _Kind) -> Names | Numbers:
 
 
 def _bad(read: Names | Numbers) -> Mask | None:
-    """Rows without a value that there must be, or with a wrong one; None where there are none."""
+    """Rows where a required value is missing or wrong; None without any."""
     masks = [mask for mask in (read.absent, read.wrong) if mask is not None and mask.any()]
     return np.logical_or.reduce(masks) if masks else None
 
@@ -361,7 +347,7 @@ def _assembled(
 
 
 def _hosts(ends: Names, rows: NDArray[np.int64], hosts: dict[str, int]) -> NDArray[np.int32]:
-    """The number in ``hosts`` of the end in each of these rows; new ones get one."""
+    """The number in ``hosts`` of the address in each row; new ones are added."""
     texts, place = ends.distinct(rows)
     numbers_of = [hosts.setdefault(text, len(hosts)) for text in texts if text is not None]
     return np.array(numbers_of, np.int32)[place]

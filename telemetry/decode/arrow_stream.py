@@ -1,13 +1,8 @@
-"""Columns of Arrow arrays as numpy arrays, checked against a rule and numbered by value, whole columns at a
-time; knows no field of a report.
+"""Arrow IPC streams within limits of size and work, and Arrow columns as checked numpy arrays.
 
-Imports only numpy and pyarrow. Arrays are taken to be valid (``validate(full=True)``).
-
-Arrow IPC streams: the record batches in one, within limits of size and work; knows no field of a report.
-
-Imports only pyarrow and ``telemetry.errors``. What each message claims is added up before Arrow reads it, so
-that no stream takes more memory or time than its reader allows: buffers may be compressed, and a dictionary
-is checked anew for each batch that uses it. Layouts: arrow.apache.org/docs/format/Columnar.html, Message.fbs.
+What each message claims to hold is added up before Arrow reads it, so that no stream takes more memory or
+time than allowed: buffers may be compressed, and a dictionary is validated again for each batch that uses it.
+Layouts: arrow.apache.org/docs/format/Columnar.html, Message.fbs.
 """
 
 from __future__ import annotations
@@ -31,8 +26,8 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A column of numbers or flags: ``values`` (0 where absent), which are ``absent`` (None: none is), and
-    which are ``wrong``: there, and outside their range (None: none is).
+    """A column of numbers or flags: ``values`` (0 where absent), masks of the ``absent`` ones and of those
+    out of range (``wrong``); a mask is None where it would be all false.
     """
 
     values: NDArray[Any]
@@ -40,27 +35,27 @@ class Numbers:
     wrong: Mask | None
 
     def take(self, rows: NDArray[np.int64]) -> Numbers:
-        """The values at these rows, all of them right."""
+        """These rows, none of them wrong."""
         return Numbers(self.values[rows], None if self.absent is None else self.absent[rows], None)
 
     def whole(self, absent: int) -> NDArray[np.int64]:
-        """Whole numbers or flags, ``absent`` where there is none."""
+        """As integers, with ``absent`` for missing values."""
         values = self.values.astype(np.int64, copy=False)
         return values if self.absent is None else np.where(self.absent, np.int64(absent), values)
 
     def real(self) -> NDArray[np.float64]:
-        """Numbers, NaN where there is none."""
+        """As floats, with NaN for missing values."""
         values = self.values.astype(np.float64, copy=False)
         return values if self.absent is None else np.where(self.absent, np.nan, values)
 
     def digits(self, size: int) -> tuple[NDArray[np.int64], int]:
-        """The values (below ``size``) for ``numbered``, 0 where there is none."""
+        """The values (below ``size``) as a part for ``numbered``."""
         return (self.whole(0), size) if self.absent is None else (self.whole(-1) + 1, size + 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """A column of texts: ``codes`` into ``entries`` (distinct) from 1 on, 0 where absent."""
+    """A column of texts: ``codes`` index the distinct ``entries`` from 1; 0 is absent."""
 
     codes: NDArray[np.int64]
     entries: pa.Array
@@ -68,28 +63,28 @@ class Names:
     wrong: Mask | None
 
     def take(self, rows: NDArray[np.int64]) -> Names:
-        """The texts at these rows, all of them right."""
+        """These rows, none of them wrong."""
         absent = None if self.absent is None else self.absent[rows]
         return Names(self.codes[rows], self.entries, absent, None)
 
     def digits(self) -> tuple[NDArray[np.int64], int]:
-        """The texts' codes for ``numbered``."""
+        """The codes as a part for ``numbered``."""
         return self.codes, len(self.entries) + 1
 
     def distinct(self, rows: NDArray[np.int64]) -> tuple[list[str | None], NDArray[np.int64]]:
-        """The distinct texts at these rows, and which of them is at each."""
+        """The distinct texts at these rows, and the index of each row's."""
         used, place = np.unique(self.codes[rows], return_inverse=True)
         absent: list[str | None] = [None] if len(used) and used[0] == 0 else []
         return absent + self.entries.take(pa.array(used[len(absent) :] - 1)).to_pylist(), place
 
     def texts(self, rows: NDArray[np.int64]) -> list[str | None]:
-        """The texts at these rows; equal ones are one object."""
+        """The texts at these rows; equal ones share one object."""
         known, place = self.distinct(rows)
         return [known[number] for number in place.tolist()]
 
 
 def numbers(array: pa.Array, low: float, high: float) -> Numbers:
-    """A column of whole numbers, numbers, flags or nulls, each of them ``low`` to ``high``."""
+    """Reads a column of numbers, flags or nulls that range from ``low`` to ``high``."""
     values, absent = _filled(array)
     if values.dtype.kind == "f":
         values = values.astype(np.float64, copy=False)
@@ -110,7 +105,7 @@ def _filled(array: pa.Array) -> tuple[NDArray[Any], Mask | None]:
 
 
 def names(array: pa.Array, longest: int) -> Names:
-    """A column of texts (plain or by dictionary) or nulls, each of 1 to ``longest`` characters."""
+    """Reads a column of texts (plain or dictionary-encoded) or nulls, of 1 to ``longest`` characters."""
     if pa.types.is_null(array.type):
         none = np.ones(len(array), np.bool_)
         return Names(np.zeros(len(array), np.int64), pa.array([], pa.string()), none, None)
@@ -136,10 +131,9 @@ def names(array: pa.Array, longest: int) -> Names:
 def numbered(
     parts: Sequence[tuple[NDArray[np.int64], int]],
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Rows of equal parts get one number, from 0 in order of appearance: each row's, and each number's first
-    row.
+    """Numbers distinct rows from 0 in order of appearance: each row's number, and each number's first row.
 
-    A part is a column of numbers from 0 on and what they are all below (at most 2**33).
+    A part is a column of non-negative numbers and their exclusive bound (at most 2**33).
     """
     code, size = parts[0]
     for digits, base in parts[1:]:
@@ -149,7 +143,7 @@ def numbered(
     number = _by_appearance(code)
     n = len(number)
     first = np.zeros(int(number.max()) + 1 if n else 0, np.int64)
-    first[number[::-1]] = np.arange(n - 1, -1, -1)  # of equal numbers the last write stays
+    first[number[::-1]] = np.arange(n - 1, -1, -1)  # the last write, of the first row, wins
     return number, first
 
 
@@ -159,20 +153,20 @@ def _by_appearance(code: NDArray[np.int64]) -> NDArray[np.int32]:
 
 
 MOST_BATCHES = 1024
-_ROWS_TOGETHER = 4096  # smaller batches are joined: each costs as much to decode as a thousand rows
+_ROWS_TOGETHER = 4096  # smaller batches are joined: each costs as much as a thousand rows
 _BYTES_TOGETHER = 1 << 20
 _MOST_APART = 64
 _FREE_REPEATS = 32 << 20
 _UNREADABLE = (pa.ArrowException, ValueError, LookupError, TypeError, OSError, MemoryError, OverflowError)
 
-# Slots of the tables of Message.fbs that are read here.
+# Slots of the tables in Message.fbs.
 _MESSAGE_HEADER = 2
 _RECORDS_BUFFERS, _RECORDS_COMPRESSION = 2, 3
 _DICTIONARY_ID, _DICTIONARY_DATA, _DICTIONARY_IS_DELTA = 0, 1, 2
 
 
 def opened(body: bytes) -> pa.Schema:
-    """The schema of a stream. Raises ``DecodeError`` for what is none."""
+    """The schema of a stream. Raises ``DecodeError`` where the body is not one."""
     try:
         with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
             return reader.schema
@@ -181,11 +175,10 @@ def opened(body: bytes) -> pa.Schema:
 
 
 def record_batches(body: bytes, columns: list[int], *, max_bytes: int) -> Iterator[pa.RecordBatch]:
-    """The batches of a stream, cut down to the columns of these numbers, wholly validated; small ones joined.
+    """The batches of a stream with these columns, fully validated; small ones are joined.
 
-    Raises ``DecodeError`` for a stream that is broken, ``OversizeError`` for one that claims more than
-    ``max_bytes`` once unpacked, its dictionaries counted once for each batch, or dictionaries used again and
-    again for few rows.
+    Raises ``DecodeError`` for a broken stream, ``OversizeError`` for one that claims more than ``max_bytes``
+    unpacked (dictionaries count once per batch), or large dictionaries for batches of few rows.
     """
     _check_claims(body, max_bytes)
     options = pa.ipc.IpcReadOptions(
@@ -205,13 +198,13 @@ def record_batches(body: bytes, columns: list[int], *, max_bytes: int) -> Iterat
                     small, rows, begin = [], 0, source.tell()
             yield from _joined(small)
     except _UNREADABLE as error:
-        if isinstance(error, DecodeError):  # of who takes the batches
+        if isinstance(error, DecodeError):  # raised by the consumer of the batches
             raise
         raise _broken(error) from error
 
 
 def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """The same rows in as few batches as can be."""
+    """The same rows in as few batches as possible."""
     if len(batches) < 2:
         return batches
     try:
@@ -219,28 +212,25 @@ def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     except pa.ArrowException:
         if len(batches) <= _MOST_APART:
             return batches
-        raise OversizeError(
-            "body",
-            f"{len(batches)} small record batches that cannot be joined",
-            f"of such, whose dictionaries have more texts than their indices reach, there are {_MOST_APART}",
-            "write larger batches, or indices of 32 bits",
-        ) from None
+        received = f"{len(batches)} small record batches that cannot be joined"
+        rule = f"at most {_MOST_APART} such batches may have more dictionary texts than their indices reach"
+        remedy = "write larger batches, or indices of 32 bits"
+        raise OversizeError("body", received, rule, remedy) from None
     return together
 
 
 def _broken(error: BaseException) -> DecodeError:
     said = " ".join(str(error).split())[:160] or type(error).__name__
-    return DecodeError(
-        "body",
-        f"what is no whole Arrow IPC stream ({said})",
-        "application/vnd.apache.arrow.stream is a schema and whole record batches, in Arrow's stream format",
-        "write it with a stream writer and send it again",
+    received = f"a broken or partial Arrow IPC stream ({said})"
+    rule = (
+        "application/vnd.apache.arrow.stream is a schema and whole record batches, in Arrow's stream format"
     )
+    return DecodeError("body", received, rule, "write it with a stream writer and send it again")
 
 
 @dataclass(slots=True)
 class _Claims:
-    """What a stream claims to hold so far, in bytes."""
+    """Bytes that a stream claims to hold so far."""
 
     limit: int
     total: int = 0
@@ -255,39 +245,34 @@ class _Claims:
     def batch(self, size: int) -> None:
         self.batches += 1
         if self.batches > MOST_BATCHES:
-            raise OversizeError(
-                "body",
+            received, rule = (
                 f"more than {MOST_BATCHES} record batches",
                 f"a stream holds at most {MOST_BATCHES}",
-                "write larger batches",
             )
+            raise OversizeError("body", received, rule, "write larger batches")
         known = sum(self.dictionaries.values())
         self.repeated += known
         self._add(size)
         if self.repeated > self.total + _FREE_REPEATS:
-            raise OversizeError(
-                "body",
-                f"dictionaries of {known} bytes for record batch {self.batches} of {size}",
-                "they are checked anew for each batch, and have less to them than the batches in all",
-                "write fewer and larger record batches",
-            )
+            received = f"dictionaries of {known} bytes for record batch {self.batches} of {size}"
+            rule = "dictionaries, counted once per batch, are at most 32 MiB larger than the batches in all"
+            raise OversizeError("body", received, rule, "write fewer and larger record batches")
 
     def _add(self, size: int) -> None:
         self.total += size
         if self.total + self.repeated > self.limit:
-            raise OversizeError(
-                "body",
-                f"more than {self.limit} bytes",
-                f"a body holds at most {self.limit} bytes unpacked, its dictionaries counted once a batch",
-                "send smaller bodies, or fewer and larger record batches in each",
+            rule = (
+                f"a body holds at most {self.limit} bytes unpacked, its dictionaries counted once per batch"
             )
+            remedy = "send smaller bodies, or fewer and larger record batches in each"
+            raise OversizeError("body", f"more than {self.limit} bytes", rule, remedy)
 
 
 def _check_claims(body: bytes, max_bytes: int) -> None:
     claims = _Claims(max_bytes)
     try:
         for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(body)):
-            # Arrow has verified the metadata when it made the message.
+            # Arrow verified the metadata when it read the message.
             header = _Table.root(memoryview(message.metadata)).table(_MESSAGE_HEADER)
             content = b"" if message.body is None else memoryview(message.body)
             if message.type == "record batch":
@@ -303,7 +288,7 @@ def _check_claims(body: bytes, max_bytes: int) -> None:
 
 
 def _unpacked_bytes(records: _Table, content: memoryview | bytes) -> int:
-    """Bytes of a batch's buffers; compressed ones begin with their unpacked size (-1: left as it is)."""
+    """Bytes of a batch's buffers; compressed ones begin with their unpacked size (-1: not compressed)."""
     if records.place(_RECORDS_COMPRESSION) is None:
         return len(content)
     total = 0
@@ -316,7 +301,7 @@ def _unpacked_bytes(records: _Table, content: memoryview | bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A table of a flatbuffer; only what is read here (flatbuffers.dev/internals)."""
+    """A minimal reader of flatbuffer tables (flatbuffers.dev/internals)."""
 
     data: memoryview
     at: int
@@ -326,7 +311,7 @@ class _Table:
         return cls(data, struct.unpack_from("<I", data)[0])
 
     def place(self, slot: int) -> int | None:
-        """Where a field is; None where it was left at its default."""
+        """Where a field is; None where it has its default."""
         known = self.at - struct.unpack_from("<i", self.data, self.at)[0]
         if 4 + 2 * slot >= struct.unpack_from("<H", self.data, known)[0]:
             return None
@@ -344,7 +329,7 @@ class _Table:
         return _Table(self.data, place + struct.unpack_from("<I", self.data, place)[0])
 
     def pairs(self, slot: int) -> Iterator[tuple[int, int]]:
-        """A vector of structs of two 64-bit numbers."""
+        """A vector of structs of two 64-bit integers."""
         place = self.place(slot)
         if place is None:
             return

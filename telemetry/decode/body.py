@@ -1,9 +1,4 @@
-"""From a request body to its plain bytes, in bounded room and time.
-
-What every decoder of INT reports gives back; imports only ``telemetry.report``.
-
-What one look at a switch's own counters gave; imports only ``telemetry.counters``.
-"""
+"""Request bodies: gzip unpacked in bounded memory and time, and the results that decoders return."""
 
 from __future__ import annotations
 
@@ -15,11 +10,12 @@ from telemetry.counters.model import MOST, CounterSample
 from telemetry.errors import DecodeError, OversizeError
 from telemetry.report import ReportBatch, ReportProblem
 
+DEFAULT_MAX_BODY_BYTES = 64 << 20
+MAX_NAME_LENGTH = 256
 MOST_GZIP_RATIO = 128
-"""Bytes that one of a gzip body may unpack to; telemetry comes to 20 or so (``examples/websearch-16``)."""
-
+"""Limit of unpacked ÷ packed bytes; telemetry has about 20 (``examples/websearch-16``)."""
 LEAST_GZIP_LIMIT_BYTES = 4 << 20
-"""What every gzip body may unpack to."""
+"""Every gzip body may unpack to this much, whatever its ratio."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF8_BOM = b"\xef\xbb\xbf"
@@ -30,38 +26,31 @@ _GZIP_WINDOW_BITS = 31
 
 
 def unpacked(body: bytes, *, content_encoding: str | None, max_body_bytes: int) -> bytes:
-    """The body without its gzip coat (recognised by its first bytes, whatever the header says) and byte-order
-    mark.
+    """The body without gzip (recognised by its first bytes) and byte-order mark.
 
-    Raises ``DecodeError`` for an unknown ``content_encoding``, a damaged gzip stream, or more than
-    ``max_body_bytes`` before or after unpacking, or more than ``MOST_GZIP_RATIO`` times the body (never
-    unpacks further than that, so a bomb costs nothing).
+    Raises ``DecodeError`` for an unknown ``content_encoding`` or a damaged gzip stream, ``OversizeError`` for
+    more than ``max_body_bytes`` before or after unpacking or more than ``MOST_GZIP_RATIO`` times the body;
+    unpacking stops at these limits.
     """
     coding = (content_encoding or "identity").strip().lower()
     if coding not in ("gzip", "x-gzip", "identity"):
-        raise DecodeError(
-            "body",
-            f"content-encoding {content_encoding!r}",
-            "gzip and identity are understood",
-            "send the reports as they are or gzipped",
-        )
+        received, remedy = f"content-encoding {content_encoding!r}", "send the reports as they are or gzipped"
+        raise DecodeError("body", received, "gzip and identity are supported", remedy)
     _check_size(len(body), max_body_bytes, "a body")
     if body[:2] == _GZIP_MAGIC:
         most = max(MOST_GZIP_RATIO * len(body), LEAST_GZIP_LIMIT_BYTES)
         what = f"a gzip body of {len(body)} bytes" if most < max_body_bytes else "a body"
         body = _gunzip(body, min(most, max_body_bytes), what)
     elif coding != "identity":
+        received = f"content-encoding {content_encoding} but first bytes {body[:2].hex() or 'none'}"
         raise DecodeError(
-            "body",
-            f"content-encoding {content_encoding} but first bytes {body[:2].hex() or 'none'}",
-            "a gzip stream starts with 1f8b",
-            "compress the body or drop the header",
+            "body", received, "a gzip stream starts with 1f8b", "compress the body or drop the header"
         )
     return body.removeprefix(_UTF8_BOM)
 
 
 def holds_at_most(body: bytes, size: int) -> bool:
-    """Whether the body is no larger than that, as it came and unpacked as far as it can be."""
+    """Whether the body is at most ``size`` bytes, packed and (as far as it is intact) unpacked."""
     try:
         unpacked(body, content_encoding=None, max_body_bytes=size)
     except OversizeError:
@@ -73,12 +62,8 @@ def holds_at_most(body: bytes, size: int) -> bool:
 
 def _check_size(size: int, limit: int, what: str) -> None:
     if size > limit:
-        raise OversizeError(
-            "body",
-            f"more than {limit} bytes",
-            f"{what} holds at most {limit} bytes unpacked",
-            "send smaller batches",
-        )
+        rule = f"{what} holds at most {limit} bytes unpacked"
+        raise OversizeError("body", f"more than {limit} bytes", rule, "send smaller batches")
 
 
 def _gunzip(body: bytes, limit: int, what: str) -> bytes:
@@ -86,7 +71,7 @@ def _gunzip(body: bytes, limit: int, what: str) -> bytes:
     size = at = 0
     for _ in range(_MOST_MEMBERS):
         stream = zlib.decompressobj(_GZIP_WINDOW_BITS)
-        # What a member leaves unread is copied: so a small one is not given more than it has by far.
+        # Start small: the bytes behind a member are copied, which adds up over many small members.
         read_bytes = _LEAST_READ_BYTES
         rest = b""
         while not stream.eof:
@@ -103,34 +88,25 @@ def _gunzip(body: bytes, limit: int, what: str) -> bytes:
                 ) from error
             rest = stream.unconsumed_tail
             if at_end and not part and not rest and not stream.eof:
-                raise DecodeError(
-                    "body",
-                    "a gzip stream that ends early",
-                    "a gzip body is whole",
-                    "send it again, untruncated",
-                )
+                received = "a gzip stream that ends early"
+                raise DecodeError("body", received, "a gzip body is whole", "send it again, untruncated")
             size += len(part)
             _check_size(size, limit, what)
             parts.append(part)
-        # gzip files may be concatenated; zero padding after a member is legal and means nothing.
+        # gzip files may be concatenated, with zero padding after a member.
         at -= len(stream.unused_data)
         if (padding := _PADDING.match(body, at)) is not None:
             at = padding.end()
         if body[at : at + 2] != _GZIP_MAGIC:
             return b"".join(parts)
-    raise DecodeError(
-        "body",
-        f"more than {_MOST_MEMBERS} gzip members",
-        f"a gzip body has at most {_MOST_MEMBERS}",
-        "compress it as one",
-    )
+    received = f"more than {_MOST_MEMBERS} gzip members"
+    raise DecodeError("body", received, f"a gzip body has at most {_MOST_MEMBERS}", "compress it as one")
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The sound reports of a body, and the others by position. ``aside`` is how many more sound ones there
-    were than the batch has: of packets that were dropped, and such that wait to be merged (below 0 where
-    more come from waiting).
+    """The valid reports of a body, and the rejected ones by position. ``aside`` counts further valid reports:
+    of dropped packets, and postcards waiting to be merged (negative where more leave the queue than enter).
     """
 
     batch: ReportBatch
@@ -144,9 +120,8 @@ _FITS = len(str(MOST))
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """``samples`` as the window takes them. ``problems`` are values that were left out, in sentences, the
-    rest of their row kept. ``notes`` say what the switch does not count, why, and how that is changed; they
-    are the same from look to look until something changes.
+    """One poll of a switch: ``problems`` are values left out, the rest of their row kept; ``notes`` say what
+    the switch does not count, why, and how to change that, with the same text in every poll.
     """
 
     samples: tuple[CounterSample, ...]
@@ -155,21 +130,21 @@ class Polled:
 
 
 def count_of(value: object) -> int:
-    """A counter as devices write it: a whole number, or one as decimal text.
+    """A counter given as a whole number or as decimal text.
 
-    Raises ``ValueError`` for anything else and for one beyond ``MOST``: some devices write all ones (2⁶⁴ − 1)
-    for a counter that they do not have.
+    Raises ``ValueError`` for anything else, and beyond ``MOST``: some devices write all ones (2⁶⁴ − 1) for a
+    counter that they lack.
     """
     if type(value) is str and len(value) < _FITS and value.isdecimal() and value.isascii():
-        return int(value)  # nearly all
+        return int(value)  # the usual case
     if isinstance(value, str):
         if not (value.isascii() and value.isdecimal()) or len(value) > _LONGEST:
-            raise ValueError(f"{value[:_LONGEST]!r}, which is no whole number")
+            raise ValueError(f"{value[:_LONGEST]!r}, which is not a whole number")
         count = int(value)
     elif isinstance(value, int) and not isinstance(value, bool):
         count = value
     else:
-        raise ValueError(f"{str(value)[:_LONGEST]!r}, which is no whole number")
+        raise ValueError(f"{str(value)[:_LONGEST]!r}, which is not a whole number")
     if not 0 <= count <= MOST:
         raise ValueError(f"{count}, which is not from 0 to {MOST}")
     return count

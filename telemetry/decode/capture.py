@@ -1,7 +1,7 @@
-"""Packet captures (pcap, pcapng): the UDP payloads in them, each with its time; knows no report.
+"""Packet captures (pcap, pcapng): their UDP payloads, each with its time; IP fragments are reported as
+problems.
 
-The layouts are those of draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng. Payloads in IP fragments are
-named and left out.
+Layouts: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import struct
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from telemetry.decode.ethertypes import IPV4, IPV6, VLAN_TAGS
 from telemetry.errors import DecodeError, ReportError
 from telemetry.report import ReportProblem
+from telemetry.settings import NS_PER_S
 
 MOST_FRAGMENTS = 100_000
-"""Of a capture that are told: the sentence is longer than the fragment may be."""
+"""Limit of fragments reported per capture: the sentence may be longer than the fragment."""
+IPV4, IPV6 = 0x0800, 0x86DD
+VLAN_TAGS = frozenset({0x8100, 0x88A8, 0x9100, 0x9200})
+"""802.1Q, 802.1ad, and the two outer tags usual before it, which switches still offer."""
 
 Order = Literal["<", ">"]
 
@@ -29,7 +32,7 @@ _PCAP: dict[bytes, tuple[Order, int]] = {
 _PCAPNG = b"\x0a\x0d\x0d\x0a"
 _SECTION, _INTERFACE, _PACKET_OLD, _SIMPLE, _PACKET = 0x0A0D0D0A, 1, 2, 3, 6
 _RESOLUTION, _OFFSET = 9, 14
-_NS_PER_S = 1_000_000_000
+
 _MOST_NS = 2**63 - 1
 _ETHERNET = 1
 _RAW_IP = frozenset({12, 14, 101, 228, 229})
@@ -43,12 +46,12 @@ _HEADS = {order: struct.Struct(f"{order}II") for order in _ORDERS}
 _PACKETS = {order: struct.Struct(f"{order}IIII") for order in _ORDERS}
 _OLD_PACKETS = {order: struct.Struct(f"{order}HxxIII") for order in _ORDERS}
 _OPTIONS = {order: struct.Struct(f"{order}HH") for order in _ORDERS}
-_REMEDY = "what came before is kept; capture again for the rest"
+_REMEDY = "earlier frames are kept; capture again for the rest"
 
 
 class Datagram(NamedTuple):
-    """A UDP payload: the number of its frame (from 0), when it was captured (None: not told), the port it
-    went to, and the address it came from (4 or 16 bytes).
+    """A UDP payload: its frame's number (from 0) and time (None: unknown), its destination port, and its
+    source address (4 or 16 bytes).
     """
 
     frame: int
@@ -65,7 +68,7 @@ class _Frame(NamedTuple):
 
 
 def address_text(raw: bytes) -> str:
-    """An address of 4 or 16 bytes in text."""
+    """An address of 4 or 16 bytes as text."""
     return socket.inet_ntop(socket.AF_INET if len(raw) == 4 else socket.AF_INET6, raw)
 
 
@@ -75,10 +78,8 @@ def is_capture(data: bytes) -> bool:
 
 
 def udp_datagrams(data: bytes, problems: list[ReportProblem]) -> Iterator[Datagram]:
-    """The UDP datagrams of a capture, in its order; what cannot be read is added to ``problems``, its index
-    the number of its frame (at most ``MOST_FRAGMENTS`` fragments).
-
-    Raises ``DecodeError`` where the bytes are no capture.
+    """The UDP datagrams of a capture, in order; unreadable frames are added to ``problems`` by number (at
+    most ``MOST_FRAGMENTS`` fragments). Raises ``DecodeError`` where the bytes are not a capture.
     """
     if data[:4] == _PCAPNG:
         frames = _pcapng(memoryview(data), problems)
@@ -97,9 +98,8 @@ def udp_datagrams(data: bytes, problems: list[ReportProblem]) -> Iterator[Datagr
         if isinstance(found, str):
             fragments += 1
             if fragments <= MOST_FRAGMENTS:
-                remedy = "raise the path's MTU" + "; further ones are not told" * (
-                    fragments == MOST_FRAGMENTS
-                )
+                remedy = "raise the path's MTU"
+                remedy += "; further ones are not reported" if fragments == MOST_FRAGMENTS else ""
                 said = ReportError(f"frame {number}", found, "a datagram is in one whole packet", remedy)
                 problems.append(ReportProblem(number, str(said)))
         elif found is not None:
@@ -126,7 +126,7 @@ def _pcap(data: memoryview, problems: list[ReportProblem]) -> Iterator[_Frame]:
         if at + 16 + held > end:
             _broken(problems, number, at + 8, f"a frame of {held} bytes", "it ends within the file")
             return
-        yield _Frame(seconds * _NS_PER_S + fraction * fraction_ns, link, data[at + 16 : at + 16 + held])
+        yield _Frame(seconds * NS_PER_S + fraction * fraction_ns, link, data[at + 16 : at + 16 + held])
         at, number = at + 16 + held, number + 1
 
 
@@ -137,7 +137,7 @@ class _Interface(NamedTuple):
 
     def time_ns(self, high: int, low: int) -> int:
         ticks = high << 32 | low
-        return min(max(ticks * _NS_PER_S // self.ticks_per_s + self.offset_s * _NS_PER_S, 0), _MOST_NS)
+        return min(max(ticks * NS_PER_S // self.ticks_per_s + self.offset_s * NS_PER_S, 0), _MOST_NS)
 
 
 def _pcapng(data: memoryview, problems: list[ReportProblem]) -> Iterator[_Frame]:
@@ -153,18 +153,19 @@ def _pcapng(data: memoryview, problems: list[ReportProblem]) -> Iterator[_Frame]
         if kind == _SECTION:  # the same in both orders
             magic = bytes(data[at + 8 : at + 12])
             if magic not in (b"\x4d\x3c\x2b\x1a", b"\x1a\x2b\x3c\x4d"):
-                _broken(problems, number, at + 8, magic.hex(), "a section tells its byte order, 1a2b3c4d")
+                _broken(problems, number, at + 8, magic.hex(), "a section gives its byte order, 1a2b3c4d")
                 return
             order, interfaces = ("<" if magic[0] == 0x4D else ">"), []
             head = _HEADS[order]
             kind, size = head.unpack_from(data, at)
         if size < 12 or size % 4 or at + size > end:
-            _broken(problems, number, at + 4, f"a block of {size} bytes", "it ends within the file, in words")
+            rule = "it ends within the file, on a multiple of 4"
+            _broken(problems, number, at + 4, f"a block of {size} bytes", rule)
             return
         if kind in (_PACKET, _PACKET_OLD, _SIMPLE):
             frame = _frame(kind, data[at + 8 : at + size - 4], order, interfaces)
             if frame is None:
-                _broken(problems, number, at, "a packet block", "it tells its interface and holds its frame")
+                _broken(problems, number, at, "a packet block", "it names its interface and holds its frame")
                 return
             yield frame
             number += 1
@@ -206,7 +207,7 @@ def _interface(body: memoryview, order: Order) -> _Interface:
 
 
 def _ip(frame: _Frame) -> memoryview | None:
-    """The frame from its IP header on; None where it has none."""
+    """The frame from its IP header on; None without one."""
     data = frame.data
     if frame.link in _RAW_IP:
         return data
@@ -231,9 +232,7 @@ def _number(data: memoryview, at: int) -> int:
 
 
 def _udp(packet: memoryview) -> tuple[int, bytes, bytes] | str | None:
-    """Destination port, payload and source address of a UDP packet; a word of what it is where it is a
-    fragment.
-    """
+    """Destination port, payload and source address of a UDP packet; a description for a fragment."""
     if len(packet) < 20:
         return None
     if packet[0] >> 4 == 4:

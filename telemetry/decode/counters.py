@@ -1,4 +1,4 @@
-"""Counter samples in JSON (one object, an array, NDJSON; gzip of each), bad samples left out."""
+"""Counter samples in JSON (one object, an array, NDJSON; gzip of each); bad samples are left out."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from msgspec import Meta, Struct
 from msgspec.structs import astuple
 
 from telemetry.counters.model import MOST, Counters, CounterSample, SeriesKey
-from telemetry.decode.body import unpacked
+from telemetry.decode.body import DEFAULT_MAX_BODY_BYTES, MAX_NAME_LENGTH, unpacked
 from telemetry.decode.records import MOST_EXPLAINED, Kind, Wording, not_explained, read_records
 from telemetry.errors import ReportError
 from telemetry.report import ReportProblem
-
-DEFAULT_MAX_BODY_BYTES = 64 << 20
-MAX_NAME_LENGTH = 256
 
 _Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 # SONiC keeps its counters as text.
@@ -24,7 +21,7 @@ _Count = Annotated[int, Meta(ge=0, le=MOST)] | Annotated[str, Meta(pattern=r"^[0
 
 
 class _Sample(Struct, gc=False):
-    """Its counters stand last, in the order of ``Counters``."""
+    """The counters come last, in the order of ``Counters``."""
 
     switch: _Name
     port: _Name
@@ -66,7 +63,7 @@ WORDING = Wording(
 
 @dataclass(frozen=True, slots=True)
 class DecodedCounters:
-    """The sound samples of a body with their positions in it, and the others."""
+    """The valid samples of a body with their positions in it, and the rejected ones."""
 
     samples: tuple[CounterSample, ...]
     positions: tuple[int, ...]
@@ -76,11 +73,10 @@ class DecodedCounters:
 def decode_counters(
     body: bytes, *, content_encoding: str | None = None, max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
 ) -> DecodedCounters:
-    """Counter samples from one object, an array or NDJSON, gzipped or not; the format is in
-    ``docs/telemetry/counters.md``.
+    """Counter samples from one object, an array or NDJSON, gzipped or not (``docs/telemetry/counters.md``).
 
-    A sample that breaks a rule is left out and named in ``errors`` by its position (from 0; blank lines do
-    not count), the others are kept. Raises ``DecodeError`` only where the body holds no samples at all.
+    A sample that breaks a rule is reported in ``errors`` by its position (from 0; blank lines do not count),
+    the others are kept. Raises ``DecodeError`` only for a body without any sample.
     """
     text = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
     samples: list[CounterSample] = []

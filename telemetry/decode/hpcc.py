@@ -1,17 +1,12 @@
-"""INT headers of HPCC, 42 bytes each, as columns; imports only numpy.
+"""INT headers of HPCC, posted as JSON records by sending hosts, to a ``ReportBatch``.
 
-As in the authors' implementation (alibaba-edu/High-Precision-Congestion-Control, ``int-header.h``): five hops
-of 64 bits in the order of the path, then how many hops there were (16 bits), all little-endian. From its low
-end a hop is the line rate's code (3 bits), when the packet left (24 bits of ns), what the port had sent by
-then (20 bits of 128 bytes), and what waited in it (17 bits of 80 bytes). The last two units are larger by the
-factor ``multi`` that the fabric is set to. No header says where a hop was.
+HPCC's receiver returns the header in its acknowledgement, so the sender's host has it. A record is that
+header, the flow, and the flow's path: the header does not say where a hop was.
 
-INT headers of HPCC in JSON records (one object, an array, NDJSON; gzip of each) to a ``ReportBatch``.
-
-Imports only msgspec, numpy, ``telemetry.report``, ``telemetry.state`` and its neighbours.
-
-HPCC's receiver sends the header back in its acknowledgement, so it is the sender's host that has it, and no
-format carries it further. A record is the header as it came, the flow, and the way the flow takes.
+Header layout (alibaba-edu/High-Precision-Congestion-Control, ``int-header.h``): five hops of 64 bits in path
+order, then the number of hops (16 bits), all little-endian. From its low end a hop is the line rate's code
+(3 bits), the packet's departure (24 bits, ns), the port's sent bytes (20 bits, units of 128 bytes) and queue
+(17 bits, units of 80 bytes). The fabric's factor ``multi`` enlarges the last two units.
 """
 
 from __future__ import annotations
@@ -25,8 +20,9 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from telemetry.decode.body import Decoded, unpacked
+from telemetry.decode.body import DEFAULT_MAX_BODY_BYTES, Decoded, unpacked
 from telemetry.decode.json import WORDING as REPORT
+from telemetry.decode.json import Flow, Name, Nanoseconds, QueueNumber
 from telemetry.decode.records import Kind, Wording, read_records
 from telemetry.errors import ReportError
 from telemetry.report import (
@@ -38,7 +34,9 @@ from telemetry.report import (
     ReportBatch,
     ReportProblem,
 )
+from telemetry.settings import NS_PER_S
 from telemetry.state import FlowKey
+from telemetry.topology import GBPS
 
 HEADER_BYTES = 42
 MOST_HOPS = 5
@@ -48,18 +46,14 @@ LINE_RATES_GBPS = (25.0, 50.0, 100.0, 200.0, 400.0)
 TIME_BITS, TX_BITS, QUEUE_BITS = 24, 20, 17
 _RATE_BITS = 3
 _HEADER = np.dtype([("hop", "<u8", (MOST_HOPS,)), ("count", "<u2")])
-_BYTES_PER_S_A_GBPS = 125_000_000.0
-_NS_PER_S = 1e9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HpccHops:
-    """Hops of several headers in compressed rows: those of header h are ``offset[h]:offset[h + 1]``, in path
-    order.
+    """Hops of several headers in compressed rows: ``offset[h]:offset[h + 1]`` are header h's, in path order.
 
-    ``passed`` is how many hops each header's packet passed: beyond five the first are overwritten. A hop has
-    ``line_rate_gbps`` (NaN: a code of none), ``time_ns`` and ``tx_units`` as they are, which go round, and
-    ``queue_units``.
+    ``passed`` is how many hops each packet passed: beyond five the first are overwritten. A hop has
+    ``line_rate_gbps`` (NaN: invalid code), raw ``time_ns`` and ``tx_units``, which wrap, and ``queue_units``.
     """
 
     offset: NDArray[np.int64]
@@ -71,13 +65,13 @@ class HpccHops:
 
     @classmethod
     def read(cls, headers: bytes) -> HpccHops:
-        """Headers one after the other; a length that is no multiple of theirs is a ``ValueError``."""
+        """Reads concatenated headers; raises ``ValueError`` for a partial one."""
         held = np.frombuffer(headers, _HEADER)
         passed = held["count"].astype(np.int64)
         kept = np.minimum(passed, MOST_HOPS)
         offset = np.zeros(len(held) + 1, np.int64)
         np.cumsum(kept, out=offset[1:])
-        # The sixth hop is written over the first: the oldest one left is where the next would go.
+        # The sixth hop overwrites the first: the oldest one left is where the next would go.
         begin = np.where(passed > MOST_HOPS, passed % MOST_HOPS, 0)
         header = np.repeat(np.arange(len(held)), kept)
         rank = np.arange(offset[-1]) - offset[header]
@@ -99,11 +93,9 @@ class HpccHops:
     def tx_utilisation(
         self, flow: NDArray[np.int64], ts_ns: NDArray[np.int64], multi: NDArray[np.int64]
     ) -> NDArray[np.float64]:
-        """How full each hop's port was since the header before it of the same flow, 1 is full; NaN where
-        there was none, or so long ago that a count may have gone round meanwhile. Per header: its ``flow``,
-        when it was read (``ts_ns``), and its ``multi``.
-
-        The difference of bytes over that of time, each modulo its width, as HPCC's sender reckons.
+        """Utilisation (0 to 1) of each hop's port since the flow's previous header, as HPCC's sender computes
+        it: bytes over time, each modulo its width. NaN where there is no such header, or it is so old that a
+        count may have wrapped. Per header: its ``flow``, when it was read (``ts_ns``), and its ``multi``.
         """
         utilisation = np.full(len(self.time_ns), np.nan)
         order = np.lexsort((ts_ns, flow))
@@ -114,17 +106,16 @@ class HpccHops:
         rank = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
         old, new = (np.repeat(self.offset[:-1][rows], count) + rank for rows in (before, after))
         unit_bytes = np.repeat(TX_UNIT_BYTES * multi[after], count)
-        rate = self.line_rate_gbps[new] * _BYTES_PER_S_A_GBPS
+        rate = self.line_rate_gbps[new] * GBPS
         round_bytes_s = 2**TX_BITS * unit_bytes / rate
-        passed_s = np.repeat(ts_ns[after] - ts_ns[before], count) / _NS_PER_S
-        time_s = (self.time_ns[new] - self.time_ns[old]) % 2**TIME_BITS / _NS_PER_S
+        passed_s = np.repeat(ts_ns[after] - ts_ns[before], count) / NS_PER_S
+        time_s = (self.time_ns[new] - self.time_ns[old]) % 2**TIME_BITS / NS_PER_S
         sent_bytes = (self.tx_units[new] - self.tx_units[old]) % 2**TX_BITS * unit_bytes
-        sound = (passed_s < np.minimum(round_bytes_s, 2**TIME_BITS / _NS_PER_S)) & (time_s > 0)
+        sound = (passed_s < np.minimum(round_bytes_s, 2**TIME_BITS / NS_PER_S)) & (time_s > 0)
         utilisation[new[sound]] = sent_bytes[sound] / (time_s * rate)[sound]
         return utilisation
 
 
-DEFAULT_MAX_BODY_BYTES = 64 << 20
 _MOST_ON_A_WAY = 64
 _MOST_MULTI = 1 << 16
 
@@ -132,7 +123,7 @@ WORDING = Wording(
     noun="record",
     plural="HPCC records",
     whole="a record is a JSON object with ts_ns, flow, packet_bytes, sampling_rate and header",
-    absent="leave out what is not known",
+    absent="leave out unknown values",
     rules=MappingProxyType(
         {name: rule for name, rule in REPORT.rules.items() if name not in ("hops", "queue_bytes")}
         | {
@@ -143,28 +134,17 @@ WORDING = Wording(
     ),
 )
 
-_Name = Annotated[str, Meta(min_length=1, max_length=256)]
-_L4Port = Annotated[int, Meta(ge=0, le=65_535)]
-
 
 class _Place(Struct, gc=False, frozen=True):
-    switch: _Name | None = None
-    ingress_port: _Name | None = None
-    egress_port: _Name | None = None
-    queue: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
-
-
-class _Flow(Struct, gc=False, frozen=True):
-    src: _Name
-    dst: _Name
-    sport: _L4Port
-    dport: _L4Port
-    protocol: Annotated[int, Meta(ge=0, le=255)]
+    switch: Name | None = None
+    ingress_port: Name | None = None
+    egress_port: Name | None = None
+    queue: QueueNumber | None = None
 
 
 class _Record(Struct, gc=False):
-    ts_ns: Annotated[int, Meta(ge=0, le=2**63 - 1)]
-    flow: _Flow
+    ts_ns: Nanoseconds
+    flow: Flow
     packet_bytes: Annotated[int, Meta(gt=0, le=2**31 - 1)]
     sampling_rate: Annotated[float, Meta(ge=LEAST_SAMPLING_RATE, le=1)]
     header: Annotated[str, Meta(pattern=rf"^[0-9a-fA-F]{{{2 * HEADER_BYTES}}}\Z")]
@@ -177,8 +157,8 @@ _RECORDS = Kind(_Record)
 
 @dataclass(frozen=True, slots=True)
 class DecodedHpcc(Decoded):
-    """As ``Decoded``; of each hop also ``line_rate_gbps`` (NaN: a code of none) and ``tx_utilisation`` of its
-    port since the flow's packet before, 1 is full (NaN: not known).
+    """Also each hop's ``line_rate_gbps`` (NaN: invalid code) and its port's ``tx_utilisation`` (0 to 1) since
+    the flow's previous packet (NaN: unknown).
     """
 
     line_rate_gbps: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
@@ -190,8 +170,8 @@ def decode(
 ) -> DecodedHpcc:
     """Records from one object, an array or NDJSON, gzipped or not (``docs/telemetry/int-hpcc.md``).
 
-    A record that breaks a rule is left out and named in ``errors`` by its position, the others are kept.
-    Raises ``DecodeError`` only where the body holds no records at all.
+    A record that breaks a rule is reported in ``errors`` by its position, the others are kept. Raises
+    ``DecodeError`` only for a body without any record.
     """
     text = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
     records: list[_Record] = []
@@ -218,21 +198,17 @@ def _headers(records: Sequence[_Record]) -> bytes:
 
 
 def _wrong(record: _Record, position: int, hops: int) -> ReportError | None:
-    """What is wrong with a record whose fields are each sound."""
+    """The error in a record whose fields are each valid; None without one."""
     if hops == 0:
+        remedy = "check that switches fill the header; this record was left out"
         return ReportError(
-            f"record {position} header",
-            "a count of 0 hops",
-            "a report has at least one",
-            "look whether switches fill the header; this record was left out",
+            f"record {position} header", "a count of 0 hops", "a report has at least one", remedy
         )
     if record.path is not None and len(record.path) != hops:
-        return ReportError(
-            f"record {position} path",
-            f"{len(record.path)} places for {hops} hops",
-            "a path has a place for each hop that the header counts",
-            "correct the path; this record was left out",
-        )
+        received = f"{len(record.path)} places for {hops} hops"
+        rule = "a path has a place for each hop that the header counts"
+        remedy = "correct the path; this record was left out"
+        return ReportError(f"record {position} path", received, rule, remedy)
     return None
 
 
@@ -240,7 +216,7 @@ def _columns(
     records: Sequence[_Record], positions: Sequence[int], problems: tuple[ReportProblem, ...]
 ) -> DecodedHpcc:
     hops = HpccHops.read(_headers(records))
-    keys: dict[_Flow, int] = {}
+    keys: dict[Flow, int] = {}
     flow = np.array([keys.setdefault(record.flow, len(keys)) for record in records], np.int32)
     multi = np.array([record.multi for record in records], np.int64)
     ts_ns = np.array([record.ts_ns for record in records], np.int64)
@@ -251,7 +227,7 @@ def _columns(
         for record, count in zip(records, counts.tolist(), strict=True)
         for place in _places(record, count)
     ]
-    nobody = np.full(len(site), MISSING_NS, np.int64)
+    no_time = np.full(len(site), MISSING_NS, np.int64)
     queue_bytes = hops.queue_units * np.repeat(QUEUE_UNIT_BYTES * multi, counts)
     batch = ReportBatch(
         index=np.array(positions, np.int64),
@@ -262,9 +238,9 @@ def _columns(
         hop_offset=hops.offset,
         hop_site=np.array(site, np.int32),
         queue_bytes=queue_bytes.astype(np.float64),
-        # A hop tells when a packet left and not when it came: no stay can be worked out.
-        ingress_ns=nobody,
-        egress_ns=nobody,
+        # A hop has the packet's departure without its arrival: no residence time follows.
+        ingress_ns=no_time,
+        egress_ns=no_time,
         marked=np.full(len(site), MARK_UNKNOWN, np.int8),
         flow_keys=FlowKeys.of(FlowKey(key.src, key.dst, key.sport, key.dport, key.protocol) for key in keys),
         sites=tuple(sites),
@@ -274,7 +250,7 @@ def _columns(
 
 
 def _places(record: _Record, count: int) -> list[HopSite]:
-    """Where the hops were that the header still has: the last of the path."""
+    """Where the header's hops were: at the last places of the path."""
     if record.path is None:
         return [HopSite(None, None, None, None)] * count
     return [

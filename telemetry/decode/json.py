@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
 from msgspec import Meta, Raw, Struct
+from numpy.typing import NDArray
 
-from telemetry.decode.body import Decoded, unpacked
+from telemetry.decode.body import DEFAULT_MAX_BODY_BYTES, MAX_NAME_LENGTH, Decoded, unpacked
 from telemetry.decode.records import (
     MOST_EXPLAINED,
     UNREADABLE,
@@ -34,9 +35,7 @@ from telemetry.report import (
 )
 from telemetry.state import FlowKey
 
-DEFAULT_MAX_BODY_BYTES = 64 << 20
 MAX_HOPS = 64
-MAX_NAME_LENGTH = 256
 
 WORDING = Wording(
     noun="report",
@@ -67,52 +66,56 @@ WORDING = Wording(
     ),
 )
 
-_Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
-_Nanoseconds = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
+QueueNumber = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Nanoseconds = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _L4Port = Annotated[int, Meta(ge=0, le=65_535)]
 
 
 class _Hop(Struct, gc=False):
-    switch: _Name | None = None
-    ingress_port: _Name | None = None
-    egress_port: _Name | None = None
-    queue: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    switch: Name | None = None
+    ingress_port: Name | None = None
+    egress_port: Name | None = None
+    queue: QueueNumber | None = None
     queue_bytes: Annotated[float, Meta(ge=0, le=2**53)] | None = None
-    ingress_ts_ns: _Nanoseconds | None = None
-    egress_ts_ns: _Nanoseconds | None = None
+    ingress_ts_ns: Nanoseconds | None = None
+    egress_ts_ns: Nanoseconds | None = None
     ecn_marked: bool | None = None
 
 
-class _Flow(Struct, gc=False):
-    src: _Name
-    dst: _Name
+class Flow(Struct, gc=False, frozen=True):
+    """The five-tuple of a record."""
+
+    src: Name
+    dst: Name
     sport: _L4Port
     dport: _L4Port
     protocol: Annotated[int, Meta(ge=0, le=255)]
 
 
 class _Report(Struct, gc=False):
-    ts_ns: _Nanoseconds
-    # Left as text: thousands of packets repeat one flow, so each spelling of it is decoded once (see _flows).
+    ts_ns: Nanoseconds
+    # Left as text: thousands of packets repeat one flow, so each spelling is decoded once (see _flows).
     flow: Raw
     packet_bytes: Annotated[int, Meta(gt=0, le=2**31 - 1)]
     sampling_rate: Annotated[float, Meta(ge=LEAST_SAMPLING_RATE, le=1)]
     hops: Annotated[list[_Hop], Meta(min_length=1, max_length=MAX_HOPS)]
 
 
+Whole = TypeVar("Whole", bound=np.signedinteger[Any])
+
 _REPORTS = Kind(_Report)
-_FLOWS = Kind(_Flow)
+_FLOWS = Kind(Flow)
 
 
 def decode(
     body: bytes, *, content_encoding: str | None = None, max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
 ) -> Decoded:
-    """INT reports from one object, an array or NDJSON, gzipped or not (``reference/README.md`` has the
-    format).
+    """INT reports from one object, an array or NDJSON, gzipped or not (``docs/telemetry/int-report.md``).
 
-    A report that breaks a rule is left out and named in ``errors`` by its position (from 0; blank lines do
-    not count), the others are kept. Raises ``DecodeError`` only where the body holds no reports at all:
-    empty, not JSON objects, over ``max_body_bytes``, or a damaged gzip stream.
+    A report that breaks a rule is reported in ``errors`` by its position (from 0; blank lines do not count),
+    the others are kept. Raises ``DecodeError`` only for a body without any report: empty, not JSON objects,
+    over ``max_body_bytes``, or a damaged gzip stream.
     """
     text = unpacked(body, content_encoding=content_encoding, max_body_bytes=max_body_bytes)
     batches: list[ReportBatch] = []
@@ -129,7 +132,7 @@ def decode(
 def _flows(
     reports: Sequence[_Report], positions: Sequence[int]
 ) -> tuple[list[int], tuple[FlowKey, ...], list[ReportProblem]]:
-    """Flow number of each report (-1: its flow is unusable), the distinct flows, and the problems."""
+    """Flow number of each report (-1: invalid), the distinct flows, and the problems."""
     spellings: dict[bytes, int] = {}
     spelled = [spellings.setdefault(bytes(report.flow), len(spellings)) for report in reports]
     numbers: dict[FlowKey, int] = {}
@@ -189,28 +192,17 @@ def _columns(reports: list[_Report], positions: list[int]) -> tuple[ReportBatch,
         hop_site=np.fromiter(hop_site, np.int32, m),
         # numpy turns None into NaN when it makes floats of a list.
         queue_bytes=np.array([hop.queue_bytes for hop in hops], dtype=np.float64),
-        ingress_ns=_nanoseconds([hop.ingress_ts_ns for hop in hops]),
-        egress_ns=_nanoseconds([hop.egress_ts_ns for hop in hops]),
-        marked=_marks([hop.ecn_marked for hop in hops]),
+        ingress_ns=_filled([hop.ingress_ts_ns for hop in hops], MISSING_NS, np.int64),
+        egress_ns=_filled([hop.egress_ts_ns for hop in hops], MISSING_NS, np.int64),
+        marked=_filled([hop.ecn_marked for hop in hops], MARK_UNKNOWN, np.int8),
         flow_keys=FlowKeys.of(flow_keys),
         sites=tuple(HopSite(*site) for site in sites),
     )
     return batch, problems
 
 
-def _nanoseconds(values: list[int | None]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _filled(values: Sequence[int | None], missing: int, kind: type[Whole]) -> NDArray[Whole]:
     try:
-        return np.fromiter(values, np.int64, len(values))
+        return np.fromiter(values, kind, len(values))
     except TypeError:  # a None somewhere: the slower way
-        return np.fromiter(
-            [MISSING_NS if value is None else value for value in values], np.int64, len(values)
-        )
-
-
-def _marks(values: list[bool | None]) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
-    try:
-        return np.fromiter(values, np.int8, len(values))
-    except TypeError:
-        return np.fromiter(
-            [MARK_UNKNOWN if value is None else value for value in values], np.int8, len(values)
-        )
+        return np.fromiter([missing if value is None else value for value in values], kind, len(values))

@@ -1,8 +1,8 @@
-"""Counters in OpenConfig's models, as counter samples; imports nothing but telemetry, and asks nobody.
+"""OpenConfig counters to counter samples.
 
 Sources: openconfig-qos-interfaces.yang (grouping qos-interface-queue-state) and openconfig-interfaces.yang
-(interface counters), openconfig/public 94f5896, 2026-07. The public models have no counter of PFC: only of
-the pauses of a whole link (in-mac-pause-frames), which are something else.
+(interface counters), openconfig/public 94f5896, 2026-07. The public models have no PFC counters, only those
+of link-level pauses (in-mac-pause-frames).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from telemetry.counters.model import MOST, Counters, CounterSample, SeriesKey
 from telemetry.decode.body import Polled, count_of
 
 QUEUES = ("qos", "interfaces", "interface", "output", "queues", "queue", "state")
-"""Where a queue's counters are; an interface's key is ``interface-id``, a queue's ``name``."""
+"""Path of a queue's counters; an interface's key is ``interface-id``, a queue's ``name``."""
 PORTS = ("interfaces", "interface", "state", "counters")
-"""Where an interface's counters are; its key is ``name``."""
+"""Path of an interface's counters; its key is ``name``."""
 
 _OF_QUEUE = {
     "ecn-marked-pkts": "ecn_marked_packets",
@@ -31,24 +31,23 @@ _KEYS = ("interface-id", "name")
 _LONGEST_NAME = 256
 
 Step = tuple[str, Mapping[str, str]]
-"""An element of a path: its name, and the keys of a list's entry."""
+"""A path element: its name, and the keys of a list entry."""
 
 
 @dataclass(slots=True)
 class _Reading:
-    """Of one port or queue: when the switch read it last, the time it was told under, and what of it was."""
+    """Last reading of a port or queue: the switch's time, the time of its sample, and its counters so far."""
 
     at_ns: int
-    told_ns: int
+    sample_ns: int
     fields: set[str] = field(default_factory=set)
 
 
 class OpenConfigCounters:
-    """Takes values as a switch sends them, however it cuts them (whole, by container or leaf by leaf), until
-    they are asked for.
+    """Collects values as a switch sends them (a tree, a container or single leaves) until ``samples``.
 
-    ``queues`` are queue numbers by the switch's names for them; ``wants`` tells which ports matter. Nothing
-    is raised: what is no counter costs itself only.
+    ``queues`` maps the switch's queue names to numbers; ``wants`` selects ports. Never raises: a value that
+    is not a counter is left out.
     """
 
     def __init__(self, switch: str, queues: Mapping[str, int], wants: Callable[[str], bool]) -> None:
@@ -61,7 +60,7 @@ class OpenConfigCounters:
         self._marks = False
 
     def add(self, path: Sequence[Step], value: object, ts_ns: int) -> None:
-        """A value at a path, read at ``ts_ns``; what is elsewhere in the models is passed over."""
+        """Adds a value at a path, read at ``ts_ns``; other parts of the models are ignored."""
         names: tuple[str, ...] = ()
         keys: dict[str, str] = {}
         for full_name, given in path:
@@ -73,15 +72,15 @@ class OpenConfigCounters:
         self._walk(names, keys, value, ts_ns)
 
     def samples(self) -> Polled:
-        """What has come since the last time, one sample a port and queue."""
+        """The values since the last call, one sample per port and queue."""
         made = [
-            CounterSample(key, self._last[key].told_ns, Counters(**found))
+            CounterSample(key, self._last[key].sample_ns, Counters(**found))
             for key, found in self._found.items()
         ]
         problems, self._problems, self._found = self._problems, [], {}
         notes = ["it gives no count of PFC frames: OpenConfig's models have none"]
         if not self._marks:
-            notes.append("it gives no count of packets that were marked (ecn-marked-pkts)")
+            notes.append("it gives no count of marked packets (ecn-marked-pkts)")
         return Polled(tuple(made), tuple(problems), tuple(notes) if made else ())
 
     def _walk(self, names: tuple[str, ...], keys: Mapping[str, str], value: Any, ts_ns: int) -> None:
@@ -122,12 +121,12 @@ class OpenConfigCounters:
         last = self._last.get(key)
         if key in self._found and last is not None:
             last.at_ns = max(ts_ns, last.at_ns)
-            last.told_ns = max(ts_ns, last.told_ns)
-        elif last is not None and ts_ns == last.at_ns and last.told_ns < MOST:
+            last.sample_ns = max(ts_ns, last.sample_ns)
+        elif last is not None and ts_ns == last.at_ns and last.sample_ns < MOST:
             if counter in last.fields:
-                return  # the same again, by the switch's own clock
-            # The rest of a reading that was asked for in its middle: a later one to the window.
-            last.told_ns += 1
+                return  # a repetition
+            # The rest of a reading that ``samples`` split: the window needs a later time for it.
+            last.sample_ns += 1
         else:
             last = self._last[key] = _Reading(ts_ns, ts_ns)
         last.fields.add(counter)

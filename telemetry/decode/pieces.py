@@ -1,7 +1,7 @@
-"""Where the records of a JSON body stand: the lines of newline-delimited JSON, the elements of an array.
+"""Splits JSON bodies into records: lines of NDJSON, or elements of an array.
 
-Cut with numpy, a block at a time: the work and the memory are the same whatever the bytes are, and other
-threads run meanwhile. Nothing here decides whether a piece is sound.
+The cuts are found with numpy, a block at a time: time and memory do not depend on the content, and other
+threads run meanwhile. Pieces are not validated here.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ for _characters, _sign in (
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Neighbouring parts ``text[start[n]:stop[n]]`` of a body: of an array, whatever stands between its
-    commas; of lines, those that are not empty, with ``line`` their numbers from 1.
+    """Consecutive parts ``text[start[n]:stop[n]]`` of a body: what is between the commas of an array, or
+    non-empty lines with their numbers (``line``, from 1).
     """
 
     start: NDArray[np.int64]
@@ -49,9 +49,7 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """What ended an array before the body did: at which byte, what stands there, and from which byte on
-    nothing was cut.
-    """
+    """Where an array ended before the body did: the byte, what is there, and the first byte not split."""
 
     at: int
     received: str
@@ -59,9 +57,7 @@ class Break:
 
 
 def lines(text: bytes, start: int = 0, line: int = 1) -> Iterator[Pieces]:
-    """The lines from byte ``start`` on, which is the beginning of line number ``line``; some whole ones at a
-    time, a block of bytes or a little more.
-    """
+    """The lines from byte ``start`` (the beginning of line number ``line``), about a block at a time."""
     view = np.frombuffer(text, np.uint8)
     while start < len(text):
         end = text.find(b"\n", min(start + BLOCK_BYTES, len(text)))
@@ -74,7 +70,7 @@ def lines(text: bytes, start: int = 0, line: int = 1) -> Iterator[Pieces]:
 
 
 def first_byte(text: bytes, start: int = 0) -> int:
-    """Where the first byte from ``start`` on stands that is no white space; the text's length without one."""
+    """Index of the first non-space byte from ``start`` on; the text's length without one."""
     for at in range(start, len(text), BLOCK_BYTES):
         if rest := text[at : at + BLOCK_BYTES].lstrip():
             return min(at + BLOCK_BYTES, len(text)) - len(rest)
@@ -82,11 +78,10 @@ def first_byte(text: bytes, start: int = 0) -> int:
 
 
 class ArrayCut:
-    """The elements of the JSON array that begins with the body's first bracket.
+    """The elements of the JSON array that begins with the body's first bracket, some at a time.
 
-    Iterated over once, gives some elements at a time; what ended the array is in ``broken`` after that (None:
-    its own last bracket, with nothing behind). The array ends where its brackets are paired, of whatever
-    kind they are.
+    After the (single) iteration ``broken`` says where the array broke; None: it ended with its closing
+    bracket and nothing behind. Brackets are paired whatever their kind.
     """
 
     def __init__(self, text: bytes) -> None:
@@ -129,7 +124,7 @@ class ArrayCut:
         """The last element, where the bracket at ``end`` closes the array."""
         text = self._text
         if text[end] == b"}"[0]:
-            self.broken = Break(end, "'}' that closes nothing", start)
+            self.broken = Break(end, "an unmatched '}'", start)
             return
         if some or text[start:end].strip():
             yield Pieces(np.array([start]), np.array([end]))
@@ -140,19 +135,19 @@ class ArrayCut:
 
 
 def _whole_escapes(text: bytes, start: int, end: int) -> int:
-    """``end``, or the byte after it, so that ``text[start:end]`` ends in no half of an escaped character."""
+    """``end``, or the byte after it where ``text[start:end]`` would split an escape sequence."""
     backslashes = end - start - len(text[start:end].rstrip(b"\\"))
     return end + 1 if backslashes % 2 and end < len(text) else end
 
 
 def _unescaped(signs: NDArray[np.uint8]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Where signs stand, and which: without backslashes, and without quotes that one stands before."""
+    """Places and kinds of signs, without backslashes and escaped quotes."""
     place = np.flatnonzero(signs)
     sign = signs[place]
     backslash = sign == _Sign.BACKSLASH
     if not backslash.any():
         return place, sign
-    follows = np.append(False, np.diff(place) == 1)  # the sign before it is the character before it
+    follows = np.append(False, np.diff(place) == 1)  # directly behind the sign before it
     begins = backslash & ~(follows & np.append(False, backslash[:-1]))
     number = np.arange(len(place))
     run = number - np.maximum.accumulate(np.where(begins, number, 0))  # of backslashes, from 0

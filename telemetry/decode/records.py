@@ -1,10 +1,7 @@
-"""Why a record was left out, in the sender's words: field, value, rule, remedy; imports no decoder.
+"""Reads a body's JSON records (one object, an array, NDJSON), and explains each rejected one.
 
-A body's JSON records (one object, an array, NDJSON), each sound or named with what is wrong with it.
-
-Decoded a mebibyte at a time, in one call where every record of it is sound, and one by one only where one is
-not. So the work for a body grows with its bytes alone, whatever they are, and no single call keeps other
-threads waiting for long.
+Records are decoded a mebibyte at a time in one call, and one by one only where one of them is invalid. So the
+work grows with the body's bytes alone, and no single call blocks other threads for long.
 """
 
 from __future__ import annotations
@@ -26,13 +23,13 @@ _STEP = re.compile(r"\.(?P<key>[^.\[]+)|\[(?P<index>\d+)\]")
 _MISSING = re.compile(r"missing required field `(?P<field>[^`]+)`")
 _NOT_A_NUMBER = re.compile(rb"[:\[,]\s*(-?(?:NaN|Infinity|nan|inf))\b")
 _SHOWN_LENGTH = 60
-_MOST_LOOKED_INTO_BYTES = 1 << 16  # of a record, for the value that is wrong
+_MOST_SEARCHED_BYTES = 1 << 16  # of a record, for its wrong value
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What a format's sentences are made of: a record's ``noun``, ``plural`` with its kind, what a ``whole``
-    one is, what to send for a value that is ``absent``, and the rule of each field.
+    """A format's words in messages: a record's ``noun`` and ``plural``, what a ``whole`` one is, what to send
+    for ``absent`` values, and the rule of each field.
     """
 
     noun: str
@@ -43,10 +40,10 @@ class Wording:
 
 
 def explained(at: str, text: bytes, message: str, *, field: str, wording: Wording) -> ReportError:
-    """The sentence for a record that is JSON but breaks a rule.
+    """The error of a record that is JSON but breaks a rule.
 
-    ``message`` is msgspec's, which names the place inside ``text``; ``field`` is what ``text`` is as a whole
-    (``""`` for a record).
+    ``message`` is msgspec's, which gives the path inside ``text``; ``field`` is the field that ``text`` is
+    (``""`` for a whole record).
     """
     place = _PLACE.search(message)
     path = place["path"] if place else ""
@@ -57,7 +54,7 @@ def explained(at: str, text: bytes, message: str, *, field: str, wording: Wordin
         received = None
     elif message.startswith("Number out of range"):
         received = "a number too large to hold"
-    elif len(text) > _MOST_LOOKED_INTO_BYTES:
+    elif len(text) > _MOST_SEARCHED_BYTES:
         received = f"a {wording.noun} of {len(text)} bytes"
     else:
         received = shown(_value_at(text, path))
@@ -66,24 +63,17 @@ def explained(at: str, text: bytes, message: str, *, field: str, wording: Wordin
 
 
 def broken_json(at: str, text: bytes, message: str, wording: Wording) -> ReportError:
-    """The sentence for a record whose JSON does not parse."""
-    strange = _NOT_A_NUMBER.search(text)
-    if strange:
-        return ReportError(
-            at,
-            strange[1].decode(),
-            "JSON numbers are finite",
-            f"{wording.absent}; this {wording.noun} was left out",
-        )
+    """The error of a record whose JSON does not parse."""
+    not_a_number = _NOT_A_NUMBER.search(text)
+    if not_a_number:
+        remedy = f"{wording.absent}; this {wording.noun} was left out"
+        return ReportError(at, not_a_number[1].decode(), "JSON numbers are finite", remedy)
     if not text:
         return ReportError(at, None, f"a {wording.noun} is a JSON object", "remove the stray comma")
     reason = message.removeprefix("JSON is malformed: ")
-    return ReportError(
-        at,
-        f"{_shown_text(text.decode('utf-8', 'replace'))} ({reason})",
-        f"a {wording.noun} is one whole JSON object in UTF-8",
-        "send it again, unbroken",
-    )
+    received = f"{_shown_text(text.decode('utf-8', 'replace'))} ({reason})"
+    rule = f"a {wording.noun} is one whole JSON object in UTF-8"
+    return ReportError(at, received, rule, "send it again, unbroken")
 
 
 def _last_key(path: str) -> str | None:
@@ -111,7 +101,7 @@ def _value_at(text: bytes, path: str) -> object:
 
 
 def shown(value: object) -> str:
-    """A value as the sender would recognise it, cut short."""
+    """A value as in JSON, shortened."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -130,28 +120,26 @@ def _shown_text(text: str) -> str:
 
 
 UNREADABLE = (ValueError, RecursionError)
-"""msgspec's own errors are ValueErrors; so is the one it lets through for text that is not UTF-8."""
+"""msgspec's errors are ValueErrors; so is the one for text that is not UTF-8."""
 
 MOST_RECORD_BYTES = 1 << 20
-"""Of one record: many times what the longest sound one takes."""
+"""Many times the longest valid record."""
 
 AT_ONCE_BYTES = 4 << 20
-"""Decoded in one call, during which no other thread runs: some 30 ms."""
+"""Limit of one decode call, during which no other thread runs: some 30 ms."""
 
 LEAST_PROBLEMS, PROBLEM_BYTES, MOST_PROBLEMS = 1_000, 64, 100_000
-"""How many problems of a body are named: so many, and one more for every so many bytes of it, to a limit."""
+"""Problems reported per body: the least, plus one for every ``PROBLEM_BYTES`` of it, up to the most."""
 
 MOST_EXPLAINED = 1_000
-"""Of a body's problems; of the others only the place is told, which takes next to no time."""
+"""Problems explained per body; of the others only the place is reported, which is much cheaper."""
 
 T = TypeVar("T")
 
 
 class Kind(Generic[T]):
-    """A msgspec type that records are decoded to; made with its module, before there are threads.
-
-    msgspec (0.22) reads a type's fields when it is first decoded to, and shows them to other threads half
-    read: two bodies at once would end the process.
+    """Decoders of a record type. Create them at import: msgspec (0.22) builds a type's fields on first use
+    and exposes them half built, so two threads at once would crash the process.
     """
 
     def __init__(self, record: type[T]) -> None:
@@ -161,11 +149,11 @@ class Kind(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Records(Generic[T]):
-    """Some neighbouring records of a body: the sound ones, their positions in it (from 0; blank lines do not
-    count), and the problems of the rest.
+    """Consecutive records of a body: the valid ones, their positions in it (from 0; blank lines do not
+    count), and the problems of the others.
     """
 
-    sound: list[T] = field(default_factory=list)
+    valid: list[T] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
     problems: list[ReportProblem] = field(default_factory=list)
 
@@ -176,15 +164,15 @@ def read_records(
     wording: Wording,
     take: Callable[[list[T], list[int]], list[ReportProblem]],
 ) -> list[ReportProblem]:
-    """Hands the sound records of a body to ``take``, some at a time and with their positions; gives the
-    problems of the others in order, and those that ``take`` found.
+    """Passes the valid records of a body to ``take``, some at a time with their positions; returns the
+    problems of the others and those that ``take`` found, in order.
 
-    Raises ``DecodeError`` at the end where the body held no record at all.
+    Raises ``DecodeError`` at the end of a body without any record.
     """
     problems: list[ReportProblem] = []
     for some in _read(text, kind, wording):
-        problems += sorted([*some.problems, *take(some.sound, some.positions)])
-        if len(problems) > MOST_PROBLEMS + 1:  # one more may say that it has ended
+        problems += sorted([*some.problems, *take(some.valid, some.positions)])
+        if len(problems) > MOST_PROBLEMS + 1:  # the last may say that the rest was skipped
             last = problems[-1].index
             said = too_many(f"{wording.noun} {last + 1}", len(problems), wording)
             problems.append(ReportProblem(last + 1, said))
@@ -202,32 +190,24 @@ def _read(text: bytes, kind: Kind[T], wording: Wording) -> Iterator[Records[T]]:
         yield from reading.lines()
         if not reading.found and not reading.objects:
             received = repr(text[begin : begin + 40].decode("utf-8", "replace")) if first else "nothing"
-            raise DecodeError(
-                "body",
-                received,
-                f"{wording.plural} are a JSON object, an array of objects, or one object a line",
-                f"see the format of {wording.plural}",
-            )
+            rule = f"{wording.plural} are a JSON object, an array of objects, or one object a line"
+            raise DecodeError("body", received, rule, f"see the format of {wording.plural}")
 
 
 def not_explained(at: str) -> str:
-    """What is said of a problem after ``MOST_EXPLAINED`` others."""
-    return f"{at}: cannot be used either; why is told of the first {MOST_EXPLAINED}"
+    """The problem of a record after ``MOST_EXPLAINED`` others."""
+    return f"{at}: cannot be used either; only the first {MOST_EXPLAINED} are explained"
 
 
 def too_many(at: str, named: int, wording: Wording) -> str:
-    """What is said of the record after so many problems."""
-    error = ReportError(
-        at,
-        f"another after {named} that cannot be used",
-        f"a body holds {wording.plural}",
-        f"correct the exporter; this {wording.noun} and what follows were not looked at",
-    )
-    return str(error)
+    """The problem of the record after the last one that is reported."""
+    received, rule = f"another after {named} that cannot be used", f"a body holds {wording.plural}"
+    remedy = f"correct the exporter; this {wording.noun} and those after it were not read"
+    return str(ReportError(at, received, rule, remedy))
 
 
 class _Reading(Generic[T]):
-    """One way through a body. ``found`` counts the sound records, ``objects`` what else begins as one."""
+    """One pass over a body. ``found`` counts valid records, ``objects`` others that begin like one."""
 
     def __init__(self, text: bytes, kind: Kind[T], wording: Wording, *, number: int = 0) -> None:
         self._text = text
@@ -239,7 +219,7 @@ class _Reading(Generic[T]):
         self.found = self.objects = 0
 
     def lines(self, start: int = 0) -> Iterator[Records[T]]:
-        """A record a line, from byte ``start`` on; a small body may have them in other lines too."""
+        """A record per line, from byte ``start`` on; records of a small body may span lines too."""
         if start == 0:
             if (whole := self._whole(self._kind.one.decode_lines)) is not None:
                 yield whole
@@ -253,8 +233,8 @@ class _Reading(Generic[T]):
     def array(self) -> Iterator[Records[T]]:
         """The elements of an array.
 
-        Where it breaks, or ends before the body does, what is left is read as lines; where it held no record,
-        all of it is, for a line of newline-delimited JSON may begin with a bracket too.
+        Where it breaks or ends before the body does, the rest is read as lines; where it held no record, the
+        whole body is, because the first line of NDJSON may begin with a bracket too.
         """
         if (whole := self._whole(self._kind.all.decode)) is not None:
             yield whole
@@ -271,13 +251,13 @@ class _Reading(Generic[T]):
             yield self._note(cut.broken)
 
     def _lines_if_any(self, start: int, number: int) -> Generator[Records[T], None, bool]:
-        """What follows byte ``start`` as lines, if there is a record among them; whether there is."""
+        """Yields the lines from byte ``start`` on if any is a record; returns whether one is."""
         reading = _Reading(self._text, self._kind, self._wording, number=number)
         yield from reading._once_found(reading.lines(start))
         return reading.found > 0
 
     def _once_found(self, parts: Iterator[Records[T]]) -> Generator[Records[T], None, list[Records[T]]]:
-        """The parts, held back until there is a sound record; what was held back to the end."""
+        """Yields parts once a valid record was found; returns those held back to the end."""
         without: list[Records[T]] = []
         for records in parts:
             without.append(records)
@@ -295,20 +275,20 @@ class _Reading(Generic[T]):
 
     @property
     def _ended(self) -> bool:
-        """Whether there are so many problems that nothing more is looked at."""
+        """Whether the limit of problems is reached."""
         return self._named > self._most_problems
 
     def _whole(self, decode: Callable[[bytes], list[T]]) -> Records[T] | None:
-        """All of a body that is small enough to be decoded in one call, if it is sound."""
+        """The whole body in one call, if it is small and valid; else None."""
         if len(self._text) > AT_ONCE_BYTES:
             return None
         try:
-            return self._sound(decode(self._text))
+            return self._valid(decode(self._text))
         except UNREADABLE:
             return None
 
     def _is_one_value(self) -> bool:
-        """Whether the body is one JSON value, which may be spread over lines."""
+        """Whether the body is one JSON value, which may span lines."""
         if len(self._text) > MOST_RECORD_BYTES:
             return False
         try:
@@ -326,25 +306,24 @@ class _Reading(Generic[T]):
         return self._kind.all.decode(b"[%b]" % text)
 
     def _together(self, pieces: Pieces, decode: Callable[[bytes], list[T]]) -> Records[T] | None:
-        """All of them, decoded in one call; None where that cannot be."""
+        """All pieces in one call; None where that is not possible."""
         begin, end = int(pieces.start[0]), int(pieces.stop[-1])
         if end - begin > AT_ONCE_BYTES:
             return None
         try:
-            sound = decode(self._text[begin:end])
+            valid = decode(self._text[begin:end])
         except UNREADABLE:
             return None
-        # Between two commas there may be nothing, which is no record either.
-        return self._sound(sound) if pieces.line is not None or len(sound) == len(pieces) else None
+        # An array piece may be empty ("[1,,2]"), which is not a record.
+        return self._valid(valid) if pieces.line is not None or len(valid) == len(pieces) else None
 
-    def _sound(self, records: list[T]) -> Records[T]:
+    def _valid(self, records: list[T]) -> Records[T]:
         begin = self._number
         self._number += len(records)
         self.found += len(records)
         return Records(records, list(range(begin, self._number)))
 
     def _each(self, pieces: Pieces) -> Records[T]:
-        """Each of them by itself."""
         records: Records[T] = Records()
         word, numbers = ("byte", pieces.start) if pieces.line is None else ("line", pieces.line)
         for start, stop, number in zip(
@@ -359,7 +338,7 @@ class _Reading(Generic[T]):
         return records
 
     def _take(self, text: bytes, records: Records[T], word: str = "", place: int = 0) -> None:
-        """Takes one piece of the body in, which stands at that byte or line."""
+        """Reads one piece of the body, which begins at byte or line ``place``."""
         position = self._number
         self._number += 1
         begun = text.startswith(b"{")
@@ -367,7 +346,7 @@ class _Reading(Generic[T]):
         wrong: ValueError | RecursionError | None = None
         if not long and (begun or self._named < MOST_EXPLAINED):
             try:
-                records.sound.append(self._kind.one.decode(text))
+                records.valid.append(self._kind.one.decode(text))
             except UNREADABLE as error:
                 wrong = error
             else:
@@ -376,7 +355,7 @@ class _Reading(Generic[T]):
                 return
         self.objects += begun
         at = f"{self._wording.noun} {position}"
-        # The position finds a whole element; only where brackets may be wrong is a byte more of use.
+        # The position identifies an element; the byte helps only where brackets may be wrong.
         if word == "line" or (word and not isinstance(wrong, msgspec.ValidationError)):
             at += f" ({word} {place})"
         records.problems.append(ReportProblem(position, self._said(at, text, wrong)))
@@ -392,30 +371,16 @@ class _Reading(Generic[T]):
             return str(explained(at, text, str(wrong), field="", wording=wording))
         if wrong is not None:
             return str(broken_json(at, text, str(wrong), wording))
-        return str(
-            ReportError(
-                at,
-                f"{len(text)} bytes",
-                f"a {wording.noun} takes at most {MOST_RECORD_BYTES}",
-                "correct the exporter",
-            )
-        )
+        rule = f"a {wording.noun} takes at most {MOST_RECORD_BYTES}"
+        return str(ReportError(at, f"{len(text)} bytes", rule, "correct the exporter"))
 
     def _note(self, broken: Break) -> Records[T]:
-        """What ended an array; raises ``DecodeError`` where nothing before that was like a record."""
-        wording = self._wording
+        """The problem of a broken array; raises ``DecodeError`` where nothing in it began like a record."""
+        at, noun, rule = f"body byte {broken.at}", self._wording.noun, "a JSON array is [object, object, ...]"
         if not self.found and not self.objects:
-            raise DecodeError(
-                f"body byte {broken.at}",
-                broken.received,
-                "a JSON array is [object, object, ...]",
-                f"send whole JSON; nothing before the break was a {wording.noun}",
-            )
-        error = ReportError(
-            f"body byte {broken.at}",
-            broken.received,
-            "a JSON array is [object, object, ...]",
-            f"send whole JSON; {wording.noun}s before it are kept, and after it those on lines of their own",
-        )
+            remedy = f"send whole JSON; nothing before the break was a {noun}"
+            raise DecodeError(at, broken.received, rule, remedy)
+        remedy = f"send whole JSON; {noun}s before it are kept, and after it those on lines of their own"
+        error = ReportError(at, broken.received, rule, remedy)
         self._number += 1
         return Records(problems=[ReportProblem(self._number - 1, str(error))])

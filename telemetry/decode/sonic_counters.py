@@ -1,10 +1,10 @@
-"""Rows of a SONiC switch's COUNTERS_DB as counter samples; imports nothing but telemetry, and asks nobody.
+"""SONiC's COUNTERS_DB rows to counter samples.
 
-Sources: sonic-swss ``orchagent/portsorch.cpp`` and ``flexcounterorch.cpp`` (e6b0c5b, 2026-08) for which group
-reads which counters and what STATE_DB says of them; SAI ``inc/saiport.h`` for what a pause's duration is.
+A row stays in COUNTERS_DB, and stands still, when its counter is no longer read. So a counter is used only
+where its group is enabled and the chip is not known to lack it.
 
-A row stays in COUNTERS_DB when nobody reads the counter any more, and then stands still. So a counter is
-taken only where its group is not switched off and the chip is not known to lack it.
+Sources: sonic-swss ``orchagent/portsorch.cpp`` and ``flexcounterorch.cpp`` (e6b0c5b, 2026-08) for the groups
+and STATE_DB's capabilities; SAI ``inc/saiport.h`` for pause durations.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ PORT_NAMES, QUEUE_NAMES, VOQ_NAMES = (
     "COUNTERS_VOQ_NAME_MAP",
 )
 GROUPS = ("PORT", "QUEUE", "PFCWD", "WRED_ECN_QUEUE", "WRED_ECN_PORT")
-"""Keys of CONFIG_DB's FLEX_COUNTER_TABLE whose ``FLEX_COUNTER_STATUS`` matters."""
+"""Keys of CONFIG_DB's FLEX_COUNTER_TABLE whose ``FLEX_COUNTER_STATUS`` is read."""
 QUEUE_CAPABILITIES = {
     "WRED_ECN_QUEUE_ECN_MARKED_PKT_COUNTER": "SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS",
     "WRED_ECN_QUEUE_WRED_DROPPED_PKT_COUNTER": "SAI_QUEUE_STAT_WRED_DROPPED_PACKETS",
 }
-"""Keys of STATE_DB's QUEUE_COUNTER_CAPABILITIES, and the counter each is about."""
+"""Keys of STATE_DB's QUEUE_COUNTER_CAPABILITIES, and the counter of each."""
 PORT_CAPABILITIES = {
     "WRED_ECN_PORT_WRED_TOTAL_DROP_COUNTER": "SAI_PORT_STAT_WRED_DROPPED_PACKETS",
 }
-"""The same of PORT_COUNTER_CAPABILITIES."""
+"""Keys of STATE_DB's PORT_COUNTER_CAPABILITIES, and the counter of each."""
 
 QUEUE_FIELDS = (
     "SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS",
@@ -42,7 +42,7 @@ QUEUE_FIELDS = (
     "SAI_QUEUE_STAT_BYTES",
 )
 VOQ_FIELDS = QUEUE_FIELDS[1:4]
-"""On a chassis drops are counted where packets enter, at virtual output queues; all else at the egress."""
+"""A chassis counts drops at virtual output queues on the ingress side, everything else at the egress."""
 _PORT_FIELDS = (
     "SAI_PORT_STAT_IF_OUT_DISCARDS",
     "SAI_PORT_STAT_WRED_DROPPED_PACKETS",
@@ -76,14 +76,14 @@ _FIELDS_OF_GROUP = {
     "WRED_ECN_QUEUE": frozenset(name for name in QUEUE_FIELDS if "WRED" in name),
     "WRED_ECN_PORT": frozenset({"SAI_PORT_STAT_WRED_DROPPED_PACKETS", "SAI_PORT_STAT_ECN_MARKED_PACKETS"}),
 }
-# What matters most of each, how a person calls it, and the command that turns it on.
+# The main counter of a group, its plain name, and the command that enables it.
 _WANTED = (
     ("PORT", "SAI_PORT_STAT_PFC_{}_TX_PKTS", "PFC frames", "counterpoll port enable"),
     ("QUEUE", "SAI_QUEUE_STAT_DROPPED_PACKETS", "drops of queues", "counterpoll queue enable"),
     (
         "WRED_ECN_QUEUE",
         "SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS",
-        "packets that were marked",
+        "marked packets",
         "counterpoll wredqueue enable",
     ),
 )
@@ -92,13 +92,13 @@ QueueName = tuple[str, int]
 
 
 def port_fields(queues: Iterable[int]) -> tuple[str, ...]:
-    """The fields of a port's row that matter for these queues, which are PFC priorities too."""
+    """The fields of a port's row for these queues (which are PFC priorities too)."""
     return _PORT_FIELDS + tuple(chain.from_iterable(_FIELDS_OF_PRIORITY.get(queue, ()) for queue in queues))
 
 
 @dataclass(frozen=True, slots=True)
 class SonicNames:
-    """The objects of a switch by the names it gives them: what is read under ``COUNTERS:`` and the object."""
+    """Object ids (the keys under ``COUNTERS:``) of a switch's ports and queues, by name."""
 
     ports: Mapping[str, str] = field(default_factory=dict)
     queues: Mapping[QueueName, str] = field(default_factory=dict)
@@ -107,11 +107,11 @@ class SonicNames:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the switch says of its own counting.
+    """Which counters the switch maintains.
 
-    ``groups`` are ``FLEX_COUNTER_STATUS`` by key of GROUPS, ``queue_support`` and ``port_support`` are
-    ``isSupported`` by key of the tables of capabilities; None or absent: it says nothing. ``watched`` are the
-    ports that its PFC watchdog looks after: nobody else reads how long they were paused.
+    ``groups`` has ``FLEX_COUNTER_STATUS`` by key of GROUPS, ``queue_support`` and ``port_support``
+    ``isSupported`` by key of the capability tables; None or absent: unknown. ``watched`` are the ports of its
+    PFC watchdog, which alone reads pause durations.
     """
 
     groups: Mapping[str, str | None] = field(default_factory=dict)
@@ -119,8 +119,8 @@ class Counted:
     port_support: Mapping[str, str | None] = field(default_factory=dict)
     watched: Collection[str] = ()
 
-    def untold(self) -> frozenset[str]:
-        """The fields that tell nothing on any port or queue, whatever is in them."""
+    def invalid(self) -> frozenset[str]:
+        """The fields whose values are stale or meaningless on every port and queue."""
         fields: set[str] = set()
         for group, names in _FIELDS_OF_GROUP.items():
             if self.groups.get(group) == _OFF:
@@ -133,7 +133,7 @@ class Counted:
 @dataclass(frozen=True, slots=True)
 class SonicRows:
     """Values at ``ts_ns`` by the switch's clock, in the order of ``port_fields``, ``QUEUE_FIELDS`` and
-    ``VOQ_FIELDS``; None: the row has no such field.
+    ``VOQ_FIELDS``; None: not in the row.
     """
 
     ts_ns: int
@@ -150,10 +150,10 @@ def wanted_names(
     of: Collection[int],
     wants: Callable[[str], bool],
 ) -> SonicNames:
-    """What is wanted of the three name maps of COUNTERS_DB, in order of name.
+    """Selects ports and queues from the three name maps of COUNTERS_DB, in order of name.
 
-    ``wants`` tells of a port's name, for a chassis' queues (``host|asic|Ethernet0``) of its last part too.
-    What is no name, or longer than one may be, is passed over.
+    ``wants`` is asked for the port's name, for queues of a chassis (``host|asic|Ethernet0``) for its last
+    part too. Invalid or overlong names are skipped.
     """
 
     def chosen(names: Mapping[str, str]) -> dict[QueueName, str]:
@@ -170,7 +170,7 @@ def wanted_names(
 
 
 def queue_name(text: str) -> QueueName | None:
-    """``Ethernet0:3`` in two; None for what is no queue's name."""
+    """``Ethernet0:3`` as port and number; None for an invalid name."""
     port, colon, number = text.rpartition(":")
     if not (colon and 0 < len(port) <= _LONGEST_NAME and len(number) <= _LONGEST_NUMBER):
         return None
@@ -180,30 +180,30 @@ def queue_name(text: str) -> QueueName | None:
 
 
 def sonic_samples(switch: str, queues: Sequence[int], rows: SonicRows, counted: Counted) -> Polled:
-    """Samples of these rows: one a port, and one a queue, with its priority's pauses from the port's row.
+    """Samples of these rows: one per port, and one per queue with its priority's pauses from the port's row.
 
-    Nothing is raised: a value that is no counter costs itself only, and is told in ``problems``.
+    Never raises: a value that is not a counter is left out and reported in ``problems``.
     """
     problems: list[str] = []
-    untold, given = counted.untold(), set[str]()
+    invalid, given = counted.invalid(), set[str]()
     of_ports: dict[str, dict[str, int]] = {}
     samples: list[CounterSample] = []
     fields = port_fields(queues)
     for port, row in rows.ports.items():
-        not_here = untold if port in counted.watched else untold | _PAUSES
-        values = _values(fields, row, not_here, port, problems)
+        unread = invalid if port in counted.watched else invalid | _PAUSES
+        values = _values(fields, row, unread, port, problems)
         of_ports[port] = values
         given.update(values)
         _add(samples, SeriesKey(switch, port, None), rows.ts_ns, _of_port(values))
     paused = [(port, queue) for port in rows.ports for queue in queues if queue in _PRIORITIES]
     for name in dict.fromkeys(chain(rows.queues, paused)):
         port, queue = name
-        values = _values(QUEUE_FIELDS, rows.queues.get(name, ()), untold, f"{port} queue {queue}", problems)
+        values = _values(QUEUE_FIELDS, rows.queues.get(name, ()), invalid, f"{port} queue {queue}", problems)
         given.update(values)
         counters = _of_queue(values, of_ports.get(port, {}), queue)
         _add(samples, SeriesKey(switch, port, queue), rows.ts_ns, counters)
     for (port, queue), row in rows.voqs.items():
-        values = _values(VOQ_FIELDS, row, untold, f"{port} queue {queue}", problems)
+        values = _values(VOQ_FIELDS, row, invalid, f"{port} queue {queue}", problems)
         given.update(values)
         _add(samples, SeriesKey(switch, port, queue), rows.ts_ns, _of_queue(values, {}, queue))
     return Polled(tuple(samples), tuple(problems), _notes(given, counted))
@@ -231,13 +231,13 @@ def _unsupported(support: Mapping[str, str | None], fields: Mapping[str, str]) -
 def _values(
     fields: Sequence[str],
     row: Sequence[object],
-    untold: Collection[str],
+    invalid: Collection[str],
     where: str,
     problems: list[str],
 ) -> dict[str, int]:
     found = {}
     for name, value in zip(fields, row, strict=False):
-        if value is None or name in untold:
+        if value is None or name in invalid:
             continue
         try:
             count = count_of(value)

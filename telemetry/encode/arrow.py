@@ -1,6 +1,4 @@
-"""Reports written as an Arrow IPC stream (``docs/telemetry/int-report.md`` has the schema); must not import a
-decoder.
-"""
+"""Writes reports as an Arrow IPC stream (schema: ``docs/telemetry/int-report.md``)."""
 
 from __future__ import annotations
 
@@ -40,11 +38,11 @@ SCHEMA = pa.schema(
         ("hops", pa.list_(_HOP)),
     ]
 )
-"""The schema that is written; what is read may differ in width, order and further columns."""
+"""The schema written; readers also accept other widths, order and additional columns."""
 
 
 def encode(batch: ReportBatch) -> bytes:
-    """The reports as one record batch of one stream; their ``index`` is not part of it."""
+    """The reports as a stream of one record batch, without ``index``."""
     flow, used = _used(batch.flow, len(batch.flow_keys))
     keys = batch.flow_keys.take(used)
     site, used = _used(batch.hop_site, len(batch.sites))
@@ -83,21 +81,21 @@ def encode(batch: ReportBatch) -> bytes:
 
 
 def _used(numbers: NDArray[np.int32], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The numbers with those that do not occur left out, and what each was."""
+    """Numbers compacted to those that occur, and the old number of each new one."""
     occurs = np.zeros(size, np.bool_)
     occurs[numbers] = True
     return (np.cumsum(occurs) - 1)[numbers], np.flatnonzero(occurs)
 
 
 def _hosts(hosts: Sequence[str], numbers: NDArray[np.int32]) -> pa.Array:
-    """The host of each number, by dictionary."""
+    """The host of each number, dictionary-encoded."""
     indices, used = _used(numbers, len(hosts))
     dictionary = pa.array([hosts[number] for number in used.tolist()], pa.string())
     return pa.DictionaryArray.from_arrays(pa.array(indices.astype(np.int32)), dictionary)
 
 
 def _repeated(values: Sequence[object], numbers: NDArray[np.int64], kind: pa.DataType) -> pa.Array:
-    """The value of each number; names by dictionary."""
+    """The value of each number; names dictionary-encoded."""
     if not pa.types.is_dictionary(kind):
         return pa.array(values, kind).take(pa.array(numbers))
     distinct = pa.array(values, kind.value_type).dictionary_encode()

@@ -23,17 +23,17 @@ _INNER_TYPE = {4: 4, 6: 5}
 
 
 def datagram_v2(node: int, hardware: int, sequence: int, reports: Sequence[bytes]) -> bytes:
-    """The payload of v2.0 that holds these reports."""
+    """A payload of v2.0 with these reports."""
     head = 2 << 28 | hardware << 22 | sequence % (1 << 22)
     return struct.pack(">II", head, node) + b"".join(reports)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReportColumns:
-    """Packets of UDP with equally many hops, all of one IP version.
+    """UDP packets of one IP version, with equally many hops.
 
-    Of each hop, in path order (reports, hops): ``node``, interface ids ``ingress`` and ``egress`` (16 bits),
-    ``queue``, ``occupancy`` in the device's unit (at most ``MOST_OCCUPANCY``), times in nanoseconds. Of each
+    Per hop, of shape (reports, hops) in path order: ``node``, interface ids ``ingress`` and ``egress`` (16
+    bits), ``queue``, ``occupancy`` in device units (at most ``MOST_OCCUPANCY``), times in nanoseconds. Per
     packet: raw addresses (reports, 4 or 16), ports, ``packet_bytes`` from the IP header on, the ECN field.
     """
 
@@ -53,15 +53,14 @@ class ReportColumns:
 
     @property
     def version(self) -> int:
-        """4 or 6."""
         return 4 if self.source.shape[1] == 4 else 6
 
 
 def reports_v2(columns: ReportColumns, *, int_port: int = 5000) -> NDArray[np.uint8]:
-    """The reports as bytes, a row each: what the last hop of each, the one that reports, would send.
+    """The reports as bytes, a row each, as the last hop would send them.
 
-    That hop is in the report's header (its node in the datagram's, which is not here), those before are a
-    stack in the packet, which then goes to ``int_port`` and keeps its port in the shim.
+    The last hop is in the report's header (its node in the datagram's, not included here), the hops before
+    are an INT stack in the packet, which goes to ``int_port`` and has its original port in the shim.
     """
     n_reports, n_hops = columns.node.shape
     template = np.frombuffer(_template(columns.version, n_hops, int_port), np.uint8)

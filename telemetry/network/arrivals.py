@@ -1,8 +1,7 @@
-"""When each flow's packets were sent, with sampling undone: what a replay of the window needs.
+"""When each flow's packets were sent, with sampling undone, as a replay of the window needs it.
 
-First the senders: which host sent each sample, how fast its cable is, and how long the cables take. A
-packet's departure is the sink's time, less its stay in each switch (each by that switch's own clock), less
-the cables' delay: no two clocks are ever subtracted. ``messages`` turns packets into messages.
+A packet's departure is the sink's time, less its residence in each switch (by that switch's own clock), less
+the links' delay: no two clocks are ever compared. ``messages`` turns packets into messages.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ _NOWHERE = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Senders:
-    """Distinct (source, destination, path) of samples: the hosts by number in ``HostNames`` (``NOBODY``: not
-    known), the source's line rate, and the time a packet spends on the cables up to the last switch:
-    ``cable_ns``, and ``ns_per_byte`` of it. ``row`` is the one of each sample.
+    """Distinct (source, destination, path) of samples: the hosts by number in ``HostNames`` (``NOBODY``:
+    unknown), the source's line rate, and a packet's time on the links up to the last switch: ``cable_ns``,
+    plus ``ns_per_byte`` for its size. ``row`` is the index of each sample's sender.
     """
 
     row: NDArray[np.int64]
@@ -50,7 +49,7 @@ def senders_of(
 ) -> Senders:
     """The senders of samples whose paths are ``paths[row_path]``.
 
-    A merged flow (a negative number) is told by the hosts behind its path's ends.
+    The ends of a merged flow (a negative number) are the hosts behind the ends of its path.
     """
     places = _Places(paths, topology)
     src, dst = np.full(len(samples), NOBODY, np.int64), np.full(len(samples), NOBODY, np.int64)
@@ -69,7 +68,7 @@ def senders_of(
     rates, delays_s = places.egress()
     delay_s, ns_per_byte = first_delay_s.copy(), 1e9 / first_rate
     for hop in range(int(paths.counts.max()) - 1):
-        onward = np.flatnonzero(paths.counts[path] - 1 > hop)  # the last switch's cable is beyond the report
+        onward = np.flatnonzero(paths.counts[path] - 1 > hop)  # the report is made before the last link
         site = paths.number[paths.offset[path[onward]] + hop]
         delay_s[onward] += delays_s[site]
         ns_per_byte[onward] += 1e9 / rates[site]
@@ -77,7 +76,7 @@ def senders_of(
 
 
 class _Places:
-    """The topology as the places on paths see it."""
+    """Links and hosts of the topology at the sites of paths."""
 
     def __init__(self, paths: Paths, topology: Topology) -> None:
         self._paths = paths
@@ -85,9 +84,7 @@ class _Places:
         self._used: list[int] = np.unique(paths.number).tolist()
 
     def egress(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Of each place the rate (bytes/s) and delay (s) of the cable it leads to: endless and none where the
-        topology does not know.
-        """
+        """Rate (bytes/s) and delay (s) of each site's egress link: infinite and 0 where unknown."""
         rates = np.full(len(self._paths.things), np.inf)
         delays_s = np.zeros(len(self._paths.things))
         for site in self._used:
@@ -98,7 +95,7 @@ class _Places:
         return rates, delays_s
 
     def behind(self, side: str) -> NDArray[np.int64]:
-        """Of each place the host at that port's other end (by its number in the topology), or ``NOBODY``."""
+        """Number of the host at the other end of each site's port, or ``NOBODY``."""
         numbers = {host.name: number for number, host in enumerate(self._topology.hosts)}
         found = np.full(len(self._paths.things), NOBODY, np.int64)
         for site in self._used:
@@ -114,7 +111,7 @@ class _Places:
         path: NDArray[np.int64],
         settings: WindowSettings,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Rate (bytes/s) and delay (s) of each source's cable to the first switch of its path."""
+        """Rate (bytes/s) and delay (s) of each source's link to the first switch of its path."""
         topology, paths = self._topology, self._paths
         site = paths.number[paths.offset[path]].astype(np.int64)
         n_sites = len(paths.things)
@@ -122,22 +119,22 @@ class _Places:
 
         @cache
         def cables_of(host: str) -> dict[str | None, EgressPort]:
-            """The host's cables by where they lead to; of several to one place the first."""
+            """The host's links by peer; of several to one peer the first."""
             cables: dict[str | None, EgressPort] = {}
             for index in topology.ports_of.get(host, ()):
                 cables.setdefault(topology.ports[index].peer, topology.ports[index])
             return cables
 
-        told = []
+        found = []
         for number, first in zip(*(part.tolist() for part in np.divmod(codes, n_sites)), strict=True):
             cables = cables_of(hosts.names[number - 1] if number else "")
-            # The cable to that switch, or the host's first.
+            # The link to that switch, or the host's first.
             nic = cables.get(paths.things[first].switch) or next(iter(cables.values()), None)
             if nic is None:
-                told.append((settings.default_rate_gbps * GBPS, settings.default_delay_us * 1e-6))
+                found.append((settings.default_rate_gbps * GBPS, settings.default_delay_us * 1e-6))
             else:
-                told.append((nic.rate_bytes_per_s, nic.delay_s))
-        table = np.array(told, np.float64).reshape(-1, 2)
+                found.append((nic.rate_bytes_per_s, nic.delay_s))
+        table = np.array(found, np.float64).reshape(-1, 2)
         return table[code, 0], table[code, 1]
 
     def _port(self, site: HopSite, side: str) -> int:
@@ -154,12 +151,12 @@ def flow_arrivals(
     settings: WindowSettings,
     topology: Topology,
 ) -> tuple[FlowArrivals, tuple[Incast, ...]]:
-    """Every message of the window, and how many senders met at each receiver.
+    """Every message of the window, and the incast of each receiver.
 
     A message still being sent when the window closes has ``inf`` bytes, and lasts until then.
     """
     used, row_flow = np.unique(samples.flow, return_inverse=True)
-    # Merged flows have lost their identity: each of their samples is a message of its own.
+    # Merged flows lost their identity: each of their samples is a message of its own.
     nameless = np.flatnonzero(samples.flow < 0)
     row_flow = row_flow.astype(np.int64)
     row_flow[nameless] = len(used) + np.arange(len(nameless))
@@ -184,8 +181,8 @@ def flow_arrivals(
     chosen = np.flatnonzero((src != NOBODY) & (dst != NOBODY))
     order = chosen[np.lexsort((fingerprint[chosen], start_ns[chosen]))]
     arrivals = FlowArrivals(
-        src_host=hosts.called(src[order]),
-        dst_host=hosts.called(dst[order]),
+        src_host=hosts.names_of(src[order]),
+        dst_host=hosts.names_of(dst[order]),
         path=places.row_path[found.first_row[order]],
         wire_bytes=np.where(found.sending_at_close, np.inf, found.wire_bytes)[order],
         start_s=start_ns[order] * 1e-9,
@@ -207,10 +204,10 @@ def flow_arrivals(
 def _sent_ns(
     samples: Samples, places: Placement, senders: Senders, topology: Topology, zero_ns: int
 ) -> NDArray[np.float64]:
-    """When each sample left its sender: the sink's time less its stay in each switch and on the cables.
+    """When each sample left its sender: the sink's time less residence in switches and delay of links.
 
-    A switch that told no stay is taken at depth ÷ rate, or at none. Relative to ``zero_ns``:
-    float64 holds today's nanoseconds only to ±128.
+    Unknown residence is taken as depth ÷ rate, or 0. Relative to ``zero_ns``, because float64 resolves
+    today's nanoseconds only to ±128.
     """
     rates = np.array(
         [

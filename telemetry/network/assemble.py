@@ -1,10 +1,4 @@
-"""Elephant, potential elephant or mouse, and which of them carries the network; imports numpy and ``state``
-only.
-
-From the samples of a window to ``NetworkState``; imports only numpy and ``telemetry``, reads no clock.
-
-What a window held at one moment, for working out its state elsewhere; imports only ``telemetry``.
-"""
+"""Builds the ``NetworkState`` from the samples of a window, or from a snapshot of it."""
 
 from __future__ import annotations
 
@@ -33,12 +27,10 @@ def classify(
     n_periods: int,
     elephant_bytes: float,
 ) -> NDArray[np.int8]:
-    """``FlowClass`` of each flow from Φ(f), its bytes in the window, and the number of periods it was active
-    in.
+    """``FlowClass`` of each flow from Φ(f), its bytes in the window, and the number of its active periods.
 
-    Φ ≥ ``elephant_bytes``: elephant; below, but active in all ``n_periods`` of the window: potential
-    elephant; otherwise mouse. A window of a single period says nothing about persistence, so it has no
-    potential elephants.
+    Φ ≥ ``elephant_bytes``: elephant; below, but active in all ``n_periods``: potential elephant; otherwise
+    mouse. A window of one period shows no persistence, so it has no potential elephants.
     """
     classes = np.full(len(window_bytes), FlowClass.MOUSE, np.int8)
     if n_periods > 1:
@@ -48,7 +40,7 @@ def classify(
 
 
 def dominant_class(bytes_by_class: Mapping[FlowClass, float]) -> FlowClass:
-    """The class that carries the most bytes; of equals the one of larger flows."""
+    """The class with the most bytes; of equals the one of larger flows."""
     return max(FlowClass, key=lambda flow_class: (bytes_by_class.get(flow_class, 0.0), flow_class))
 
 
@@ -64,11 +56,11 @@ def network_state(
     settings: WindowSettings,
     topology: Topology | None,
 ) -> NetworkState:
-    """The state that these samples (in canonical order, at least one) show.
+    """The state shown by these samples (at least one, in canonical order).
 
-    ``flow_keys``, ``flow_fingerprint``, ``last_before_ns`` (negative: never), ``path_sites`` are the window's
-    tables, by the samples' flow and path numbers; ``merged_flows`` how many flows of each class were merged;
-    ``span_ns`` start and end.
+    ``flow_keys``, ``flow_fingerprint``, ``last_before_ns`` (negative: never) and ``path_sites`` are the
+    window's tables by flow and path number; ``merged_flows`` counts merged flows by class; ``span_ns`` is
+    start and end.
     """
     duration_s = (span_ns[1] - span_ns[0]) * 1e-9
     places = placement(samples, path_sites)
@@ -86,11 +78,11 @@ def network_state(
         number: topology.ports[index].rate_bytes_per_s
         for number, ref in enumerate(places.refs)
         if (index := topology.port_index.get((ref.switch, ref.port))) is not None
-        # A discovered port that was never seen full has an assumed rate only: no capacity to go by.
+        # The rate of a discovered port that was never seen full is assumed: no capacity follows from it.
         and (declared or (ref.switch, ref.port) in rates)
     }
     queues = queue_states(hops, places.refs, capacity, duration_s)
-    del hops  # the largest of all, and no longer wanted
+    del hops  # the largest array, no longer needed
     hosts = HostNames.of(flow_keys, topology)
     flows, receiver, bytes_by_class, flows_by_class = _flows(
         samples, flow_keys, flow_fingerprint, merged_flows, places, span_ns, settings, hosts
@@ -133,7 +125,7 @@ def _flows(
     settings: WindowSettings,
     hosts: HostNames,
 ) -> tuple[FlowTable, NDArray[np.int64], dict[FlowClass, float], dict[FlowClass, int]]:
-    """The flows, the number of each one's receiver in ``hosts``, and bytes and flows by class."""
+    """The flows, each flow's receiver by number in ``hosts``, and bytes and flows by class."""
     own = np.flatnonzero(samples.flow >= 0)
     used, flow = np.unique(samples.flow[own], return_inverse=True)
     n = len(used)
@@ -155,8 +147,8 @@ def _flows(
     path = _main_path(flow, places.row_path[own], samples.true_bytes[own], len(places.paths), n)
     order = np.lexsort((flow_fingerprint[used], -window_bytes))
     used = used[order].astype(np.int64)
-    # Summed in the order shown: in any other the last bit would depend on which flow came first.
-    bytes_by_class = np.zeros(len(FlowClass))  # numpy counts nothing at all in whole numbers
+    # Summed in the table's order: otherwise the last bit would depend on the order of arrival.
+    bytes_by_class = np.zeros(len(FlowClass))  # bincount of no flows gives integers
     bytes_by_class += np.bincount(classes[order], window_bytes[order], minlength=len(FlowClass))
     flows_by_class = np.bincount(classes, minlength=len(FlowClass)) + merged_flows
     merged = np.flatnonzero(samples.flow < 0)
@@ -165,8 +157,8 @@ def _flows(
     )
     table = FlowTable(
         keys=flow_keys.take(used),
-        src_host=hosts.called(hosts.src[used]),
-        dst_host=hosts.called(hosts.dst[used]),
+        src_host=hosts.names_of(hosts.src[used]),
+        dst_host=hosts.names_of(hosts.dst[used]),
         path=path[order],
         flow_class=classes[order],
         window_bytes=window_bytes[order],
@@ -190,7 +182,7 @@ def _main_path(
     n_paths: int,
     n_flows: int,
 ) -> NDArray[np.int32]:
-    """The path that carried most of each flow's bytes."""
+    """The path with most of each flow's bytes."""
     pairs, pair = np.unique(flow * n_paths + path, return_inverse=True)
     carried = np.bincount(pair, true_bytes)
     owner = pairs // n_paths
@@ -203,7 +195,7 @@ def _main_path(
 
 
 def _groups(flows: FlowTable, receiver: NDArray[np.int64], hosts: HostNames) -> tuple[FlowGroup, ...]:
-    """Flows by receiver (its number in ``hosts``) and path, in order of name and path."""
+    """Flows by receiver (number in ``hosts``) and path, in order of receiver's name and path."""
     reached = np.unique(receiver)
     by_name = np.array(sorted(reached.tolist(), key=hosts.names.__getitem__), np.int64)
     rank = np.empty(len(hosts.names), np.int64)
@@ -214,7 +206,7 @@ def _groups(flows: FlowTable, receiver: NDArray[np.int64], hosts: HostNames) -> 
     return tuple(
         map(
             FlowGroup,
-            hosts.called(by_name[place]),
+            hosts.names_of(by_name[place]),
             (path - 1).tolist(),
             np.bincount(group, minlength=len(codes)).tolist(),
             np.bincount(group, flows.throughput_bytes_per_s, minlength=len(codes)).tolist(),
@@ -230,10 +222,10 @@ def _usual_packet(samples: Samples) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """A window's reports and tables at one moment; shares nothing that the window will change.
+    """A window's reports and tables at one moment; shares no mutable data with the window.
 
-    Taking one costs a few milliseconds. ``state`` costs about a second per 200 000
-    reports and may run in another thread, or (it pickles) another process, while the window takes more.
+    Taking one costs a few milliseconds; ``state`` about a second per 200 000 reports, in any thread or (it
+    pickles) process.
     """
 
     parts: tuple[Samples, ...]
@@ -247,7 +239,6 @@ class Snapshot:
     topology: Topology | None
 
     def state(self) -> NetworkState:
-        """The network as the window showed it."""
         return network_state(
             Samples.joined(list(self.parts)).in_canonical_order(),
             flow_keys=self.flow_keys,

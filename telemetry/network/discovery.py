@@ -1,11 +1,8 @@
-"""A topology from the hops of reports, where none is declared; imports only ``telemetry`` and the standard
-library.
+"""Discovers a topology from the hops of reports, where none is declared.
 
-The few journeys of a window from which its fabric can be told; imports only numpy and ``telemetry``.
-
-A million flows show the same cables over and over. Of each thing that a journey can show (an address, a port,
-who is behind it, a cable between two) the first to show it is kept, in the order in which ``discover`` goes
-through them: it finds the same topology as from all.
+A million flows show the same links over and over, so ``journeys`` keeps only the first journey that shows
+each address, port, host attachment or link, in the order in which ``discover`` reads them. The topology found
+is the same as from all.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ Port = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Journey:
-    """Packets that went from one address to another along one path."""
+    """Packets from one address to another along one path."""
 
     src: str
     dst: str
@@ -39,7 +36,7 @@ class Journey:
 
 @dataclass(slots=True)
 class _Sightings:
-    """What the hops say: cables between known ports, half-known cables, and the addresses behind ports."""
+    """What hops show: links between known ports, half-known links, and the addresses behind ports."""
 
     switches: dict[str, None] = field(default_factory=dict)
     addresses: dict[str, None] = field(default_factory=dict)
@@ -57,15 +54,16 @@ def discover(
     default_rate_gbps: float,
     default_delay_us: float,
 ) -> Topology:
-    """The smallest fabric that explains the paths seen; ``Topology.path`` can route on it.
+    """The smallest fabric that explains the observed paths; ``Topology.path`` can route on it.
 
-    The source sits behind the first hop's ingress port, the destination behind the last hop's egress port,
-    and consecutive hops share a cable. Hosts are named by their addresses. Where several ends meet at one
-    port, something that sends no reports stands between them: it becomes a switch of its own (``behind SWITCH
-    PORT``). Where a device does not name a port, a cable with an invented port name stands in (``to NODE``).
+    The source is behind the first hop's ingress port, the destination behind the last hop's egress port, and
+    consecutive hops share a link. Hosts are named by their addresses. Where several ends meet at one port, a
+    device that sends no reports must be between them: it becomes a switch (``behind SWITCH PORT``). Where a
+    device does not name a port, the link gets an invented port name (``to NODE``).
 
-    ``rates_bytes_per_s`` are rates measured at ports; a cable takes its ends' larger one, snapped to a
-    standard rate, else the default. Order of ``journeys`` does not matter. Never raises ``TopologyError``.
+    ``rates_bytes_per_s`` are measured rates of ports; a link takes the larger of its ends', rounded to a
+    standard rate, else the default. The order of ``journeys`` does not matter. Never raises
+    ``TopologyError``.
     """
     seen = _sighted(sorted(set(journeys), key=lambda j: (j.src, j.dst, tuple(map(sortable, j.path)))))
     names = _host_names(seen)
@@ -77,7 +75,7 @@ def discover(
         ends: list[tuple[str, str | None]] = [*ports, *((names[address], None) for address in addresses)]
         wired.update((names[address], switch) for address in addresses for switch, _ in ports)
         if len(ends) == 1:
-            continue  # a port seen with nothing behind it
+            continue  # a port with nothing seen behind it
         if len(ends) == 2 and ends[0][0] != ends[1][0]:
             links.append((*ends[0], *ends[1]))
             continue
@@ -106,21 +104,21 @@ def discover(
 
 
 def sortable(site: HopSite) -> tuple[str, str, str]:
-    """By what places are put in order."""
+    """Sort key of a site."""
     return site.switch or "", site.ingress_port or "", site.egress_port or ""
 
 
 def _sighted(journeys: list[Journey]) -> _Sightings:
     seen = _Sightings()
     for journey in journeys:
-        told = [site for site in journey.path if site.switch is not None]
-        for site in told:
+        known = [site for site in journey.path if site.switch is not None]
+        for site in known:
             seen.switches[str(site.switch)] = None
             seen.ports.update((str(site.switch), p) for p in (site.ingress_port, site.egress_port) if p)
-        if journey.src != journey.dst:  # else a report that shows no packet: nobody's address is known
+        if journey.src != journey.dst:  # else the report shows no packet, and has no addresses
             for address in (journey.src, journey.dst):
                 seen.addresses[address] = None
-        for site, after in pairwise(told):
+        for site, after in pairwise(known):
             here, there = str(site.switch), str(after.switch)
             if here == there:
                 continue
@@ -131,9 +129,9 @@ def _sighted(journeys: list[Journey]) -> _Sightings:
                 seen.half_cables[(here, site.egress_port), there] = None
             elif after.ingress_port is not None:
                 seen.half_cables[(there, after.ingress_port), here] = None
-        if told and journey.src != journey.dst:
-            _behind(seen, str(told[0].switch), told[0].ingress_port, journey.src)
-            _behind(seen, str(told[-1].switch), told[-1].egress_port, journey.dst)
+        if known and journey.src != journey.dst:
+            _behind(seen, str(known[0].switch), known[0].ingress_port, journey.src)
+            _behind(seen, str(known[-1].switch), known[-1].egress_port, journey.dst)
     return seen
 
 
@@ -145,7 +143,7 @@ def _behind(seen: _Sightings, switch: str, port: str | None, address: str) -> No
 
 
 def _host_names(seen: _Sightings) -> dict[str, str]:
-    """A name per address: itself, unless a switch bears it."""
+    """A name per address: itself, unless a switch has that name."""
     taken = {address: address for address in seen.addresses}
     return {
         address: _free_name(f"host {address}", seen.switches, taken, 0)
@@ -173,9 +171,7 @@ def _free_name(wish: str, switches: Mapping[str, None], names: Mapping[str, str]
 
 
 def _join_half_cables(seen: _Sightings) -> None:
-    """Turn cables known at one end into whole ones: two halves of one pair of switches are taken for one
-    cable.
-    """
+    """Joins links known at one end: two halves between the same two switches are taken for one link."""
     known = {port for cable in seen.cables for port in cable}
     loose: defaultdict[tuple[str, str], list[Port]] = defaultdict(list)
     for port, there in seen.half_cables:
@@ -190,9 +186,7 @@ def _join_half_cables(seen: _Sightings) -> None:
 
 
 def _segments(seen: _Sightings) -> list[tuple[list[Port], list[str]]]:
-    """Groups of switch ports that share a cable (or an unseen device), and the addresses behind each
-    group.
-    """
+    """Groups of switch ports that share a link (or an unseen device), and the addresses behind each group."""
     parent: dict[Port, Port] = {}
 
     def root(port: Port) -> Port:
@@ -212,8 +206,8 @@ def _segments(seen: _Sightings) -> list[tuple[list[Port], list[str]]]:
         ports[root(port)].append(port)
     for port, address in seen.behind:
         addresses[root(port)][address] = None
-    # A report that lost its last hops seems to put its receiver behind a cable between switches; where the
-    # host is seen at a port of its own elsewhere, that place is the true one.
+    # A report that lost its last hops seems to put its receiver on a link between switches; a port of its own
+    # elsewhere is the true place.
     direct = {address for top in ports if len(ports[top]) == 1 for address in addresses[top]}
     return [
         (members, [address for address in addresses[top] if len(members) == 1 or address not in direct])
@@ -232,7 +226,7 @@ _NEVER = np.iinfo(np.int64).max
 def journeys(
     samples: Samples, flow_keys: FlowKeys, paths: Paths, row_path: NDArray[np.int64]
 ) -> list[Journey]:
-    """Journeys of samples whose paths are ``paths[row_path]``: enough of them to discover what all show."""
+    """Journeys of samples whose paths are ``paths[row_path]``: enough to discover the same topology."""
     own = np.flatnonzero(samples.flow >= 0)
     if len(own) == 0:
         return []
@@ -255,7 +249,7 @@ def journeys(
 
 
 def _ranks(names: Sequence[object]) -> NDArray[np.int64]:
-    """The place of each in their order."""
+    """The rank of each in sorted order."""
     order = np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)  # type: ignore[arg-type]
     rank = np.empty(len(names), np.int64)
     rank[order] = np.arange(len(names))
@@ -263,12 +257,12 @@ def _ranks(names: Sequence[object]) -> NDArray[np.int64]:
 
 
 def _path_ranks(paths: Paths) -> NDArray[np.int64]:
-    """The place of each path in the order of their places' names."""
+    """The rank of each path in the order of its sites' names."""
     used, site = np.unique(paths.number, return_inverse=True)
     rank = _ranks([sortable(paths.things[number]) for number in used.tolist()])[site]
     columns = []
     for hop in range(int(paths.counts.max())):
-        column = np.full(len(paths), -1, np.int64)  # what has ended comes before what goes on
+        column = np.full(len(paths), -1, np.int64)  # a shorter path sorts before a longer one
         has = np.flatnonzero(paths.counts > hop)
         column[has] = rank[paths.offset[has] + hop]
         columns.append(column)
@@ -281,21 +275,22 @@ def _path_ranks(paths: Paths) -> NDArray[np.int64]:
 def _first_to_show(
     src: NDArray[np.int64], dst: NDArray[np.int64], path: NDArray[np.int64], paths: Paths
 ) -> NDArray[np.int64]:
-    """Of journeys in order, those that show something for the first time."""
-    hops = _ToldHops(paths)
+    """The indices of sorted journeys that show something for the first time."""
+    hops = _KnownHops(paths)
     first = np.full(len(paths), _NEVER)
     np.minimum.at(first, path, np.arange(len(path)))
     hop_first = first[hops.path]
     follows = hops.path[1:] == hops.path[:-1]
     cable = hops.out_port[:-1] * hops.n_ports + hops.in_port[1:]
-    ended = src != dst  # else nobody's address is known
-    somebody, told = np.flatnonzero(ended), np.flatnonzero(ended & (hops.count[path] > 0))
-    begin, end = hops.offset[path[told]], hops.offset[path[told] + 1] - 1
+    has_addresses = src != dst
+    addressed = np.flatnonzero(has_addresses)
+    attached = np.flatnonzero(has_addresses & (hops.count[path] > 0))
+    begin, end = hops.offset[path[attached]], hops.offset[path[attached] + 1] - 1
     shown = [
-        _firsts(src[somebody], somebody),
-        _firsts(dst[somebody], somebody),
-        _firsts(src[told] * hops.n_ports + hops.in_port[begin], told),
-        _firsts(dst[told] * hops.n_ports + hops.out_port[end], told),
+        _firsts(src[addressed], addressed),
+        _firsts(dst[addressed], addressed),
+        _firsts(src[attached] * hops.n_ports + hops.in_port[begin], attached),
+        _firsts(dst[attached] * hops.n_ports + hops.out_port[end], attached),
         _firsts(hops.in_port, hop_first),
         _firsts(hops.out_port, hop_first),
         _firsts(cable[follows], hop_first[1:][follows]),
@@ -305,14 +300,14 @@ def _first_to_show(
 
 
 def _firsts(shown: NDArray[np.int64], when: NDArray[np.int64]) -> NDArray[np.int64]:
-    """When each distinct thing is shown first."""
+    """When each distinct value is shown first."""
     order = np.argsort(when, kind="stable")
     _, first = np.unique(shown[order], return_index=True)
     return when[order[first]]
 
 
-class _ToldHops:
-    """Hops that name their switch: their path, and numbers of (switch, port), the port told or not."""
+class _KnownHops:
+    """Hops with a known switch: their path, and numbers of their (switch, port), where port may be None."""
 
     def __init__(self, paths: Paths) -> None:
         used, site = np.unique(paths.number, return_inverse=True)
@@ -325,9 +320,9 @@ class _ToldHops:
                 [(one, one.egress_port) for one in sites],
             )
         )
-        told = np.array([one.switch is not None for one in sites], np.bool_)[site]
+        known = np.array([one.switch is not None for one in sites], np.bool_)[site]
         self.n_ports = len(ports)
-        self.path = np.repeat(np.arange(len(paths)), paths.counts)[told]
-        self.in_port, self.out_port = ingress[site][told], egress[site][told]
-        self.offset = np.concatenate((np.zeros(1, np.int64), np.cumsum(told, dtype=np.int64)))[paths.offset]
+        self.path = np.repeat(np.arange(len(paths)), paths.counts)[known]
+        self.in_port, self.out_port = ingress[site][known], egress[site][known]
+        self.offset = np.concatenate((np.zeros(1, np.int64), np.cumsum(known, dtype=np.int64)))[paths.offset]
         self.count = np.diff(self.offset)

@@ -1,17 +1,12 @@
-"""Incast: how many senders have a message under way to one receiver at the same time; imports only numpy and
-``telemetry.state``.
+"""Messages from sampled packets: when each begins, how large it is, whether it ended; and their incast.
 
-A sender is live to a receiver while at least one message of it is under way: from the message's start to its
-end, both ends included. Messages that overlap or touch count as one.
+Each packet is sampled independently with the same probability s, so a message with n sampled packets has
+about n / s packets (single samples stand for the many small messages of which none was sampled: the load is
+right on average), and the first sampled one has on average (n / s) / (n + 1) before it, sent at line rate as
+every message starts.
 
-Messages out of sampled packets: where each begins, how large it is, whether it ended; imports only
-``telemetry``.
-
-Each packet is sampled independently with the same probability s, so a message of which n packets were seen
-has about n / s packets (single samples stand for the many small messages that were not seen at all: the load
-is right on average), and the first one seen has on average (n / s) / (n + 1) of them before it, sent at line
-rate as every message starts. When a packet left its sender follows from the sink's time, less the time it
-spent in each switch (each by its own clock), less what the cables take: no two clocks are ever subtracted.
+A sender is live to a receiver from a message's start to its end, both included; messages that overlap or
+touch count as one.
 """
 
 from __future__ import annotations
@@ -37,10 +32,10 @@ def incast_degrees(
     start_ns: NDArray[np.float64],
     end_ns: NDArray[np.float64],
 ) -> tuple[Incast, ...]:
-    """The incast of each receiver, worst first (of equals by name); O(n log n) in the number n of messages.
+    """The incast of each receiver, worst first (ties by name); O(n log n) in the number n of messages.
 
-    Per message: ``sender`` and ``receiver`` into ``names``, and when it begins and ends (no earlier than it
-    begins), on any one scale.
+    Per message: ``sender`` and ``receiver`` into ``names``, and its begin and end (no earlier) on any one
+    scale.
     """
     if len(sender) == 0:
         return ()
@@ -48,7 +43,7 @@ def incast_degrees(
     receivers, receiver_of = np.unique(codes // len(names), return_inverse=True)
     start, end, length = _whole(start_ns, end_ns, most=len(codes))
     begins, ends = _live(pair * length + start, pair * length + end)
-    # Sorted by receiver, then time: of those before it every begin has its end, and the count starts at 0.
+    # Sorted by receiver, then time: each earlier receiver has as many ends as begins, so counts start at 0.
     owner = receiver_of[begins // length] * length
     begins, ends = np.sort(owner + begins % length), np.sort(owner + ends % length)
     live = np.arange(1, len(begins) + 1) - np.searchsorted(ends, begins, side="left")
@@ -65,8 +60,8 @@ def incast_degrees(
 def _whole(
     start_ns: NDArray[np.float64], end_ns: NDArray[np.float64], *, most: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
-    """Times from 0, in whole nanoseconds (coarser where ``most`` stretches of them would not fit into a key),
-    and how long a stretch is.
+    """Times as integers from 0, in nanoseconds (coarser where ``most`` spans would not fit into a key), and
+    the length of a span.
     """
     zero = float(start_ns.min())
     unit = max(1.0, (float(end_ns.max()) - zero + 2) * most / _MOST_KEY)
@@ -75,8 +70,8 @@ def _whole(
 
 
 def _live(start: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """When each pair goes live and when it stops, as keys of pair and time, in order: its messages joined
-    where they overlap or touch.
+    """When each pair becomes live and stops, as sorted keys of pair and time: overlapping and touching
+    messages joined.
     """
     order = np.argsort(start)
     start, latest = start[order], np.maximum.accumulate(end[order])
@@ -95,12 +90,11 @@ _STILL_SENDING_SAMPLES = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Messages:
-    """Messages in order of flow and time: ``flow`` as the caller numbered the rows; times in ns on
-    ``sent_ns``'s scale.
+    """Messages in order of flow and time, times in ns on the scale of ``sent_ns``.
 
-    ``start_ns`` and ``end_ns`` when its first and its last packet left, seen or not; ``last_ns`` the last one
-    seen. ``running_at_open``: the flow was seen before the window; ``sending_at_close``: the window ends
-    before it does.
+    ``start_ns`` and ``end_ns`` are estimates for its first and last packet, seen or not; ``last_ns`` is the
+    last one seen. ``running_at_open``: the message began before the window; ``sending_at_close``: it outlasts
+    the window.
     """
 
     flow: NDArray[np.int64]
@@ -124,14 +118,13 @@ def messages(
     end_ns: int,
     settings: WindowSettings,
 ) -> Messages:
-    """Messages of each flow, cut where it fell silent for longer than its own pace explains.
+    """Messages of each flow, split where it was silent for longer than its usual gaps explain.
 
-    Per sample: ``flow`` its flow's number, ``sent_ns`` when it left the sender, ``nic_bytes_per_s`` the
-    sender's line rate. ``last_before_ns[flow]``: last time the flow was seen before the window, negative if
-    never.
+    Per sample: ``flow`` number, ``sent_ns`` when it left the sender, ``nic_bytes_per_s`` the sender's line
+    rate. ``last_before_ns[flow]``: when the flow was last seen before the window, negative if never.
 
-    A silence ends a message if it exceeds ``idle_gap_ns``, thirty times the flow's usual gap (its upper
-    quartile), and never later than seven times what a sender at 0.1 Gbit/s leaves between samples.
+    A silence ends a message when it exceeds ``idle_gap_ns`` and thirty times the flow's usual gap (its upper
+    quartile), but at the latest at seven times the gap of a sender at 0.1 Gbit/s.
     """
     order = np.lexsort((sent_ns, flow))
     by_flow, sent = flow[order], sent_ns[order]
@@ -175,14 +168,12 @@ def messages(
 
 
 def longest_patience_ns(settings: WindowSettings) -> int:
-    """A silence that ends any flow's message: its gaps lie within the window, sent twice its length apart at
-    most.
-    """
+    """A silence that ends any flow's message: gaps are at most twice the window's length."""
     return max(round(_GAP_MARGIN * 2 * settings.length_ns), settings.idle_gap_ns)
 
 
 def _upper_quartile(flow: NDArray[np.int64], gap: NDArray[np.float64], n_flows: int) -> NDArray[np.float64]:
-    """Third quartile (lower of the two candidates) of each flow's gaps; 0 where it has none."""
+    """Third quartile (lower of the two candidates) of each flow's gaps; 0 without any."""
     if len(gap) == 0:
         return np.zeros(n_flows)
     by_gap = gap[np.lexsort((gap, flow))]

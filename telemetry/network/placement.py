@@ -1,8 +1,4 @@
-"""What the topology calls the addresses of flows; imports only numpy, ``flow_keys`` and ``topology``.
-
-Which path and which egress queues each sample of a window went through; imports only numpy and
-``telemetry``.
-"""
+"""Host names of flows, and the path and egress queues of each sample of a window."""
 
 from __future__ import annotations
 
@@ -19,13 +15,13 @@ from telemetry.window.samples import Samples
 from telemetry.window.tables import Paths, queue_of
 
 NOBODY = -1
-"""The number of an end that is not known."""
+"""The number of an unknown host."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HostNames:
-    """Names of hosts by number; ``src`` and ``dst`` of each flow, by its number. An address that the topology
-    does not know is a name of its own.
+    """Host names by number, and the ``src`` and ``dst`` host of each flow. An address that is not in the
+    topology is its own name.
     """
 
     names: tuple[str, ...]
@@ -34,7 +30,7 @@ class HostNames:
 
     @classmethod
     def of(cls, keys: FlowKeys, topology: Topology) -> HostNames:
-        """The names of these flows' ends, and of the topology's hosts."""
+        """Names of these flows' ends, and of the topology's hosts."""
         numbers = {host.name: number for number, host in enumerate(topology.hosts)}
         known = topology.host_by_address
         of_host = np.array(
@@ -42,18 +38,17 @@ class HostNames:
         )
         return cls(tuple(numbers), of_host[keys.src], of_host[keys.dst])
 
-    def called(self, numbers: NDArray[np.int64]) -> tuple[str, ...]:
-        """The name of each of these."""
+    def names_of(self, numbers: NDArray[np.int64]) -> tuple[str, ...]:
         return tuple(map(self.names.__getitem__, numbers.tolist()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placement:
-    """Paths and queues of the samples, numbered as the state shows them.
+    """Paths and queues of the samples, numbered as in the state.
 
     ``site_paths`` are distinct by hop sites (``row_site_path`` per sample), ``paths`` by egress queues
-    (``row_path`` per sample); ``refs`` the egress queues, ``hop_queue`` per hop its number in ``refs`` (-1:
-    not told).
+    (``row_path`` per sample); ``refs`` are the egress queues, ``hop_queue`` the index of each hop's (-1:
+    unknown).
     """
 
     site_paths: Paths
@@ -65,8 +60,8 @@ class Placement:
 
 
 def placement(samples: Samples, path_sites: Paths) -> Placement:
-    """Place samples (in canonical order) whose path numbers index ``path_sites``."""
-    # Numbered as they appear in the samples, so that the numbers do not depend on arrival order.
+    """Paths and queues of samples (in canonical order) whose path numbers index ``path_sites``."""
+    # Numbered by appearance in the samples, so that numbers do not depend on the order of arrival.
     first, row_site_path = as_they_appear(samples.path)
     site_paths = path_sites.take(samples.path[first].astype(np.int64))
     refs, queue = _queues(site_paths)
@@ -78,7 +73,7 @@ def placement(samples: Samples, path_sites: Paths) -> Placement:
 
 
 def _queues(paths: Paths) -> tuple[tuple[QueueRef, ...], NDArray[np.int32]]:
-    """The egress queues on these paths, in order, and the queue of each hop of theirs (-1: not told)."""
+    """The egress queues on these paths, sorted, and the index of each hop's (-1: unknown)."""
     used, hop = np.unique(paths.number, return_inverse=True)
     queues = [queue_of(paths.things[site]) for site in used.tolist()]
     refs = tuple(sorted({ref for ref in queues if ref is not None}))
@@ -90,10 +85,10 @@ def _queues(paths: Paths) -> tuple[tuple[QueueRef, ...], NDArray[np.int32]]:
 def _by_queues(
     offset: NDArray[np.int64], queue: NDArray[np.int32], refs: tuple[QueueRef, ...]
 ) -> tuple[Ragged[QueueRef], NDArray[np.int32]]:
-    """The distinct paths by egress queues, those not told left out, and which of them each path is."""
-    told = queue >= 0
-    ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(told, dtype=np.int64)))[offset]
-    queue = queue[told]
+    """The distinct paths by egress queues, without unknown ones, and the index of each path among them."""
+    known = queue >= 0
+    ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(known, dtype=np.int64)))[offset]
+    queue = queue[known]
     place = np.arange(len(queue)) - np.repeat(ends[:-1], np.diff(ends))
     hops = mixed((queue.astype(np.uint64) << np.uint64(32)) + place.astype(np.uint64))
     sums = np.concatenate((np.zeros(1, np.uint64), np.cumsum(hops, dtype=np.uint64)))

@@ -1,10 +1,9 @@
-"""Depth, marking and throughput of egress queues over a window; imports only numpy, ``samples`` and
-``state``.
+"""Depth, marking and throughput of egress queues over a window.
 
-Reports are seen packet by packet, but depth is wanted as a *time* average. While a queue is not empty its
-port sends at line rate, so a packet of B bytes sampled at rate s stands for B / s / capacity seconds at the
-depth it saw; the time no packet stands for is time the queue was empty. (Under PFC pause, or where queues
-share a port, a packet stands for longer: depth then reads low.)
+Samples are per packet, but depth is wanted as a *time* average. While a queue is not empty its port sends at
+line rate, so a packet of B bytes sampled at rate s stands for B / s / capacity seconds at the depth it saw;
+the remaining time the queue was empty. (Under PFC pause, or where queues share a port, a packet stands for
+longer: depth then reads low.)
 """
 
 from __future__ import annotations
@@ -27,9 +26,7 @@ _DEEP_SAMPLES = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HopRows:
-    """One row a hop whose egress queue is known: ``queue`` number, and the columns of its report and
-    itself.
-    """
+    """One row per hop with a known egress queue: the ``queue`` number, and columns of hop and report."""
 
     queue: NDArray[np.int32]
     ts_ns: NDArray[np.int64]
@@ -42,7 +39,7 @@ class HopRows:
 
 
 def hop_rows(samples: Samples, hop_queue: NDArray[np.int32]) -> HopRows:
-    """Hops of the samples by queue number (``hop_queue``, -1: not known, left out), in the samples' order."""
+    """Hops of the samples with a known queue (``hop_queue``, -1: unknown), in order."""
     hops = np.flatnonzero(hop_queue >= 0)
     row = samples.hop_row[hops]
     return HopRows(
@@ -63,20 +60,20 @@ def queue_states(
     """One ``QueueState`` per queue in ``refs``, over a window of ``duration_s``.
 
     ``capacity_bytes_per_s`` by queue number. Where it is missing, the window is cut into bins of eight of the
-    queue's usual gaps between samples; a bin counts at the mean depth seen in it, empty bins as an empty
-    queue (coarser, and a little high). Packets whose device told no depth count for throughput alone; the
-    others then stand for them too. Where no packet told one, the depth is NaN: not known, which is not empty.
+    queue's usual gaps between samples; a bin counts with the mean depth seen in it, an empty bin as an empty
+    queue (coarser, and a little high). Packets without a depth count for throughput only, and the others
+    represent them for depth. Where no packet has one, the depth is NaN (unknown).
     """
     n = len(refs)
-    told = ~np.isnan(hops.queue_bytes)
+    known = ~np.isnan(hops.queue_bytes)
     all_bytes = np.bincount(hops.queue, hops.true_bytes, minlength=n)
-    told_bytes = np.bincount(hops.queue[told], hops.true_bytes[told], minlength=n)
+    known_bytes = np.bincount(hops.queue[known], hops.true_bytes[known], minlength=n)
     capacity = np.array([capacity_bytes_per_s.get(number, np.nan) for number in range(n)])
-    scale = np.divide(all_bytes, told_bytes * capacity, out=np.full(n, np.nan), where=told_bytes > 0)
-    queue, depth = hops.queue[told], hops.queue_bytes[told]
-    held_s = hops.true_bytes[told] * scale[queue]
+    scale = np.divide(all_bytes, known_bytes * capacity, out=np.full(n, np.nan), where=known_bytes > 0)
+    queue, depth = hops.queue[known], hops.queue_bytes[known]
+    held_s = hops.true_bytes[known] * scale[queue]
     rated = ~np.isnan(held_s)
-    binned = _binned(queue[~rated], depth[~rated], hops.ts_ns[told][~rated], n, duration_s)
+    binned = _binned(queue[~rated], depth[~rated], hops.ts_ns[known][~rated], n, duration_s)
     mean, high = _time_averages(
         np.concatenate((queue[rated], binned[0])),
         np.concatenate((depth[rated], binned[1])),
@@ -86,13 +83,15 @@ def queue_states(
     )
     most = np.zeros(n)
     np.maximum.at(most, queue, depth)
-    mean = np.minimum(mean, most)  # scaling to fit may round up
+    mean = np.minimum(mean, most)  # scaling may round up
     unknown = np.bincount(queue, minlength=n) == 0
     mean[unknown] = high[unknown] = most[unknown] = np.nan
-    answers = hops.marked >= 0
-    answered = np.bincount(hops.queue[answers], hops.true_packets[answers], minlength=n)
-    marked = np.bincount(hops.queue[answers], hops.true_packets[answers] * hops.marked[answers], minlength=n)
-    ratio = np.divide(marked, answered, out=np.full(n, np.nan), where=answered > 0)
+    with_mark = hops.marked >= 0
+    packets = np.bincount(hops.queue[with_mark], hops.true_packets[with_mark], minlength=n)
+    marked = np.bincount(
+        hops.queue[with_mark], hops.true_packets[with_mark] * hops.marked[with_mark], minlength=n
+    )
+    ratio = np.divide(marked, packets, out=np.full(n, np.nan), where=packets > 0)
     marked_per_s = ratio * np.bincount(hops.queue, hops.true_packets, minlength=n) / duration_s
     samples = np.bincount(hops.queue, hops.stands_for, minlength=n)
     return tuple(
@@ -102,19 +101,19 @@ def queue_states(
             depth_mean_bytes=float(mean[number]),
             depth_p99_bytes=float(high[number]),
             depth_max_bytes=float(most[number]),
-            marked_ratio=float(ratio[number]) if answered[number] > 0 else None,
+            marked_ratio=float(ratio[number]) if packets[number] > 0 else None,
             throughput_bytes_per_s=float(all_bytes[number] / duration_s),
             capacity_bytes_per_s=capacity_bytes_per_s.get(number),
-            marked_packets_per_s=float(marked_per_s[number]) if answered[number] > 0 else None,
+            marked_packets_per_s=float(marked_per_s[number]) if packets[number] > 0 else None,
         )
         for number, ref in enumerate(refs)
     )
 
 
 def service_rates(hops: HopRows, n_queues: int) -> dict[int, float]:
-    """Rate each queue drains at, bytes/s, from depth ÷ time in the switch of packets that found it deep.
+    """Drain rate of each queue, bytes/s: depth ÷ residence time of packets that met a deep queue.
 
-    The median over at least ten packets that saw 20 KB or more; queues without as many are left out.
+    The median over at least ten packets that met 20 KB or more; queues with fewer are left out.
     """
     deep = np.flatnonzero((hops.queue_bytes >= _DEEP_BYTES) & (hops.residence_ns > 0))
     queue, rate = hops.queue[deep], hops.queue_bytes[deep] / (hops.residence_ns[deep] * 1e-9)
@@ -135,7 +134,7 @@ def _binned(
     n: int,
     duration_s: float,
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
-    """Occupied bins as (queue, mean depth, seconds); rows come in time order."""
+    """Occupied bins as (queue, mean depth, seconds); rows are in time order."""
     if len(queue) == 0:
         return queue, depth, depth
     order = np.argsort(queue, kind="stable")
@@ -161,9 +160,9 @@ def _time_averages(
     n: int,
     duration_s: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and 99th percentile of depth over ``duration_s``; time not held by any row is at depth 0."""
+    """Mean and 99th percentile of depth over ``duration_s``; time without a row counts as depth 0."""
     busy_s = np.bincount(queue, held_s, minlength=n)
-    # Sampling noise can claim more time than there is.
+    # Sampling noise can add up to more time than there is.
     fit = np.minimum(1.0, np.divide(duration_s, busy_s, out=np.ones(n), where=busy_s > 0))
     held_s = held_s * fit[queue]
     mean = np.bincount(queue, held_s * depth, minlength=n) / duration_s

@@ -1,12 +1,4 @@
-"""Open addressing for 64-bit fingerprints, whole arrays at once; imports only numpy.
-
-Keys (hosts, places) to small numbers and back, with a fingerprint each; imports only numpy and
-``fingerprint``.
-
-Fingerprints to small numbers, whole arrays at once; imports only numpy and ``slots``.
-
-A set of 64-bit report fingerprints that answers whole arrays at once; imports only numpy and ``slots``.
-"""
+"""Hash tables: 64-bit fingerprints looked up whole arrays at a time, and hashable keys numbered singly."""
 
 from __future__ import annotations
 
@@ -17,39 +9,56 @@ import numpy as np
 from numpy.typing import NDArray
 
 ABSENT = -1
-"""The slot, or the number, of a fingerprint that has none."""
+"""The number of a fingerprint or key that is not in the table."""
+GONE = np.iinfo(np.int32).min
+"""What ``KeyTable.keep`` maps a dropped number to."""
 
 _FIRST_SIZE = 1024
 _EMPTY = np.uint64(0)
-_GROWTH, _LARGE = 4, 1 << 20  # below that many slots room is cheaper than moving
+_GROWTH, _LARGE = 4, 1 << 20  # below that many slots memory is cheaper than rehashing
 _STEP_SHIFT, _ODD = np.uint64(32), np.uint64(1)
 
 
-class Slots:
-    """A slot for each fingerprint: 16 to 32 bytes for each of many, cost per fingerprint constant.
+class FingerprintTable:
+    """A set of fingerprints, or with ``numbers`` a map from each to a number; open addressing.
 
-    Fingerprints are already well mixed: their low bits are the slot, their high ones the step from there to
-    the next, so that no crowd builds up. ``expected`` many find room without moving any. 0 marks an empty
-    slot; a fingerprint of 0 is kept as 1.
+    16 to 32 bytes per fingerprint, half as much again with numbers; ``expected`` many fit without rehashing.
+    Fingerprints are well mixed already: their low bits are the slot, their high bits the step to the next, so
+    no cluster builds up. 0 marks an empty slot; a fingerprint of 0 is stored as 1. Two keys with the same
+    fingerprint (one pair in 2**64) are taken for one.
     """
 
-    def __init__(self, expected: int = 0) -> None:
-        self._slots = np.zeros(_size_for(expected), np.uint64)
+    def __init__(self, expected: int = 0, *, numbers: bool = False) -> None:
+        size = _size_for(expected)
+        self._slots = np.zeros(size, np.uint64)
+        self._numbers = np.zeros(size if numbers else 0, np.int32)
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    @property
-    def size(self) -> int:
-        """How many slots there are, empty ones counted."""
-        return len(self._slots)
+    def contains(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        known: NDArray[np.bool_] = self._find(fingerprints) != ABSENT
+        return known
 
-    def find(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def find(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """The number of each, ``ABSENT`` where it has none."""
+        slot = self._find(fingerprints)
+        return np.where(slot == ABSENT, np.int32(ABSENT), self._numbers[slot])
+
+    def add(self, fingerprints: NDArray[np.uint64], numbers: NDArray[np.int32] | None = None) -> None:
+        """Adds fingerprints that are distinct and not in the table yet."""
+        self._make_room(len(fingerprints))
+        slot = self._put(np.maximum(fingerprints, np.uint64(1)))
+        self._count += len(fingerprints)
+        if numbers is not None:
+            self._numbers[slot] = numbers
+
+    def _find(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
         """The slot of each, ``ABSENT`` where it has none."""
         wanted = np.maximum(fingerprints, np.uint64(1))
         found = np.full(len(wanted), ABSENT, np.int64)
-        mask = np.uint64(self.size - 1)
+        mask = np.uint64(len(self._slots) - 1)
         open_rows = np.arange(len(wanted))
         slot = wanted & mask
         while len(open_rows):
@@ -61,36 +70,30 @@ class Slots:
             slot = (slot[walk_on] + _step(wanted[open_rows])) & mask
         return found
 
-    def add(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Put in fingerprints that are distinct and have no slot yet; returns their slots.
-
-        There must be room for them (``make_room``).
-        """
-        self._count += len(fingerprints)
-        return self._put(np.maximum(fingerprints, np.uint64(1)))
-
-    def make_room(self, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-        """Makes sure that so many more find room. Where that moves those that are there: their slots before
-        and now.
-        """
+    def _make_room(self, count: int) -> None:
         size = _size_for(self._count + count)
-        if size <= self.size:
-            return None
+        if size <= len(self._slots):
+            return
         if size < _LARGE:
-            size = max(size, _GROWTH * self.size)
+            size = max(size, _GROWTH * len(self._slots))
         before = np.flatnonzero(self._slots)
         held = self._slots[before]
         self._slots = np.zeros(size, np.uint64)
-        return before, self._put(held)
+        slot = self._put(held)
+        if len(self._numbers):
+            numbers = np.zeros(size, np.int32)
+            numbers[slot] = self._numbers[before]
+            self._numbers = numbers
 
     def _put(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int64]:
-        mask = np.uint64(self.size - 1)
+        """Writes fingerprints (none of them 0) into free slots; returns these."""
+        mask = np.uint64(len(self._slots) - 1)
         found = np.empty(len(fingerprints), np.int64)
         rows, left = np.arange(len(fingerprints)), fingerprints
         slot = left & mask
         while len(left):
             free = self._slots[slot] == _EMPTY
-            # Of several that claim one free slot the last write stays; the others find out and walk on.
+            # Of several that claim one free slot the last write wins; the others see that and walk on.
             self._slots[slot[free]] = left[free]
             home = self._slots[slot] == left
             found[rows[home]] = slot[home]
@@ -100,31 +103,28 @@ class Slots:
 
 
 def _size_for(count: int) -> int:
-    """A power of two, at most half of it taken."""
+    """A power of two, at most half of it in use."""
     return max(_FIRST_SIZE, 1 << (2 * count - 1).bit_length()) if count else _FIRST_SIZE
 
 
 def _step(fingerprints: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Odd, so that every slot is come to in the end."""
+    """Odd, so that a walk reaches every slot."""
     return fingerprints >> _STEP_SHIFT | _ODD
 
 
 Key = TypeVar("Key", bound=Hashable)
 
-GONE = np.iinfo(np.int32).min
-"""What ``KeyTable.keep`` maps a dropped number to."""
-
 
 class KeyTable(Generic[Key]):
-    """Numbers keys 0, 1, 2, ... as they appear; ``keep`` drops some and renumbers the rest."""
+    """Numbers keys 0, 1, 2, ... as they appear, with a fingerprint each."""
 
     def __init__(self, fingerprint: Callable[[Key], int]) -> None:
         self._fingerprint = fingerprint
         self._number: dict[Key, int] = {}
         self._fingerprints: list[int] = []
         self.keys: list[Key] = []
-        self._asked: tuple[Key, ...] = ()
-        self._answer: NDArray[np.uint64] = np.empty(0, np.uint64)
+        self._last_keys: tuple[Key, ...] = ()
+        self._last_fingerprints: NDArray[np.uint64] = np.empty(0, np.uint64)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -135,7 +135,7 @@ class KeyTable(Generic[Key]):
         return np.array([number.get(key, ABSENT) for key in keys], np.int32)
 
     def numbers(self, keys: Iterable[Key]) -> NDArray[np.int32]:
-        """The number of each key; new keys get one."""
+        """The number of each key; new keys get the next ones."""
         found = []
         for key in keys:
             number = self._number.get(key)
@@ -147,73 +147,31 @@ class KeyTable(Generic[Key]):
         return np.array(found, np.int32)
 
     def fingerprints(self, keys: tuple[Key, ...]) -> NDArray[np.uint64]:
-        """The fingerprint of each key, known or not; numbers none of them.
+        """The fingerprint of each key, without numbering new ones.
 
-        Asked again of the same object, it remembers: a decoder hands out the same names with every batch.
+        The last answer is cached: a decoder hands out the same tuple of names with every batch.
         """
-        if keys is self._asked:
-            return self._answer
+        if keys is self._last_keys:
+            return self._last_fingerprints
         found = []
         for key in keys:
             number = self._number.get(key)
             found.append(self._fingerprint(key) if number is None else self._fingerprints[number])
-        self._asked, self._answer = keys, np.array(found, np.uint64)
-        return self._answer
+        self._last_keys, self._last_fingerprints = keys, np.array(found, np.uint64)
+        return self._last_fingerprints
 
     def keep(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Drop all other keys and renumber these in order; returns new number by old (``GONE`` for
-        dropped).
-        """
-        renumbered = np.full(len(self.keys), GONE, np.int32)
-        renumbered[numbers] = np.arange(len(numbers), dtype=np.int32)
+        """Drops all other keys and renumbers these; returns new number by old (``GONE``: dropped)."""
+        new_number = renumbered(numbers, len(self.keys))
         kept = numbers.tolist()
         self.keys = [self.keys[number] for number in kept]
         self._fingerprints = [self._fingerprints[number] for number in kept]
         self._number = {key: number for number, key in enumerate(self.keys)}
-        return renumbered
+        return new_number
 
 
-class NumberTable:
-    """A number for each fingerprint: 24 to 48 bytes each.
-
-    Two things with one fingerprint (one pair in 2**64) are taken for one.
-    """
-
-    def __init__(self) -> None:
-        self._slots = Slots()
-        self._numbers = np.zeros(self._slots.size, np.int32)
-
-    def find(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """The number of each, ``ABSENT`` where it has none."""
-        slot = self._slots.find(fingerprints)
-        return np.where(slot == ABSENT, np.int32(ABSENT), self._numbers[slot])
-
-    def add(self, fingerprints: NDArray[np.uint64], numbers: NDArray[np.int32]) -> None:
-        """Give numbers to fingerprints that are distinct and have none yet."""
-        moved = self._slots.make_room(len(fingerprints))
-        if moved is not None:
-            before, now = moved
-            told = np.zeros(self._slots.size, np.int32)
-            told[now] = self._numbers[before]
-            self._numbers = told
-        self._numbers[self._slots.add(fingerprints)] = numbers
-
-
-class SeenSet:
-    """Fingerprints seen: 16 to 32 bytes each, and those of ``expected`` many from the start."""
-
-    def __init__(self, expected: int = 0) -> None:
-        self._slots = Slots(expected)
-
-    def __len__(self) -> int:
-        return len(self._slots)
-
-    def contains(self, fingerprints: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Which of these are in the set."""
-        known: NDArray[np.bool_] = self._slots.find(fingerprints) != ABSENT
-        return known
-
-    def add(self, fingerprints: NDArray[np.uint64]) -> None:
-        """Put in fingerprints that are distinct and not in the set yet."""
-        self._slots.make_room(len(fingerprints))
-        self._slots.add(fingerprints)
+def renumbered(kept: NDArray[np.int64], size: int) -> NDArray[np.int32]:
+    """New number by old where only these of ``size`` are kept, in order; ``GONE`` for the others."""
+    new_number = np.full(size, GONE, np.int32)
+    new_number[kept] = np.arange(len(kept), dtype=np.int32)
+    return new_number

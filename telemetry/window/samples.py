@@ -1,6 +1,4 @@
-"""Accepted reports of the window by period: append, look up, thin, renumber; imports only numpy and
-``telemetry``.
-"""
+"""Accepted reports of the window by period: append, look up, thin, renumber."""
 
 from __future__ import annotations
 
@@ -12,30 +10,30 @@ from numpy.typing import NDArray
 
 from telemetry.columns import take_rows
 from telemetry.state import FlowClass
-from telemetry.window.hash_table import SeenSet
+from telemetry.window.hash_table import FingerprintTable
 
-# High bits: the low ones already place a fingerprint in its SeenSet.
+# High bits: the low ones already place a fingerprint in its hash table.
 _THINNING_SHIFT = np.uint64(32)
 
-_LARGE = 32_768  # samples in a chunk that no longer grows
+_LARGE = 32_768  # chunks of this size are not merged any more
 
 NEVER_NS = -1
-"""The time of something that has not happened."""
+"""The time of an event that has not happened."""
 
 
 def merged_flow(flow_class: FlowClass) -> int:
-    """The flow number of all flows of a class that lost their own for want of room (below 0)."""
+    """The (negative) flow number of all merged flows of a class."""
     return -1 - int(flow_class)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """Reports as the window keeps them; hops in compressed rows as in ``ReportBatch``.
+    """Reports as the window stores them; hops in compressed rows as in ``ReportBatch``.
 
-    ``flow`` and ``path`` number the window's tables (a negative flow is one of the merged ones, by class);
-    ``true_bytes`` is what the report stands for with all sampling undone; ``stands_for`` how many reports (1
-    unless thinned). Per hop ``queue_bytes`` (NaN: not told), ``residence_ns`` within the switch by its own
-    clock (-1: not told) and ``marked`` (-1: not told).
+    ``flow`` and ``path`` index the window's tables (negative flows are merged ones, by class);
+    ``true_bytes`` are the bytes the report represents with all sampling undone; ``stands_for`` how many
+    reports (1 unless thinned). Per hop ``queue_bytes`` (NaN: unknown), ``residence_ns`` in the switch by its
+    own clock (-1: unknown) and ``marked`` (-1: unknown).
     """
 
     ts_ns: NDArray[np.int64]
@@ -59,7 +57,7 @@ class Samples:
         return np.repeat(np.arange(len(self)), np.diff(self.hop_offset))
 
     def take(self, rows: NDArray[np.int64]) -> Samples:
-        """These rows, in this order."""
+
         offset, hops = take_rows(self.hop_offset, rows)
         per_hop = ("queue_bytes", "residence_ns", "marked")
         return Samples(
@@ -73,7 +71,7 @@ class Samples:
 
     @classmethod
     def joined(cls, parts: list[Samples]) -> Samples:
-        """All rows of all parts, in order; at least one part."""
+        """All rows of all parts (at least one), in order."""
         if len(parts) == 1:
             return parts[0]
         columns = {
@@ -85,7 +83,7 @@ class Samples:
         return cls(hop_offset=np.concatenate(([0], np.cumsum(counts))), **columns)
 
     def in_canonical_order(self) -> Samples:
-        """By time, then fingerprint: the same rows give the same order however they arrived."""
+        """Sorted by time, then fingerprint: independent of the order of arrival."""
         order = np.argsort(self.ts_ns, kind="stable")
         ts_ns = self.ts_ns[order]
         if np.any(ts_ns[1:] == ts_ns[:-1]):
@@ -96,7 +94,7 @@ class Samples:
 class _Period:
     def __init__(self, expected: int) -> None:
         self.chunks: list[Samples] = []
-        self.seen = SeenSet(expected)
+        self.seen = FingerprintTable(expected)
         self.rows = 0
         self.newest_ns = NEVER_NS
 
@@ -109,12 +107,12 @@ class SampleStore:
         self.rows = 0
 
     def __iter__(self) -> Iterator[Samples]:
-        """Every chunk of every period."""
+
         for period in self._periods.values():
             yield from period.chunks
 
     def append(self, period_number: int, samples: Samples) -> None:
-        """Put in samples of one period, none of them there yet."""
+        """Adds samples of one period, none of them in it yet."""
         period = self._periods.get(period_number)
         if period is None:
             expected = self.rows // len(self._periods) if self._periods else 0
@@ -125,30 +123,30 @@ class SampleStore:
         if len(samples):
             period.newest_ns = max(period.newest_ns, int(samples.ts_ns.max()))
         self.rows += len(samples)
-        # Merging like sizes keeps the chunks few and each row copied a few times at most.
+        # Merging chunks of similar size keeps them few, and copies each row only a few times.
         while len(period.chunks) > 1 and len(period.chunks[-2]) < min(2 * len(period.chunks[-1]), _LARGE):
             last = period.chunks.pop()
             period.chunks[-1] = Samples.joined([period.chunks[-1], last])
 
     def known(self, period_numbers: Iterable[int]) -> list[int]:
-        """Which of these periods are there."""
+        """Those of these periods that are stored."""
         return [number for number in period_numbers if number in self._periods]
 
     def seen(self, period_number: int, fingerprints: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Which fingerprints the period already holds."""
+        """Which fingerprints the period already has."""
         period = self._periods.get(period_number)
         return np.zeros(len(fingerprints), np.bool_) if period is None else period.seen.contains(fingerprints)
 
     def newest(self, last: int) -> tuple[int, int] | None:
-        """The newest period up to ``last`` that holds anything, and its newest timestamp; None without one.
+        """The newest non-empty period up to ``last``, and its newest timestamp; None without one.
 
-        The last period itself may be empty: its reports found no room, or were thinned out.
+        The last period itself may be empty: its reports were rejected for lack of room, or thinned out.
         """
         held = [number for number, period in self._periods.items() if period.rows and number <= last]
         return (max(held), self._periods[max(held)].newest_ns) if held else None
 
     def pop(self, period_number: int) -> list[Samples]:
-        """Remove a period and hand out what it held."""
+        """Removes a period and returns its chunks."""
         period = self._periods.pop(period_number, None)
         if period is None:
             return []
@@ -156,7 +154,7 @@ class SampleStore:
         return period.chunks
 
     def between(self, first: int, last: int) -> tuple[Samples, ...]:
-        """The chunks of these periods (both included), as they lie."""
+        """The chunks of these periods (both included)."""
         return tuple(
             part
             for number, period in self._periods.items()
@@ -167,7 +165,7 @@ class SampleStore:
     def renumber(
         self, *, flow: NDArray[np.int32] | None = None, path: NDArray[np.int32] | None = None
     ) -> None:
-        """Replace flow and path numbers (``new[old]``; numbers of merged flows, below 0, stay)."""
+        """Replaces flow and path numbers (``new[old]``; the negative ones of merged flows stay)."""
         for period in self._periods.values():
             for place, part in enumerate(period.chunks):
                 if flow is not None:
@@ -179,7 +177,7 @@ class SampleStore:
                 period.chunks[place] = part
 
     def thin(self, level: int) -> None:
-        """Keep about one report in 2**level, chosen by fingerprint, and let each stand for the others."""
+        """Keeps about one report in 2**level, chosen by fingerprint, each standing for the others too."""
         chunks = {number: period.chunks for number, period in self._periods.items()}
         self._periods, self.rows = {}, 0
         for number, parts in chunks.items():
@@ -187,9 +185,7 @@ class SampleStore:
 
 
 def thinned(samples: Samples, level: int) -> Samples:
-    """About one sample in 2**level, chosen by fingerprint; each then stands for 2**level reports, or for as
-    many as it did where those are more.
-    """
+    """About one sample in 2**level, chosen by fingerprint; each stands for at least 2**level reports."""
     if level == 0:
         return samples
     low_bits = np.uint64((1 << level) - 1)
@@ -199,7 +195,7 @@ def thinned(samples: Samples, level: int) -> Samples:
 
 
 def used_numbers(columns: Iterable[NDArray[np.int32]], size: int) -> NDArray[np.bool_]:
-    """Which of the numbers below ``size`` occur (negative ones aside)."""
+    """Which of the numbers from 0 to ``size`` occur."""
     used = np.zeros(size, np.bool_)
     for column in columns:
         used[column[column >= 0]] = True

@@ -1,10 +1,4 @@
-"""The flows a window has met, by number; imports only numpy and ``telemetry``.
-
-Where hops are: egress queues, paths, and whether a declared topology knows them; imports only
-``telemetry``.
-
-The paths and egress queues a window has met, by number; imports only numpy and ``telemetry``.
-"""
+"""The flows, paths and egress queues a window has met, by number."""
 
 from __future__ import annotations
 
@@ -18,22 +12,22 @@ from telemetry.columns import GrowingArray, Ragged, as_they_appear, fingerprint_
 from telemetry.report import FlowKeys, HopSite
 from telemetry.state import QueueRef
 from telemetry.topology import Topology
-from telemetry.window.hash_table import ABSENT, GONE, KeyTable, NumberTable
+from telemetry.window.hash_table import ABSENT, FingerprintTable, KeyTable, renumbered
 from telemetry.window.samples import NEVER_NS, Samples
 
-_ONE = np.int32(1)  # of the column's own kind: numpy is thirty times as quick
+_ONE = np.int32(1)  # of the column's type, which makes ufunc.at thirty times as fast
 
 
 class KnownFlows:
-    """Numbers flows 0, 1, 2, ... as they appear, in columns: some 60 bytes a flow.
+    """Numbers flows 0, 1, 2, ... as they appear, in columns of about 60 bytes per flow.
 
-    Of each flow it knows how many samples are held (``hold``, ``release``), and when the last that is no
-    longer held was seen.
+    It counts the samples held of each flow (``hold``, ``release``), and remembers when the last one that is
+    no longer held was seen.
     """
 
     def __init__(self) -> None:
-        self._hosts: KeyTable[str] = KeyTable(_fingerprint_of_host)
-        self._table = NumberTable()
+        self._hosts: KeyTable[str] = KeyTable(lambda host: fingerprint_of((host,)))
+        self._table = FingerprintTable(numbers=True)
         self._fingerprint = GrowingArray(np.uint64)
         self._src, self._dst = GrowingArray(np.int32), GrowingArray(np.int32)
         self._sport, self._dport = GrowingArray(np.uint16), GrowingArray(np.uint16)
@@ -46,21 +40,21 @@ class KnownFlows:
 
     @property
     def held(self) -> NDArray[np.int32]:
-        """How many samples of each are held."""
+        """Samples held of each flow."""
         return self._held.values
 
     @property
     def before_ns(self) -> NDArray[np.int64]:
-        """When each was last seen by a sample that is no longer held; ``NEVER_NS``."""
+        """When each flow was last seen by a sample that is no longer held; ``NEVER_NS`` without one."""
         return self._before_ns.values
 
     @property
     def all_fingerprints(self) -> NDArray[np.uint64]:
-        """Every flow's fingerprint, by number."""
+        """Fingerprint of each flow."""
         return self._fingerprint.values
 
     def keys(self) -> FlowKeys:
-        """A copy of every flow's key, by number."""
+        """A copy of all keys, by number."""
         return FlowKeys(
             tuple(self._hosts.keys),
             self._src.values.copy(),
@@ -71,11 +65,11 @@ class KnownFlows:
         )
 
     def fingerprints(self, keys: FlowKeys) -> NDArray[np.uint64]:
-        """The fingerprint of each key, known or not; numbers none of them."""
+        """The fingerprint of each key, without numbering new ones."""
         return keys.fingerprints(self._hosts.fingerprints(keys.hosts))
 
     def numbers(self, keys: FlowKeys, fingerprints: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """The number of each key, by its fingerprint; new ones get one."""
+        """The number of each key, by its fingerprint; new keys get the next ones."""
         found = self._table.find(fingerprints)
         new = np.flatnonzero(found == ABSENT)
         if len(new) == 0:
@@ -87,31 +81,30 @@ class KnownFlows:
         return found
 
     def hold(self, flow: NDArray[np.int32]) -> None:
-        """Samples of these flows are held from now on (negative ones are nobody's)."""
+        """Counts new samples of these flows (negative numbers are merged flows)."""
         live = flow[flow >= 0].astype(np.intp)
         np.add.at(self._held.values, live, _ONE)
 
     def release(self, flow: NDArray[np.int32], ts_ns: NDArray[np.int64]) -> None:
-        """Samples of these flows, seen then, are no longer held (negative ones are nobody's)."""
+        """Uncounts samples of these flows, seen at ``ts_ns`` (negative numbers are merged flows)."""
         live = flow >= 0
         np.subtract.at(self._held.values, flow[live].astype(np.intp), _ONE)
         self.pass_by(flow[live], ts_ns[live])
 
     def pass_by(self, flow: NDArray[np.int32], ts_ns: NDArray[np.int64]) -> None:
-        """Samples of these flows, seen then, were never held."""
+        """Notes when these flows were seen by samples that are not held."""
         np.maximum.at(self._before_ns.values, flow.astype(np.intp), ts_ns)
 
     def recount(self, parts: Iterable[Samples]) -> None:
-        """Count anew what is held."""
+        """Recounts the samples held."""
         held = np.zeros(len(self), np.int64)
         for part in parts:
             held += np.bincount(part.flow[part.flow >= 0], minlength=len(self))
         self._held.replace(held)
 
     def keep(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Drop all others and renumber these in order; returns new number by old (``GONE`` for dropped)."""
-        renumbered = np.full(len(self), GONE, np.int32)
-        renumbered[numbers] = np.arange(len(numbers), dtype=np.int32)
+        """Drops all other flows and renumbers these; returns new number by old (``GONE``: dropped)."""
+        new_number = renumbered(numbers, len(self))
         for column in (
             *(self._fingerprint, self._src, self._dst, self._sport, self._dport, self._protocol),
             *(self._before_ns, self._held),
@@ -121,9 +114,9 @@ class KnownFlows:
         host = self._hosts.keep(ends.astype(np.int64))
         self._src.replace(host[self._src.values])
         self._dst.replace(host[self._dst.values])
-        self._table = NumberTable()
+        self._table = FingerprintTable(len(self), numbers=True)
         self._table.add(self.all_fingerprints, np.arange(len(self), dtype=np.int32))
-        return renumbered
+        return new_number
 
     def _append(self, keys: FlowKeys, fingerprints: NDArray[np.uint64]) -> None:
         self._table.add(fingerprints, np.arange(len(self), len(self) + len(keys), dtype=np.int32))
@@ -139,34 +132,27 @@ class KnownFlows:
         self._held.extend(np.zeros(len(keys), np.int32))
 
 
-def _fingerprint_of_host(host: str) -> int:
-    return fingerprint_of((host,))
-
-
 Path = tuple[HopSite, ...]
-
-
 Paths = Ragged[HopSite]
-"""Many paths, their places in columns."""
 
 UNKNOWN_QUEUE = -1
-"""``QueueRef.queue`` where the device names the egress port but not the queue."""
+"""``QueueRef.queue`` where the device gives the egress port but not the queue."""
 
 
 def queue_of(site: HopSite) -> QueueRef | None:
-    """The egress queue of a hop; None where the device does not say which switch or port."""
+    """The egress queue of a hop; None where the switch or port is unknown."""
     if site.switch is None or site.egress_port is None:
         return None
     return QueueRef(site.switch, site.egress_port, UNKNOWN_QUEUE if site.queue is None else site.queue)
 
 
 def queues_of(path: Path) -> tuple[QueueRef, ...]:
-    """The egress queues of a path, hops that cannot be told left out."""
+    """The egress queues of a path, without unknown ones."""
     return tuple(ref for site in path if (ref := queue_of(site)) is not None)
 
 
 def misplaced(site: HopSite, topology: Topology) -> tuple[str, str] | None:
-    """What was received and the rule it breaks, where a hop lies outside the declared topology; else None."""
+    """Received value and rule of the error for a hop outside the declared topology; else None."""
     if site.switch is None:
         return None
     if site.switch not in topology.switch_names:
@@ -184,9 +170,9 @@ _MOST_REMEMBERED = 262_144
 
 
 class KnownPaths:
-    """Numbers paths 0, 1, 2, ... as they appear, in columns: some 30 bytes a path and 4 a hop.
+    """Numbers paths 0, 1, 2, ... as they appear, in columns of about 30 bytes per path and 4 per hop.
 
-    It holds at most ``max_paths``, over at most ``max_queues`` egress queues.
+    It holds at most ``max_paths`` paths over ``max_queues`` egress queues.
     """
 
     def __init__(self, max_paths: int, max_queues: int) -> None:
@@ -195,7 +181,7 @@ class KnownPaths:
         self._fingerprint_of = lru_cache(_MOST_REMEMBERED)(fingerprint_of)
         self._sites: KeyTable[HopSite] = KeyTable(self._fingerprint_of)
         self._queues: set[QueueRef] = set()
-        self._table = NumberTable()
+        self._table = FingerprintTable(numbers=True)
         self._fingerprint = GrowingArray(np.uint64)
         self._end = GrowingArray(np.int64)
         self._site = GrowingArray(np.int32)
@@ -204,11 +190,10 @@ class KnownPaths:
         return len(self._fingerprint)
 
     def paths(self) -> Paths:
-        """A copy of every path, by number."""
+        """A copy of all paths, by number."""
         return Ragged(tuple(self._sites.keys), self._offset(), self._site.values.copy())
 
     def site_fingerprints(self, sites: tuple[HopSite, ...]) -> NDArray[np.uint64]:
-        """The fingerprint of each place."""
         return self._sites.fingerprints(sites)
 
     def numbers(
@@ -218,8 +203,9 @@ class KnownPaths:
         hop_offset: NDArray[np.int64],
         hop_site: NDArray[np.int32],
     ) -> NDArray[np.int32]:
-        """The path number of each report by its path's fingerprint; ``ABSENT`` where there is no room for
-        it. ``hop_offset`` and ``hop_site`` (into ``sites``) are the reports' hops.
+        """The path number of each report by its path's fingerprint; ``ABSENT`` where there is no room for it.
+
+        ``hop_offset`` and ``hop_site`` (into ``sites``) are the reports' hops.
         """
         found = self._table.find(fingerprints)
         new = np.flatnonzero(found == ABSENT)
@@ -238,18 +224,17 @@ class KnownPaths:
         return found
 
     def keep(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Drop all others and renumber these in order; returns new number by old (``GONE`` for dropped)."""
-        renumbered = np.full(len(self), GONE, np.int32)
-        renumbered[numbers] = np.arange(len(numbers), dtype=np.int32)
+        """Drops all other paths and renumbers these; returns new number by old (``GONE``: dropped)."""
+        new_number = renumbered(numbers, len(self))
         offset, hops = take_rows(self._offset(), numbers)
         site = self._site.values[hops]
         self._site.replace(self._sites.keep(np.unique(site).astype(np.int64))[site])
         self._end.replace(offset[1:])
         self._fingerprint.replace(self._fingerprint.values[numbers])
-        self._table = NumberTable()
+        self._table = FingerprintTable(len(self), numbers=True)
         self._table.add(self._fingerprint.values, np.arange(len(self), dtype=np.int32))
         self._queues = _queues_of(self._sites.keys)
-        return renumbered
+        return new_number
 
     def _offset(self) -> NDArray[np.int64]:
         return np.concatenate((np.zeros(1, np.int64), self._end.values))
@@ -257,7 +242,7 @@ class KnownPaths:
     def _roomy(
         self, offset: NDArray[np.int64], place_of: NDArray[np.int64], places: _Places
     ) -> NDArray[np.bool_]:
-        """Which of these new paths there is room for, the first to come first."""
+        """Which of these new paths there is room for, first come first served."""
         n_new = len(offset) - 1
         fresh = _queues_of(places.sites[new] for new in places.new) - self._queues
         if len(self) + n_new <= self._max_paths and len(self._queues) + len(fresh) <= self._max_queues:
@@ -297,7 +282,7 @@ class KnownPaths:
 
 
 class _Places:
-    """Distinct places among hops, their numbers (``ABSENT``: not met before), and which those are."""
+    """Distinct sites among hops, their numbers (``ABSENT``: new), and the indices of the new ones."""
 
     def __init__(self, sites: list[HopSite], known: KeyTable[HopSite]) -> None:
         self.sites = sites
@@ -310,7 +295,7 @@ def _queues_of(sites: Iterable[HopSite]) -> set[QueueRef]:
 
 
 def path_fingerprints(hop_offset: NDArray[np.int64], site: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The fingerprint of each report's path, from those of its hops' places (every report has a hop)."""
+    """The fingerprint of each report's path, from those of its hops' sites (every report has a hop)."""
     count = np.diff(hop_offset)
     place = np.arange(len(site)) - np.repeat(hop_offset[:-1], count)
     hop = mixed(site + place.astype(np.uint64))

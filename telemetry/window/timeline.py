@@ -1,16 +1,15 @@
-"""Which timestamps to believe, and where the window ends; imports only numpy and ``telemetry.settings``.
+"""Which timestamps to believe, and where the window ends.
 
 Time is the reports' own. A wrong clock must not drag the window away, and a real gap or restart must not
-leave it behind, so the end moves by support, not by the largest timestamp:
+leave it behind. So the end moves by the number of reports, not by the largest timestamp:
 
 - a step of up to ``max_jump_periods`` periods is followed at once;
-- a wider one, up to a window's length ahead, when ``confirm_reports`` reports stand at or beyond it (few
-  reports in all need fewer); until then they are held, and count from the moment the end reaches them;
-- anything further away, back or forth, is rejected, but remembered as another timeline: when more reports
-  speak for it than the newest periods of this one hold, with none of this one's in between to outvote them,
-  the window moves there and starts anew.
+- a wider step, up to a window's length, once ``confirm_reports`` reports lie at or beyond it (fewer when
+  there are few reports in all); until then they are kept, and count when the end reaches them;
+- anything further away is rejected, but remembered as a rival timeline. When more reports support it than the
+  newest periods of this one hold, not outvoted by later reports of this one, the window restarts there.
 
-Where the end lies depends only on which reports were seen, not on their order (beyond the first few dozen).
+The end depends only on which reports were seen, not on their order (after the first few dozen).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _LATE_WINDOWS = 10
 
 
 class Verdict(IntEnum):
-    """What becomes of one report by its time."""
+    """Decision on a report by its time."""
 
     KEEP = 0
     TOO_OLD = 1
@@ -40,7 +39,7 @@ class Verdict(IntEnum):
 
 @dataclass(slots=True)
 class _Rival:
-    """Another timeline: the periods its reports span, and how many speak for it."""
+    """Another timeline: the periods its reports span, and how many support it."""
 
     low: int
     high: int
@@ -56,17 +55,17 @@ class Timeline:
         self._counts: dict[int, int] = {}
         self._total = 0
         self.end: int | None = None
-        """The newest believed period; None before the first report."""
+        """The newest accepted period; None before the first report."""
 
     @property
     def oldest(self) -> int:
-        """The oldest period worth keeping (below ``end``'s window only while the end is not settled)."""
+        """The oldest period to keep (older than the window only while the end is not settled)."""
         assert self.end is not None
         slack = self._settings.n_periods if self._total < _SETTLED_REPORTS else 0
         return self.end - self._settings.n_periods + 1 - slack
 
     def judge(self, periods: NDArray[np.int64]) -> tuple[NDArray[np.int8], bool]:
-        """A ``Verdict`` per report, and whether everything held so far belongs to a timeline now given up.
+        """A ``Verdict`` per report, and whether the window restarts on another timeline.
 
         ``periods`` are the period numbers of reports not seen before.
         """
@@ -84,7 +83,7 @@ class Timeline:
             self._outvote(len(periods))
             return verdicts, False
         far_unique, far_counts = np.unique(periods[far], return_counts=True)
-        rival = self._heard(far_unique, far_counts, int(periods[far][0]))
+        rival = self._updated_rival(far_unique, far_counts, int(periods[far][0]))
         newest = sorted(self._counts)[-2:]
         rule = min(max(self._settings.confirm_reports, *(self._counts[p] for p in newest)), _VOTES_LIMIT)
         self._outvote(int(np.count_nonzero(verdicts == Verdict.KEEP)))
@@ -95,15 +94,15 @@ class Timeline:
         return self._verdicts(periods, rival.low, high), True
 
     def _reach(self, unique: NDArray[np.int64], counts: NDArray[np.int64], low: int, high: int) -> int:
-        """Up to which period a timeline that begins with these reports is believed: a window's length beyond
-        its end, as later on. However few reports each of them has, that bounds how many periods are held.
+        """The last period accepted on a timeline that begins with these reports: a window's length beyond its
+        end, which also bounds how many periods are stored.
         """
         inside = (unique >= low) & (unique <= high)
         begun = dict(zip(unique[inside].tolist(), counts[inside].tolist(), strict=True))
         return min(high, self._advanced(begun, min(begun), sum(begun.values())) + self._settings.n_periods)
 
     def record(self, periods: NDArray[np.int64]) -> list[int]:
-        """Count kept reports, move the end, and name the periods that fell out of the window."""
+        """Counts kept reports and moves the end; returns the periods that fell out of the window."""
         if len(periods) == 0:
             return []
         unique, counts = np.unique(periods, return_counts=True)
@@ -117,7 +116,7 @@ class Timeline:
         return gone
 
     def _advanced(self, counts: dict[int, int], start: int, total: int) -> int:
-        """The end these counts lead to, walking up from ``start``."""
+        """The end that follows from these counts, walking up from ``start``."""
         settings = self._settings
         need = min(settings.confirm_reports, 1 + total // settings.confirm_reports)
         ordered = sorted(period for period in counts if period > start)
@@ -147,13 +146,13 @@ class Timeline:
         verdicts[(periods > high) | (periods < low - late)] = Verdict.FAR
         return verdicts
 
-    def _heard(self, unique: NDArray[np.int64], counts: NDArray[np.int64], first: int) -> _Rival:
+    def _updated_rival(self, unique: NDArray[np.int64], counts: NDArray[np.int64], first: int) -> _Rival:
         low, high, votes = self._biggest_cluster(unique, counts, first)
         rival, reach = self._rival, self._settings.n_periods
         if rival is not None and low <= rival.high + reach and high >= rival.low - reach:
             rival = _Rival(min(low, rival.low), max(high, rival.high), rival.votes + votes)
         elif rival is not None and self.end is not None and low > rival.high > self.end:
-            # It goes on, with longer gaps than a window: few reports a minute are a timeline too.
+            # The same rival further on: with few reports a minute, its gaps may exceed a window.
             rival = _Rival(low, high, rival.votes + votes)
         elif rival is None or votes > rival.votes:
             rival = _Rival(low, high, votes)
@@ -169,9 +168,7 @@ class Timeline:
     def _biggest_cluster(
         self, unique: NDArray[np.int64], counts: NDArray[np.int64], first: int
     ) -> tuple[int, int, int]:
-        """Span and size of the most populous run of periods without a gap of a window (a tie: the first
-        report's).
-        """
+        """Span and size of the largest run of periods without a gap of a window (tie: the first report's)."""
         starts = np.concatenate(([0], np.flatnonzero(np.diff(unique) > self._settings.n_periods) + 1))
         sizes = np.add.reduceat(counts, starts)
         ends = np.concatenate((starts[1:], [len(unique)])) - 1

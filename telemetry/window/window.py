@@ -1,10 +1,6 @@
-"""What the window says became of the reports it was given; imports only ``telemetry.report``.
+"""The sliding window: checks, de-duplicates and keeps batches of reports, and gives the ``NetworkState``.
 
-The sliding window: takes batches of reports, judges, de-duplicates and keeps them, and answers
-``NetworkState``.
-
-Reads no clock (time is the reports' own) and does no I/O; must not import a decoder, ``twin``, ``switches``,
-``api``.
+Time is the reports' own; no clock is read.
 """
 
 from __future__ import annotations
@@ -31,9 +27,9 @@ from telemetry.window.timeline import Timeline, Verdict
 
 @dataclass(frozen=True, slots=True)
 class AddResult:
-    """What became of one batch; ``accepted + rejected`` is its length, duplicates count as accepted.
+    """Result of one batch; ``accepted + rejected`` is its length, duplicates count as accepted.
 
-    ``errors`` has one entry a rejected report, by its position in the body as sent.
+    ``errors`` has an entry per rejected report, by its position in the body as sent.
     """
 
     accepted: int
@@ -43,13 +39,12 @@ class AddResult:
 
 @dataclass(frozen=True, slots=True)
 class WindowCounters:
-    """Totals since the window was made.
+    """Totals since the window was created.
 
-    ``duplicates`` came twice and count once; ``too_old`` came after the window had passed; ``skewed`` were
-    too far away in time to believe; ``unknown_sites`` named a switch or port the declared topology lacks;
-    ``overflowed`` found no room for yet another path or queue; ``evicted`` flows were merged with others of
-    their class for want of room; ``thinned`` reports are stood for by others; ``negative_latencies`` are hops
-    that left before they came.
+    ``too_old`` reports are older than the window, ``skewed`` ones too far away in time, ``unknown_sites``
+    name a switch or port that the declared topology lacks, ``overflowed`` have a path or queue for which
+    there is no room. ``evicted`` flows were merged with others of their class to save room, ``thinned``
+    reports are represented by others, ``negative_latencies`` are hops with egress before ingress.
     """
 
     accepted: int = 0
@@ -67,7 +62,7 @@ class WindowCounters:
 __all__ = ["AddResult", "Window", "WindowCounters", "WindowSettings"]
 
 _EVICT_TO = 0.9
-_TABLE_SIZE = 2  # the flows met to those that matter, at most
+_TABLE_SIZE = 2  # flows in the table per flow that is needed, at most
 _FEW_FLOWS = 1_024
 _THIN_BACK = 0.25
 _MOST_NS = np.iinfo(np.int32).max
@@ -75,10 +70,10 @@ _MOST_REMEMBERED = 262_144
 
 
 class Window:
-    """A sliding window of INT reports in bounded memory.
+    """A sliding window of INT reports in bounded memory; not thread-safe.
 
-    The order of reports inside the window, and copies of them, change nothing. ``add`` costs the same per
-    report whatever the window holds. Not thread-safe: one owner at a time.
+    The result does not depend on the order of reports or on duplicates. The cost of ``add`` per report does
+    not depend on the window's size.
     """
 
     def __init__(self, settings: WindowSettings | None = None, topology: Topology | None = None) -> None:
@@ -102,32 +97,31 @@ class Window:
 
     @property
     def topology(self) -> Topology | None:
-        """The declared topology, if there is one."""
+        """The declared topology."""
         return self._topology
 
     @property
     def counters(self) -> WindowCounters:
-        """Totals since the window was made."""
         return self._counters
 
     @property
     def last_report_ns(self) -> int | None:
-        """The newest believed timestamp; None while the window is empty."""
+        """The newest accepted timestamp; None while the window is empty."""
         held = self._held()
         return None if held is None else held[1]
 
     @property
     def span_ns(self) -> tuple[int, int] | None:
-        """Start and end (exclusive) of the window as far as reports reach; None while it is empty."""
+        """Start and end (exclusive) of the time covered by reports; None while the window is empty."""
         held = self._held()
         return None if held is None else self._span(*held)
 
     def __len__(self) -> int:
-        """Reports held in memory (fewer than accepted once old ones leave or many are thinned)."""
+        """Reports stored (fewer than accepted once old ones leave or many are thinned)."""
         return self._store.rows
 
     def set_topology(self, topology: Topology | None) -> None:
-        """Declare the topology, or withdraw it; reports already held stay."""
+        """Declares or withdraws the topology; stored reports stay."""
         self._topology = topology
 
         @lru_cache(_MOST_REMEMBERED)
@@ -138,9 +132,9 @@ class Window:
         self._all_placed: tuple[HopSite, ...] = ()
 
     def add(self, batch: ReportBatch) -> AddResult:
-        """Take a batch: reject what cannot be right, drop what is there already, keep the rest."""
+        """Adds a batch: rejects invalid reports, drops duplicates, keeps the rest."""
         rejections: dict[int, ReportError] = {}
-        rows = self._known_places(batch, rejections)
+        rows = self._in_topology(batch, rejections)
         flow = self._flows.fingerprints(batch.flow_keys)
         site = self._paths.site_fingerprints(batch.sites)[batch.hop_site]
         rows, fingerprints, periods = self._new_rows(batch, rows, flow, site)
@@ -163,25 +157,17 @@ class Window:
         return AddResult(accepted, len(rejections), errors)
 
     def state(self) -> NetworkState:
-        """The network as the window shows it now.
-
-        Raises ``WindowError`` while the window holds no report.
-        """
+        """The network as the window shows it now. Raises ``WindowError`` while the window is empty."""
         return self.snapshot().state()
 
     def snapshot(self) -> Snapshot:
-        """What the window holds now, to work out the state from elsewhere while reports keep coming.
+        """A copy of the window, from which another thread or process can compute the state.
 
-        Raises ``WindowError`` while the window holds no report.
+        Raises ``WindowError`` while the window is empty.
         """
         held = self._held()
         if held is None:
-            raise WindowError(
-                "window",
-                None,
-                "no report has arrived yet",
-                "post INT reports and ask again",
-            )
+            raise WindowError("window", None, "no report has arrived yet", "post INT reports and ask again")
         last, newest_ns = held
         first = last - self.settings.n_periods + 1
         merged = np.zeros(len(FlowClass), np.int64)
@@ -201,27 +187,26 @@ class Window:
         )
 
     def _held(self) -> tuple[int, int] | None:
-        """The newest believed period that holds anything, and its newest timestamp."""
+        """The newest non-empty period, and its newest timestamp."""
         end = self._timeline.end
         return None if end is None else self._store.newest(end)
 
     def _span(self, last: int, newest_ns: int) -> tuple[int, int]:
-        """Start and end (exclusive) of the window as far as reports reach."""
         settings = self.settings
         end_ns = newest_ns + 1
         start_ns = settings.origin_ns + (last - settings.n_periods + 1) * settings.period_ns
-        # A window just begun is as long as its reports reach; one report alone gets a millisecond.
+        # A new window is as long as the time its reports cover; a single report gets a millisecond.
         shortest = min(settings.period_ns, NS_PER_S // 1000)
         return min(max(start_ns, self._begun_ns), end_ns - shortest), end_ns
 
-    def _known_places(self, batch: ReportBatch, rejections: dict[int, ReportError]) -> NDArray[np.int64]:
-        """Rows whose hops all lie in the declared topology."""
+    def _in_topology(self, batch: ReportBatch, rejections: dict[int, ReportError]) -> NDArray[np.int64]:
+        """Rows whose hops are all in the declared topology."""
         rows = np.arange(len(batch))
         if self._topology is None or len(batch) == 0:
             return rows
         if batch.sites is self._all_placed:
             return rows
-        wrong = {number: said for number, site in enumerate(batch.sites) if (said := self._misplaced(site))}
+        wrong = {number: why for number, site in enumerate(batch.sites) if (why := self._misplaced(site))}
         if not wrong:
             self._all_placed = batch.sites
             return rows
@@ -233,12 +218,8 @@ class Window:
             begin = int(batch.hop_offset[row])
             hop = int(np.argmax(bad_hops[begin : int(batch.hop_offset[row + 1])]))
             received, rule = wrong[int(batch.hop_site[begin + hop])]
-            rejections[row] = ReportError(
-                f"report {batch.index[row]} hops[{hop}]",
-                received,
-                rule,
-                "correct the report or the topology; this report was left out",
-            )
+            remedy = "correct the report or the topology; this report was left out"
+            rejections[row] = ReportError(f"report {batch.index[row]} hops[{hop}]", received, rule, remedy)
         self._count(unknown_sites=len(rejections))
         return rows[~bad_rows]
 
@@ -249,7 +230,7 @@ class Window:
         flow: NDArray[np.uint64],
         site: NDArray[np.uint64],
     ) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
-        """Rows seen neither in this batch before nor in the window, with their fingerprints and periods."""
+        """Rows that are not duplicates within the batch or the window, with fingerprints and periods."""
         if len(rows) == 0:
             return rows, np.empty(0, np.uint64), np.empty(0, np.int64)
         every = report_fingerprints(
@@ -314,7 +295,7 @@ class Window:
     def _paths_of(
         self, batch: ReportBatch, rows: NDArray[np.int64], site: NDArray[np.uint64]
     ) -> NDArray[np.int32]:
-        """The path number of each row; ``ABSENT`` without room for it, even once unused ones are gone."""
+        """The path number of each row; ``ABSENT`` without room, even after dropping unused paths."""
         fingerprints = path_fingerprints(batch.hop_offset, site)[rows]
         offset, hops = take_rows(batch.hop_offset, rows)
         known, hop_site = self._paths, batch.hop_site[hops]
@@ -327,13 +308,10 @@ class Window:
     def _reject_overflow(
         self, batch: ReportBatch, rows: NDArray[np.int64], rejections: dict[int, ReportError]
     ) -> None:
+        rule = f"a window holds {self.settings.max_paths} paths and {self.settings.max_queues} queues"
+        remedy = "raise max_paths or max_queues, or look for a device that invents names"
         for row in rows.tolist():
-            rejections[row] = ReportError(
-                f"report {batch.index[row]} hops",
-                None,
-                f"a window holds {self.settings.max_paths} paths and {self.settings.max_queues} queues",
-                "raise max_paths or max_queues, or look for a device that invents names",
-            )
+            rejections[row] = ReportError(f"report {batch.index[row]} hops", None, rule, remedy)
         self._count(overflowed=len(rows))
 
     def _keep(
@@ -367,7 +345,7 @@ class Window:
         gone = self._timeline.record(periods)
         for period in gone:
             self._expire(period)
-        # A batch may bring a period of its own for every report, most of them gone with its newest.
+        # A batch may have a period per report, most of them expired by its newest.
         past = np.isin(periods, gone)
         if past.any():
             passed = thinned(samples.take(np.flatnonzero(past)), self._level)
@@ -381,11 +359,11 @@ class Window:
         self._hold_to_limits()
 
     def _residence_ns(self, ingress_ns: NDArray[np.int64], egress_ns: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Time within each switch, by its own clock alone; -1 where it is not told or runs backwards."""
-        told = (ingress_ns != MISSING_NS) & (egress_ns != MISSING_NS)
+        """Time in each switch by its own clock; -1 where it is unknown or negative."""
+        known = (ingress_ns != MISSING_NS) & (egress_ns != MISSING_NS)
         residence = egress_ns - ingress_ns
-        self._count(negative_latencies=int(np.count_nonzero(told & (residence < 0))))
-        return np.where(told & (residence >= 0), np.minimum(residence, _MOST_NS), -1).astype(np.int32)
+        self._count(negative_latencies=int(np.count_nonzero(known & (residence < 0))))
+        return np.where(known & (residence >= 0), np.minimum(residence, _MOST_NS), -1).astype(np.int32)
 
     def _expire(self, period: int) -> None:
         for part in self._store.pop(period):
@@ -409,8 +387,8 @@ class Window:
             self._forget_flows()
 
     def _forget_flows(self) -> None:
-        """Forget flows silent for so long that what they send next is another message, whenever that is; all
-        that are not held where there are too many.
+        """Forgets flows silent for so long that their next packet begins a new message; all flows without
+        samples where there are too many.
         """
         held = self._flows.held > 0
         begin_ns = self.settings.origin_ns + self._timeline.oldest * self.settings.period_ns
@@ -421,7 +399,7 @@ class Window:
         self._room_for_flows = max(_TABLE_SIZE * len(self._flows), _FEW_FLOWS)
 
     def _merge_smallest(self) -> None:
-        """Merge the smallest flows (of equals, the longest silent) by class, and forget those not held."""
+        """Merges the smallest flows (ties: the longest silent) by class; forgets those without samples."""
         settings, n = self.settings, len(self._flows)
         held_bytes, last_ns = np.zeros(n), np.full(n, NEVER_NS, np.int64)
         for part in self._store:
@@ -442,7 +420,7 @@ class Window:
         self._count(evicted=len(gone))
 
     def _keep_flows(self, kept: NDArray[np.int64], large: NDArray[np.bool_] | None = None) -> None:
-        """Forget all other flows; those that are held become one of their class (``large``: elephants)."""
+        """Forgets all other flows; their samples go to one merged flow per class (``large``: elephants)."""
         renumbered = self._flows.keep(kept)
         if large is not None:
             merged = np.where(large, merged_flow(FlowClass.ELEPHANT), merged_flow(FlowClass.MOUSE))
@@ -450,7 +428,7 @@ class Window:
         self._store.renumber(flow=renumbered)
 
     def _sweep(self) -> None:
-        """Forget paths and queues that no report in the window uses."""
+        """Forgets paths and queues that no report in the window uses."""
         used = used_numbers((part.path for part in self._store), len(self._paths))
         self._store.renumber(path=self._paths.keep(np.flatnonzero(used)))
 

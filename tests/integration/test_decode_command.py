@@ -103,9 +103,9 @@ def test_a_capture_tells_when(decode: Decode, write: Any) -> None:
     assert report["ts_ns"] == TIME_NS
     assert err.splitlines() == [
         "ecntwin: frame 1 payload byte 0: received version 7; telemetry reports are v0.5, v1.0 or v2.0; "
-        "look at who sends to this port",
+        "check which devices send to this port",
         "ecntwin: frame 2 payload byte 9: received a report of 56 bytes, 8 before the end; "
-        "a report ends inside its datagram; look for what cuts datagrams; this report was left out",
+        "a report ends inside its datagram; find out what truncates datagrams; this report was left out",
     ]
     assert decode(write(frames), "--port", "32766")[2].count("\n") == 1
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from telemetry.decode.p4.assemble import P4Reports
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, UnitProfile
-from telemetry.decode.p4.names import Known, Numbering, numbered
+from telemetry.decode.p4.names import NameTable, Numbering, numbered
 from telemetry.decode.p4.packet import IntMarks
 from telemetry.encode.p4 import datagram_v2
 from telemetry.report import MISSING_NS
@@ -326,8 +326,8 @@ def test_a_row_has_one_number_and_keeps_it(batches: list[list[tuple[int, int]]],
 
 @given(st.lists(st.lists(st.integers(0, 30), max_size=40), min_size=1, max_size=30))
 def test_what_is_named_is_handed_out_under_its_name(batches: list[list[int]]) -> None:
-    known = Known(1, str, 20)
+    known = NameTable(1, str, 20)
     for batch in batches:
         numbers = known.numbers([np.array(batch, np.uint64)])
-        names, place = known.handed_out(numbers)
+        names, place = known.names(numbers)
         assert [names[at] for at in place.tolist()] == [str(value) for value in batch]

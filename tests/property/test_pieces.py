@@ -31,7 +31,7 @@ def cut(text: bytes) -> CUT:
         elif sign in (b"]", b"}") and depth:
             depth -= 1
         elif sign == b"}":
-            return found, Break(at, "'}' that closes nothing", start)
+            return found, Break(at, "an unmatched '}'", start)
         elif sign == b"]":
             if found or text[start:at].strip():
                 found.append(text[start:at])

@@ -1,3 +1,1 @@
-"""P4.org telemetry reports (binary, over UDP) as the columns that JSON reports become; ``decoder`` has the
-way in.
-"""
+"""P4.org telemetry reports (binary, over UDP) to columns; ``decoder`` is the entry point."""

@@ -1,13 +1,4 @@
-"""What telemetry reports told, as the batch that JSON reports become and what JSON has no field for; imports
-only ``telemetry.report`` and numpy.
-
-Who sent the reports that do not say, by the address they came from; imports only its neighbours.
-
-The fixed header of v0.5 has no node id: only its drop and queue reports name the switch.
-
-Parts in the devices' numbers made into one batch in bytes, nanoseconds and names; imports only
-``telemetry`` and its neighbours.
-"""
+"""Joins parsed reports into one batch in bytes, nanoseconds and names, plus the values JSON reports lack."""
 
 from __future__ import annotations
 
@@ -25,6 +16,7 @@ from telemetry.decode.p4.names import NO_UNIT, TIME_UNITS, Names, Places
 from telemetry.decode.p4.plan import NOTHING_8, NOTHING_32, NOTHING_64
 from telemetry.errors import ReportError
 from telemetry.report import MARK_UNKNOWN, MISSING_NS, ReportBatch, ReportProblem
+from telemetry.settings import NS_PER_S
 
 NO_REASON = -1
 NOT_ROCE = -1
@@ -42,8 +34,9 @@ class ReportFlags(IntFlag):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Senders:
-    """Who sent each payload that had a whole header: its position, report ``version`` (0 for v0.5, 1, 2),
-    node id (``NOT_TOLD``: v0.5 does not always say), hardware unit and sequence number of ``sequence_bits``.
+    """The sender of each payload with a whole header: the payload's position, report ``version`` (0 for v0.5,
+    1, 2), node id (``NOT_TOLD``: not in every v0.5 report), hardware unit, sequence number of
+    ``sequence_bits``.
     """
 
     payload: NDArray[np.int64]
@@ -58,14 +51,14 @@ class Senders:
 class P4Reports:
     """Decoded reports.
 
-    Rows of ``batch`` are individual reports in the order sent; ``batch.index`` is the position of a row's
-    payload. A report that shows no IP packet has the flow 0.0.0.0 to 0.0.0.0, protocol 0. A row a report:
-    ``flags`` (``ReportFlags``), ``drop_reason`` (``NO_REASON``), ``queue_pair`` and ``packet_sequence``
-    (RoCEv2's destination queue pair and PSN; ``NOT_ROCE``), ``hop_limit`` (IPv4's TTL or IPv6's hop limit, as
-    the node saw it; ``NOT_TOLD``) and ``packet_identity`` (TCP's sequence number above IPv4's identification;
-    ``NOT_TOLD``). A row a hop: ``occupancy`` as the device counts it (``NOT_TOLD``), ``tx_utilisation`` of
-    the egress interface (1 is full; NaN: not told, or no profile). ``untuned`` are the node ids met that have
-    no unit profile: their occupancies and times are not in the batch.
+    Rows of ``batch`` are individual reports in the order sent; ``batch.index`` is the position of the
+    payload. A report without an IP packet has the flow 0.0.0.0 to 0.0.0.0, protocol 0. Per report: ``flags``
+    (``ReportFlags``), ``drop_reason`` (or ``NO_REASON``), ``queue_pair`` and ``packet_sequence`` (RoCEv2's
+    destination queue pair and PSN, or ``NOT_ROCE``), ``hop_limit`` (TTL or hop limit at the node, or
+    ``NOT_TOLD``) and ``packet_identity`` (TCP's sequence number above IPv4's identification, or
+    ``NOT_TOLD``). Per hop: ``occupancy`` in device units (or ``NOT_TOLD``), ``tx_utilisation`` of the egress
+    interface (0 to 1; NaN: unknown, or no profile). ``untuned`` are the node ids without a unit profile,
+    whose occupancies and times are not in the batch.
     """
 
     batch: ReportBatch
@@ -86,73 +79,66 @@ class P4Reports:
 
     @property
     def dropped(self) -> NDArray[np.bool_]:
-        """Which rows tell of a packet that was dropped there."""
+        """Which rows report a dropped packet."""
         dropped: NDArray[np.bool_] = (self.flags & int(ReportFlags.DROPPED)) != 0
         return dropped
 
     def take(self, rows: NDArray[np.int64]) -> P4Reports:
-        """The reports of these rows, in that order; ``senders``, ``problems`` and ``untuned`` stay."""
+        """These rows, in that order; ``senders``, ``problems`` and ``untuned`` stay."""
         _, hops = take_rows(self.batch.hop_offset, rows)
-        return replace(
-            self,
-            batch=self.batch.take(rows),
-            flags=self.flags[rows],
-            drop_reason=self.drop_reason[rows],
-            queue_pair=self.queue_pair[rows],
-            packet_sequence=self.packet_sequence[rows],
-            hop_limit=self.hop_limit[rows],
-            packet_identity=self.packet_identity[rows],
-            occupancy=self.occupancy[hops],
-            tx_utilisation=self.tx_utilisation[hops],
+        per_report = (
+            *("flags", "drop_reason", "queue_pair", "packet_sequence", "hop_limit", "packet_identity"),
         )
+        columns = {name: getattr(self, name)[rows] for name in per_report}
+        columns |= {name: getattr(self, name)[hops] for name in ("occupancy", "tx_utilisation")}
+        return replace(self, batch=self.batch.take(rows), **columns)
 
     def delivered(self) -> ReportBatch:
-        """The batch without dropped packets: what a window may take for traffic."""
+        """The batch without dropped packets: the traffic for a window."""
         return self.batch.take(~self.dropped)
 
 
 _OLD_VERSION = 0
 
 NodesOf = Callable[[NDArray[np.int64]], NDArray[np.int64]]
-"""The node ids of who sent the payloads of these positions (``NOT_TOLD``: not known)."""
+"""Gives the node ids of the senders of the payloads at these positions (``NOT_TOLD``: unknown)."""
 
 
-def tell_nodes(
+def fill_nodes(
     hop_node: NDArray[np.uint32],
     offset: NDArray[np.int64],
     payload: NDArray[np.int64],
     senders: Senders,
     nodes: NodesOf,
 ) -> Senders:
-    """Writes the node that sent a report of v0.5 into the report's own hop, the last, where that is not told.
+    """Writes the sender's node into the last hop of v0.5 reports that lack it; only the drop and switch-local
+    headers of v0.5 name the switch.
 
     ``offset`` cuts ``hop_node`` into reports, ``payload`` is that of each. A hop behind one of the same node
-    stays as it is: that node has told all it had in the stack. Returns ``senders`` with those nodes.
+    stays as it is: the stack already has that node's values. Returns ``senders`` with the nodes.
     """
-    asked = senders.payload[senders.version == _OLD_VERSION]
-    if not len(asked):
+    old = senders.payload[senders.version == _OLD_VERSION]
+    if not len(old):
         return senders
     node = np.full(int(senders.payload[-1]) + 1, NOT_TOLD, np.int64)
-    node[asked] = nodes(asked)
-    told, last = node[payload], offset[1:] - 1
+    node[old] = nodes(old)
+    sender, last = node[payload], offset[1:] - 1
     before = np.where(last > offset[:-1], hop_node[last - 1].astype(np.int64), NOT_TOLD)
-    wanted = (hop_node[last] == NOTHING_32) & (told != NOT_TOLD) & (before != told)
-    hop_node[last[wanted]] = told[wanted]
+    missing = (hop_node[last] == NOTHING_32) & (sender != NOT_TOLD) & (before != sender)
+    hop_node[last[missing]] = sender[missing]
     return replace(senders, node=np.where(senders.node == NOT_TOLD, node[senders.payload], senders.node))
 
 
 _CE = 3
 _MOST_NS = np.uint64(np.iinfo(np.int64).max)
-_NS_PER_S = np.uint64(1_000_000_000)
+_NS_PER_S = np.uint64(NS_PER_S)
 _U64 = np.uint64
 _LOW = np.uint64(0xFFFF_FFFF)
 _FREE_PLACES, _BYTES_A_PLACE = 16_384, 128
 
 
 def most_places(n_bytes: int) -> int:
-    """How many places payloads of so many bytes may name that are not known yet: each takes time and memory
-    as some hundred bytes do.
-    """
+    """How many new places payloads of so many bytes may name: each costs as much as some hundred bytes."""
     return _FREE_PLACES + n_bytes // _BYTES_A_PLACE
 
 
@@ -167,8 +153,10 @@ def assembled(
     most_places: int,
     nodes: NodesOf | None = None,
 ) -> P4Reports:
-    """One batch of all parts, in the order of payloads and of the reports in them. ``nodes`` tells who
-    sent payloads that do not say. Reports of places beyond ``most_places`` new ones are left out.
+    """One batch of all parts, in the order of payloads and of the reports in them.
+
+    ``nodes`` gives the senders of payloads without a node id. Reports of places beyond ``most_places`` new
+    ones are left out.
     """
     flow, flow_keys = names.flows([part.flow for part in parts])
     rows = _joined(parts)
@@ -180,13 +168,13 @@ def assembled(
     np.cumsum(hop_counts, out=offset[1:])
     marked = np.concatenate([_marks(part) for part in parts] or [np.empty(0, np.int8)])
     if len(parts) > 1:  # the rows of one part are in order
-        # A payload holds fewer than 2**16 reports. The parts are runs in order, which this sort only merges.
+        # A payload has fewer than 2**16 reports. The parts are sorted runs, which this sort only merges.
         order = np.argsort(rows["payload"] << 16 | rows["place"], kind="stable")
         offset, hops = take_rows(offset, order)
         flow, marked = flow[order], marked[hops]
         rows = {name: column[hops if name in HOP_COLUMNS else order] for name, column in rows.items()}
     if nodes is not None:
-        senders = tell_nodes(rows["node"], offset, rows["payload"], senders, nodes)
+        senders = fill_nodes(rows["node"], offset, rows["payload"], senders, nodes)
     at = rows["node"].astype(np.uint64) << _U64(8) | rows["queue"]
     ports = rows["ingress"].astype(np.uint64) << _U64(32) | rows["egress"]
     number = names.place_numbers(at, ports)
@@ -207,8 +195,8 @@ def assembled(
     if device_time and len(last):
         dated_ns = _times(rows["date"], places, last)
         ts_ns = np.where(dated_ns != MISSING_NS, dated_ns, ts_ns)
-    told = rows["occupancy"] != NOTHING_32
-    occupancy = np.where(told, rows["occupancy"].astype(np.int64), NOT_TOLD)
+    known = rows["occupancy"] != NOTHING_32
+    occupancy = np.where(known, rows["occupancy"].astype(np.int64), NOT_TOLD)
     batch = ReportBatch(
         index=rows["payload"],
         ts_ns=ts_ns,
@@ -217,7 +205,7 @@ def assembled(
         sampling_rate=places.sampling_rate[last],
         hop_offset=offset,
         hop_site=places.site.astype(np.int32),
-        queue_bytes=np.where(told, occupancy * places.unit_bytes[place], np.nan),
+        queue_bytes=np.where(known, occupancy * places.unit_bytes[place], np.nan),
         ingress_ns=_times(rows["ingress_time"], places, place),
         egress_ns=_times(rows["egress_time"], places, place),
         marked=marked,
@@ -244,13 +232,10 @@ def assembled(
 
 
 def _too_many_places(first: int, count: int, most: int) -> ReportProblem:
-    said = ReportError(
-        f"datagram {first} byte 0",
-        f"{count} reports of places after {most} that were not known yet",
-        "a fabric has a limited number of ports and queues",
-        "look at who sends to this port; these reports were left out",
-    )
-    return ReportProblem(first, str(said))
+    received = f"{count} reports of further places after {most} new ones"
+    rule = "a fabric has a limited number of ports and queues"
+    remedy = "check which devices send to this port; these reports were left out"
+    return ReportProblem(first, str(ReportError(f"datagram {first} byte 0", received, rule, remedy)))
 
 
 _ROW_COLUMNS = {
@@ -280,9 +265,8 @@ def _joined(parts: Sequence[Part]) -> dict[str, NDArray[Any]]:
 
 
 def _marks(part: Part) -> NDArray[np.int8]:
-    """Whether the packet was marked when it left the last hop; of those before nothing is said. That one
-    which ends unmarked never was would be known, but only of such: a hop told of those alone seems never to
-    mark.
+    """Whether the packet was marked when it left the last hop. Earlier hops stay unknown: it is only known
+    that they did not mark an unmarked packet, and with those alone a hop would seem never to mark.
     """
     marked = np.full(part.node.shape, MARK_UNKNOWN, np.int8)
     marked[part.ecn >= 0, -1] = part.ecn[part.ecn >= 0] == _CE
@@ -290,8 +274,8 @@ def _marks(part: Part) -> NDArray[np.int8]:
 
 
 def _times(raw: NDArray[np.uint64], places: Places, place: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Times at each ``place``, in its device's units, as nanoseconds; ``MISSING_NS`` where not told, beyond
-    what 63 bits hold, or of a device without a profile.
+    """Device times at each ``place`` as nanoseconds; ``MISSING_NS`` where missing, beyond 63 bits, or from a
+    device without a profile.
     """
     if places.same_time_unit is not None:
         return _nanoseconds(raw, places.same_time_unit)
@@ -306,13 +290,13 @@ def _times(raw: NDArray[np.uint64], places: Places, place: NDArray[np.int64]) ->
 def _nanoseconds(raw: NDArray[np.uint64], unit: int) -> NDArray[np.int64]:
     if unit == NO_UNIT:
         return np.full(len(raw), MISSING_NS, np.int64)
-    told = raw != NOTHING_64
+    valid = raw != NOTHING_64
     if TIME_UNITS[unit] == "ns":
-        told &= raw <= _MOST_NS
+        valid &= raw <= _MOST_NS
         value = raw
     elif TIME_UNITS[unit] == "us":
-        told &= raw <= _MOST_NS // np.uint64(1000)
+        valid &= raw <= _MOST_NS // np.uint64(1000)
         value = raw * np.uint64(1000)
     else:
         value = (raw >> np.uint64(32)) * _NS_PER_S + ((raw & _LOW) * _NS_PER_S >> np.uint64(32))
-    return np.where(told, value.astype(np.int64), MISSING_NS)
+    return np.where(valid, value.astype(np.int64), MISSING_NS)

@@ -1,4 +1,4 @@
-"""Many payloads of one layout read at once, a column a value; imports only its neighbours and numpy."""
+"""Reads many payloads of one layout at once, a column per value."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ _U64 = np.uint64
 
 @dataclass(frozen=True, slots=True)
 class Payloads:
-    """``count`` payloads of ``length`` bytes each, one after the other in ``buffer``."""
+    """``count`` payloads of ``length`` bytes each, concatenated in ``buffer``."""
 
     buffer: bytes
     count: int
     length: int
 
     def column(self, offset: int, kind: str) -> np.ndarray[tuple[int], np.dtype[np.unsignedinteger]]:
-        """One number of every payload, not copied: ``kind`` is numpy's name of its type and byte order."""
+        """One number of every payload, not copied; ``kind`` is its numpy type with byte order."""
         return np.ndarray((self.count,), kind, self.buffer, offset, (self.length,))
 
     def number(self, offset: int, width: int) -> NDArray[np.unsignedinteger]:
-        """One big-endian number of every payload, in the machine's order."""
+        """One big-endian number of every payload, in native byte order."""
         return self.column(offset, f">u{width}").astype(f"=u{width}")
 
     def take(self, rows: NDArray[np.int64]) -> Payloads:
-        """Some of them, copied."""
+        """A copy of these payloads."""
         every = np.frombuffer(self.buffer, np.uint8).reshape(self.count, self.length)
         return Payloads(every[rows].tobytes(), len(rows), self.length)
 
 
 def fitting(plan: Plan, payloads: Payloads) -> NDArray[np.bool_]:
-    """Which of the payloads the plan is for."""
+    """Which of the payloads the plan fits."""
     fits = np.ones(payloads.count, np.bool_)
     for guard in plan.guards:
         fits &= _kept(guard, payloads)
@@ -59,23 +59,23 @@ def fitting(plan: Plan, payloads: Payloads) -> NDArray[np.bool_]:
 
 
 def _kept(guard: Guard, payloads: Payloads) -> NDArray[np.bool_]:
-    # Compared in the order of the wire: turning the constants round is free, turning the column is not.
-    def turned(value: int) -> NDArray[np.unsignedinteger]:
+    # Compared in wire byte order: swapping the constants is free, swapping the column is not.
+    def swapped(value: int) -> NDArray[np.unsignedinteger]:
         return np.frombuffer(value.to_bytes(guard.width, "big"), f"=u{guard.width}")
 
     column = payloads.column(guard.offset, f"=u{guard.width}")
     if guard.mask != (1 << 8 * guard.width) - 1:
-        column = column & turned(guard.mask)
-    kept: NDArray[np.bool_] = column == turned(guard.values[0])
+        column = column & swapped(guard.mask)
+    kept: NDArray[np.bool_] = column == swapped(guard.values[0])
     for value in guard.values[1:]:
-        kept |= column == turned(value)
+        kept |= column == swapped(value)
     return kept if guard.wanted else ~kept
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlowColumns:
     """Five-tuples as columns of 64 bits: the addresses (one column for IPv4, four for IPv6), then ports and
-    protocol. Where there is no IP, IPv4 and all 0.
+    protocol; without an IP packet IPv4 and all 0.
     """
 
     version: int
@@ -84,7 +84,7 @@ class FlowColumns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """Reports with equally many hops: ``RawReport`` in columns, those of hops (reports, hops)."""
+    """Reports with equally many hops: ``RawReport`` in columns, of shape (reports, hops) for hops."""
 
     payload: NDArray[np.int64]
     place: NDArray[np.int64]
@@ -121,8 +121,8 @@ HOP_COLUMNS = {
 
 
 def read_all(plan: Plan, payloads: Payloads, position: NDArray[np.int64]) -> list[Part]:
-    """The reports of payloads that fit ``plan``, a part for each report of a payload; ``position`` numbers
-    the payloads.
+    """The reports of payloads that fit ``plan``, a part per report of a payload; ``position`` numbers the
+    payloads.
     """
     return [_part(layout, place, payloads, position) for place, layout in enumerate(plan.reports)]
 
@@ -135,8 +135,8 @@ def _part(layout: ReportLayout, place: int, payloads: Payloads, position: NDArra
     flow = layout.flow
     length = np.full(n_rows, flow.seen, np.int64)
     if flow.length != NOWHERE:
-        told = payloads.number(flow.length, 2).astype(np.int64)
-        np.copyto(length, told + flow.length_more, where=told >= flow.length_least)
+        given = payloads.number(flow.length, 2).astype(np.int64)
+        np.copyto(length, given + flow.length_more, where=given >= flow.length_least)
     word = payloads.number(layout.flags, 4) >> np.uint32(layout.flags_shift) & np.uint32(0xF)
     missing = np.uint32(layout.flags_missing)
     based = flow.base != NOWHERE
@@ -175,7 +175,7 @@ def _low_24(payloads: Payloads, offset: int) -> NDArray[np.int32]:
 
 
 def _identity(layout: FlowLayout, payloads: Payloads) -> NDArray[np.int64]:
-    """As ``raw`` reads it, for every payload."""
+    """``plan._identity`` for every payload."""
     if layout.tcp_sequence != NOWHERE:
         number = payloads.number(layout.tcp_sequence, 4).astype(np.int64) << 16
         if layout.identification != NOWHERE:
@@ -195,7 +195,7 @@ def _flow(layout: FlowLayout, payloads: Payloads) -> FlowColumns:
     for offset, shift in ((layout.source_port, 24), (layout.destination_port, 8)):
         if offset != NOWHERE:
             tail |= payloads.number(offset, 2).astype(np.uint64) << _U64(shift)
-    if layout.version == 4:  # the addresses are neighbours
+    if layout.version == 4:  # the two addresses are adjacent
         return FlowColumns(4, (payloads.number(layout.source, 8).astype(np.uint64), tail))
     words = [payloads.number(layout.source + 8 * step, 8).astype(np.uint64) for step in range(4)]
     return FlowColumns(6, (*words, tail))
@@ -229,7 +229,7 @@ def _read_times(
     begun: NDArray[np.unsignedinteger],
     ended: NDArray[np.unsignedinteger],
 ) -> None:
-    """As ``raw`` reads them, for every payload."""
+    """``plan._times`` for every payload."""
     nothing, width = _U64(NOTHING_64), layout.time_width
     for column, offset in ((begun, layout.ingress_time), (ended, layout.egress_time)):
         if offset != NOWHERE:
@@ -241,11 +241,11 @@ def _read_times(
     if layout.latency == NOWHERE:
         return
     stay = payloads.number(layout.latency, 4).astype(np.uint64)
-    told = stay != NOTHING_32
+    known = stay != NOTHING_32
     no_begin, no_end = begun == nothing, ended == nothing
-    bare = told & no_begin & (no_end | (ended < stay))
-    late = told & no_begin & ~bare
-    early = told & no_end & ~no_begin
+    bare = known & no_begin & (no_end | (ended < stay))
+    late = known & no_begin & ~bare
+    early = known & no_end & ~no_begin
     np.copyto(begun, ended - stay, where=late)
     np.copyto(ended, np.where(begun < nothing - stay, begun + stay, nothing - _U64(1)), where=early)
     np.copyto(begun, _U64(0), where=bare)
@@ -263,8 +263,8 @@ def _dates(layout: HopLayout, payloads: Payloads) -> NDArray[np.uint64]:
 
 
 def part_of(reports: list[tuple[int, int, RawReport]]) -> Part:
-    """Reports read one by one, all with equally many hops and one IP version, as a part; each with its
-    payload's number and its place in it.
+    """A part from single reports of equally many hops and one IP version, each with its payload's number and
+    its place in the payload.
     """
     rows = [report for _, _, report in reports]
     hops = {

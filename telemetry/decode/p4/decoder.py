@@ -1,9 +1,8 @@
-"""UDP payloads of P4.org telemetry reports (v0.5, v1.0, v2.0) in, columns out; imports only ``telemetry``'s
-own modules and numpy.
+"""UDP payloads of P4.org telemetry reports (v0.5, v1.0, v2.0) to columns.
 
-Payloads are grouped by length; within a group those that a known layout fits are read at once, and what no
-layout fits is looked at anew. That takes some hundred times as long, so there is a limit to it, which grows
-with the bytes: time and memory are linear in them, whatever they are.
+Payloads are grouped by length; within a group those that fit a known layout are read at once. Others are
+analysed one by one, which takes some hundred times as long, and is therefore limited by the bytes received:
+time and memory are linear in them, whatever they contain.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ _PLANS_A_LENGTH = 16
 _MOST_WEIGHT = 200_000  # some 50 MB
 _NEW_PLANS_A_BLOCK = 16
 _FEWEST_AT_ONCE = 8
-# What may be looked at anew in a call, in parts of plans of 10 to 30 us each, and one more for so many bytes:
-# datagrams of many reports in an order of their own, as the lab sends, have one for 12 bytes.
+# Limit of a call, in parts of plans (10 to 30 us each): a fixed number and one per so many bytes. Datagrams
+# of many reports in varying order, as the lab sends, have one per 12 bytes.
 _FREE_PARTS, _BYTES_A_PART = 20_000, 10
 _BLOCK_BYTES = 8 << 20
 
 
 class P4Decoder:
-    """Decodes telemetry reports; remembers layouts and names it met (a bounded number).
+    """Decodes telemetry reports, and caches layouts and names (a bounded number). Not thread-safe.
 
-    ``devices`` has units and names. ``device_time``: the devices' clocks are the right time (PTP), so a
-    report's time is its last hop's timestamp, where that has 64 bits. Not thread-safe.
+    ``device_time``: the devices' clocks are synchronised (PTP), so a report's time is its last hop's
+    timestamp, where that has 64 bits.
     """
 
     def __init__(
@@ -58,25 +57,23 @@ class P4Decoder:
         received_ns: int | NDArray[np.int64],
         nodes: NodesOf | None = None,
     ) -> P4Reports:
-        """The reports of ``payloads``, received at ``received_ns`` (one time for all, or one a payload).
+        """The reports of ``payloads``, received at ``received_ns`` (one time for all, or one per payload).
 
-        ``nodes`` tells who sent payloads of v0.5, which do not always say. What cannot be read is named in
-        ``problems`` by the payload's position and the byte's offset, and the rest is kept. Where too many
-        payloads have layouts of their own, or name too many places, the others of them are left out. Raises
-        ``DecodeError`` for negative times, or another number of them than of payloads.
+        ``nodes`` gives the senders of v0.5 payloads, which may lack them. Unreadable reports are listed in
+        ``problems`` by the payload's position and the byte's offset; the rest is kept. Where too many
+        payloads have layouts of their own, or name too many new places, further ones are left out. Raises
+        ``DecodeError`` for negative times, or a number of them that differs from that of payloads.
         """
         at_ns = np.asarray(received_ns, np.int64)
         if at_ns.ndim and len(at_ns) != len(payloads):
-            raise DecodeError(
-                "received_ns",
+            received, rule = (
                 f"{len(at_ns)} times for {len(payloads)} payloads",
-                "there is one time for all payloads, or one each",
-                "give as many as there are payloads",
+                "one time for all, or one each",
             )
+            raise DecodeError("received_ns", received, rule, "give as many as there are payloads")
         if at_ns.size and int(at_ns.min()) < 0:
-            raise DecodeError(
-                "received_ns", str(int(at_ns.min())), "a time is 0 ns or more", "give the time since 1970"
-            )
+            received, rule = str(int(at_ns.min())), "a time is 0 ns or more"
+            raise DecodeError("received_ns", received, rule, "give the time since 1970")
         n_bytes = sum(map(len, payloads))
         found = Found(room=_FREE_PARTS + n_bytes // _BYTES_A_PART)
         for position, block in _blocks(payloads):
@@ -106,7 +103,7 @@ class P4Decoder:
             plan = plan_of(block.buffer[begin : begin + block.length], self._marks)
             found.room -= _weight(plan)
             block, position = _consume(plan, block, position, found)
-            if before - block.count >= _FEWEST_AT_ONCE:  # a stray payload must not push out what is sent
+            if before - block.count >= _FEWEST_AT_ONCE:  # a stray payload must not evict a common layout
                 self._keep(plan)
         data = memoryview(block.buffer)
         for row, payload_position in enumerate(position.tolist()):
@@ -124,7 +121,7 @@ class P4Decoder:
         return self._plans.get(length, [])
 
     def _keep(self, plan: Plan) -> None:
-        """Remembers a layout; the lengths not met for longest are forgotten where that is too much."""
+        """Caches a layout, evicting the least recently used lengths."""
         plans = self._plans.setdefault(plan.length, [])
         plans.insert(0, plan)
         self._weight += _weight(plan) - sum(map(_weight, plans[_PLANS_A_LENGTH:]))
@@ -135,13 +132,13 @@ class P4Decoder:
 
 
 def _weight(plan: Plan) -> int:
-    """How many things a plan is made of."""
+    """The number of parts of a plan."""
     hops = sum([len(report.hops) for report in plan.reports])
     return 1 + len(plan.guards) + len(plan.reports) + hops + len(plan.problems)
 
 
 def _blocks(payloads: Sequence[bytes]) -> list[tuple[NDArray[np.int64], Payloads]]:
-    """Payloads by length, in blocks that a cache of some size can hold."""
+    """Payloads by length, in blocks of ``_BLOCK_BYTES`` at most."""
     found = sorted(set(map(len, payloads)))
     if len(found) == 1:
         return _cut(np.arange(len(payloads)), payloads, found[0])
@@ -172,7 +169,7 @@ def _cut(
 def _consume(
     plan: Plan, block: Payloads, position: NDArray[np.int64], found: Found
 ) -> tuple[Payloads, NDArray[np.int64]]:
-    """Reads the payloads that ``plan`` is for; gives back the others."""
+    """Reads the payloads that fit ``plan``; returns the others."""
     fits = fitting(plan, block)
     if fits.all():
         found.take_many(plan, block, position)
@@ -187,8 +184,8 @@ def _consume(
 
 @dataclass(slots=True)
 class Found:
-    """What was read so far; ``room`` is how many parts of plans may still be looked at, and ``left_out`` are
-    the payloads that were not, for want of it.
+    """Results so far; ``room`` is how many parts of plans may still be read, ``left_out`` the payloads
+    skipped for lack of it.
     """
 
     room: int
@@ -200,19 +197,19 @@ class Found:
     origins_alone: list[tuple[int, ...]] = field(default_factory=list)
 
     def end(self) -> None:
-        """Names what was left out."""
+        """Adds the problem for payloads left out."""
         if self.left_out:
             first = min(self.left_out)
-            said = ReportError(
-                f"datagram {first} byte 0",
-                f"it and {len(self.left_out) - 1} others, after many broken or laid out in ways of their own",
-                "what devices send is whole, and laid out in a few ways",
-                "look at who sends to this port; these were left out",
+            received = (
+                f"it and {len(self.left_out) - 1} others, after many that are broken or of other layouts"
             )
-            self.problems.append(ReportProblem(first, str(said)))
+            rule = "devices send whole reports in a few layouts"
+            remedy = "check which devices send to this port; these were left out"
+            error = ReportError(f"datagram {first} byte 0", received, rule, remedy)
+            self.problems.append(ReportProblem(first, str(error)))
 
     def take_many(self, plan: Plan, payloads: Payloads, position: NDArray[np.int64]) -> None:
-        """Payloads that fit a plan, where what is wrong with them is not too much to tell."""
+        """Reads payloads that fit a plan, unless their problems exceed ``room``."""
         if len(position) * len(plan.problems) > self.room:
             self.left_out += position.tolist()
             return
@@ -225,7 +222,7 @@ class Found:
                 self._name(plan, at)
 
     def take_one(self, plan: Plan, payload: bytes, position: int) -> None:
-        """A payload and its own plan."""
+        """Reads a single payload by its own plan."""
         for place, report in enumerate(read(plan, payload)):
             kind = (len(report.hops), report.flow.version)
             self.alone.setdefault(kind, []).append((position, place, report))
@@ -236,16 +233,16 @@ class Found:
     def _name(self, plan: Plan, position: int) -> None:
         for wrong in plan.problems:
             where = f"datagram {position} byte {wrong.offset}"
-            said = ReportError(where, wrong.received, wrong.rule, wrong.remedy)
-            self.problems.append(ReportProblem(position, str(said)))
+            error = ReportError(where, wrong.received, wrong.rule, wrong.remedy)
+            self.problems.append(ReportProblem(position, str(error)))
 
     def all_parts(self) -> list[Part]:
-        """Every part, in no order; the rows of each are."""
+        """Every part, in no order; the rows of each are sorted."""
         alone = [part_of(sorted(reports, key=itemgetter(0, 1))) for reports in self.alone.values()]
         return [*self.parts, *alone]
 
     def senders(self) -> Senders:
-        """Who sent what, in the order of payloads."""
+        """The senders, in the order of payloads."""
         columns: Sequence[NDArray[np.int64]]
         if len(self.origins) == 1 and not self.origins_alone:
             columns = self.origins[0]

@@ -1,7 +1,6 @@
-"""What the bytes of a report leave to the device: units, and names; imports only ``telemetry.errors`` and
-``telemetry.report``.
+"""Devices that send reports: their names and units, which the reports themselves lack.
 
-The YANG model ``p4-dtel-metadata-semantics`` is where a switch would publish the units.
+The YANG model ``p4-dtel-metadata-semantics`` is where a switch would publish its units.
 """
 
 from __future__ import annotations
@@ -22,12 +21,11 @@ Timing = Literal["enqueue", "dequeue"]
 class UnitProfile:
     """The units of one device.
 
-    ``unit_bytes`` is the size of a cell, or what a packet is reckoned as (1 for bytes).
-    ``utilisation_scale`` is what the device calls a fully used interface: 100 for percent, 10 000 for
-    hundredths of one. ``timing`` says whether a packet reports the queue that it met or the one it left
-    behind: over time both are as deep (docs/telemetry/int-binary.md).
-    ``sampling_rate`` is the share of packets that it reports. Raises ``TelemetryError`` for a size, scale or
-    share that cannot be.
+    ``unit_bytes`` is the size of a cell, or the size assumed for a packet (1 for bytes).
+    ``utilisation_scale`` is the value of a fully used interface: 100 for percent. ``timing``: whether a
+    packet reports the queue it met or the one it left behind; over time both are as deep
+    (docs/telemetry/int-binary.md). ``sampling_rate`` is the share of packets reported. Raises
+    ``TelemetryError`` for a value out of range.
     """
 
     occupancy: Occupancy = "bytes"
@@ -38,36 +36,28 @@ class UnitProfile:
     sampling_rate: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, value, rule in (
+        for name, value, valid in (
             ("unit_bytes", self.unit_bytes, self.unit_bytes > 0),
             ("utilisation_scale", self.utilisation_scale, self.utilisation_scale > 0),
             ("sampling_rate", self.sampling_rate, LEAST_SAMPLING_RATE <= self.sampling_rate <= 1),
         ):
-            if not rule:
-                raise TelemetryError(
-                    f"unit profile {name}",
-                    repr(value),
-                    f"it is {LEAST_SAMPLING_RATE:g} to 1" if name == "sampling_rate" else "it is above 0",
-                    "take it from the device's documentation",
-                )
+            if not valid:
+                rule = f"it is {LEAST_SAMPLING_RATE:g} to 1" if name == "sampling_rate" else "it is above 0"
+                remedy = "take it from the device's documentation"
+                raise TelemetryError(f"unit profile {name}", repr(value), rule, remedy)
         if self.occupancy == "bytes" and self.unit_bytes != 1:
-            raise TelemetryError(
-                "unit profile unit_bytes",
-                repr(self.unit_bytes),
-                "a device that counts bytes has units of 1",
-                "say cells or packets",
-            )
+            where, rule = "unit profile unit_bytes", "a device that counts bytes has units of 1"
+            raise TelemetryError(where, repr(self.unit_bytes), rule, "use cells or packets")
 
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """The devices that report, by node id.
+    """The devices by node id.
 
-    ``switches`` names them as the topology does, ``ports`` their interfaces by interface id; where it does
-    not, ``patterns`` has the text in which ``{}`` stands for the id. What has no name is called by its
-    number. A device that is not among ``profiles`` has the ``default`` one; where that is None, or its own
-    is, its occupancies and times are not believed. ``sources`` are node ids by the address that a device
-    sends from, for reports that do not say who sent them (v0.5).
+    ``switches`` has their names in the topology, ``ports`` their interface names by interface id,
+    ``patterns`` a text with ``{}`` for the id of other interfaces; without a name the number is used. Devices
+    not in ``profiles`` have the ``default`` units; where the profile is None, occupancies and times are
+    ignored. ``sources`` are node ids by sending address, for reports without a node id (v0.5).
     """
 
     switches: Mapping[int, str] = field(default_factory=dict)
@@ -78,16 +68,14 @@ class Devices:
     sources: Mapping[str, int] = field(default_factory=dict)
 
     def switch(self, node: int) -> str:
-        """The name of a node."""
         return self.switches.get(node) or str(node)
 
     def port(self, node: int | None, interface: int) -> str:
-        """The name of an interface of a node."""
         if node is None:
             return str(interface)
         named = self.ports.get(node, {}).get(interface)
         return named or self.patterns.get(node, "{}").replace("{}", str(interface))
 
     def profile(self, node: int | None) -> UnitProfile | None:
-        """The units of a node; None where nobody told them."""
+        """The units of a node; None if unknown."""
         return self.default if node is None else self.profiles.get(node, self.default)

@@ -1,11 +1,4 @@
-"""Equal rows numbered, within a call or over many, in linear time; must import only numpy.
-
-Things named once and known again by what the wire calls them; imports only numpy and its neighbour
-``numbering``.
-
-Flows and places by what the wire calls them; imports only ``telemetry.report``, ``telemetry.columns``,
-``telemetry.report`` and its neighbours.
-"""
+"""Flows and places of reports by their wire values: equal rows numbered in linear time, and named once."""
 
 from __future__ import annotations
 
@@ -37,11 +30,10 @@ _FREE = -1
 
 
 def numbered(columns: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The first row of each kind, in order of first appearance, and the kind of every row.
+    """The first row of each distinct row of ``columns``, in order of appearance, and the number of every row.
 
-    ``columns`` are (rows,) each; two rows are of a kind where they agree in all of them. Rows are put into a
-    table by a hash and compared with whoever stands there; those that met a stranger try another hash, and
-    the few that met one every time are sorted.
+    Rows are put into a table by hash and compared with the row found there; those that differ from it try
+    another hash, and the few that never match are sorted.
     """
     n_rows = len(columns[0])
     every = np.arange(n_rows)
@@ -50,7 +42,7 @@ def numbered(columns: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.int64], 
     first_of, waiting, held = every, every, list(columns)
     for mixer in _MIXERS:
         slot = (_hashed(held, mixer) >> np.uint64(64 - bits)).view(np.int64)
-        # The last writer stays: backwards, so that it is the first of its kind.
+        # The last write wins: backwards, so that it is the first of equal rows.
         table[slot[::-1]] = every[: len(slot)][::-1]
         there = table.take(slot)
         differs = held[0].take(there) != held[0]
@@ -60,11 +52,11 @@ def numbered(columns: Sequence[NDArray[np.uint64]]) -> tuple[NDArray[np.int64], 
             first_of = there
         else:
             first_of[waiting] = waiting.take(there)
-        strangers = np.flatnonzero(differs)
-        waiting = waiting[strangers]
+        collided = np.flatnonzero(differs)
+        waiting = waiting[collided]
         if not len(waiting):
             break
-        held = [column.take(strangers) for column in held]
+        held = [column.take(collided) for column in held]
     if len(waiting):
         _, begun, kind = np.unique(np.stack(held, axis=1), axis=0, return_index=True, return_inverse=True)
         first_of[waiting] = waiting[begun[kind.reshape(-1)]]
@@ -82,11 +74,10 @@ def _hashed(columns: Sequence[NDArray[np.uint64]], mixer: np.uint64) -> NDArray[
 
 
 class Numbering:
-    """Numbers 0, 1, 2, ... for distinct rows of ``n_columns`` 64-bit values, kept until ``forget``.
+    """Numbers distinct rows of ``n_columns`` 64-bit values 0, 1, 2, ... until ``forget``.
 
-    A table of slots: a row stands in the first free one from where its hash points, found for all rows of a
-    call at once. Those that met a stranger in every slot they tried (somebody chose them so) are looked up
-    one by one, by a hash that nobody can foresee: time stays linear.
+    A hash table with linear probing, for all rows of a call at once. Rows that collide in every slot probed
+    (chosen by an attacker) go to a dict with its random hash: time stays linear.
     """
 
     def __init__(self, n_columns: int) -> None:
@@ -94,7 +85,7 @@ class Numbering:
         self.forget()
 
     def forget(self) -> None:
-        """Begins at 0 again."""
+        """Drops all rows."""
         self._count = 0
         self._held = [np.empty(_FEWEST_SLOTS // _SLOTS_A_NUMBER, np.uint64) for _ in range(self._n_columns)]
         self._table = np.full(_FEWEST_SLOTS, _FREE, np.int64)
@@ -104,19 +95,19 @@ class Numbering:
         return self._count
 
     def numbers(self, columns: Sequence[NDArray[np.uint64]]) -> NDArray[np.int64]:
-        """The number of every row of ``columns``, (rows,) each; new rows get the next ones, in no order."""
+        """The number of every row of ``columns``; new rows get the next ones, in no particular order."""
         self._make_room(len(columns[0]))
         slot = self._slot(columns)
-        found, strangers = self._looked_up(slot, columns)
-        waiting, rows = strangers, columns
+        found, collided = self._looked_up(slot, columns)
+        waiting, rows = collided, columns
         for _ in range(_MOST_STEPS):
             if not len(waiting):
                 return found
-            slot = (slot.take(strangers) + 1) & (len(self._table) - 1)
-            rows = [row.take(strangers) for row in rows]
-            there, strangers = self._looked_up(slot, rows)
+            slot = (slot.take(collided) + 1) & (len(self._table) - 1)
+            rows = [row.take(collided) for row in rows]
+            there, collided = self._looked_up(slot, rows)
             found[waiting] = there
-            waiting = waiting.take(strangers)
+            waiting = waiting.take(collided)
         for place in waiting.tolist():
             row = [column[place : place + 1] for column in columns]
             key = b"".join([value.tobytes() for value in row])
@@ -128,7 +119,7 @@ class Numbering:
     def _looked_up(
         self, slot: NDArray[np.int64], rows: Sequence[NDArray[np.uint64]]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Who stands in the slots, once new rows took the free ones, and which rows met a stranger there."""
+        """The rows in these slots, once new rows took the free ones, and which rows collided."""
         there = self._table.take(slot)
         if len(there) and int(there.min()) == _FREE:
             self._settle(np.flatnonzero(there == _FREE), slot, rows)
@@ -149,15 +140,15 @@ class Numbering:
     def _settle(
         self, comers: NDArray[np.int64], slot: NDArray[np.int64], rows: Sequence[NDArray[np.uint64]]
     ) -> None:
-        """Gives each free slot to the first of the ``comers`` that it is free for."""
+        """Gives each free slot to the first of the ``comers`` that claim it."""
         claimed = slot[comers]
-        self._table[claimed[::-1]] = comers[::-1]  # the last writer stays
+        self._table[claimed[::-1]] = comers[::-1]  # the last write wins
         first = self._table[claimed] == comers
         begin = self._take([row[comers[first]] for row in rows])
         self._table[claimed[first]] = np.arange(begin, self._count)
 
     def _take(self, rows: Sequence[NDArray[np.uint64]]) -> int:
-        """Numbers new rows; gives back the first number."""
+        """Numbers new rows; returns the first number."""
         begin = self._count
         self._count += len(rows[0])
         for held, row in zip(self._held, rows, strict=True):
@@ -165,16 +156,16 @@ class Numbering:
         return begin
 
     def _make_room(self, n_rows: int) -> None:
-        """Room for so many new rows, most slots free."""
+        """Makes room for new rows, with most slots free."""
         need = self._count + n_rows
         if need <= len(self._held[0]):
             return
         room = 1 << (need - 1).bit_length()
         self._held = [np.concatenate([held, np.empty(room - len(held), np.uint64)]) for held in self._held]
         self._table = np.full(room * _SLOTS_A_NUMBER, _FREE, np.int64)
-        self._place_again()
+        self._rehash()
 
-    def _place_again(self) -> None:
+    def _rehash(self) -> None:
         """Puts every number into an empty table."""
         self._crowded = {}
         waiting = np.arange(self._count)
@@ -197,11 +188,11 @@ Name = TypeVar("Name")
 _CALM_CALLS = 8
 
 
-class Known(Generic[Name]):
-    """Names of rows of ``n_words`` 64-bit values, as ``named`` gives them; begins anew beyond ``most``.
+class NameTable(Generic[Name]):
+    """Names of rows of ``n_words`` 64-bit values, made by ``named``; cleared beyond ``most``.
 
-    Names are handed out as the same tuple call after call, so that whoever works something out for each need
-    not do so again; while new ones keep coming, a call gets those that it asked for, and no others.
+    Calls return the same tuple of names, so that callers can cache what they derive from it; while new names
+    keep coming, a call returns only those that it needs.
     """
 
     def __init__(self, n_words: int, named: Callable[..., Name], most: int) -> None:
@@ -218,7 +209,7 @@ class Known(Generic[Name]):
 
     @property
     def is_full(self) -> bool:
-        """Whether the next call forgets what is known."""
+        """Whether the next call clears the table."""
         return len(self._rows) > self._most
 
     def fits(self, numbers: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
@@ -226,34 +217,34 @@ class Known(Generic[Name]):
         return numbers < len(self._names) + most
 
     def forget(self) -> None:
-        """Begins anew; what was numbered has no number any more."""
+        """Drops all names and numbers."""
         self._rows.forget()
         self._names, self._all = [], ()
 
     def numbers(self, words: Sequence[NDArray[np.uint64]]) -> NDArray[np.int64]:
-        """The number of every row, good until all is forgotten."""
+        """The number of every row, valid until ``forget``."""
         if self.is_full:
             self.forget()
         return self._rows.numbers(words)
 
-    def handed_out(self, numbers: NDArray[np.int64]) -> tuple[tuple[Name, ...], NDArray[np.int64]]:
-        """Names, among them those of all these numbers, and the place of each number's among them."""
+    def names(self, numbers: NDArray[np.int64]) -> tuple[tuple[Name, ...], NDArray[np.int64]]:
+        """A tuple with the names of all these numbers, and the index of each number's in it."""
         self._calm += 1
         if len(self._rows) > len(self._names):
             self._calm = 0
             self._names += map(self._named, *[word.tolist() for word in self._rows.values(len(self._names))])
         if len(self._all) < len(self._names):
             if self._calm < _CALM_CALLS:
-                return self._alone(numbers)
+                return self._needed(numbers)
             self._all = tuple(self._names)
         return self._all, numbers
 
-    def _alone(self, numbers: NDArray[np.int64]) -> tuple[tuple[Name, ...], NDArray[np.int64]]:
-        """Those in order of first appearance."""
+    def _needed(self, numbers: NDArray[np.int64]) -> tuple[tuple[Name, ...], NDArray[np.int64]]:
+        """Only the names of these numbers, in order of appearance."""
         if len(self._seen) < len(self._names):
             self._seen = np.empty(2 * len(self._names), np.int64)
         seen, place = self._seen, np.arange(len(numbers))
-        seen[numbers[::-1]] = place[::-1]  # the last writer stays: the first of its kind
+        seen[numbers[::-1]] = place[::-1]  # the last write, of the first of equal ones, wins
         distinct = numbers[seen[numbers] == place]
         seen[distinct] = place[: len(distinct)]
         names = self._names
@@ -270,9 +261,7 @@ _NO_NODE = -1
 
 
 class Units(NamedTuple):
-    """What a device counts in: NaN or ``NO_UNIT`` where it has no profile; ``time_unit`` is a number in
-    ``TIME_UNITS``.
-    """
+    """Units of a device: NaN or ``NO_UNIT`` without a profile; ``time_unit`` indexes ``TIME_UNITS``."""
 
     unit_bytes: float
     time_unit: int
@@ -285,9 +274,9 @@ _UNKNOWN_UNITS = Units(float("nan"), NO_UNIT, float("nan"), 1.0)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Places:
-    """The places of a batch's hops: ``site`` of each in ``sites``, and its ``number`` in the columns that
-    tell the units of devices. ``same_time_unit`` is the one that all have (None: they differ); ``untuned``
-    are the nodes of these hops that have no profile.
+    """The places of a batch's hops: each hop's ``site`` in ``sites``, and its ``number`` in the columns of
+    device units. ``same_time_unit`` is the unit that all share (None: they differ); ``untuned`` are the nodes
+    of these hops without a profile.
     """
 
     sites: tuple[HopSite, ...]
@@ -302,18 +291,16 @@ class Places:
 
 
 class Names:
-    """Names what it is asked for; ``devices`` must stay as they are. Remembers hosts and places, a bounded
-    number; flows it knows only as long as a call.
-    """
+    """Names of flows and places; caches hosts and places (a bounded number). ``devices`` must not change."""
 
     def __init__(self, devices: Devices) -> None:
         self._devices = devices
-        self._hosts = {4: Known(1, _ipv4, _MOST_HOSTS), 6: Known(2, _ipv6, _MOST_HOSTS)}
-        self._places = Known(2, self._site, _MOST_PLACES)
+        self._hosts = {4: NameTable(1, _ipv4, _MOST_HOSTS), 6: NameTable(2, _ipv6, _MOST_HOSTS)}
+        self._places = NameTable(2, self._site, _MOST_PLACES)
         self._forget_units()
 
     def flows(self, columns: Sequence[FlowColumns]) -> tuple[NDArray[np.int32], FlowKeys]:
-        """The flow of every row of every part, as a number in the distinct flows."""
+        """The flow of every row of every part, as an index into the distinct flows."""
         found = [np.empty(0, np.int64) for _ in columns]
         keys: list[FlowKeys] = []
         begin = 0
@@ -340,7 +327,7 @@ class Names:
         else:
             ends = [np.concatenate(pair[word::2]) for word in (0, 1)]
         known = self._hosts[version]
-        hosts, place = known.handed_out(known.numbers(ends))
+        hosts, place = known.names(known.numbers(ends))
         return FlowKeys(
             hosts,
             place[: len(tail)].astype(np.int32),
@@ -351,25 +338,23 @@ class Names:
         )
 
     def place_numbers(self, at: NDArray[np.uint64], ports: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The place of every hop as a number: ``at`` is node and queue (8 bits), ``ports`` ingress and egress
-        interface (32).
+        """The number of every hop's place: ``at`` is node and queue (8 bits), ``ports`` ingress and egress
+        interface (32 bits).
         """
         if self._places.is_full:
             self.forget_places()
         return self._places.numbers((at, ports))
 
     def fits(self, places: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
-        """Which of these numbers are of places known before, or of the first ``most`` others."""
+        """Which of these numbers are known places, or among the first ``most`` new ones."""
         return self._places.fits(places, most)
 
     def forget_places(self) -> None:
-        """Begins anew with places."""
         self._places.forget()
         self._forget_units()
 
     def places(self, number: NDArray[np.int64]) -> Places:
-        """The places of these numbers."""
-        sites, site = self._places.handed_out(number)
+        sites, site = self._places.names(number)
         self._note_units()
         time_unit = self._time_unit.values
         untuned: set[int] = set()
@@ -395,7 +380,7 @@ class Names:
         self._new: list[tuple[int, Units]] = []
 
     def _note_units(self) -> None:
-        """Puts the units of new places into the columns."""
+        """Appends the units of new places to the columns."""
         if not self._new:
             return
         nodes, units = zip(*self._new, strict=True)
@@ -409,7 +394,7 @@ class Names:
         self._new = []
 
     def _site(self, at: int, ports: int) -> HopSite:
-        """Names a new place, and notes what its device counts in."""
+        """Names a new place, and notes its device's units."""
         number, queue = at >> 8, at & NOTHING_8
         node = None if number == NOTHING_32 else number
         ingress, egress = (
@@ -437,7 +422,7 @@ def _ipv6(high: int, low: int) -> str:
 
 
 def _joined(keys: Sequence[FlowKeys]) -> FlowKeys:
-    """All of these in turn."""
+    """All keys, one table after the other."""
     begin = np.cumsum([0, *(len(some.hosts) for some in keys)])
     ends = [
         np.concatenate([getattr(some, end) + np.int32(at) for some, at in zip(keys, begin, strict=False)])

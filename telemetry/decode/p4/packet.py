@@ -1,11 +1,7 @@
-"""INT headers inside a packet, after its UDP or TCP header: shim, instructions, the stack of hops; imports
-only its neighbour ``plan``.
+"""Layout of a reported packet, as far as it is carried: Ethernet, IPv4 or IPv6, TCP or UDP, INT, RoCEv2.
 
 INT v1.0 and v2.1 of the P4.org applications working group. In v1.0 the shim's first nibble is 0 and its
-length counts the shim; in v2.1 that nibble is the type, and the shim is not counted.
-
-The reported packet, as far as the report carries it: Ethernet, IPv4 or IPv6, TCP or UDP, INT, RoCEv2;
-imports only its neighbours ``plan`` and ``stack``.
+length includes the shim; in v2.1 that nibble is the type, and the length does not include the shim.
 """
 
 from __future__ import annotations
@@ -13,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from telemetry.decode.ethertypes import IPV4, IPV6, VLAN_TAGS
+from telemetry.decode.capture import IPV4, IPV6, VLAN_TAGS
 from telemetry.decode.p4.plan import NOWHERE, FlowLayout, HopLayout, Problem, Trace
 
 MOST_HOPS = 64
@@ -26,8 +22,8 @@ _CHECKSUM_BIT = 15
 
 @dataclass(frozen=True, slots=True)
 class Shim:
-    """What INT headers left behind: the hops in path order, where the original packet goes on (``NOWHERE``:
-    beyond what was reported), its next protocol (NPT) and the offset of the shim's last 16 bits.
+    """Parsed INT headers: the hops in path order, the offset behind them (``NOWHERE``: beyond what was
+    reported), the next protocol (NPT) and the offset of the shim's last 16 bits.
     """
 
     hops: tuple[HopLayout, ...]
@@ -37,10 +33,10 @@ class Shim:
 
 
 def shim(trace: Trace, at: int, end: int, source_only_bytes: Mapping[int, int]) -> Shim | Problem | None:
-    """The INT headers at ``at``; None where they are no INT headers, a ``Problem`` where they contradict
-    themselves, or where hops cannot be told from what the source alone added (``IntMarks``).
+    """The INT headers at ``at``; None where there are none, a ``Problem`` where they are inconsistent or hops
+    cannot be told apart from source-only metadata (``IntMarks``).
 
-    A stack that is cut off at ``end`` keeps its whole hops (the last of the path come first).
+    A stack that is truncated at ``end`` keeps its whole hops (the last of the path come first).
     """
     if at + _SHIM > end:
         return None
@@ -60,9 +56,8 @@ def shim(trace: Trace, at: int, end: int, source_only_bytes: Mapping[int, int]) 
             return found
         hops = found
     elif after < at + _SHIM:
-        return Problem(
-            length_at, f"a length of {words}", "an INT shim counts itself in v1.0", "correct the device"
-        )
+        rule = "an INT shim's length includes the shim in v1.0"
+        return Problem(length_at, f"a length of {words}", rule, "correct the device")
     return Shim(hops, after if after <= end else NOWHERE, next_protocol, at + 2)
 
 
@@ -71,22 +66,14 @@ def _stack(
 ) -> tuple[HopLayout, ...] | Problem:
     begin = at + _FIXED[major]
     if after < begin:
-        return Problem(
-            at - _SHIM,
-            f"{(after - at) // 4} words of INT",
-            f"INT-MD headers alone are {_FIXED[major] // 4} words",
-            "correct the device",
-        )
+        rule = f"INT-MD headers alone are {_FIXED[major] // 4} words"
+        return Problem(at - _SHIM, f"{(after - at) // 4} words of INT", rule, "correct the device")
     if begin > end:
         return ()
     version = trace.number(at, 1, 0xF0) >> 4
     if version != major:
-        return Problem(
-            at,
-            f"INT version {version}",
-            f"this shim goes with version {major}",
-            "correct the device; INT v1.0 and v2.x are understood",
-        )
+        remedy = "correct the device; INT v1.0 and v2.x are supported"
+        return Problem(at, f"INT version {version}", f"this shim goes with version {major}", remedy)
     hop_bytes = 4 * trace.number(at + 2, 1, 0x1F)
     bitmap = trace.number(at + 4, 2)
     held = after - begin
@@ -94,16 +81,12 @@ def _stack(
         return ()
     own, size = hop_layout(bitmap, old=major == 1)
     if hop_bytes == 0 or size > hop_bytes:
-        return Problem(
-            at + 2,
-            f"{hop_bytes} bytes a hop for instructions {bitmap:#06x}",
-            f"those instructions take {size} bytes",
-            "correct the device",
-        )
+        received = f"{hop_bytes} bytes a hop for instructions {bitmap:#06x}"
+        return Problem(at + 2, received, f"those instructions take {size} bytes", "correct the device")
     count: int | Problem = held // hop_bytes
     if major == 2:
         domain, instructions = trace.number(at + 6, 2), trace.number(at + 8, 2)
-        if domain and instructions:  # those of domain 0 are reserved
+        if domain and instructions:  # domain 0's are reserved
             count = _hops(held, hop_bytes, size, domain, source_only_bytes.get(domain), at + 6)
     if isinstance(count, Problem):
         return count
@@ -116,34 +99,30 @@ def _stack(
 def _hops(
     held: int, hop_bytes: int, baseline_bytes: int, domain: int, source_only: int | None, at: int
 ) -> int | Problem:
-    """How many hops a stack of ``held`` bytes has, at the bottom of which the source may have left metadata
-    of its own, of ``source_only`` bytes (None: not told), which the length of a hop does not count.
+    """The number of hops in a stack of ``held`` bytes that may end with source-only metadata of
+    ``source_only`` bytes (None: unknown), which is not part of a hop's length.
     """
-    what = f"a stack of {held} bytes, {hop_bytes} a hop, with source-only metadata of domain {domain:#06x}"
+    received = (
+        f"a stack of {held} bytes, {hop_bytes} a hop, with source-only metadata of domain {domain:#06x}"
+    )
     if source_only is None:
-        # A remainder is the source's. Where there is none, and all that a hop adds is in the baseline, the
-        # instructions ask the source alone: the last "hops" are its metadata, and nobody knows how many.
+        # A remainder is the source's. Without one, where a hop adds only the baseline values, the domain's
+        # instructions are for the source alone: an unknown number of the last "hops" is its metadata.
         if held % hop_bytes or hop_bytes > baseline_bytes:
             return held // hop_bytes
-        return Problem(
-            at,
-            what,
-            "its size is known where it may be as long as a hop",
-            "tell it as telemetry.int.source_only_bytes; this report was left out",
-        )
+        rule = "its size is known where it may be as long as a hop"
+        remedy = "set it in telemetry.int.source_only_bytes; this report was left out"
+        return Problem(at, received, rule, remedy)
     for hops_bytes in (held - source_only, held):  # the source need not have added it
         if hops_bytes >= 0 and hops_bytes % hop_bytes == 0:
             return hops_bytes // hop_bytes
-    return Problem(
-        at,
-        what,
-        f"it is whole hops of {hop_bytes} bytes, and {source_only} bytes of its source",
-        "correct telemetry.int.source_only_bytes, or the device; this report was left out",
-    )
+    rule = f"it is whole hops of {hop_bytes} bytes, and {source_only} bytes of its source"
+    remedy = "correct telemetry.int.source_only_bytes, or the device; this report was left out"
+    return Problem(at, received, rule, remedy)
 
 
 def hop_layout(bitmap: int, *, old: bool) -> tuple[HopLayout, int]:
-    """Where a hop's values lie from its start, and the bytes they take, under these INT instructions."""
+    """Offsets of a hop's values from its start, and its size, under these INT instructions."""
     places: dict[str, int] = {}
     at = 0
     time_width = _OLD_TIME_WIDTH if old else 8
@@ -170,7 +149,7 @@ def _instructions(time_width: int) -> list[tuple[str, int]]:
 
 
 def moved(hop: HopLayout, by: int) -> HopLayout:
-    """A hop's layout ``by`` bytes further on."""
+    """The layout shifted by ``by`` bytes."""
     return HopLayout(
         **{name: at + by for name in PLACES if (at := getattr(hop, name)) != NOWHERE},
         time_width=hop.time_width,
@@ -192,10 +171,10 @@ _MOST_NESTED = 8
 
 @dataclass(frozen=True, slots=True)
 class IntMarks:
-    """How a packet says that INT headers follow its UDP or TCP header: a UDP destination port, or a DSCP.
+    """What marks a packet with INT headers behind its UDP or TCP header: a UDP destination port, or a DSCP.
 
-    ``source_only_bytes`` is, by Domain Specific ID, the size of the metadata that the source alone adds where
-    there is a DS Instruction: the headers do not tell it. That of 0x5453 is in the specification's example.
+    ``source_only_bytes`` is the size of source-only metadata by Domain Specific ID, which the headers do not
+    give. That of 0x5453 is from the specification's example.
     """
 
     ports: frozenset[int] = frozenset({5000})
@@ -205,14 +184,14 @@ class IntMarks:
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """The flow of a reported packet, and the hops it carried, in path order."""
+    """The flow of a reported packet, and the hops in its INT stack, in path order."""
 
     flow: FlowLayout
     hops: tuple[HopLayout, ...] = ()
 
 
 def ethernet(trace: Trace, at: int, end: int, marks: IntMarks) -> Packet | Problem:
-    """A packet that begins with its Ethernet header."""
+    """A packet from its Ethernet header on."""
     kind, kinds = at + 12, frozenset({IPV4, IPV6}) | VLAN_TAGS
     for _ in range(_MOST_NESTED):
         if kind + 2 > end:
@@ -228,15 +207,14 @@ def ethernet(trace: Trace, at: int, end: int, marks: IntMarks) -> Packet | Probl
 
 
 def ipv4(trace: Trace, at: int, end: int, marks: IntMarks, *, before: int = 0) -> Packet | Problem:
-    """A packet from its IPv4 header on; ``before`` bytes of it came before."""
+    """A packet from its IPv4 header on, behind ``before`` bytes of it."""
     if at + 20 > end:
         return Packet(FlowLayout(seen=end - at + before))
     first = trace.number(at, 1)
     header = 4 * (first & 0xF)
     if first >> 4 != 4 or header < 20:
-        return Problem(
-            at, f"first byte {first:#04x}", "an IPv4 header begins with 0x45 to 0x4f", "correct the device"
-        )
+        rule = "an IPv4 header begins with 0x45 to 0x4f"
+        return Problem(at, f"first byte {first:#04x}", rule, "correct the device")
     flow = FlowLayout(
         version=4,
         source=at + 12,
@@ -258,14 +236,13 @@ def ipv4(trace: Trace, at: int, end: int, marks: IntMarks, *, before: int = 0) -
 
 
 def ipv6(trace: Trace, at: int, end: int, marks: IntMarks, *, before: int = 0) -> Packet | Problem:
-    """A packet from its IPv6 header on; ``before`` bytes of it came before."""
+    """A packet from its IPv6 header on, behind ``before`` bytes of it."""
     if at + 40 > end:
         return Packet(FlowLayout(seen=end - at + before))
     first = trace.number(at, 1, 0xF0)
     if first != 0x60:
-        return Problem(
-            at, f"version {first >> 4}", "an IPv6 header begins with version 6", "correct the device"
-        )
+        rule = "an IPv6 header begins with version 6"
+        return Problem(at, f"version {first >> 4}", rule, "correct the device")
     flow = FlowLayout(
         version=6,
         source=at + 8,
@@ -311,7 +288,7 @@ def _layer4(
     *,
     coded: bool,
 ) -> Packet | Problem:
-    """Ports, INT headers where the packet says it has some, and RoCEv2's header."""
+    """Ports, INT headers where the packet is marked for them, and RoCEv2's header."""
     if protocol is None or at + 4 > end:
         return Packet(flow)
     flow = replace(flow, source_port=at, destination_port=at + 2)
@@ -325,9 +302,7 @@ def _layer4(
         if isinstance(found, Problem):
             return found
         if found is not None:
-            return _past_int(
-                trace, end, flow, found.after, found.next_protocol, found.original, found.hops, port
-            )
+            return _past_int(trace, end, flow, found, port)
     return Packet(_roce(flow, body, end) if port == ROCE_PORT else flow)
 
 
@@ -341,18 +316,10 @@ def _coded_tcp(trace: Trace, at: int, end: int, marks: IntMarks, flow: FlowLayou
     return Packet(flow, () if found is None else found.hops)
 
 
-def _past_int(
-    trace: Trace,
-    end: int,
-    flow: FlowLayout,
-    after: int,
-    next_protocol: int,
-    original: int,
-    hops: tuple[HopLayout, ...],
-    port: int | None,
-) -> Packet:
-    """The packet behind its INT headers, which keep what they took the place of."""
-    if next_protocol == 2:
+def _past_int(trace: Trace, end: int, flow: FlowLayout, headers: Shim, port: int | None) -> Packet:
+    """The packet behind its INT headers, which hold the original port or protocol."""
+    after, original, hops = headers.after, headers.original, headers.hops
+    if headers.next_protocol == 2:
         flow = replace(flow, protocol=original + 1, source_port=NOWHERE, destination_port=NOWHERE)
         protocol = trace.choice(original + 1, 1, frozenset({TCP, UDP}))
         if protocol is None or after == NOWHERE or after + 4 > end:
@@ -363,7 +330,7 @@ def _past_int(
         elif trace.choice(after + 2, 2, frozenset({ROCE_PORT})) is not None:
             flow = _roce(flow, after + 8, end)
         return Packet(flow, hops)
-    if next_protocol == 1:
+    if headers.next_protocol == 1:
         flow = replace(flow, destination_port=original)
         port = trace.choice(original, 2, frozenset({ROCE_PORT}))
     if port == ROCE_PORT and after != NOWHERE:

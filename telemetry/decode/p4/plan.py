@@ -1,15 +1,11 @@
-"""Where the values of a payload lie, and which bytes that hangs on; imports nothing of the project.
+"""Layouts of payloads, and the values of single payloads.
 
-A payload is taken apart once by the code of its format, which asks a ``Trace`` for every byte that decides
-where something lies. What it found out is a ``Plan``; it holds for every payload of the same length in which
-the bytes asked for are the same (``Guard``), so a stream of reports is read column by column.
+The code of a format parses a payload once, and asks a ``Trace`` for every byte that decides where something
+is. The result is a ``Plan``, valid for every payload of the same length in which those bytes are the same
+(``Guard``), so a stream of reports is read column by column. ``read`` takes one payload in plain Python,
+``columns`` many at once with the same result.
 
-The values of payloads as their devices wrote them, one report after the other; imports only its neighbour
-``plan``.
-
-All ones mean "not available" on the wire, and mean it here: a value that is not there is all ones in its
-column (``NOTHING_32``, ``NOTHING_64``). ``read`` takes one payload apart in plain Python; ``columns`` does
-the same for many at once, and is held against it.
+All ones mean "not available" on the wire and here (``NOTHING_32``, ``NOTHING_64``).
 """
 
 from __future__ import annotations
@@ -19,13 +15,13 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 NOWHERE = -1
-"""An offset of a value that is not there."""
+"""The offset of an absent value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What a payload must have at ``offset`` (``width`` bytes, big-endian, under ``mask``): one of ``values``
-    if ``wanted``, else none of them.
+    """A condition on the number at ``offset`` (``width`` bytes, big-endian, under ``mask``): one of
+    ``values`` if ``wanted``, else none of them.
     """
 
     offset: int
@@ -37,7 +33,7 @@ class Guard:
 
 @dataclass(frozen=True, slots=True)
 class Likeness:
-    """Whether the four bytes at ``first`` and at ``second`` must be the same, or must not."""
+    """A condition on the four bytes at ``first`` and ``second``: equal, or not."""
 
     first: int
     second: int
@@ -46,7 +42,7 @@ class Likeness:
 
 @dataclass(frozen=True, slots=True)
 class HopLayout:
-    """Byte offsets of one hop's values, ``NOWHERE`` for those that are not there.
+    """Byte offsets of one hop's values, ``NOWHERE`` for absent ones.
 
     ``layer1`` is two 16-bit interface ids (in, out), ``layer2`` two of 32 bits, ``queue`` a queue id of 8
     bits and an occupancy of 24, ``queue_id`` a queue id alone. Timestamps are ``time_width`` bytes wide.
@@ -65,12 +61,12 @@ class HopLayout:
     drop_reason: int = NOWHERE
 
     @property
-    def tells(self) -> bool:
-        """Whether anything but the node is there."""
+    def has_values(self) -> bool:
+        """Whether it has more than the node."""
         return any(getattr(self, name) != NOWHERE for name in _VALUES)
 
     def completed(self, other: HopLayout) -> HopLayout:
-        """These values, and those of ``other`` that are not among them (a pair of timestamps is one)."""
+        """These values, and those of ``other`` that are missing here (both timestamps or neither)."""
         names = [name for name in _UNTIMED if getattr(self, name) == NOWHERE]
         if self.ingress_time == self.egress_time == NOWHERE:
             names += ["ingress_time", "egress_time", "time_width"]
@@ -83,15 +79,13 @@ _VALUES = (*_UNTIMED[1:], "ingress_time", "egress_time")
 
 @dataclass(frozen=True, slots=True)
 class FlowLayout:
-    """Where the reported packet says whose it is; ``version`` is the IP version, 0 where no IP header is
-    whole.
+    """Offsets of the reported packet's fields; ``version`` is the IP version, 0 without a whole IP header.
 
-    ``protocol`` and the ports are the offsets of the original ones (in an INT shim where that keeps them).
-    The packet's length is what the 16 bits at ``length`` say and ``length_more``; where they say less than
-    ``length_least``, which no packet has, or are not there, it is the ``seen`` bytes. ``ecn`` is the offset
-    of 16 bits that, shifted right by ``ecn_shift``, end in the ECN field; ``base`` that of an InfiniBand base
-    transport header. ``hop_limit`` (8 bits) tells who saw a packet first, ``identification`` (16, IPv4) and
-    ``tcp_sequence`` (32) which packet of its flow it is.
+    ``protocol`` and the ports are the original ones (in an INT shim where that has them). The packet's length
+    is the 16 bits at ``length`` plus ``length_more``; where they are absent or invalid (below
+    ``length_least``), it is ``seen``. ``ecn`` is the offset of 16 bits that, shifted right by ``ecn_shift``,
+    end in the ECN field; ``base`` that of an InfiniBand base transport header. ``hop_limit`` (8 bits) orders
+    the nodes that saw a packet; ``identification`` (16, IPv4) and ``tcp_sequence`` (32) identify the packet.
     """
 
     version: int = 0
@@ -114,8 +108,8 @@ class FlowLayout:
 
 @dataclass(frozen=True, slots=True)
 class ReportLayout:
-    """One individual report: its flags (D Q F I at the bottom of the 32-bit word at ``flags`` shifted by
-    ``flags_shift``, less the lowest ``flags_missing`` of the four), its packet, its hops in path order.
+    """One individual report: its flags (D Q F I in the low bits of the 32-bit word at ``flags`` shifted right
+    by ``flags_shift``, without the lowest ``flags_missing``), its packet, its hops in path order.
     """
 
     flags: int
@@ -127,7 +121,7 @@ class ReportLayout:
 
 @dataclass(frozen=True, slots=True)
 class OriginLayout:
-    """Who sent the payload, and its place in that sender's sequence of 2**``sequence_bits``."""
+    """The payload's sender, and its number in that sender's sequence of 2**``sequence_bits``."""
 
     version: int
     node: int
@@ -139,7 +133,7 @@ class OriginLayout:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong at a byte of a payload, in the three parts that follow the place."""
+    """An error at a byte of a payload."""
 
     offset: int
     received: str
@@ -160,7 +154,7 @@ class Plan:
 
 
 def joined(guards: Iterable[Guard], length: int) -> tuple[Guard, ...]:
-    """Guards of payloads of ``length`` bytes, those of one value each that lie near together made one."""
+    """Guards of payloads of ``length`` bytes, with adjacent single-value ones merged."""
     wide: list[Guard] = []
     others: list[Guard] = []
     for guard in sorted(guards, key=attrgetter("offset")):
@@ -180,7 +174,7 @@ _WIDEST = 8
 
 
 class Trace:
-    """A payload under inspection; remembers what was asked of it."""
+    """A payload being parsed; records the conditions that its parse depends on."""
 
     def __init__(self, payload: bytes) -> None:
         self.payload = payload
@@ -189,14 +183,14 @@ class Trace:
         self.likenesses: dict[Likeness, None] = {}
 
     def number(self, offset: int, width: int, mask: int | None = None) -> int:
-        """The number there, under ``mask``; a payload must have the same one to be read in the same way."""
+        """The number at ``offset`` under ``mask``; other payloads of the plan must have the same."""
         mask = (1 << 8 * width) - 1 if mask is None else mask
         value = int.from_bytes(self.payload[offset : offset + width], "big") & mask
         self.guards[Guard(offset, width, mask, (value,), wanted=True)] = None
         return value
 
     def choice(self, offset: int, width: int, choices: frozenset[int], mask: int | None = None) -> int | None:
-        """The number there if it is among ``choices``, else None; all other numbers are alike."""
+        """The number at ``offset`` if it is among ``choices``, else None for any other number."""
         mask = (1 << 8 * width) - 1 if mask is None else mask
         value = int.from_bytes(self.payload[offset : offset + width], "big") & mask
         if value in choices:
@@ -206,7 +200,7 @@ class Trace:
         return None
 
     def alike(self, first: int, second: int) -> bool:
-        """Whether the four bytes at both places are the same."""
+        """Whether the four bytes at both offsets are equal."""
         same = self.payload[first : first + 4] == self.payload[second : second + 4]
         self.likenesses[Likeness(first, second, same)] = None
         return same
@@ -234,7 +228,7 @@ class RawHop:
 
 @dataclass(frozen=True, slots=True)
 class RawFlow:
-    """A five-tuple in numbers, by IP version; all 0 where the report shows no IP header."""
+    """A five-tuple in numbers, by IP version; all 0 without an IP header."""
 
     version: int = 0
     source: int = 0
@@ -246,10 +240,9 @@ class RawFlow:
 
 @dataclass(frozen=True, slots=True)
 class RawReport:
-    """One individual report; ``ecn`` is the packet's field, or -1, as are ``queue_pair``, ``sequence`` and
-    ``hop_limit``; ``identity`` is what else tells packets of the flow apart, or -1.
-
-    ``date`` is the last hop's timestamp where that has 64 bits, and so can be a time of day.
+    """One individual report; ``ecn``, ``queue_pair``, ``sequence`` and ``hop_limit`` are -1 where absent, as
+    is ``identity``, which else distinguishes packets of the flow. ``date`` is the last hop's timestamp if it
+    has 64 bits, and so can be a time of day.
     """
 
     flags: int
@@ -278,8 +271,8 @@ def _report(layout: ReportLayout, payload: bytes) -> RawReport:
     flow = layout.flow
     word = _number(payload, layout.flags, 4) >> layout.flags_shift & 0xF
     length = flow.seen
-    if flow.length != NOWHERE and (told := _number(payload, flow.length, 2)) >= flow.length_least:
-        length = told + flow.length_more
+    if flow.length != NOWHERE and (given := _number(payload, flow.length, 2)) >= flow.length_least:
+        length = given + flow.length_more
     based = flow.base != NOWHERE
     drop_at = layout.hops[-1].drop_reason
     return RawReport(
@@ -298,7 +291,7 @@ def _report(layout: ReportLayout, payload: bytes) -> RawReport:
 
 
 def _identity(flow: FlowLayout, payload: bytes) -> int:
-    """TCP's sequence number and IPv4's identification, which is 0 where a sender gives none."""
+    """TCP's sequence number and IPv4's identification (0: not set by the sender)."""
     given = _number(payload, flow.identification, 2) if flow.identification != NOWHERE else 0
     if flow.tcp_sequence != NOWHERE:
         return _number(payload, flow.tcp_sequence, 4) << 16 | given
@@ -360,7 +353,7 @@ def _hop(layout: HopLayout, payload: bytes) -> RawHop:
 
 
 def _times(layout: HopLayout, payload: bytes) -> tuple[int, int]:
-    """When the packet came and went by the device's clock; from 0 where only its stay is told."""
+    """Arrival and departure by the device's clock; from 0 where only the latency is given."""
     width = layout.time_width
     nothing = (1 << 8 * width) - 1
     begun = _number(payload, layout.ingress_time, width) if layout.ingress_time != NOWHERE else nothing
@@ -368,7 +361,7 @@ def _times(layout: HopLayout, payload: bytes) -> tuple[int, int]:
     begun = NOTHING_64 if begun == nothing else begun
     ended = NOTHING_64 if ended == nothing else ended
     if width == 4 and begun != NOTHING_64 and ended != NOTHING_64:
-        # A clock of 32 bits goes round; half a round back is a packet that left before it came.
+        # 32-bit clocks wrap; a difference of half a wrap or more means departure before arrival.
         stay = ended - begun & NOTHING_32
         ended = begun + stay if stay < _HALF_32 else ended
     stay = _number(payload, layout.latency, 4) if layout.latency != NOWHERE else NOTHING_32

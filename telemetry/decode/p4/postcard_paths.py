@@ -1,7 +1,4 @@
-"""Postcards grouped by packet, and each packet's hops in order; imports only numpy and ``telemetry``.
-
-Everything is a sort of whole columns: nothing is done packet by packet.
-"""
+"""Groups postcards by packet and puts each packet's hops in order, by sorting whole columns."""
 
 from __future__ import annotations
 
@@ -35,8 +32,8 @@ CARD = np.dtype(
         ("marked", np.int8),
     ]
 )
-"""A postcard: numbers of its flow and place, its ``place`` among all that came, and when it came; the rest as
-in a report. ``identity`` and ``hop_limit`` are negative where they are not told.
+"""A postcard: numbers of its flow, node and site, its ``place`` in the order of arrival, its time of arrival;
+the rest as in a report. ``identity`` and ``hop_limit`` are negative where unknown.
 """
 
 MOST_HOPS = 64
@@ -45,7 +42,7 @@ _NOWHERE = -1
 
 
 class Places:
-    """Places of hops by number, the node of each, and the node that it sends to as the topology tells."""
+    """Sites of hops by number, the node of each, and the node it sends to according to the topology."""
 
     def __init__(self, topology: Topology | None) -> None:
         self._sites: KeyTable[HopSite] = KeyTable(fingerprint_of)
@@ -59,17 +56,15 @@ class Places:
 
     @property
     def sites(self) -> Sequence[HopSite]:
-        """Places by number."""
         return self._sites.keys
 
     def set_topology(self, topology: Topology | None) -> None:
-        """Who sends to whom."""
         ports = () if topology is None else topology.ports
         self._peers = {(port.node, port.port): port.peer for port in ports}
         self._work_out(0)
 
     def numbers(self, sites: Sequence[HopSite]) -> NDArray[np.int32]:
-        """The number of each; new ones get one. Asked again of the same object, it remembers."""
+        """The number of each; new ones get the next. The answer for the last object is cached."""
         if sites is self._asked:
             return self._answer
         begin = len(self._sites)
@@ -79,7 +74,7 @@ class Places:
         return self._answer
 
     def keep(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Lets go of all other places; returns the new numbers of these."""
+        """Drops all other sites; returns the new numbers of these."""
         kept, again = np.unique(numbers, return_inverse=True)
         self._sites.keep(kept)
         self._asked = ()
@@ -88,7 +83,7 @@ class Places:
         return again.astype(np.int32)
 
     def _work_out(self, begin: int) -> None:
-        """The node and the next node of places numbered ``begin`` and above."""
+        """Sets the node and the next node of sites numbered ``begin`` and above."""
         new = self._sites.keys[begin:]
         peers = [self._peers.get((site.switch or "", site.egress_port)) for site in new]
         node = self._nodes.numbers([site.switch for site in new])
@@ -104,15 +99,13 @@ class Places:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Paths:
-    """Paths of ``size`` hops each, their ``cards`` one after the other."""
+    """Paths of ``size`` hops each, with their ``cards`` concatenated."""
 
     cards: NDArray[np.void]
     size: NDArray[np.int64]
 
     def batch(self, flow_keys: FlowKeys, sites: Sequence[HopSite]) -> ReportBatch:
-        """The same as reports: seen when its last postcard was; as large, and sampled as often, as the one
-        of the largest says.
-        """
+        """A report per path, with the latest time, largest packet and largest sampling rate of its cards."""
         if not len(self.size):
             return ReportBatch.empty()
         cards = self.cards
@@ -143,9 +136,9 @@ class Paths:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PacketPaths:
-    """Postcards sorted by packet. Of each packet: the ``first`` of its cards and their number ``size``, its
-    ``flow`` and ``identity`` (below 0: it has none, and is told from others by how many each node sent), when
-    its first card ``came_ns``, and whether it ``is_late``: its path was released before.
+    """Postcards sorted by packet. Per packet: index of its ``first`` card and number of cards (``size``), its
+    ``flow`` and ``identity`` (negative: assigned by the order in which each node sent), arrival of its first
+    card (``came_ns``), and whether it ``is_late`` (its path was released before).
     """
 
     sorted_cards: NDArray[np.void]
@@ -155,8 +148,8 @@ class PacketPaths:
 
     @classmethod
     def of(cls, cards: NDArray[np.void], released: NDArray[np.void]) -> PacketPaths:
-        """All ``cards``; ``released`` has flow and identity of packets whose path was released."""
-        cards["identity"] = _told_apart(cards)
+        """Groups ``cards``; ``released`` has flow and identity of packets whose path was released."""
+        cards["identity"] = _identities(cards)
         order = np.lexsort((cards["place"], cards["identity"], cards["flow"]))
         cards = cards[order]
         begins = np.ones(len(cards), np.bool_)
@@ -167,23 +160,19 @@ class PacketPaths:
 
     @property
     def flow(self) -> NDArray[np.int64]:
-        """Each packet's flow."""
         return self._of_first("flow")
 
     @property
     def identity(self) -> NDArray[np.int64]:
-        """What tells each packet from others of its flow."""
         return self._of_first("identity")
 
     @property
     def is_identified(self) -> NDArray[np.bool_]:
-        """Whether the packet itself tells."""
         identified: NDArray[np.bool_] = self.identity >= 0
         return identified
 
     @property
     def came_ns(self) -> NDArray[np.int64]:
-        """When each packet's first card came."""
         return self._of_first("came_ns")
 
     def _of_first(self, name: str) -> NDArray[np.int64]:
@@ -191,9 +180,7 @@ class PacketPaths:
         return column
 
     def oldest(self, among: NDArray[np.bool_], leave: int) -> NDArray[np.bool_]:
-        """Which of the packets ``among`` must go, those that came first, so that at most ``leave`` cards of
-        them are left.
-        """
+        """The oldest packets in ``among`` that must go so that at most ``leave`` of their cards remain."""
         chosen = np.flatnonzero(among)
         order = chosen[np.argsort(self.sorted_cards["place"][self.first[chosen]])]
         left = int(self.size[chosen].sum()) - np.cumsum(self.size[order])
@@ -202,13 +189,13 @@ class PacketPaths:
         return go
 
     def cards(self, packets: NDArray[np.bool_]) -> NDArray[np.void]:
-        """The cards of these packets as they came, with no more identity than they came with."""
+        """The cards of these packets in order of arrival, without assigned identities."""
         kept = self.sorted_cards[np.repeat(packets, self.size)]
         kept["identity"] = np.maximum(kept["identity"], -1)
         return kept[np.argsort(kept["place"])]
 
     def released(self, packets: NDArray[np.bool_], places: Places) -> tuple[Paths, int]:
-        """The paths of these packets, a node once in each, and how many cards that left out."""
+        """The paths of these packets, each node once per path, and how many cards were left out."""
         packet = np.repeat(np.arange(len(self.first)), self.size)
         every = np.repeat(packets, self.size)
         cards, packet = self.sorted_cards[every], packet[every]
@@ -225,8 +212,8 @@ class PacketPaths:
         return Paths(cards[within], np.minimum(size, MOST_HOPS)), int(every.sum() - within.sum())
 
 
-def _told_apart(cards: NDArray[np.void]) -> NDArray[np.int64]:
-    """Identities; where there is none -2, -3, ...: the first, second, ... that the node sent of the flow."""
+def _identities(cards: NDArray[np.void]) -> NDArray[np.int64]:
+    """Identities; without one, -2, -3, ... for the first, second, ... card that a node sent of the flow."""
     identity: NDArray[np.int64] = cards["identity"].copy()
     rows = np.flatnonzero(identity < 0)
     some = cards[rows]
@@ -240,10 +227,10 @@ def _told_apart(cards: NDArray[np.void]) -> NDArray[np.int64]:
 
 
 def _among(packets: NDArray[np.void], released: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Which of these, distinct ones, were released."""
+    """Which of these distinct packets were released."""
     flow = np.concatenate([released["flow"], packets["flow"]])
     identity = np.concatenate([released["identity"], packets["identity"]])
-    order = np.lexsort((np.arange(len(flow)), identity, flow))  # a released one comes before its like
+    order = np.lexsort((np.arange(len(flow)), identity, flow))  # a released one sorts before its equal
     like_before = np.zeros(len(flow), np.bool_)
     like_before[order[1:]] = (np.diff(flow[order]) == 0) & (np.diff(identity[order]) == 0)
     return like_before[len(released) :]
@@ -252,7 +239,7 @@ def _among(packets: NDArray[np.void], released: NDArray[np.void]) -> NDArray[np.
 def _ranks(
     cards: NDArray[np.void], packet: NDArray[np.int64], places: Places
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """What puts the hops of a packet in order, least important first; ``packet`` is sorted."""
+    """Sort keys of a packet's hops, least important first; ``packet`` is sorted."""
     limit = cards["hop_limit"].astype(np.int64)
     silent = np.unique(packet[limit < 0])
     falling = np.where(np.isin(packet, silent), 0, -limit)
@@ -260,7 +247,7 @@ def _ranks(
 
 
 def _hops_to_go(cards: NDArray[np.void], packet: NDArray[np.int64], places: Places) -> NDArray[np.int64]:
-    """Over how many of the packet's other nodes it goes on from each card's, as the topology tells."""
+    """How many of the packet's other nodes follow each card's node, according to the topology."""
     bound = np.int64(max(int(places.node.max(initial=0)), int(places.next_node.max(initial=0))) + 1)
     here = packet * bound + cards["node"]  # sorted, and no two alike
     following = places.next_node[cards["site"]]
@@ -272,12 +259,12 @@ def _hops_to_go(cards: NDArray[np.void], packet: NDArray[np.int64], places: Plac
         walking = np.flatnonzero(onward != _NOWHERE)
         to_go[walking] += to_go[onward[walking]]
         onward[walking] = onward[onward[walking]]
-    capped: NDArray[np.int64] = np.minimum(to_go, MOST_HOPS)  # those of a loop have gone up and up
+    capped: NDArray[np.int64] = np.minimum(to_go, MOST_HOPS)  # a loop would exceed it
     return capped
 
 
 def _compact(keys: FlowKeys) -> FlowKeys:
-    """The same keys with no host that is in none of them."""
+    """The same keys without unused hosts."""
     used, ends = np.unique(np.concatenate([keys.src, keys.dst]), return_inverse=True)
     return FlowKeys(
         tuple([keys.hosts[number] for number in used.tolist()]),

@@ -1,8 +1,7 @@
-"""Postcards, the reports of several nodes about one packet, held and merged into its path; imports only numpy
-and ``telemetry``, of its decoders the columns they give.
+"""Postcard merging: reports of several nodes about one packet are held and merged into the packet's path.
 
-INT-XD and INT-MX carry nothing in the packet: every node sends a report of one hop. Each taken for itself,
-a packet would count as often as it had hops.
+With INT-XD and INT-MX every node sends a report of one hop. Each taken for itself, a packet would count as
+often as it had hops.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ _NO_MARK = np.empty(0, [("flow", np.int64), ("identity", np.int64), ("at_ns", np
 
 @dataclass(frozen=True, slots=True)
 class PostcardCounts:
-    """Since the merger was made: ``paths`` released, postcards ``merged`` into them; ``surplus`` ones of a
-    node that had sent one about the packet (or beyond 64 nodes), and ``late`` ones that came after their
-    packet's path was released, both left out; and paths ``hurried`` out before their time for want of room.
+    """Totals since the merger was created: ``paths`` released, postcards ``merged`` into them; left out are
+    ``surplus`` ones (a node's second about a packet, or beyond 64 nodes) and ``late`` ones (after the path
+    was released); ``hurried`` paths were released early for lack of room.
     """
 
     paths: int = 0
@@ -45,18 +44,17 @@ class PostcardCounts:
 
 
 class PostcardMerger:
-    """Merges postcards into paths; for one thread.
+    """Merges postcards into paths. Not thread-safe.
 
-    A packet's path is released no sooner than ``hold_ns`` after its first postcard came and, as long as the
-    merger is asked, no later than twice that. More than ``max_pending`` postcards are never held for longer
-    than a call: the oldest packets' paths are released as they are. A packet is its flow and RoCEv2's queue
-    pair and sequence number, else TCP's sequence number and IPv4's identification. Where a report shows none
-    of them, the first postcards that each node sent about the flow within ``hold_ns`` are one packet's, the
-    second ones another's.
+    A packet's path is released at least ``hold_ns`` after its first postcard and, as long as the merger is
+    called, at most twice that. Beyond ``max_pending`` postcards the oldest packets' paths are released early.
+    A packet is identified by its flow and RoCEv2's queue pair and sequence number, else by TCP's sequence
+    number and IPv4's identification. Without any of these, the first postcards of each node about the flow
+    within ``hold_ns`` are taken for one packet's, the second ones for another's.
 
-    Hops are put in order by the packet's hop limit, which falls from router to router; where that says
-    nothing, by ``topology`` (who sends to whom); else as they came. Clocks of two nodes are never compared.
-    Raises ``TelemetryError`` for a hold or a bound that cannot be.
+    Hops are ordered by the packet's hop limit, which routers decrease; where that is missing, by
+    ``topology``; else by arrival. Clocks of two nodes are never compared. Raises ``TelemetryError`` for a
+    hold or a bound out of range.
     """
 
     def __init__(
@@ -67,12 +65,9 @@ class PostcardMerger:
         topology: Topology | None = None,
     ) -> None:
         if not _LEAST_HOLD_NS <= hold_ns <= _MOST_HOLD_NS:
-            raise TelemetryError(
-                "postcards hold_ns",
-                str(hold_ns),
-                f"postcards are held for {_LEAST_HOLD_NS} to {_MOST_HOLD_NS} ns",
-                "take what lies between the first and the last report about one packet",
-            )
+            rule = f"postcards are held for {_LEAST_HOLD_NS} to {_MOST_HOLD_NS} ns"
+            remedy = "give the time between the first and the last report about one packet"
+            raise TelemetryError("postcards hold_ns", str(hold_ns), rule, remedy)
         if max_pending < 1:
             raise TelemetryError("postcards max_pending", str(max_pending), "it is above 0", "raise it")
         self._hold_ns = hold_ns
@@ -94,13 +89,12 @@ class PostcardMerger:
         return self._pending
 
     def set_topology(self, topology: Topology | None) -> None:
-        """Who sends to whom, from now on."""
         self._places.set_topology(topology)
 
     def merged(self, reports: P4Reports, now_ns: int) -> ReportBatch:
-        """Takes reports that came at ``now_ns``, and gives back what need not wait: reports of several hops
-        and reports that show no packet, as they are, then the paths that are due (their ``index`` counts
-        them). Reports of dropped packets are left out.
+        """Adds reports received at ``now_ns``; returns those that need no merging (several hops, or no
+        packet), then the paths that are due (their ``index`` counts them). Reports of dropped packets are
+        left out.
         """
         batch = reports.batch
         shown = batch.flow_keys.protocol[batch.flow] != 0
@@ -112,19 +106,17 @@ class PostcardMerger:
 
     def due(self, now_ns: int) -> ReportBatch:
         """The paths that are due at ``now_ns``."""
-        self._go_on(now_ns)
+        self._advance(now_ns)
         if self._pending <= self._max_pending and self._now_ns - self._oldest_ns < 2 * self._hold_ns:
             return ReportBatch.empty()
         return self._release(self._now_ns - self._hold_ns)
 
     def flush(self) -> ReportBatch:
-        """All paths, as they are."""
+        """All paths, however incomplete."""
         return self._release(np.iinfo(np.int64).max)
 
-    def _go_on(self, now_ns: int) -> None:
-        """Time, which stands still while the clock says less: unless that was set back, then it goes on from
-        where it was.
-        """
+    def _advance(self, now_ns: int) -> None:
+        """Moves the merger's time, which never goes back; a clock set back is corrected by an offset."""
         if now_ns + self._behind_ns < self._now_ns - _SET_BACK_NS:
             self._behind_ns = self._now_ns - now_ns
         self._now_ns = max(self._now_ns, now_ns + self._behind_ns)
@@ -133,7 +125,7 @@ class PostcardMerger:
         if not len(rows):
             return
         batch = reports.batch
-        self._go_on(now_ns)
+        self._advance(now_ns)
         if not self._pending:
             self._oldest_ns = self._now_ns
         hops = batch.hop_offset[rows]
@@ -155,7 +147,7 @@ class PostcardMerger:
         self._held.append(cards)
 
     def _release(self, before_ns: int) -> ReportBatch:
-        """Releases the packets whose first postcard came by ``before_ns``, more where too many are held."""
+        """Releases packets whose first postcard came by ``before_ns``, and more where too many are held."""
         if not self._pending:
             return ReportBatch.empty()
         packets = PacketPaths.of(np.concatenate(self._held), self._released)
@@ -177,10 +169,10 @@ class PostcardMerger:
         return batch
 
     def _mark(self, packets: PacketPaths, chosen: NDArray[np.bool_]) -> None:
-        """Remembers which packets' paths were released, for as long as a postcard may still be under way."""
-        told = np.flatnonzero(chosen & ~packets.is_late & packets.is_identified)
-        marks = np.empty(len(told), _NO_MARK.dtype)
-        marks["flow"], marks["identity"] = packets.flow[told], packets.identity[told]
+        """Remembers released packets for as long as late postcards may arrive."""
+        known = np.flatnonzero(chosen & ~packets.is_late & packets.is_identified)
+        marks = np.empty(len(known), _NO_MARK.dtype)
+        marks["flow"], marks["identity"] = packets.flow[known], packets.identity[known]
         marks["at_ns"] = self._now_ns
         fresh = self._now_ns - self._released["at_ns"] < _LATE_FOR_HOLDS * self._hold_ns
         self._released = np.concatenate([self._released[fresh], marks])[-self._max_pending :]
@@ -197,7 +189,7 @@ class PostcardMerger:
         )
 
     def _forget(self) -> None:
-        """Lets go of flows and places that nothing held is about, once they are many."""
+        """Drops unused flows and places once there are many."""
         (rest,) = self._held
         needed = np.unique(np.concatenate([rest["flow"], self._released["flow"]]))
         if len(self._flows) > 2 * len(needed) + _SLACK:
@@ -210,7 +202,7 @@ class PostcardMerger:
 
 
 def _identities(reports: P4Reports) -> NDArray[np.int64]:
-    """What tells packets of a flow apart, ``NOT_TOLD`` where nothing does."""
+    """A number per packet of a flow, ``NOT_TOLD`` where it is unknown."""
     pair, sequence = reports.queue_pair.astype(np.int64), reports.packet_sequence.astype(np.int64)
-    told = reports.packet_identity
-    return np.where(pair != NOT_ROCE, _ROCE | pair << 24 | sequence, np.where(told >= 0, told, NOT_TOLD))
+    other = reports.packet_identity
+    return np.where(pair != NOT_ROCE, _ROCE | pair << 24 | sequence, np.where(other >= 0, other, NOT_TOLD))

@@ -1,6 +1,4 @@
-"""The layouts of telemetry reports v0.5, v1.0 and v2.0, told apart by the first nibble; imports only its
-neighbours.
-"""
+"""The layouts of telemetry reports v0.5, v1.0 and v2.0, distinguished by the first nibble."""
 
 from __future__ import annotations
 
@@ -49,24 +47,21 @@ _V1_BASELINE = (
     ("utilisation", 4),
 )
 _CORRECT = "correct the device; this report was left out"
+_TRUNCATED = "find out what truncates datagrams"
 
 
 def plan_of(payload: bytes, marks: IntMarks) -> Plan:
-    """How to read this payload and all that are laid out alike; never fails, a plan may be problems only."""
+    """How to read this payload and all of the same layout; never fails, but a plan may be problems only."""
     trace = Trace(payload)
     if not payload or len(payload) > MOST_PAYLOAD_BYTES:
         received = f"{len(payload)} bytes"
-        wrong = Problem(0, received, f"a UDP payload has 1 to {MOST_PAYLOAD_BYTES}", "look at the capture")
+        wrong = Problem(0, received, f"a UDP payload has 1 to {MOST_PAYLOAD_BYTES}", "check the capture")
         return _planned(trace, None, [], [wrong])
     version = trace.number(0, 1, 0xF0) >> 4
     reader = {0: _version_0, 1: _version_1, 2: _version_2}.get(version)
     if reader is None:
-        wrong = Problem(
-            0,
-            f"version {version}",
-            "telemetry reports are v0.5, v1.0 or v2.0",
-            "look at who sends to this port",
-        )
+        rule, remedy = "telemetry reports are v0.5, v1.0 or v2.0", "check which devices send to this port"
+        wrong = Problem(0, f"version {version}", rule, remedy)
         return _planned(trace, None, [], [wrong])
     return reader(trace, marks)
 
@@ -74,23 +69,13 @@ def plan_of(payload: bytes, marks: IntMarks) -> Plan:
 def _planned(
     trace: Trace, origin: OriginLayout | None, reports: list[ReportLayout], problems: list[Problem]
 ) -> Plan:
-    return Plan(
-        trace.length,
-        joined(trace.guards, trace.length),
-        tuple(trace.likenesses),
-        origin,
-        tuple(reports),
-        tuple(problems),
-    )
+    guards = joined(trace.guards, trace.length)
+    return Plan(trace.length, guards, tuple(trace.likenesses), origin, tuple(reports), tuple(problems))
 
 
 def _too_short(trace: Trace, need: int, what: str) -> Plan:
-    wrong = Problem(
-        trace.length,
-        f"the end after {trace.length} bytes",
-        f"{what} takes {need}",
-        "look for what cuts datagrams",
-    )
+    received = f"the end after {trace.length} bytes"
+    wrong = Problem(trace.length, received, f"{what} takes {need}", _TRUNCATED)
     return _planned(trace, None, [], [wrong])
 
 
@@ -103,32 +88,23 @@ def _version_2(trace: Trace, marks: IntMarks) -> Plan:
     problems: list[Problem] = []
     at = 8
     if at == end:
-        problems.append(Problem(at, "the end", "a group header is followed by reports", "look for what cuts"))
+        problems.append(Problem(at, "the end", "a group header is followed by reports", _TRUNCATED))
     while at < end:
         if len(reports) == MOST_REPORTS or len(problems) == MOST_PROBLEMS:
-            problems.append(
-                Problem(
-                    at,
-                    f"more after {len(reports)} reports and {len(problems)} that cannot be read",
-                    f"a datagram has at most {MOST_REPORTS} and {MOST_PROBLEMS}",
-                    "have the device send more datagrams; the rest of this one was not looked at",
-                )
-            )
+            received = f"more after {len(reports)} reports and {len(problems)} that cannot be read"
+            rule = f"a datagram has at most {MOST_REPORTS} and {MOST_PROBLEMS}"
+            remedy = "have the device send more datagrams; the rest of this one was not read"
+            problems.append(Problem(at, received, rule, remedy))
             break
         if at + 4 > end:
-            problems.append(Problem(at, f"{end - at} bytes", "a report begins with 4", "look for what cuts"))
+            problems.append(Problem(at, f"{end - at} bytes", "a report begins with 4", _TRUNCATED))
             break
         words = trace.number(at + 1, 1)
         stop = end if words == _TO_THE_END else at + 4 + 4 * words
         if stop > end:
-            problems.append(
-                Problem(
-                    at + 1,
-                    f"a report of {4 * words} bytes, {end - at - 4} before the end",
-                    "a report ends inside its datagram",
-                    "look for what cuts datagrams; this report was left out",
-                )
-            )
+            received = f"a report of {4 * words} bytes, {end - at - 4} before the end"
+            remedy = f"{_TRUNCATED}; this report was left out"
+            problems.append(Problem(at + 1, received, "a report ends inside its datagram", remedy))
             break
         found = _individual(trace, at, stop, marks)
         if isinstance(found, Problem):
@@ -143,9 +119,8 @@ def _individual(trace: Trace, at: int, stop: int, marks: IntMarks) -> ReportLayo
     kind, inner = divmod(trace.number(at, 1), 16)
     if kind not in (_INNER_ONLY, _INT):
         name = "IOAM" if kind == 2 else f"type {kind}"
-        return Problem(
-            at, f"a report of {name}", "INT and Inner Only reports are read", "have the device send INT"
-        )
+        rule = "INT and Inner Only reports are read"
+        return Problem(at, f"a report of {name}", rule, "have the device send INT")
     own, body = HopLayout(node=4), at + 4
     if kind == _INT:
         found = _metadata(trace, at, stop)
@@ -169,21 +144,20 @@ def _metadata(trace: Trace, at: int, stop: int) -> tuple[HopLayout, int] | Probl
     bits = trace.number(at + 4, 2)
     if bits & _UNREADABLE_AT_THE_FRONT:
         return Problem(at + 4, f"RepMdBits {bits:#06x}", "its first bit is reserved and 0", _CORRECT)
-    places, told = _own(bits, _BASELINE, 0x4000)
+    places, taken = _own(bits, _BASELINE, 0x4000)
     dropped = bool(bits & _DROP_BIT) and not bits & _RESERVED
-    if told + 4 * dropped > size:
-        return Problem(
-            at + 4, f"RepMdBits {bits:#06x}", f"{size} bytes of metadata cannot hold what they tell", _CORRECT
-        )
+    if taken + 4 * dropped > size:
+        rule = f"{size} bytes of metadata cannot hold its values"
+        return Problem(at + 4, f"RepMdBits {bits:#06x}", rule, _CORRECT)
     begin = at + 12
     if dropped:
-        places |= {"queue_id": told, "drop_reason": told + 1}
+        places |= {"queue_id": taken, "drop_reason": taken + 1}
     own = HopLayout(node=4, **{name: begin + place for name, place in places.items()})
     return own, begin + size
 
 
 def _own(bits: int, table: tuple[tuple[str, int], ...], first: int) -> tuple[dict[str, int], int]:
-    """Where the values lie that ``bits`` tell, from the most significant ``first`` on, and their size."""
+    """Offsets of the values announced by ``bits``, whose first is ``first``, and their size."""
     places: dict[str, int] = {}
     at = 0
     for number, (name, size) in enumerate(table):
@@ -207,15 +181,14 @@ def _inner(trace: Trace, kind: int, at: int, stop: int, marks: IntMarks) -> Pack
 
 
 def _tagged(trace: Trace, at: int, stop: int, marks: IntMarks) -> Packet | Problem:
-    """The first packet among type-length-value contents; the others are passed over."""
+    """The first packet among type-length-value contents."""
     while at + 4 <= stop:
         kind = trace.number(at, 1, 0xF0) >> 4
         words = trace.number(at + 1, 1)
         after = stop if words == _TO_THE_END else at + 4 + 4 * words
         if after > stop:
-            return Problem(
-                at + 1, f"contents of {4 * words} bytes", f"{stop - at - 4} are left of the report", _CORRECT
-            )
+            rule = f"{stop - at - 4} are left of the report"
+            return Problem(at + 1, f"contents of {4 * words} bytes", rule, _CORRECT)
         if kind in _TLV_PACKETS:
             return _TLV_PACKETS[kind](trace, at + 4, after, marks)
         at = after
@@ -225,13 +198,13 @@ def _tagged(trace: Trace, at: int, stop: int, marks: IntMarks) -> Packet | Probl
 def _report(
     trace: Trace, packet: Packet, own: HopLayout, *, flags: int, shift: int, missing: int
 ) -> ReportLayout | Problem:
-    """The sink's values may be in the report's header, on top of the stack, or in both."""
+    """A report; the sink's values may be in its header, on top of the stack, or in both."""
     hops = packet.hops
     if not hops:
         hops = (own,)
     elif own.node != NOWHERE and hops[-1].node != NOWHERE and trace.alike(own.node, hops[-1].node):
         hops = (*hops[:-1], hops[-1].completed(own))
-    elif own.tells:
+    elif own.has_values:
         hops = (*hops, own)
     if len(hops) > MOST_HOPS:
         return Problem(flags, f"{len(hops)} hops", f"a report holds at most {MOST_HOPS}", _CORRECT)
@@ -246,9 +219,9 @@ def _version_1(trace: Trace, marks: IntMarks) -> Plan:
     size, kind, bits = 4 * (first >> 24 & 0xF), first >> 21 & 7, first >> 15 & 0x3F
     if size > trace.length:
         return _too_short(trace, size, "this header")
-    places, told = _own(bits, _V1_BASELINE, 0x20)
-    if size < 16 + told:
-        wrong = Problem(0, f"a header of {size} bytes", f"RepMdBits {bits:#04x} need {16 + told}", _CORRECT)
+    places, taken = _own(bits, _V1_BASELINE, 0x20)
+    if size < 16 + taken:
+        wrong = Problem(0, f"a header of {size} bytes", f"RepMdBits {bits:#04x} need {16 + taken}", _CORRECT)
         return _planned(trace, origin, [], [wrong])
     read = {0: ethernet, 1: ipv4, 2: ipv6}.get(kind)
     if read is None:
@@ -257,13 +230,19 @@ def _version_1(trace: Trace, marks: IntMarks) -> Plan:
     own = HopLayout(
         node=4, ingress_time=12, time_width=4, **{name: 16 + place for name, place in places.items()}
     )
-    packet = read(trace, size, trace.length, marks)
-    found = (
-        packet if isinstance(packet, Problem) else _report(trace, packet, own, flags=0, shift=5, missing=1)
-    )
-    if isinstance(found, Problem):
-        return _planned(trace, origin, [], [found])
-    return _planned(trace, origin, [found], [])
+    return _single(trace, origin, read(trace, size, trace.length, marks), own, shift=5)
+
+
+def _single(
+    trace: Trace, origin: OriginLayout, packet: Packet | Problem, own: HopLayout, *, shift: int
+) -> Plan:
+    """A plan of one report, as v0.5 and v1.0 have it."""
+    if not isinstance(packet, Problem):
+        found = _report(trace, packet, own, flags=0, shift=shift, missing=1)
+        if not isinstance(found, Problem):
+            return _planned(trace, origin, [found], [])
+        packet = found
+    return _planned(trace, origin, [], [packet])
 
 
 def _version_0(trace: Trace, marks: IntMarks) -> Plan:
@@ -284,10 +263,4 @@ def _version_0(trace: Trace, marks: IntMarks) -> Plan:
     elif kind != 0:
         wrong = Problem(0, f"next protocol {kind}", "v0.5 has 0 to 2", _CORRECT)
         return _planned(trace, origin, [], [wrong])
-    packet = ethernet(trace, size, trace.length, marks)
-    found = (
-        packet if isinstance(packet, Problem) else _report(trace, packet, own, flags=0, shift=20, missing=1)
-    )
-    if isinstance(found, Problem):
-        return _planned(trace, origin, [], [found])
-    return _planned(trace, origin, [found], [])
+    return _single(trace, origin, ethernet(trace, size, trace.length, marks), own, shift=20)

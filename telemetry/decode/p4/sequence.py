@@ -1,4 +1,4 @@
-"""Reports lost on the way, by the numbers their senders gave them; imports only numpy."""
+"""Detects lost reports by the sequence numbers of their senders."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from numpy.typing import NDArray
 MOST_SENDERS = 65_536
 _REORDERED_AT_MOST = 1024
 _FIRST_NUMBERS = 1024
-_LONGEST_GAP = 1 << 21  # a leap beyond is of a sender that begins anew, or of somebody else
-_LONG_GAP = 65_536  # and then one of the first numbers: the sender counts from 0 again
+_LONGEST_GAP = 1 << 21  # a larger jump is a restarted or another sender
+_LONG_GAP = 65_536  # a larger jump to one of the first numbers is a restart, too
 
 
 class Sender(NamedTuple):
-    """One unit of one device; each counts for itself.
-
-    Reports of v0.5 do not all say their node: there ``node`` is -1, and the address they came from is the
-    ``source``.
+    """One hardware unit of a device, with its own sequence. Reports of v0.5 may lack the node: then ``node``
+    is -1, and ``source`` the address they came from.
     """
 
     node: int
@@ -32,8 +30,8 @@ class Sender(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SequenceCounts:
-    """Since the sender was first heard: datagrams ``received``, ``lost`` (numbers never seen), ``late`` (seen
-    after a later one, and no longer lost), and ``restarts`` of the sender's count.
+    """Datagrams of a sender: ``received``, ``lost`` (numbers never seen), ``late`` (seen after a later one,
+    and no longer lost), and ``restarts`` of its sequence.
     """
 
     received: int = 0
@@ -41,8 +39,8 @@ class SequenceCounts:
     late: int = 0
     restarts: int = 0
 
-    def less(self, before: SequenceCounts) -> SequenceCounts:
-        """By how much they grew."""
+    def since(self, before: SequenceCounts) -> SequenceCounts:
+        """The difference to earlier counts."""
         return SequenceCounts(
             self.received - before.received,
             self.lost - before.lost,
@@ -77,7 +75,7 @@ class _Progress:
 
 
 class SequenceGaps:
-    """Counts gaps for each sender; forgets the one not heard for longest beyond ``max_senders``."""
+    """Counts gaps per sender; forgets the one silent for longest beyond ``max_senders``."""
 
     def __init__(self, max_senders: int = MOST_SENDERS) -> None:
         self._max_senders = max_senders
@@ -87,14 +85,14 @@ class SequenceGaps:
         return len(self._senders)
 
     def note(self, sender: Sender, sequence: int, sequence_bits: int) -> SequenceCounts:
-        """Takes the number of a datagram just received (it wraps at 2**``sequence_bits``).
+        """Notes a received sequence number (it wraps at 2**``sequence_bits``).
 
-        Returns by how much the counts rose; ``lost`` is negative where one was only late.
+        Returns the increase of the counts; ``lost`` is negative for a late datagram.
         """
         progress = self._progress(sender, sequence)
         before = progress.counts()
         progress.take(sequence, 1 << sequence_bits)
-        return progress.counts().less(before)
+        return progress.counts().since(before)
 
     def note_all(
         self,
@@ -103,8 +101,8 @@ class SequenceGaps:
         ends: NDArray[np.int64],
         sequence_bits: Sequence[int],
     ) -> list[SequenceCounts]:
-        """The same of many datagrams: those of each sender, at least one, in the order received, one sender's
-        after the other's; ``ends`` is where each ends.
+        """The same for many datagrams, grouped by sender in the order received; ``ends`` is where each
+        (non-empty) group ends.
         """
         begins = np.concatenate(([0], ends[:-1])).astype(np.int64)
         turn = np.left_shift(1, np.asarray(sequence_bits, np.int64))
@@ -129,9 +127,7 @@ class SequenceGaps:
             progress = self._progress(sender, first)
             before = (first - progress.due) % of
             anew_first = before >= _LONG_GAP and first < _FIRST_NUMBERS
-            if (
-                ordered and before < min(of // 2, _LONGEST_GAP) and not anew_first
-            ):  # none came late, and nobody began anew
+            if ordered and before < min(of // 2, _LONGEST_GAP) and not anew_first:  # no late one, no restart
                 progress.received += end - begin
                 progress.lost += before + skipped
                 progress.due = (last + 1) % of
@@ -140,11 +136,10 @@ class SequenceGaps:
             counts = progress.counts()
             for sequence in sequences[begin:end].tolist():
                 progress.take(sequence, of)
-            rose.append(progress.counts().less(counts))
+            rose.append(progress.counts().since(counts))
         return rose
 
     def counts(self) -> dict[Sender, SequenceCounts]:
-        """The counts of every sender."""
         return {sender: one.counts() for sender, one in self._senders.items()}
 
     def _progress(self, sender: Sender, sequence: int) -> _Progress:

@@ -66,7 +66,7 @@ async def test_a_bad_row_of_an_arrow_stream_is_told_and_a_broken_stream_refused(
     assert "packet_bytes: received 0" in answer.json()["errors"][0]["detail"]
     answer = await here.client.post("/v1/telemetry/int", content=body[:-200], headers=ARROW)
     assert answer.status_code == 400
-    assert "no whole Arrow IPC stream" in answer.json()["detail"]
+    assert "a broken or partial Arrow IPC stream" in answer.json()["detail"]
 
 
 async def test_headers_of_hpcc_are_reports(here: Running) -> None:

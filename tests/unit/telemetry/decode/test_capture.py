@@ -109,7 +109,7 @@ def test_of_many_fragments_the_first_are_named(monkeypatch: pytest.MonkeyPatch) 
     datagrams, problems = found(pcap([bytes(frame)] * 4 + FRAMES))
     assert [one.frame for one in datagrams] == [4, 5]
     assert [problem.index for problem in problems] == [0, 1]
-    assert problems[-1].detail.endswith("raise the path's MTU; further ones are not told")
+    assert problems[-1].detail.endswith("raise the path's MTU; further ones are not reported")
 
 
 @pytest.mark.parametrize("write", [pcap, pcapng])
@@ -128,7 +128,7 @@ def test_blocks_that_cannot_be() -> None:
     assert "a block of 13 bytes" in found(capture[:4] + b"\x0d\x00\x00\x00" + capture[8:])[1][0].detail
     no_interface = capture[:28] + capture[28 + 44 :]
     assert found(no_interface)[0] == []
-    assert "tells its interface" in found(no_interface)[1][0].detail
+    assert "names its interface" in found(no_interface)[1][0].detail
 
 
 def test_what_is_no_capture() -> None:

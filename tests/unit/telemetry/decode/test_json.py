@@ -264,7 +264,7 @@ def test_faults_do_not_end_a_body_of_reports() -> None:
     assert found.batch.index.tolist() == [*range(2, 4_500, 3)]
     assert len(found.errors) == 3_000
     assert "line 1): received 1; " in found.errors[0].detail
-    assert "why is told of the first 1000" in found.errors[-1].detail
+    assert "only the first 1000 are explained" in found.errors[-1].detail
 
 
 @pytest.mark.parametrize("first", [b"[]", b"[1]", b"[", b'["', b"[{}]", b"[[[", b"]", b"[}", b"[1, 2"])

@@ -91,7 +91,7 @@ def test_what_it_does_not_count_is_noted() -> None:
     found.add([("qos", {})], queue(), 5)
     assert [note.split(":")[0] for note in found.samples().notes] == [
         "it gives no count of PFC frames",
-        "it gives no count of packets that were marked (ecn-marked-pkts)",
+        "it gives no count of marked packets (ecn-marked-pkts)",
     ]
     found.add([("qos", {})], queue(state={"ecn-marked-pkts": 2}), 6)
     assert len(found.samples().notes) == 1

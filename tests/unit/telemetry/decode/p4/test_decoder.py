@@ -704,7 +704,7 @@ def test_payloads_that_are_each_laid_out_in_a_way_of_their_own_are_limited(
     own = [PAYLOADS["A"][:-4] + bytes(4 * more) for more in range(2, 102)]  # a byte too many each
     reports = decoder.decode([*own, *[PAYLOADS["A"]] * 20], 0)
     assert reports.batch.index.tolist()[-20:] == list(range(100, 120))
-    (problem,) = [one for one in reports.problems if "laid out" in one.detail]
+    (problem,) = [one for one in reports.problems if "of other layouts" in one.detail]
     read = {*reports.batch.index.tolist(), *(one.index for one in reports.problems)} - {problem.index}
     assert f"it and {119 - len(read)} others" in problem.detail
     assert 20 + 5 < len(read) < 20 + 50
@@ -751,7 +751,7 @@ def test_new_places_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         *(str(10 + at) for at in reports.batch.index),
     }
     (problem,) = reports.problems
-    assert "received 15 reports of places after 30 that" in problem.detail
+    assert "received 15 reports of further places after 30 new ones" in problem.detail
     again = decoder.decode(payloads[:20], 0)
     assert again.problems == ()
     assert places(again)[2::3] == [(str(node), None, None, 3) for node in range(10, 30)]

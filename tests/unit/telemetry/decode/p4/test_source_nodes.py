@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.decode.p4.assemble import NOT_TOLD, Senders, tell_nodes
+from telemetry.decode.p4.assemble import NOT_TOLD, Senders, fill_nodes
 from telemetry.decode.p4.plan import NOTHING_32
 
 SENT_BY = np.array([7, 7, NOT_TOLD, 7, 7], np.int64)
@@ -31,7 +31,7 @@ def told(version: list[int], node: list[int], hops: list[list[int]]) -> tuple[li
     )
     flat = np.array([one for report in hops for one in report], np.uint32)
     offset = np.concatenate(([0], np.cumsum([len(report) for report in hops])))
-    found = tell_nodes(flat, offset, whole, senders, nodes)
+    found = fill_nodes(flat, offset, whole, senders, nodes)
     assert asked == [position for position in range(n) if version[position] == 0]
     return flat.tolist(), found.node.tolist()
 
