@@ -50,7 +50,7 @@ _ROW_BYTES, _HOP_BYTES = 100, 120  # of a row and a hop while they are decoded
 _SHOWN_BYTES = 512  # of a text, before it is shortened for a message
 
 
-class _Kind(NamedTuple):
+class _ColumnType(NamedTuple):
     """The type of a column: a test for it, its name for messages, and the range of values (None: names)."""
 
     fits: Callable[[pa.DataType], bool]
@@ -73,12 +73,12 @@ def _is_real(kind: pa.DataType) -> bool:
     return is_real
 
 
-def _whole(low: int, high: int) -> _Kind:
-    return _Kind(pa.types.is_integer, "integers", (low, high))
+def _whole(low: int, high: int) -> _ColumnType:
+    return _ColumnType(pa.types.is_integer, "integers", (low, high))
 
 
-_NAME = _Kind(_is_name, "strings, plain or by dictionary", None)
-_COLUMNS: Mapping[str, _Kind] = MappingProxyType(
+_NAME = _ColumnType(_is_name, "strings, plain or by dictionary", None)
+_COLUMNS: Mapping[str, _ColumnType] = MappingProxyType(
     {
         "ts_ns": _whole(0, _MOST_NS),
         "src": _NAME,
@@ -87,19 +87,19 @@ _COLUMNS: Mapping[str, _Kind] = MappingProxyType(
         "dport": _whole(0, 65_535),
         "protocol": _whole(0, 255),
         "packet_bytes": _whole(1, _MOST_INT32),
-        "sampling_rate": _Kind(_is_real, "floating-point numbers", (LEAST_SAMPLING_RATE, 1)),
+        "sampling_rate": _ColumnType(_is_real, "floating-point numbers", (LEAST_SAMPLING_RATE, 1)),
     }
 )
-_HOP_COLUMNS: Mapping[str, _Kind] = MappingProxyType(
+_HOP_COLUMNS: Mapping[str, _ColumnType] = MappingProxyType(
     {
         "switch": _NAME,
         "ingress_port": _NAME,
         "egress_port": _NAME,
         "queue": _whole(0, _MOST_INT32),
-        "queue_bytes": _Kind(_is_real, "floating-point numbers or integers", (0, 2**53)),
+        "queue_bytes": _ColumnType(_is_real, "floating-point numbers or integers", (0, 2**53)),
         "ingress_ts_ns": _whole(0, _MOST_NS),
         "egress_ts_ns": _whole(0, _MOST_NS),
-        "ecn_marked": _Kind(pa.types.is_boolean, "booleans", (0, 1)),
+        "ecn_marked": _ColumnType(pa.types.is_boolean, "booleans", (0, 1)),
     }
 )
 
@@ -172,7 +172,7 @@ def _only(schema: pa.Schema, name: str) -> pa.Field:
     return schema.field(found[0])
 
 
-def _check_type(name: str, given: pa.DataType, kind: _Kind) -> None:
+def _check_type(name: str, given: pa.DataType, kind: _ColumnType) -> None:
     if not kind.fits(given):
         raise _wrong_schema(name, f"type {given}", f"{name} is a column of {kind.words}")
 
@@ -294,7 +294,7 @@ def _plain(value: pa.Scalar) -> object:
     return bytes(value.as_buffer()[:_SHOWN_BYTES]).decode("utf-8", "ignore")
 
 
-def _read(array: pa.Array, kind: _Kind) -> Names | Numbers:
+def _read(array: pa.Array, kind: _ColumnType) -> Names | Numbers:
     return names(array, MAX_NAME_LENGTH) if kind.span is None else numbers(array, *kind.span)
 
 

@@ -10,12 +10,12 @@ from msgspec import Meta, Struct
 from msgspec.structs import astuple
 
 from telemetry.counters.model import MOST, Counters, CounterSample, SeriesKey
-from telemetry.decode.body import DEFAULT_MAX_BODY_BYTES, MAX_NAME_LENGTH, unpacked
-from telemetry.decode.records import MOST_EXPLAINED, Kind, Wording, not_explained, read_records
+from telemetry.decode.body import DEFAULT_MAX_BODY_BYTES, unpacked
+from telemetry.decode.json import Name, Nanoseconds, QueueNumber
+from telemetry.decode.records import MOST_EXPLAINED, RecordType, Wording, not_explained, read_records
 from telemetry.errors import ReportError
 from telemetry.report import ReportProblem
 
-_Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_LENGTH)]
 # SONiC keeps its counters as text.
 _Count = Annotated[int, Meta(ge=0, le=MOST)] | Annotated[str, Meta(pattern=r"^[0-9]{1,19}\Z")]
 
@@ -23,10 +23,10 @@ _Count = Annotated[int, Meta(ge=0, le=MOST)] | Annotated[str, Meta(pattern=r"^[0
 class _Sample(Struct, gc=False):
     """The counters come last, in the order of ``Counters``."""
 
-    switch: _Name
-    port: _Name
-    ts_ns: Annotated[int, Meta(ge=0, le=MOST)]
-    queue: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    switch: Name
+    port: Name
+    ts_ns: Nanoseconds
+    queue: QueueNumber | None = None
     pfc_tx_frames: _Count | None = None
     pfc_rx_frames: _Count | None = None
     pfc_pause_ns: _Count | None = None
@@ -39,7 +39,7 @@ class _Sample(Struct, gc=False):
     tx_bytes: _Count | None = None
 
 
-_SAMPLES = Kind(_Sample)
+_SAMPLES = RecordType(_Sample)
 
 WORDING = Wording(
     noun="sample",

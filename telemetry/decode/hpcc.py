@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from telemetry.decode.body import DEFAULT_MAX_BODY_BYTES, Decoded, unpacked
 from telemetry.decode.json import WORDING as REPORT
 from telemetry.decode.json import Flow, Name, Nanoseconds, QueueNumber
-from telemetry.decode.records import Kind, Wording, read_records
+from telemetry.decode.records import RecordType, Wording, read_records
 from telemetry.errors import ReportError
 from telemetry.report import (
     LEAST_SAMPLING_RATE,
@@ -152,7 +152,7 @@ class _Record(Struct, gc=False):
     path: Annotated[list[_Place], Meta(min_length=1, max_length=_MOST_ON_A_WAY)] | None = None
 
 
-_RECORDS = Kind(_Record)
+_RECORDS = RecordType(_Record)
 
 
 @dataclass(frozen=True, slots=True)

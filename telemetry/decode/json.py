@@ -16,7 +16,7 @@ from telemetry.decode.body import DEFAULT_MAX_BODY_BYTES, MAX_NAME_LENGTH, Decod
 from telemetry.decode.records import (
     MOST_EXPLAINED,
     UNREADABLE,
-    Kind,
+    RecordType,
     Wording,
     broken_json,
     explained,
@@ -104,8 +104,8 @@ class _Report(Struct, gc=False):
 
 Whole = TypeVar("Whole", bound=np.signedinteger[Any])
 
-_REPORTS = Kind(_Report)
-_FLOWS = Kind(Flow)
+_REPORTS = RecordType(_Report)
+_FLOWS = RecordType(Flow)
 
 
 def decode(

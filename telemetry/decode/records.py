@@ -137,7 +137,7 @@ MOST_EXPLAINED = 1_000
 T = TypeVar("T")
 
 
-class Kind(Generic[T]):
+class RecordType(Generic[T]):
     """Decoders of a record type. Create them at import: msgspec (0.22) builds a type's fields on first use
     and exposes them half built, so two threads at once would crash the process.
     """
@@ -160,7 +160,7 @@ class Records(Generic[T]):
 
 def read_records(
     text: bytes,
-    kind: Kind[T],
+    kind: RecordType[T],
     wording: Wording,
     take: Callable[[list[T], list[int]], list[ReportProblem]],
 ) -> list[ReportProblem]:
@@ -180,7 +180,7 @@ def read_records(
     return problems
 
 
-def _read(text: bytes, kind: Kind[T], wording: Wording) -> Iterator[Records[T]]:
+def _read(text: bytes, kind: RecordType[T], wording: Wording) -> Iterator[Records[T]]:
     reading = _Reading(text, kind, wording)
     begin = first_byte(text)
     first = text[begin : begin + 1]
@@ -209,7 +209,7 @@ def too_many(at: str, named: int, wording: Wording) -> str:
 class _Reading(Generic[T]):
     """One pass over a body. ``found`` counts valid records, ``objects`` others that begin like one."""
 
-    def __init__(self, text: bytes, kind: Kind[T], wording: Wording, *, number: int = 0) -> None:
+    def __init__(self, text: bytes, kind: RecordType[T], wording: Wording, *, number: int = 0) -> None:
         self._text = text
         self._kind = kind
         self._wording = wording

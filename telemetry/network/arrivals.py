@@ -51,7 +51,7 @@ def senders_of(
 
     The ends of a merged flow (a negative number) are the hosts behind the ends of its path.
     """
-    places = _Places(paths, topology)
+    places = _SiteLinks(paths, topology)
     src, dst = np.full(len(samples), NOBODY, np.int64), np.full(len(samples), NOBODY, np.int64)
     own, nameless = np.flatnonzero(samples.flow >= 0), np.flatnonzero(samples.flow < 0)
     src[own], dst[own] = hosts.src[samples.flow[own]], hosts.dst[samples.flow[own]]
@@ -75,7 +75,7 @@ def senders_of(
     return Senders(row, src, dst, first_rate, delay_s * 1e9, ns_per_byte)
 
 
-class _Places:
+class _SiteLinks:
     """Links and hosts of the topology at the sites of paths."""
 
     def __init__(self, paths: Paths, topology: Topology) -> None:

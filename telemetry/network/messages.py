@@ -133,11 +133,11 @@ def messages(
     gap = np.diff(sent)
     within = by_flow[1:] == by_flow[:-1]
     usual = _upper_quartile(by_flow[1:][within], gap[within], n_flows)
-    patience = np.minimum(
+    longest_gap = np.minimum(
         _GAP_MARGIN * usual[by_flow], _SLOWEST_MARGIN * spacing / _SLOWEST_FLOW_BYTES_PER_S * 1e9
     )
-    patience = np.maximum(patience, settings.idle_gap_ns)
-    begins = np.concatenate(([True], ~within | (gap > patience[1:])))
+    longest_gap = np.maximum(longest_gap, settings.idle_gap_ns)
+    begins = np.concatenate(([True], ~within | (gap > longest_gap[1:])))
     first = np.flatnonzero(begins)
     message = np.cumsum(begins) - 1
     last = np.concatenate((first[1:], [len(sent)])) - 1
@@ -148,7 +148,7 @@ def messages(
     opens_flow = np.concatenate(([True], owner[1:] != owner[:-1]))
     before_ns = last_before_ns[owner]
     at_open = (
-        opens_flow & (before_ns != NEVER_NS) & (samples.ts_ns[order[first]] - before_ns <= patience[first])
+        opens_flow & (before_ns != NEVER_NS) & (samples.ts_ns[order[first]] - before_ns <= longest_gap[first])
     )
     recent = np.minimum(count - 1, _RECENT_GAPS)
     pace_ns = (sent[last] - sent[last - recent]) / np.maximum(recent, 1)
@@ -167,7 +167,7 @@ def messages(
     )
 
 
-def longest_patience_ns(settings: WindowSettings) -> int:
+def longest_gap_ns(settings: WindowSettings) -> int:
     """A silence that ends any flow's message: gaps are at most twice the window's length."""
     return max(round(_GAP_MARGIN * 2 * settings.length_ns), settings.idle_gap_ns)
 

@@ -215,7 +215,7 @@ class KnownPaths:
         rows = new[first]
         offset, hops = take_rows(hop_offset, rows)
         used, place_of = np.unique(hop_site[hops], return_inverse=True)
-        places = _Places([sites[number] for number in used.tolist()], self._sites)
+        places = _Sites([sites[number] for number in used.tolist()], self._sites)
         roomy = self._roomy(offset, place_of, places)
         number = np.full(len(rows), ABSENT, np.int64)
         number[roomy] = len(self) + np.arange(np.count_nonzero(roomy))
@@ -240,7 +240,7 @@ class KnownPaths:
         return np.concatenate((np.zeros(1, np.int64), self._end.values))
 
     def _roomy(
-        self, offset: NDArray[np.int64], place_of: NDArray[np.int64], places: _Places
+        self, offset: NDArray[np.int64], place_of: NDArray[np.int64], places: _Sites
     ) -> NDArray[np.bool_]:
         """Which of these new paths there is room for, first come first served."""
         n_new = len(offset) - 1
@@ -264,7 +264,7 @@ class KnownPaths:
         fingerprints: NDArray[np.uint64],
         offset: NDArray[np.int64],
         place_of: NDArray[np.int64],
-        places: _Places,
+        places: _Sites,
         chosen: NDArray[np.int64],
     ) -> None:
         self._table.add(fingerprints[chosen], np.arange(len(self), len(self) + len(chosen), dtype=np.int32))
@@ -281,7 +281,7 @@ class KnownPaths:
         self._site.extend(places.number[travelled])
 
 
-class _Places:
+class _Sites:
     """Distinct sites among hops, their numbers (``ABSENT``: new), and the indices of the new ones."""
 
     def __init__(self, sites: list[HopSite], known: KeyTable[HopSite]) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from telemetry.columns import report_fingerprints, take_rows
 from telemetry.errors import ReportError, WindowError
 from telemetry.network.assemble import Snapshot
-from telemetry.network.messages import longest_patience_ns
+from telemetry.network.messages import longest_gap_ns
 from telemetry.report import MISSING_NS, HopSite, ReportBatch, ReportProblem
 from telemetry.settings import NS_PER_S, WindowSettings
 from telemetry.state import FlowClass, NetworkState
@@ -392,7 +392,7 @@ class Window:
         """
         held = self._flows.held > 0
         begin_ns = self.settings.origin_ns + self._timeline.oldest * self.settings.period_ns
-        kept = held | (self._flows.before_ns >= begin_ns - longest_patience_ns(self.settings))
+        kept = held | (self._flows.before_ns >= begin_ns - longest_gap_ns(self.settings))
         if np.count_nonzero(kept) > self.settings.max_flows:
             kept = held
         self._keep_flows(np.flatnonzero(kept))

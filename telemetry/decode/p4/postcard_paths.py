@@ -41,7 +41,7 @@ _DOUBLINGS = 6
 _NOWHERE = -1
 
 
-class Places:
+class Sites:
     """Sites of hops by number, the node of each, and the node it sends to according to the topology."""
 
     def __init__(self, topology: Topology | None) -> None:
@@ -194,7 +194,7 @@ class PacketPaths:
         kept["identity"] = np.maximum(kept["identity"], -1)
         return kept[np.argsort(kept["place"])]
 
-    def released(self, packets: NDArray[np.bool_], places: Places) -> tuple[Paths, int]:
+    def released(self, packets: NDArray[np.bool_], places: Sites) -> tuple[Paths, int]:
         """The paths of these packets, each node once per path, and how many cards were left out."""
         packet = np.repeat(np.arange(len(self.first)), self.size)
         every = np.repeat(packets, self.size)
@@ -237,7 +237,7 @@ def _among(packets: NDArray[np.void], released: NDArray[np.void]) -> NDArray[np.
 
 
 def _ranks(
-    cards: NDArray[np.void], packet: NDArray[np.int64], places: Places
+    cards: NDArray[np.void], packet: NDArray[np.int64], places: Sites
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Sort keys of a packet's hops, least important first; ``packet`` is sorted."""
     limit = cards["hop_limit"].astype(np.int64)
@@ -246,7 +246,7 @@ def _ranks(
     return -_hops_to_go(cards, packet, places), falling
 
 
-def _hops_to_go(cards: NDArray[np.void], packet: NDArray[np.int64], places: Places) -> NDArray[np.int64]:
+def _hops_to_go(cards: NDArray[np.void], packet: NDArray[np.int64], places: Sites) -> NDArray[np.int64]:
     """How many of the packet's other nodes follow each card's node, according to the topology."""
     bound = np.int64(max(int(places.node.max(initial=0)), int(places.next_node.max(initial=0))) + 1)
     here = packet * bound + cards["node"]  # sorted, and no two alike

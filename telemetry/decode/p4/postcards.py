@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.decode.p4.assemble import NOT_ROCE, NOT_TOLD, P4Reports
-from telemetry.decode.p4.postcard_paths import CARD, PacketPaths, Places
+from telemetry.decode.p4.postcard_paths import CARD, PacketPaths, Sites
 from telemetry.errors import TelemetryError
 from telemetry.report import ReportBatch, joined
 from telemetry.topology import Topology
@@ -73,7 +73,7 @@ class PostcardMerger:
         self._hold_ns = hold_ns
         self._max_pending = max_pending
         self._flows = KnownFlows()
-        self._places = Places(topology)
+        self._places = Sites(topology)
         self._held: list[NDArray[np.void]] = []
         self._released = _NO_MARK
         self._pending = 0
