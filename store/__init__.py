@@ -1,1 +1,1 @@
-"""What the service remembers: one database, its tables and their migrations, and what is written to them."""
+"""The database: tables, migrations, and what is written to them."""

@@ -1,4 +1,4 @@
-"""Rows of the table of alarms: put, ended, taken up, pruned and listed; must not know what one means."""
+"""Rows of the alarms table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from store.tables import alarms, insert_once, pulse, queue_history
 
 @dataclass(frozen=True, slots=True)
 class AlarmRow:
-    """One alarm from its raise to its end; ``key`` names it."""
+    """One alarm from its raise to its end."""
 
     key: str
     kind: str
@@ -30,7 +30,7 @@ _COLUMNS = tuple(alarms.c[name] for name in _NAMES)
 
 
 def put(connection: Connection, row: AlarmRow) -> None:
-    """Writes an alarm as it is; what was written of it is replaced, but for when it was raised."""
+    """Inserts or updates an alarm; the time of its raise stays."""
     values = {name: getattr(row, name) for name in _NAMES}
     connection.execute(insert_once(connection, alarms, "key").values(values))
     del values["key"], values["raised_ns"]
@@ -38,13 +38,13 @@ def put(connection: Connection, row: AlarmRow) -> None:
 
 
 def open_rows(connection: Connection) -> list[AlarmRow]:
-    """Those that have not ended, the first raised first."""
+    """Alarms that have not ended, the first raised first."""
     query = select(*_COLUMNS).where(alarms.c.ended_ns.is_(None)).order_by(alarms.c.raised_ns, alarms.c.number)
     return [AlarmRow(*row) for row in connection.execute(query)]
 
 
 def listed(connection: Connection, *, since_ns: int, until_ns: int, limit: int) -> list[AlarmRow]:
-    """Those that were there at any time from ``since_ns`` to before ``until_ns``, the last raised first."""
+    """Alarms raised or open from ``since_ns`` to before ``until_ns``, the last raised first."""
     there = and_(
         alarms.c.raised_ns < until_ns, or_(alarms.c.ended_ns.is_(None), alarms.c.ended_ns >= since_ns)
     )
@@ -53,7 +53,7 @@ def listed(connection: Connection, *, since_ns: int, until_ns: int, limit: int) 
 
 
 def prune(connection: Connection, *, ended_before_ns: int, keep: int, most: int) -> None:
-    """Removes those that ended before a time, and all but the newest ``keep``; ``most`` of either at once."""
+    """Removes alarms that ended before a time, and all but the newest ``keep``; ``most`` of each at once."""
     newest = connection.scalar(select(func.max(alarms.c.number))) or 0
     for old in (alarms.c.ended_ns < ended_before_ns, alarms.c.number <= newest - keep):
         those = select(alarms.c.number).where(old).order_by(alarms.c.number).limit(most)
@@ -61,7 +61,7 @@ def prune(connection: Connection, *, ended_before_ns: int, keep: int, most: int)
 
 
 def last_alive_ns(connection: Connection, before_ns: int) -> int | None:
-    """When something was last written that tells its time, before a time: a service wrote until then."""
+    """The newest time written before ``before_ns``: until then a service was running."""
     lengths = select(func.min(queue_history.c.step_s)).scalar_subquery()
     found: Sequence[int | None] = [
         connection.scalar(select(func.max(column)).where(column < before_ns))

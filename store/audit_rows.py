@@ -1,4 +1,4 @@
-"""Rows of the audit log: begun before a change, ended after it; must not know what changes there are."""
+"""Rows of the audit log: inserted before a change, completed after it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST = {"who": 200, "address": 80, "what": 80, "subject": 200, "outcome": 20
 
 
 class AuditEntry(NamedTuple):
-    """One change that was asked for; ``before`` and ``after`` are JSON, ``at_ns`` when it was asked."""
+    """One change that was asked for at ``at_ns``; ``before`` and ``after`` are JSON."""
 
     at_ns: int
     who: str
@@ -27,14 +27,12 @@ class AuditEntry(NamedTuple):
 
 
 class AuditRow(NamedTuple):
-    """An entry as it is kept."""
-
     number: int
     entry: AuditEntry
 
 
 def fitted(entry: AuditEntry) -> AuditEntry:
-    """The same with texts as databases take them, and as long as there is room for."""
+    """The entry with texts that databases take, cut to the length of their columns."""
     kept: dict[str, Any] = {
         name: takeable(value)[:most] for name, most in _LONGEST.items() if (value := getattr(entry, name))
     }
@@ -42,21 +40,20 @@ def fitted(entry: AuditEntry) -> AuditEntry:
 
 
 def add(connection: Connection, entry: AuditEntry) -> int:
-    """Writes one; its number."""
+    """Returns its number."""
     row = insert(table).values(**fitted(entry)._asdict()).returning(table.c.number)
     number: int = connection.execute(row).scalar_one()
     return number
 
 
 def number_of(connection: Connection, entry: AuditEntry) -> int | None:
-    """Its number where it is there: nobody asks for the same of the same in one nanosecond."""
+    """Its number if it is there: an entry is unique by its nanosecond."""
     kept = fitted(entry)
     same = (getattr(table.c, name) == getattr(kept, name) for name in ("at_ns", "who", "what", "subject"))
     return connection.scalar(select(table.c.number).where(*same))
 
 
 def end(connection: Connection, number: int, *, before: str | None, after: str | None, outcome: str) -> None:
-    """Says how one ended."""
     known = {"before": before, "after": after, "outcome": takeable(outcome)[: _LONGEST["outcome"]]}
     connection.execute(update(table).where(table.c.number == number).values(**known))
 
@@ -71,5 +68,5 @@ def listed(connection: Connection, *, limit: int, before: int | None = None) -> 
 
 
 def forget(connection: Connection, before_ns: int) -> int:
-    """Removes what is older; how many there were."""
+    """Removes what is older; returns how many."""
     return connection.execute(delete(table).where(table.c.at_ns < before_ns)).rowcount

@@ -1,6 +1,6 @@
-"""Where a database is and how a connection to it is made, SQLite and PostgreSQL; must not keep one open.
+"""Places of databases (SQLite, PostgreSQL), locks, and sessions that reconnect.
 
-One connection that is made anew when it was lost; must not be used from two threads at once.
+A session is for one thread at a time.
 """
 
 from __future__ import annotations
@@ -51,31 +51,31 @@ _STAYS = ("28", "3D", "3F")
 
 
 class TakenError(Exception):
-    """Another service has this database."""
+    pass
 
 
 class GoneError(Exception):
-    """The database's file is not where it was opened; the text says what happened to it."""
+    """The database's file is not where it was opened."""
 
 
 class Lock(Protocol):
-    """That one service alone takes rollouts up and sets switches by this database."""
+    """Lets one service alone resume rollouts and set switches by this database."""
 
     def hold(self, connection: Connection) -> None:
-        """Takes it, or finds it held by this service; raises ``TakenError``."""
+        """Takes it unless this service holds it; raises ``TakenError``."""
 
     def release(self) -> None:
-        """Lets it go."""
+        """Releases it."""
 
 
 class NoLock:
-    """Of a database in memory, which nobody else can see, and of commands, which decide nothing."""
+    """For a database in memory, and for commands, which decide nothing."""
 
     def hold(self, connection: Connection) -> None:
-        """See ``Lock``."""
+        """Does nothing."""
 
     def release(self) -> None:
-        """See ``Lock``."""
+        """Does nothing."""
 
 
 class FileLocked:
@@ -85,7 +85,6 @@ class FileLocked:
         self._lock = FileLock(f"{path}.lock", timeout=0, mode=_OWNER_ONLY, thread_local=False)
 
     def hold(self, connection: Connection) -> None:
-        """See ``Lock``."""
         if self._lock.is_locked:
             return
         try:
@@ -94,15 +93,13 @@ class FileLocked:
             raise TakenError from None
 
     def release(self) -> None:
-        """See ``Lock``."""
         self._lock.release(force=True)
 
 
 class SessionLocked:
-    """PostgreSQL's advisory lock: it ends with the connection that holds it, however that ends."""
+    """PostgreSQL's advisory lock, which ends with its connection."""
 
     def hold(self, connection: Connection) -> None:
-        """See ``Lock``."""
         for _ in range(_TRIES):
             if connection.scalar(text("SELECT pg_try_advisory_lock(:key)"), {"key": _LOCK_KEY}):
                 return
@@ -110,12 +107,12 @@ class SessionLocked:
         raise TakenError
 
     def release(self) -> None:
-        """See ``Lock``."""
+        pass
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A database: how it may be shown, the engine that connects to it, and its file if it is one."""
+    """A database: its URL without password, its engine, and its file if it is one."""
 
     shown: str
     engine: Engine
@@ -123,23 +120,22 @@ class Place:
 
     @property
     def durable(self) -> bool:
-        """Whether what is written outlives this process."""
+        """Whether data outlive this process."""
         return self.engine.pool.__class__ is not StaticPool
 
     @property
     def is_server(self) -> bool:
-        """Whether it is reached over a connection that may end by itself."""
+        """Whether its connection may be lost."""
         return self.durable and self.path is None
 
     def lock(self) -> Lock:
-        """A lock of its own kind, not held yet."""
         if self.is_server:
             return SessionLocked()
         return NoLock() if self.path is None else FileLocked(self.path)
 
 
 def place_of(url: str | None) -> Place:
-    """The database at ``url``, None: one in memory. Opens nothing; raises ``SettingsError``."""
+    """The database at ``url``; None: in memory. Opens nothing; raises ``SettingsError``."""
     if url is None:
         return Place("in memory", _sqlite("sqlite://", poolclass=StaticPool), None)
     shown = without_password(url)
@@ -181,9 +177,9 @@ def _sqlite(url: str, *, poolclass: Any) -> Engine:
 
 
 def _keep_private(path: Path) -> None:
-    """Makes an empty file for the owner alone where there is none, and narrows ours that others may use.
+    """Makes a missing file with mode 0600, and takes others' access from ours.
 
-    SQLite would make it as the umask says. What it makes beside it gets the same mode.
+    SQLite would follow the umask. The files it makes beside it get the same mode.
     """
     at = Path(os.path.realpath(path))
     with suppress(OSError):  # SQLite says what is wrong with the file
@@ -245,7 +241,7 @@ def _postgresql(url: str) -> Engine:
 
 
 def may_pass(error: Exception, place: Place) -> bool:
-    """Whether opening again later may do: nothing to correct in the settings."""
+    """Whether opening again later may work without a change of the settings."""
     if isinstance(error, GoneError):
         return True
     cause = getattr(error, "orig", None)
@@ -271,8 +267,8 @@ T = TypeVar("T")
 
 
 class Session:
-    """Runs transactions on ``place``, holding ``lock`` for as long as it stands; one that only ``reads``
-    waits for nobody who writes.
+    """Runs transactions on ``place``, holding ``lock`` while it is connected; one that only ``reads`` does
+    not wait for writers.
     """
 
     def __init__(self, place: Place, lock: Lock | None = None, *, reads: bool = False) -> None:
@@ -283,9 +279,9 @@ class Session:
         self._file: tuple[int, int] | None = None
 
     def run(self, transaction: Callable[[Connection], T]) -> T:
-        """What ``transaction`` returns, once it is committed.
+        """Returns the result of ``transaction`` once it is committed.
 
-        Raises SQLAlchemy's errors, ``TakenError`` and ``GoneError``; nothing of it is written then.
+        Raises SQLAlchemy's errors, ``TakenError`` and ``GoneError``; then nothing is written.
         """
         connection = self._connected()
         try:
@@ -297,7 +293,6 @@ class Session:
             raise
 
     def close(self) -> None:
-        """Ends the connection, and lets the lock go."""
         self._drop()
         self._lock.release()
 
@@ -319,7 +314,7 @@ class Session:
         return self._connection
 
     def _answers(self) -> None:
-        """Lets a connection go that its server has ended, whenever that was."""
+        """Drops a connection that its server has ended."""
         if self._connection is None or not self._place.is_server:
             return
         try:
@@ -329,7 +324,7 @@ class Session:
             self._drop()
 
     def _is_where_it_was(self) -> None:
-        """SQLite goes on writing to a file that was removed: nobody would ever read that."""
+        """SQLite would go on writing to a removed file, which nobody could read."""
         if self._file is None or self._place.path is None:
             return
         try:

@@ -1,7 +1,5 @@
-"""Brings a database to this version's tables with Alembic; must not open one.
-
-The service's database, whatever happens to it: written in one thread, read in another; must not know what
-is in it.
+"""The service's database: migrated with Alembic, written in one thread, read in another, reopened after a
+failure.
 """
 
 from __future__ import annotations
@@ -29,13 +27,13 @@ _log = logging.getLogger("ecntwin.storage")
 
 
 class NewerSchemaError(Exception):
-    """The database was written by a later version; its text is that schema's revision."""
+    """A later version wrote the database; the text is its revision."""
 
 
 def migrate(connection: Connection) -> None:
-    """Applies what is missing, in the transaction of ``connection``. Raises ``NewerSchemaError``.
+    """Applies missing migrations in the transaction of ``connection``. Raises ``NewerSchemaError``.
 
-    PostgreSQL and SQLite both undo a migration that fails whole.
+    PostgreSQL and SQLite both roll a failed migration back whole.
     """
     with as_file(files("store") / "migrations") as folder:
         config = Config()
@@ -59,10 +57,10 @@ T = TypeVar("T")
 
 
 class Database:
-    """``url`` is SQLAlchemy's, None keeps everything in memory; raises ``SettingsError`` for one that means
-    nothing. Nothing is opened before ``open``.
+    """``url`` is SQLAlchemy's, None is in memory; raises ``SettingsError`` for an invalid one. ``open``
+    connects.
 
-    A service has it ``alone``: two would both take its rollouts up. Commands open it beside the service.
+    A service has it ``alone``: two would both resume its rollouts. Commands open it beside the service.
     """
 
     def __init__(
@@ -86,7 +84,7 @@ class Database:
 
     @property
     def durable(self) -> bool:
-        """Whether what is written outlives this process."""
+        """Whether data outlive this process."""
         return self._place.durable
 
     @property
@@ -96,13 +94,13 @@ class Database:
 
     @property
     def failing(self) -> str | None:
-        """Why it could not be written when last tried, in the driver's words; None where it could."""
+        """Why the last write failed, in the driver's words; None where it worked."""
         return self._failing
 
     def open(self) -> None:
-        """Connects and migrates; blocking. Once it stands, does nothing.
+        """Connects and migrates; blocking. Does nothing once it is open.
 
-        Raises ``UnavailableError`` where the same may do later (and tries again on the next use), and
+        Raises ``UnavailableError`` where a later try may work (the next use tries again), and
         ``SettingsError`` where it will not: taken by another service, of a later version, no database.
         """
         try:
@@ -111,23 +109,23 @@ class Database:
             raise self._stopping() from error
 
     async def write(self, transaction: Callable[[Connection], T]) -> T:
-        """Runs it and commits; it is on disk when this returns. Raises ``UnavailableError``: nothing is."""
+        """Runs and commits it; on disk when this returns. Raises ``UnavailableError``: then nothing is."""
         return await self._within(self._writer, lambda: self._written(transaction))
 
     async def read(self, query: Callable[[Connection], T]) -> T:
-        """What ``query`` finds. Raises ``UnavailableError``."""
+        """Raises ``UnavailableError``."""
         return await self._within(self._reader, lambda: self._read(query))
 
     def write_now(self, transaction: Callable[[Connection], T]) -> T:
-        """The same as ``write``, blocking."""
+        """``write``, blocking."""
         return self._writer.submit(self._written, transaction).result()
 
     def read_now(self, query: Callable[[Connection], T]) -> T:
-        """The same as ``read``, blocking."""
+        """``read``, blocking."""
         return self._reader.submit(self._read, query).result()
 
     async def probe(self) -> bool:
-        """Writes a little, so that ``failing`` tells how it is now; whether it could."""
+        """Writes a little, which updates ``failing``; whether it worked."""
         try:
             await self.write(self._beat)
         except UnavailableError:
@@ -135,7 +133,7 @@ class Database:
         return True
 
     def close(self) -> None:
-        """Ends what is being written, and lets go of the database; once it is let go, does nothing."""
+        """Waits for the write under way and closes; may be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -204,7 +202,7 @@ class Database:
             raise self._unavailable(said(error)) from error
 
     def _failed(self, error: Exception) -> UnavailableError:
-        """Notes that it cannot be written; says so in a service's log once. A command tells it itself."""
+        """Records the failure; logs it once in a service. Commands print it themselves."""
         told = said(error)
         if self._alone and self._failing != told:
             _log.error("the database (%s) cannot be written: %s", self.shown, told)

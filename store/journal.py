@@ -1,6 +1,6 @@
-"""What was decided about switches, on disk before it is done; must not know what the entries mean.
+"""The journal of rollouts: every decision about switches, on disk before it is carried out.
 
-One table of entries in the order they were written. A subject is a rollout's id, or a fixed one.
+One table of entries in the order of writing. A subject is a rollout's id, or a fixed one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KNOWN = "known"
 
 
 class JournalEntry(NamedTuple):
-    """One entry; ``document`` is JSON."""
+    """``document`` is JSON."""
 
     number: int
     at_s: float
@@ -29,10 +29,7 @@ class JournalEntry(NamedTuple):
 
 
 class Journal:
-    """The journal in a database.
-
-    ``known`` is whether whoever decides has taken up what it says: until then nothing may be begun.
-    """
+    """``known`` is whether the journal was read and restored: until then no rollout may begin."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -40,13 +37,13 @@ class Journal:
         self.known = False
 
     async def append(self, subject: str, at_s: float, document: bytes) -> None:
-        """Writes an entry; it is on disk when this returns. Raises ``UnavailableError``."""
+        """On disk when this returns. Raises ``UnavailableError``."""
         entry = journal.insert().values(at_s=at_s, subject=subject, document=document.decode())
         await self._write(lambda connection: connection.execute(entry))
 
     async def forget(self, subjects: Collection[str], at_s: float, known: bytes) -> None:
-        """Removes these subjects' entries and writes ``known``, what is still to be known of all before,
-        in the place of what was known and adopted: in one transaction. Raises ``UnavailableError``.
+        """Removes these subjects' entries and writes ``known``, a summary of all entries before, in place of
+        the earlier summary: in one transaction. Raises ``UnavailableError``.
         """
         of_one = delete(journal).where(journal.c.subject == bindparam("one"))
         those = [{"one": subject} for subject in (*subjects, KNOWN, ADOPTED)]
@@ -65,7 +62,7 @@ class Journal:
         return [JournalEntry(*row) for row in rows]
 
     def close(self) -> None:
-        """Takes no more entries."""
+        """Refuses further entries."""
         self._closed = True
 
     async def _write(self, transaction: Callable[[Connection], object]) -> None:

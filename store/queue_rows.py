@@ -1,7 +1,7 @@
-"""Rows of the table of queue history: written, folded, pruned and read; must not know who asks.
+"""Rows of queue history: written, folded, pruned and read.
 
-A row is a port in one step. A step without a row of a port that has others is one in which nothing was seen
-of it: it counts as empty where figures are averaged, as it does in a window.
+A row is a port in one step. A step without a row of a port counts as empty where figures are averaged, as in
+a window.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ MEANS = ("depth_bytes", "throughput_bytes_per_s", "marked_packets_per_s", "pause
 
 
 class PortStep(NamedTuple):
-    """One port in one step; None: not told.
+    """One port in one step; None: unknown.
 
-    A port's queues are added: ``depth_bytes`` their mean depths, ``depth_max_bytes`` their largest.
+    ``depth_bytes`` is the sum of its queues' means, ``depth_max_bytes`` of their maxima.
     """
 
     switch: str
@@ -52,8 +52,8 @@ class PortPoint(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What was seen of some switches' ports over some steps: means over ports and time, but the largest depth
-    of any port (``depth_max_bytes``), and sums over ports of throughput and marks. None: not told.
+    """Figures of some switches' ports over some steps: means over ports and time, the largest depth of any
+    port (``depth_max_bytes``), and sums over ports of throughput and marks. None: unknown.
     """
 
     steps: int
@@ -66,14 +66,14 @@ class Seen(NamedTuple):
 
 
 def write_step(connection: Connection, step_s: int, at_ns: int, ports: Sequence[PortStep]) -> None:
-    """Writes what ports did in the step that is named by ``at_ns``; what was written of it is replaced."""
+    """Writes the ports of the step at ``at_ns``, in place of an earlier write."""
     rows = [{"step_s": step_s, "at_ns": at_ns, **port._asdict()} for port in ports]
     if rows:
         connection.execute(upsert(connection, history), rows)
 
 
 def fold(connection: Connection, *, from_s: int, to_s: int, within_ns: int) -> None:
-    """Makes of the steps of ``from_s`` the one of ``to_s`` in which a time lies; anew where it is there."""
+    """Merges the steps of ``from_s`` into the one of ``to_s`` that contains a time; again if it is there."""
     since_ns = begin_ns(within_ns, to_s)
     folded = _folded(from_s, _between(since_ns, since_ns + to_s * NS_PER_S), width_s=to_s).subquery()
     columns = [history.c.step_s, *(history.c[name] for name in ("at_ns", *PortStep._fields))]
@@ -82,8 +82,8 @@ def fold(connection: Connection, *, from_s: int, to_s: int, within_ns: int) -> N
 
 
 def prune(connection: Connection, step_s: int, before_ns: int, *, most: int) -> int:
-    """Removes the ``most`` oldest steps of that length that lie before a time, one by one: each is as many
-    rows as there are ports. How many were removed.
+    """Removes the ``most`` oldest steps of that length before a time, each in a statement of its own: each
+    has as many rows as there are ports. Returns how many.
     """
     for removed in range(most):
         at_ns = oldest_ns(connection, step_s)
@@ -94,13 +94,11 @@ def prune(connection: Connection, step_s: int, before_ns: int, *, most: int) -> 
 
 
 def oldest_ns(connection: Connection, step_s: int) -> int | None:
-    """When the oldest step of that length was."""
     found: int | None = connection.scalar(select(func.min(history.c.at_ns)).where(history.c.step_s == step_s))
     return found
 
 
 def newest_ns(connection: Connection, step_s: int, *, until_ns: int) -> int | None:
-    """When the newest step of that length was, of those until a time."""
     found: int | None = connection.scalar(
         select(func.max(history.c.at_ns)).where(history.c.step_s == step_s, history.c.at_ns <= until_ns)
     )
@@ -108,7 +106,7 @@ def newest_ns(connection: Connection, step_s: int, *, until_ns: int) -> int | No
 
 
 def lengths(connection: Connection) -> list[int]:
-    """Which lengths of steps there are, in seconds; one look into the index each."""
+    """The step lengths in the table, in seconds; one index search each."""
     found: list[int] = []
     while True:
         longer = history.c.step_s > (found[-1] if found else 0)
@@ -128,7 +126,7 @@ def deepest(
     port: str | None,
     most: int,
 ) -> list[tuple[str, str]]:
-    """The ports of that time, the deepest on average first; those whose depth nobody tells last."""
+    """The ports in that time, the deepest on average first; those of unknown depth last."""
     wanted = and_(history.c.step_s == step_s, _between(since_ns, until_ns), _of(switch, port))
     query = (
         select(history.c.switch, history.c.port)
@@ -150,7 +148,7 @@ def series(
     until_ns: int,
     ports: Collection[tuple[str, str]],
 ) -> Mapping[tuple[str, str], list[PortPoint]]:
-    """What these ports did, in order of time; ``width_s``, a multiple of the step, puts steps together."""
+    """These ports in order of time; ``width_s``, a multiple of the step, merges steps."""
     between = _between(since_ns, until_ns)
     found: dict[tuple[str, str], list[PortPoint]] = {one: [] for one in ports}
     if not found:
@@ -169,7 +167,7 @@ def series(
 def seen(
     connection: Connection, step_s: int, *, since_ns: int, until_ns: int, switches: Collection[str]
 ) -> Seen | None:
-    """What was seen of these switches' ports in that time; None for nothing."""
+    """Figures of these switches' ports in that time; None without any row."""
     rows = (
         select(history)
         .where(
@@ -207,14 +205,14 @@ def seen(
 
 
 def begin_ns(at_ns: int, step_s: int) -> int:
-    """When the step of that length began in which a time lies."""
+    """The begin of the step of that length that contains a time."""
     return at_ns // (step_s * NS_PER_S) * step_s * NS_PER_S
 
 
 def _folded(
     step_s: int, between: ColumnElement[bool], *, width_s: int, rows: ColumnElement[bool] | None = None
 ) -> Select[Any]:
-    """Steps put together to ``width_s``: means over all of them, also those without a row of the port."""
+    """Steps merged to ``width_s``: means over all of them, also those without a row of the port."""
     width_ns = literal(width_s * NS_PER_S)
     wanted = and_(history.c.step_s == step_s, between)
     bucket = history.c.at_ns // width_ns * width_ns

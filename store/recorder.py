@@ -1,6 +1,6 @@
-"""Writes what may wait for the database, in order, and again until it is written; must not know what it is.
+"""A queue of writes that may wait for the database: in order, and retried until they are written.
 
-What was decided does not wait here: see ``Database.write``.
+Decisions do not wait here: see ``Database.write``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = logging.getLogger("ecntwin.storage")
 
 
 class Recorder:
-    """At most ``most_waiting`` writes wait; then the oldest are dropped, and counted. Of one event loop."""
+    """Holds at most ``most_waiting`` writes; then the oldest are dropped, and counted. For one event loop."""
 
     def __init__(
         self, database: Database, *, most_waiting: int = MOST_WAITING, pause_s: float = PAUSE_S
@@ -45,14 +45,12 @@ class Recorder:
 
     @property
     def waiting(self) -> int:
-        """How many writes wait."""
         return len(self._waiting)
 
     def put(self, write: Write, *, key: Hashable | None = None) -> None:
-        """Has it written soon, after what was put before. One of the same ``key`` that waits still is
-        replaced, in its place.
+        """Queues a write. It replaces one of the same ``key`` that is still waiting, in its place.
 
-        A write may run twice where the first attempt's fate is not known: it must come to the same.
+        A write may run twice where the result of the first try is unknown: it must be idempotent.
         """
         self._count += 1
         self._waiting[self._count if key is None else key] = write
@@ -62,22 +60,21 @@ class Recorder:
         self._some.set()
 
     def drop(self, key: Hashable) -> None:
-        """Leaves out what waits under that key, if anything does, and counts it."""
+        """Removes and counts the write waiting under that key, if any."""
         if self._waiting.pop(key, None) is not None:
             self.dropped += 1
 
     def start(self) -> None:
-        """Begins to write."""
         self._task = asyncio.create_task(self._run_forever(), name="recorder")
 
     async def flush(self) -> None:
-        """Writes what waits; raises ``UnavailableError`` where that cannot be now, and it waits on."""
+        """Writes the queue; raises ``UnavailableError`` where that fails, and the queue stays."""
         async with self._writing:
             while self._waiting:
                 await self._write_some()
 
     async def stop(self, within_s: float) -> None:
-        """Writes what waits, for so long at most, and ends. What is not written by then is lost."""
+        """Writes the queue, for at most ``within_s``, and ends. The rest is lost."""
         self._stopping = True
         self._some.set()
         if self._task is not None:  # it ends by itself, lest it be left open whether something was written
@@ -109,7 +106,7 @@ class Recorder:
                     await asyncio.sleep(self._pause_s)
 
     async def _write_some(self) -> None:
-        """One transaction of many; where it is refused for what is in it, each by itself."""
+        """Many writes in one transaction; each by itself where it is refused for its content."""
         batch = list(self._waiting.items())[:AT_ONCE]
         try:
             await self._database.write(lambda connection: [write(connection) for _, write in batch])

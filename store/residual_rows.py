@@ -1,4 +1,4 @@
-"""Rows of the table of residuals, one a round; must not know how one is judged."""
+"""Rows of the residuals table, one a round."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from store.tables import residuals, upsert
 
 
 class ResidualRow(NamedTuple):
-    """Mean queue of a round's window, predicted for the incumbent and measured; None: there was none."""
+    """Mean queue of a round's window, predicted for the incumbent and measured; None: unknown."""
 
     at_ns: int
     recommendation: str
@@ -19,12 +19,12 @@ class ResidualRow(NamedTuple):
 
 
 def put(connection: Connection, row: ResidualRow) -> None:
-    """Writes it, in the place of one of the same time."""
+    """Inserts it, or replaces that of the same time."""
     connection.execute(upsert(connection, residuals), [row._asdict()])
 
 
 def listed(connection: Connection, *, since_ns: int, until_ns: int, limit: int) -> list[ResidualRow]:
-    """Those from ``since_ns`` to before ``until_ns``, the newest first."""
+    """From ``since_ns`` to before ``until_ns``, the newest first."""
     query = (
         select(*(residuals.c[name] for name in ResidualRow._fields))
         .where(residuals.c.at_ns >= since_ns, residuals.c.at_ns < until_ns)
@@ -35,7 +35,7 @@ def listed(connection: Connection, *, since_ns: int, until_ns: int, limit: int) 
 
 
 def prune(connection: Connection, *, before_ns: int, most: int) -> None:
-    """Removes the ``most`` oldest of those from before a time."""
+    """Removes the ``most`` oldest from before a time."""
     last = (
         select(residuals.c.at_ns)
         .where(residuals.c.at_ns < before_ns)

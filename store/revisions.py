@@ -1,6 +1,4 @@
-"""Rows of the table of revisions: topologies and inventories, as often as they changed; must not know what
-they say.
-"""
+"""Rows of the revisions table: topologies and inventories, one row a change."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from store.tables import revisions as table
 
 
 class Revision(NamedTuple):
-    """One of them; ``document`` is text as it was declared or loaded, ``sha256`` its digest."""
+    """``document`` is the text as declared or loaded, ``sha256`` its digest."""
 
     number: int
     kind: str
@@ -23,13 +21,12 @@ class Revision(NamedTuple):
 
 
 def add(connection: Connection, *, kind: str, at_ns: int, by: str, sha256: str, document: str) -> None:
-    """Writes one after all others."""
     row = {"kind": kind, "at_ns": at_ns, "by": by, "sha256": sha256, "document": document}
     connection.execute(insert(table).values(**row))
 
 
 def newest(connection: Connection, kind: str, by: str | None = None) -> Revision | None:
-    """The newest of a kind; of those by one, if that is given."""
+    """The newest of a kind, and ``by`` one if that is given."""
     query = _rows().where(table.c.kind == kind)
     if by is not None:
         query = query.where(table.c.by == by)
@@ -38,13 +35,12 @@ def newest(connection: Connection, kind: str, by: str | None = None) -> Revision
 
 
 def listed(connection: Connection, kind: str | None, limit: int) -> list[Revision]:
-    """The newest, newest first."""
+    """The newest first."""
     query = _rows() if kind is None else _rows().where(table.c.kind == kind)
     return [Revision._make(row) for row in connection.execute(query.limit(limit))]
 
 
 def one(connection: Connection, number: int) -> Revision | None:
-    """The one of that number."""
     row = connection.execute(_rows().where(table.c.number == number)).first()
     return None if row is None else Revision._make(row)
 

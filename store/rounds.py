@@ -1,6 +1,4 @@
-"""Rows of the table of recommendations: written whole, decided on, listed, pruned; must not know what they
-say.
-"""
+"""Rows of the recommendations table."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ DECIDED = ("approved", "rejected", "rolled_back")
 
 
 class RoundRow(NamedTuple):
-    """One recommendation; ``document`` never changes, ``standing`` is what was decided about it."""
+    """``document`` never changes, ``standing`` is the decision about it."""
 
     id: str
     created_ns: int
@@ -26,23 +24,22 @@ class RoundRow(NamedTuple):
 
 
 def save(connection: Connection, row: RoundRow) -> None:
-    """Writes it, in the place of one of the same id."""
+    """Inserts it, or replaces that of the same id."""
     connection.execute(delete(table).where(table.c.id == row.id))
     connection.execute(insert(table).values(**row._asdict()))
 
 
 def stand(connection: Connection, row_id: str, status: str, standing: str) -> None:
-    """Writes what was decided since, where the row is still there."""
+    """Writes the decision, if the row is still there."""
     connection.execute(update(table).where(table.c.id == row_id).values(status=status, standing=standing))
 
 
 def remove(connection: Connection, ids: Collection[str]) -> None:
-    """Removes these."""
     connection.execute(delete(table).where(table.c.id.in_(list(ids))))
 
 
 def newest(connection: Connection, limit: int, *, before_ns: int | None = None) -> list[RoundRow]:
-    """The newest, newest first; only those made before ``before_ns``, if that is given."""
+    """The newest first; only those made before ``before_ns``, if that is given."""
     query = _rows()
     if before_ns is not None:
         query = query.where(table.c.created_ns < before_ns)
@@ -50,20 +47,16 @@ def newest(connection: Connection, limit: int, *, before_ns: int | None = None) 
 
 
 def one(connection: Connection, row_id: str) -> RoundRow | None:
-    """The one of that id."""
     row = connection.execute(_rows().where(table.c.id == takeable(row_id))).first()
     return None if row is None else RoundRow._make(row)
 
 
 def count(connection: Connection) -> int:
-    """How many there are."""
     return connection.scalar(select(func.count()).select_from(table)) or 0
 
 
 def prune(connection: Connection, *, keep: int, decided_since_ns: int) -> None:
-    """Removes those that nobody decided on beyond the newest ``keep``, and all from before
-    ``decided_since_ns``.
-    """
+    """Removes those without a decision beyond the newest ``keep``, and all before ``decided_since_ns``."""
     undecided = table.c.status.not_in(DECIDED)
     oldest_kept = connection.scalar(
         select(table.c.created_ns)

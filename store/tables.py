@@ -1,10 +1,6 @@
-"""The tables as the newest migration leaves them; must not query anything.
+"""The tables as the newest migration leaves them, and upserts for SQLite and PostgreSQL.
 
 Times are nanoseconds since 1970, except in ``journal``, which had seconds before there were migrations.
-
-Texts as both databases take them; must not know what they say.
-
-Rows that may be there already, in SQLite and PostgreSQL alike; must not know any table.
 """
 
 from __future__ import annotations
@@ -153,26 +149,26 @@ pulse = Table(
 
 
 def takeable(text: str) -> str:
-    """The same without a NUL, which PostgreSQL refuses, and without half of a character, which both do."""
+    """The text without NULs, which PostgreSQL refuses, and without lone surrogates, which both refuse."""
     return text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def upsert(connection: Connection, table: Table) -> Executable:
-    """An insert of given rows; one whose primary key is there already is replaced."""
+    """An insert that replaces a row of the same primary key."""
     return _replacing(_insert(connection, table), table)
 
 
 def upsert_from(
     connection: Connection, table: Table, columns: Sequence[str], rows: Select[tuple[object, ...]]
 ) -> Executable:
-    """The same of what ``rows`` selects, which has a condition: without one SQLite reads another thing."""
+    """The same from a select with a WHERE: without one SQLite cannot parse ON CONFLICT."""
     insert = _insert(connection, table)
     insert = insert.from_select(list(columns), rows)
     return _replacing(insert, table)
 
 
 def insert_once(connection: Connection, table: Table, key: str) -> PostgresInsert | SqliteInsert:
-    """An insert that does nothing where there is a row of the same ``key``, a unique column."""
+    """An insert that does nothing where a row has the same ``key``, a unique column."""
     return _insert(connection, table).on_conflict_do_nothing(index_elements=[key])
 
 

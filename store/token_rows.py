@@ -1,4 +1,4 @@
-"""Rows of the table of tokens: made, listed, revoked, used; never a token's text."""
+"""Rows of the tokens table; never a token's text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from store.tables import tokens as table
 
 
 class TokenRow(NamedTuple):
-    """One token; times are nanoseconds since 1970, ``scopes`` names with a space between."""
+    """Times are nanoseconds since 1970, ``scopes`` names separated by spaces."""
 
     name: str
     sha256: str
@@ -27,28 +27,28 @@ _COLUMNS = tuple(getattr(table.c, name) for name in TokenRow._fields)
 
 
 def add(connection: Connection, row: TokenRow) -> None:
-    """Writes a new one; its name must not be taken."""
+    """Its name must be unused."""
     connection.execute(insert(table).values(**row._asdict()))
 
 
 def named(connection: Connection, name: str) -> TokenRow | None:
-    """The one of that name, revoked or not."""
+    """The token of that name, revoked or not."""
     found = connection.execute(select(*_COLUMNS).where(table.c.name == name)).first()
     return None if found is None else TokenRow._make(found)
 
 
 def listed(connection: Connection) -> list[TokenRow]:
-    """All that were ever made, the oldest first."""
+    """All, the oldest first."""
     order = (table.c.created_ns, table.c.name)
     return [TokenRow._make(row) for row in connection.execute(select(*_COLUMNS).order_by(*order))]
 
 
 def revoke(connection: Connection, name: str, at_ns: int) -> None:
-    """Ends one; its row stays, so that its name says in the audit log who that was."""
+    """The row stays, so that the audit log can name it."""
     connection.execute(update(table).where(table.c.name == name).values(revoked_ns=at_ns))
 
 
 def used(connection: Connection, when_ns: Mapping[str, int]) -> None:
-    """Notes when those were last used."""
+    """Updates when those were last used."""
     for name, at_ns in when_ns.items():
         connection.execute(update(table).where(table.c.name == name).values(used_ns=at_ns))

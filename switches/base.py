@@ -1,8 +1,8 @@
-"""What a switch adapter answers and the values it trades in; may import nothing of twin but the watermark.
+"""The interface of switch adapters, and its values.
 
-A change goes stage → apply → verify → confirm, and back by rollback. Staging computes and checks, and touches
-nothing. Everything a later step needs is in the ``StagedChange``: it may run in another process, after a
-crash, on an adapter made anew, and again when nobody knows whether it already ran.
+A change goes stage → apply → verify → confirm, and back by rollback. Staging computes and checks, and sets
+nothing. The ``StagedChange`` holds all that a later step needs: that step may run in another process after a
+crash, and a second time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ _TINY = 1e-9  # a probability may have been through a text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What an adapter can do.
-
-    ``writes`` False: it records and never touches a device. ``per`` is what a watermark belongs to on the
-    platform; ``units`` how it is written there. ``atomic``: all three values change at one moment.
-    ``dead_man``: an applied change that is not confirmed undoes itself. ``undo`` and ``read_back`` say in a
-    phrase how a change is taken back, and what a reading is read from.
+    """``writes`` False: it records and never sets a device. ``per`` is the object that holds a watermark on
+    the platform; ``units`` how it is written there. ``atomic``: all three values change at one moment.
+    ``dead_man``: a change that is not confirmed undoes itself. ``undo`` and ``read_back`` describe in a
+    phrase how a change is taken back, and the source of a reading.
     """
 
     kind: str
@@ -41,9 +39,9 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class QueueWatermark:
-    """What one egress queue runs; ``watermark`` None: it does not mark (ECN is off).
+    """One egress queue's watermark; None: it does not mark (ECN is off).
 
-    ``port`` names the port, or what the platform keeps one watermark for (a profile, a traffic class).
+    ``port`` names the port, or the platform's object that holds the watermark (a profile, a traffic class).
     """
 
     port: str
@@ -55,8 +53,8 @@ class QueueWatermark:
 class Reading:
     """What a switch runs. ``read_ns`` is wall-clock nanoseconds since 1970.
 
-    ``watermark`` is what all of it runs: None where that is not known, or where its queues differ. ``queues``
-    are the egress queues one by one, empty where the adapter cannot tell them apart.
+    ``watermark`` is that of all queues: None where it is unknown, or where they differ. ``queues`` is empty
+    where the adapter cannot tell them apart.
     """
 
     switch: str
@@ -66,14 +64,13 @@ class Reading:
 
     @classmethod
     def of(cls, switch: str, queues: Iterable[QueueWatermark], read_ns: int) -> Reading:
-        """The reading of these queues."""
         found = tuple(queues)
         marks = {queue.watermark for queue in found}
         return cls(switch, marks.pop() if len(marks) == 1 else None, read_ns, found)
 
     @property
     def usual(self) -> Watermark | None:
-        """What all of it runs, else what most of its queues run (the lowest, where two are as common)."""
+        """The watermark of all queues, else of most of them (the lowest of equally common ones)."""
         counted = Counter(queue.watermark for queue in self.queues if queue.watermark is not None)
         if self.watermark is not None or not counted:
             return self.watermark
@@ -84,12 +81,11 @@ class Reading:
 class StagedChange:
     """A checked change not yet made.
 
-    ``id`` is the caller's name for it, unique among all changes; what a change needs on the device (a
-    session, a checkpoint) is named after it. ``asked`` is what was wanted and ``after`` what the device will
-    hold, rounded to its units; ``notes`` say why where they differ. ``before`` is what each queue it is about
-    ran, and ``diff`` shows a person the change. ``undo`` is the platform's own record of what ran, as JSON
-    values and without any secret: with it another process can roll back. Raises ``CapabilityError`` where
-    it is about no queue.
+    ``id`` is the caller's name for it, unique among all changes; sessions and checkpoints on the device are
+    named after it. ``asked`` is the watermark wanted and ``after`` the one the device will hold, rounded to
+    its units; ``notes`` explain a difference. ``before`` has each queue of the change as it was, and ``diff``
+    shows the change to a person. ``undo`` is the platform's record of the old state as JSON values without
+    secrets: another process can roll back with it. Raises ``CapabilityError`` for a change of no queue.
     """
 
     id: str
@@ -112,13 +108,12 @@ class StagedChange:
 
     @property
     def ran(self) -> Watermark | None:
-        """What all of its queues ran before: None where they differed or did not mark."""
+        """The watermark of all its queues before: None where they differed or did not mark."""
         marks = {queue.watermark for queue in self.before}
         return marks.pop() if len(marks) == 1 else None
 
     @property
     def changes(self) -> bool:
-        """Whether anything would differ."""
         return any(queue.watermark != self.after for queue in self.before)
 
     def made_in(self, reading: Reading) -> bool:
@@ -156,44 +151,43 @@ class StagedChange:
 
 
 class SwitchAdapter(Protocol):
-    """One switch. Methods block (the service calls them from threads, one at a time for a switch) and raise
-    ``SwitchError`` only: ``UnreachableError`` where trying again may help, within the device's ``timeout_s``.
+    """One switch. Methods block (they run in threads, one at a time for a switch) and raise ``SwitchError``
+    only: ``UnreachableError`` where a retry may help, within the device's ``timeout_s``.
     """
 
     switch: str
 
     def capabilities(self) -> Capabilities:
-        """What this adapter can do, without asking the device."""
+        """Does not ask the device."""
 
     def read(self) -> Reading:
-        """What the switch runs now: what the hardware does, not what it was asked, where it can tell."""
+        """What the switch runs now: the hardware where it can be read, else the configuration."""
 
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
         """Checks the change against the platform and what runs, rounds it, and writes its diff."""
 
     def apply(self, change: StagedChange) -> None:
-        """Makes a staged change, under the platform's dead-man where it has one.
+        """Makes a staged change, under the platform's dead-man timer where it has one.
 
-        Does nothing where it is made already. Raises ``ConcurrentEditError``, and sets nothing, where the
-        switch runs what neither this change nor the state before it explains.
+        Does nothing if it is made already. Raises ``ConcurrentEditError``, and sets nothing, where the switch
+        runs values that are neither from this change nor from before it.
         """
 
     def verify(self, change: StagedChange) -> Reading:
         """Reads back what was applied; raises ``ReadBackError`` where it is not ``change.after``."""
 
     def confirm(self, change: StagedChange) -> None:
-        """Ends the dead-man's wait: the change stays. Does nothing where there is none to end."""
+        """Stops the dead-man timer: the change stays. Does nothing without one."""
 
     def rollback(self, change: StagedChange) -> None:
-        """Returns to what ran before the change, queue by queue, and reads that back.
+        """Restores each queue to what it ran before the change, and reads that back.
 
-        Does nothing where that runs already: the change was never made, or the device undid it itself. Raises
-        ``ConcurrentEditError``, and sets nothing, where somebody else has set these queues since, and
-        ``ReadBackError`` where the old values do not take.
+        Does nothing where that runs already. Raises ``ConcurrentEditError``, and sets nothing, where somebody
+        else has set these queues since, and ``ReadBackError`` where the old values do not take.
         """
 
     def close(self) -> None:
-        """Lets go of connections; the next call opens them anew."""
+        """Closes connections; the next call opens them anew."""
 
 
 def _by_queue(reading: Reading) -> dict[tuple[str, int], Watermark | None]:

@@ -1,4 +1,4 @@
-"""A change through a NETCONF candidate and a confirmed commit; must not know any data model.
+"""Changes through a NETCONF candidate and a confirmed commit.
 
 A commit is one transaction: a switch runs all of a change or none of it. No session outlives its call, except
 where the switch binds a confirmed commit to the session that made it.
@@ -26,46 +26,48 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Found(Generic[ConfigT]):
-    """What one look at a switch found: its configuration, and what its queues run."""
+    """The configuration of a switch, and what its queues run."""
 
     config: ConfigT
     queues: tuple[QueueWatermark, ...]
 
 
 class Model(Protocol[ConfigT]):
-    """How a platform writes a watermark. A record is what a change does and what was before, as JSON."""
+    """How a platform writes a watermark. A record, as JSON, holds what a change does and the state before."""
 
     @property
     def record_kind(self) -> type[Any]:
-        """What a record is one of."""
+        """The type of a record."""
 
     def look(self, session: NetconfSession) -> Found[ConfigT]:
-        """What is configured and what runs. Raises ``SwitchError`` for what is no watermark."""
+        """Reads the switch. Raises ``SwitchError`` for what is no watermark."""
 
     def unsettled(self, config: ConfigT) -> str | None:
-        """A queue that does not run what is configured, as a text; None: there is none, or none is seen."""
+        """A queue that does not run its configuration, as a text; None: all do, or only configuration is
+        seen.
+        """
 
     def plan(self, now: Found[ConfigT], rounded: Rounded) -> Record:
-        """What the change does to this configuration."""
+        """The record of a change of this configuration."""
 
     def made(self, record: Record, config: ConfigT) -> bool:
         """Whether it is configured as planned."""
 
     def undone(self, record: Record, config: ConfigT) -> bool:
-        """Whether it is configured as it was."""
+        """Whether it is configured as before."""
 
     def stranger(self, record: Record, config: ConfigT) -> str | None:
-        """What is configured now and neither planned nor as it was, as a text; None: nothing."""
+        """Configuration that is neither planned nor as before, as a text; None: there is none."""
 
     def forward(self, record: Record, config: ConfigT) -> str:
         """The edit that makes the change, as XML."""
 
     def backward(self, record: Record, config: ConfigT) -> str:
-        """The edit that restores what was before, as XML."""
+        """The edit that restores the state before, as XML."""
 
 
 class Commits(Protocol):
-    """How a platform commits so that it takes the change back unless it is confirmed."""
+    """How a platform commits a change that it takes back unless it is confirmed."""
 
     def check(self, session: NetconfSession, change_id: str) -> None:
         """Raises ``SwitchError`` where the switch cannot, or another confirmed commit waits."""
@@ -74,13 +76,13 @@ class Commits(Protocol):
         """Commits, to be confirmed; True where the session must stay open until then."""
 
     def confirm(self, session: NetconfSession, change_id: str) -> None:
-        """The change stays; does nothing where it does not wait."""
+        """Does nothing where the change does not wait."""
 
     def cancel(self, session: NetconfSession, change_id: str) -> None:
         """Takes back a change that waits, where the platform has a call for it."""
 
     def keep(self, session: NetconfSession, change_id: str) -> None:
-        """Commits what was before the change, for good."""
+        """Commits the state before the change, for good."""
 
 
 class CandidateAdapter(Generic[ConfigT]):
@@ -196,12 +198,12 @@ class CandidateAdapter(Generic[ConfigT]):
         return configured and change.undone_in(self._reading(now))
 
     def _left_alone(self, change: StagedChange, now: Found[ConfigT]) -> None:
-        """What is configured as planned is taken back whatever hardware makes of it."""
+        """What is configured as planned is taken back whatever hardware shows."""
         if not (change.undo and self._model.made(change.undo, now.config)):
             left_alone(change, self._reading(now), self._device.where)
 
     def _settled(self, session: NetconfSession) -> Found[ConfigT]:
-        """What is found once hardware runs what is configured: no change could be undone to anything else."""
+        """Waits until hardware runs the configuration: else the change could not be undone to what ran."""
         return settled(
             lambda: self._model.look(session),
             lambda now: self._model.unsettled(now.config),
@@ -210,7 +212,7 @@ class CandidateAdapter(Generic[ConfigT]):
         )
 
     def _read_while_it_settles(self) -> Reading:
-        """A reading; one of no queues where the switch shows what is no watermark, or not all of it yet."""
+        """A reading; one of no queues while the switch shows an incomplete watermark."""
         try:
             return self.read()
         except CapabilityError:
@@ -237,7 +239,7 @@ class CandidateAdapter(Generic[ConfigT]):
 
 
 class PersistentCommits:
-    """Confirmed commits of RFC 6241: named where the switch can, bound to their session where it cannot."""
+    """Confirmed commits of RFC 6241: with a persist-id where the switch can, else bound to their session."""
 
     def __init__(self, device: Device, confirm_timeout_s: int) -> None:
         self._device = device

@@ -1,12 +1,5 @@
-"""What a change is called on a device, as a session or a checkpoint; imports nothing of a platform.
-
-A watermark change as a unified diff, the same for every adapter; imports nothing but its values.
-
-Whether somebody else has set a switch meanwhile; must not ask one.
-
-Which of a switch's named policies are those of the wanted ports; must not know any platform.
-
-Staged changes of one form for every platform, and reading back what a platform recorded in one.
+"""What all adapters do with a change: its name on the device, its diff, checks for edits by others, its
+record.
 """
 
 from __future__ import annotations
@@ -31,9 +24,10 @@ _LONGEST = 48
 
 
 def name_of(change_id: str) -> str:
-    """Letters, digits, dashes and underscores only, and the same for the same change in every process.
+    """The name of a session or checkpoint: letters, digits, dashes and underscores, the same in every
+    process.
 
-    Two changes have two names, also where their ids differ in other characters only.
+    Distinct ids have distinct names, also where they differ in other characters only.
     """
     plain = re.sub(r"[^A-Za-z0-9_-]", "-", change_id)
     if plain != change_id or len(plain) > _LONGEST:
@@ -48,10 +42,9 @@ _MOST_PORTS = 3
 def watermark_diff(
     switch: str, before: Sequence[QueueWatermark], after: Watermark, notes: Sequence[str] = ()
 ) -> str:
-    """From what its queues run to ``after``, which all of them will; empty where nothing changes.
+    """A unified diff from what the queues run to ``after``; empty where nothing changes.
 
-    Queues that run the same are one group; groups are named where there are several. Notes follow as
-    comments.
+    Queues that run the same are a group, named where there are several. Notes follow as comments.
     """
     groups: defaultdict[Watermark | None, list[QueueWatermark]] = defaultdict(list)
     for queue in before:
@@ -85,7 +78,7 @@ def _lines(watermark: Watermark | None) -> list[str]:
 
 
 def check_nobody_else(change: StagedChange, now: Reading, where: str) -> None:
-    """Before setting: raises ``ConcurrentEditError`` where ``now`` shows what nobody here set."""
+    """Before setting: raises ``ConcurrentEditError`` where ``now`` shows values set by somebody else."""
     if not change.explains(now):
         raise ConcurrentEditError(
             where,
@@ -96,7 +89,7 @@ def check_nobody_else(change: StagedChange, now: Reading, where: str) -> None:
 
 
 def left_alone(change: StagedChange, now: Reading, where: str) -> None:
-    """Before undoing: raises ``ConcurrentEditError`` where undoing would overwrite somebody else's values."""
+    """Before undoing: raises ``ConcurrentEditError`` where that would overwrite somebody else's values."""
     if not change.explains(now):
         raise ConcurrentEditError(
             where,
@@ -113,11 +106,10 @@ def _shown(now: Reading) -> str:
 def policies_of(
     device: Device, applied: Iterable[tuple[str, str]], named: str | None, kind: str
 ) -> tuple[str, ...]:
-    """The policy that the inventory names, else those applied to ports it wants, sorted.
+    """The policy that the inventory names, else those applied to its ports, sorted.
 
-    ``applied`` are pairs of a port and its policy; ``kind`` is what the platform calls one. Raises
-    ``CapabilityError`` where there is none, or where one is also that of a port which is not wanted: to set
-    it would set that port too.
+    ``applied`` are pairs of a port and its policy; ``kind`` is the platform's word for one. Raises
+    ``CapabilityError`` where there is none, or where one is applied to other ports too.
     """
     if named is not None:
         return (named,)
@@ -154,7 +146,6 @@ def staged(
     rounded: Rounded,
     undo: Mapping[str, Any] | None = None,
 ) -> StagedChange:
-    """The change of ``running`` to what the switch holds of ``asked``."""
     return StagedChange(
         id=change_id,
         switch=running.switch,
@@ -168,7 +159,7 @@ def staged(
 
 
 def recorded(change: StagedChange, kind: type[RecordT], where: str) -> RecordT:
-    """A staged change's ``undo`` as its platform's record; raises ``InventoryError`` for one of another."""
+    """A change's ``undo`` as its platform's record; raises ``InventoryError`` for another's."""
     try:
         return msgspec.convert(change.undo, kind)
     except msgspec.ValidationError as error:

@@ -1,10 +1,6 @@
-"""Secrets by the name of where they are: an environment variable or a mounted file; never their text.
+"""A switch as the inventory describes it, and its secrets, by the name of an environment variable or a file.
 
-The text is read when it is used, so that a rotated file is seen, and is never kept, shown or logged.
-
-One switch as the inventory describes it: where it is, how to get in, which queues, what units.
-
-Values only: what they mean to a platform is its adapter's business. Must not open anything.
+A secret is read when it is used, so that a rotated file takes effect, and is never kept, shown or logged.
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ from twin.watermark import Watermark
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secret:
-    """One secret: exactly one of ``env``, a variable's name, and ``file``, whose first line it is."""
+    """Either ``env``, the name of a variable, or ``file``, whose first line is the secret."""
 
     env: str | None = None
     file: Path | None = None
@@ -33,7 +29,7 @@ class Secret:
         return f"${self.env}" if self.env is not None else f"file {self.file}"
 
     def reveal(self, where: str) -> str:
-        """The text; raises ``CredentialsError`` where it is not there or empty."""
+        """Raises ``CredentialsError`` where it is missing or empty."""
         text = os.environ.get(self.env, "") if self.env is not None else self._read(where)
         if not text:
             raise CredentialsError(where, None, f"there is nothing in {self}", "set it")
@@ -58,9 +54,9 @@ LOSSLESS_QUEUE = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """How a switch's certificate is checked: against ``ca_file``, or the system's authorities; or not at all.
+    """The check of the certificate: against ``ca_file`` or the system store, or none.
 
-    ``enabled`` None takes what the platform usually does.
+    ``enabled`` None is the platform's default.
     """
 
     enabled: bool | None = None
@@ -71,9 +67,9 @@ class Tls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitProfile:
-    """What the switch's documentation says of its buffer; None: the platform's own, or not needed.
+    """The switch's buffer, from its documentation; None: the platform's default, or not needed.
 
-    ``thresholds`` names the unit that thresholds are written in, where the platform knows several.
+    ``thresholds`` names the unit of thresholds, where the platform has several.
     """
 
     thresholds: str | None = None
@@ -83,12 +79,10 @@ class UnitProfile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One switch.
-
-    ``platform`` names its adapter, ``address`` its host or URL. The watermark is for egress queues (traffic
-    classes) ``queues`` of the ports that match one of the patterns ``ports`` (none: all of them). Calls
-    answer within ``timeout_s``; what was applied shows in hardware within ``settle_s``. ``options`` are the
-    platform's own, checked by its adapter. ``running`` is what the settings say it runs, for a dry run.
+    """``platform`` names its adapter, ``address`` its host or URL. The watermark is for egress queues
+    (traffic classes) ``queues`` of the ports that match one of the patterns ``ports`` (none: all). Calls
+    answer within ``timeout_s``; a change shows in hardware within ``settle_s``. ``options`` are the
+    platform's own, checked by its adapter. ``running`` is the watermark in the settings, for a dry run.
     """
 
     name: str
@@ -109,7 +103,7 @@ class Device:
 
     @property
     def where(self) -> str:
-        """The switch in error messages."""
+        """The switch in errors."""
         at = f" at {self.address}" if self.address else ""
         return f"switch {self.name!r} ({self.platform}{at})"
 
@@ -118,15 +112,12 @@ class Device:
         return not self.ports or any(fnmatchcase(port, pattern) for pattern in self.ports)
 
     def credential(self, name: str) -> str | None:
-        """The text of ``username``, ``password`` or ``token``; None where none is named.
-
-        Raises ``CredentialsError``.
-        """
+        """The text of ``username``, ``password`` or ``token``, or None. Raises ``CredentialsError``."""
         secret: Secret | None = getattr(self, name)
         return None if secret is None else secret.reveal(f"{self.where} {name}")
 
     def secrets(self) -> Iterable[str]:
-        """The texts that must not be repeated in a message, as far as they can be read."""
+        """The texts that no message may repeat, as far as they can be read."""
         for secret in (self.password, self.token):
             if secret is not None:
                 try:

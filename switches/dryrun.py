@@ -1,7 +1,7 @@
-"""The adapter that changes no device: it records what it would have set; must not open a connection itself.
+"""The adapter that sets no device, and records what it would have set.
 
-Over the adapter of a real switch it reads and stages as that does, so the diff is the device's own. Without
-one it stands for a switch that runs what the settings say.
+Over the adapter of a real switch it reads and stages as that does, so the diff is real. Without one it stands
+for a switch that runs the watermark in the settings.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WHOLE = "all ports"
 
 @dataclass(frozen=True, slots=True)
 class DryRunRecord:
-    """What would have happened: ``action`` is ``set`` or ``undo``; ``watermark`` None means unknown."""
+    """``action`` is ``set`` or ``undo``; ``watermark`` None means unknown."""
 
     action: str
     watermark: Watermark | None
@@ -29,10 +29,8 @@ class DryRunRecord:
 
 
 class DryRunAdapter:
-    """Stands in for one switch. ``read`` keeps answering what the switch runs: nothing was written.
-
-    ``clock_ns`` gives wall-clock nanoseconds since 1970; ``over`` is the switch's real adapter; the newest
-    ``keep`` records are kept, oldest first.
+    """``clock_ns`` gives wall-clock nanoseconds since 1970; ``over`` is the real adapter; the newest ``keep``
+    records are kept.
     """
 
     def __init__(
@@ -52,7 +50,7 @@ class DryRunAdapter:
 
     @property
     def records(self) -> tuple[DryRunRecord, ...]:
-        """What would have been set or undone, oldest first."""
+        """Oldest first."""
         return tuple(self._records)
 
     def capabilities(self) -> Capabilities:

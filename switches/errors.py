@@ -1,17 +1,4 @@
-"""The switches' error tree.
-
-SwitchError
-├── UnknownSwitchError     no adapter is configured for that switch
-├── UnknownAdapterError    no adapter of that kind is installed
-├── InventoryError         the inventory describes a switch in a way its adapter cannot use
-│   └── CredentialsError   a secret that is named, and not there
-├── CapabilityError        the switch cannot run such a watermark
-├── UnreachableError       the switch, or what controls it, does not answer: trying again may help
-├── AccessError            the switch refuses the credentials
-├── RefusedError           the switch answers, and would not do it
-├── ConcurrentEditError    somebody else has set, or is setting, the same
-└── ReadBackError          the switch does not run what was applied
-"""
+"""Errors of switches and their adapters."""
 
 from __future__ import annotations
 
@@ -19,7 +6,7 @@ from telemetry.errors import ExplainedError
 
 
 class SwitchError(ExplainedError, RuntimeError):
-    """A change that could not be made or confirmed; ``reason`` labels it where failures are counted."""
+    """A change could not be made or confirmed; ``reason`` is the label in metrics."""
 
     reason = "other"
 
@@ -33,13 +20,13 @@ class UnknownAdapterError(SwitchError):
 
 
 class InventoryError(SwitchError):
-    """The inventory describes a switch in a way its adapter cannot use."""
+    """Its adapter cannot use the inventory's description of the switch."""
 
     reason = "inventory"
 
 
 class CredentialsError(InventoryError):
-    """A secret that is named, and not there."""
+    """A secret is missing."""
 
     reason = "credentials"
 
@@ -51,7 +38,7 @@ class CapabilityError(SwitchError):
 
 
 class UnreachableError(SwitchError):
-    """The switch, or what controls it, does not answer."""
+    """The switch, or its controller, does not answer: a retry may help."""
 
     reason = "unreachable"
 
@@ -63,7 +50,7 @@ class AccessError(SwitchError):
 
 
 class RefusedError(SwitchError):
-    """The switch answers, and would not do it."""
+    """The switch answers and refuses."""
 
     reason = "refused"
 
@@ -78,3 +65,26 @@ class ReadBackError(SwitchError):
     """The switch does not run what was applied."""
 
     reason = "read_back"
+
+
+def unreadable(where: str, said: object, rule: str, *, what: str = "an answer") -> RefusedError:
+    """An answer, or what else came, is not in the expected form; ``said`` is the parser's reason."""
+    remedy = "look at the switch and its version, or whether something else listens there"
+    return RefusedError(where, f"{what} that cannot be read ({said})", rule, remedy)
+
+
+def late(where: str, what: str, timeout_s: float) -> UnreachableError:
+    """No answer to ``what`` in time."""
+    return UnreachableError(
+        where,
+        f"no answer to {what} within {timeout_s:g} s",
+        "a switch answers in time",
+        "look whether it is up, and whether its management network is",
+    )
+
+
+def no_access(where: str, said: str) -> AccessError:
+    """The switch refuses the credentials, in the words ``said``."""
+    return AccessError(
+        where, said, "the credentials are the switch's", "correct them, or the account's rights"
+    )

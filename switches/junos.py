@@ -1,13 +1,12 @@
-"""The part of Junos' class of service that a watermark lives in; must not talk to a switch.
+"""The adapter to a Junos switch over NETCONF: drop profiles in percent of a queue's buffer.
 
 A port's scheduler map names a scheduler for each forwarding class; a scheduler's drop-profile map names the
-drop profile, and ``explicit-congestion-notification`` turns dropping into marking. Source: Juniper's CoS user
-guide for QFX (drop-profiles, drop-profile-map, explicit-congestion-notification, scheduler-maps).
+drop profile, and ``explicit-congestion-notification`` turns dropping into marking. The schedulers of the
+queues get a drop profile of their own, named after its values: profiles that other schedulers share stay as
+they are. The switch takes a commit back unless it is confirmed (``commit confirmed``).
 
-The adapter to a Junos switch over NETCONF: drop profiles in percent of a queue's buffer; no other CoS.
-
-The schedulers of the queues get a drop profile of their own, named after what it holds: what other schedulers
-share stays as it is. The switch takes a commit back by itself unless it is confirmed (``commit confirmed``).
+Source: Juniper's CoS user guide for QFX (drop-profiles, drop-profile-map, explicit-congestion-notification,
+scheduler-maps).
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ import msgspec
 from switches.base import Capabilities, QueueWatermark
 from switches.candidate_config import CandidateAdapter, Found
 from switches.device import Device, options_of
-from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, RefusedError
+from switches.errors import CapabilityError, ConcurrentEditError, InventoryError, unreadable
 from switches.read_back import Waiting
 from switches.transport.netconf import BASE, NetconfOptions, NetconfSession
 from switches.units import DeviceWatermark, Rounded, WatermarkUnits, from_device, percent_units
@@ -38,7 +37,7 @@ _PROTOCOLS = (ANY, "non-tcp")  # RoCEv2 is UDP
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A drop profile's points (fill level %, probability %), in the order it has them.
+    """A drop profile's points (fill level %, probability %), in its order.
 
     ``interpolated`` False: steps, not a curve.
     """
@@ -60,7 +59,7 @@ class Scheduler:
 
     @property
     def marking(self) -> dict[MapKey, str]:
-        """The entries that packets of RoCEv2 meet."""
+        """The entries that apply to RoCEv2 packets."""
         return {
             key: name for key, name in self.maps.items() if key[0] in _PRIORITIES and key[1] in _PROTOCOLS
         }
@@ -86,7 +85,9 @@ class ClassOfService:
 
 
 def parse(data: Element) -> ClassOfService:
-    """What a reply's ``data`` says, whatever the namespaces. Raises ``ValueError`` where a number is none."""
+    """The class of service in a reply's ``data``, of any namespace. Raises ``ValueError`` for an invalid
+    number.
+    """
     cos = _first(_first(data, "configuration"), "class-of-service")
     profiles = {_name(entry): _profile(entry) for entry in _each(cos, "drop-profiles")}
     schedulers = {_name(entry): _scheduler_of(entry) for entry in _each(cos, "schedulers")}
@@ -144,7 +145,7 @@ def _queues(cos: Element | None) -> Iterator[tuple[str, int]]:
 
 
 def _each(parent: Element | None, name: str) -> Iterator[Element]:
-    """What of that name is inside and in force: a deactivated statement is as good as none."""
+    """Elements of that name that are active."""
     for child in parent if parent is not None else ():
         if str(child.tag).rpartition("}")[2] == name and child.get("inactive") is None:
             yield child
@@ -203,7 +204,7 @@ _Entry = tuple[str, str, str | None]
 
 
 class _Bound(msgspec.Struct, frozen=True, kw_only=True):
-    """One scheduler before a change: its entries by loss priority and protocol (None: there was none)."""
+    """A scheduler before a change: its entries by loss priority and protocol (None: there was none)."""
 
     entries: list[_Entry]
     ecn: bool
@@ -221,7 +222,6 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
     stale: dict[str, list[tuple[int, int]]] = {}
 
     def entries(self, scheduler: str) -> list[_Entry]:
-        """Those that the scheduler gets."""
         return [
             (priority, protocol, self.profile) for priority, protocol, _ in self.schedulers[scheduler].entries
         ]
@@ -241,16 +241,12 @@ class DropProfiles:
         try:
             cos = parse(data)
         except ValueError as error:
-            raise RefusedError(
-                self._device.where,
-                f"a configuration that cannot be read ({error})",
-                "class of service is as Junos writes it",
-                "look at the switch, and its version",
-            ) from error
+            rule = "class of service is as Junos writes it"
+            raise unreadable(self._device.where, error, rule, what="a configuration") from error
         return Found(cos, tuple(self._queues(cos)))
 
     def unsettled(self, config: ClassOfService) -> str | None:
-        """Only the configuration is seen."""
+        """Hardware is not seen, only the configuration."""
         return None
 
     def plan(self, now: Found[ClassOfService], rounded: Rounded) -> Mapping[str, Any]:
@@ -403,7 +399,7 @@ class DropProfiles:
 class CommitConfirmed:
     """Junos' own confirmed commit: one for the whole switch, confirmed by the next commit of anybody.
 
-    Whose it is stands in the commit's log. Source: Juniper's Junos XML protocol guide (commit-configuration,
+    Its owner is in the commit's log. Source: Juniper's Junos XML protocol guide (commit-configuration,
     get-commit-information).
     """
 
@@ -435,14 +431,14 @@ class CommitConfirmed:
                 session.call(_commit("", f"{_log(change_id)} confirmed"))
 
     def cancel(self, session: NetconfSession, change_id: str) -> None:
-        """Nothing to call: the commit that restores what was before ends it."""
+        """No call for it: the commit that restores the old state ends it."""
 
     def keep(self, session: NetconfSession, change_id: str) -> None:
         session.call(_commit("", f"{_log(change_id)} undone"))
 
 
 def _pending(session: NetconfSession) -> str | None:
-    """The log of the commit that waits to be confirmed; None where none waits."""
+    """The log of the commit that waits to be confirmed; None without one."""
     reply = session.call(f'<get-commit-information xmlns="{BASE}"/>')
     newest = reply.find(".//{*}commit-history")
     if newest is None or newest.find("{*}commit-confirmed") is None:
@@ -459,7 +455,7 @@ def _log(change_id: str) -> str:
 
 
 def _own_name(points: list[tuple[int, int]], cos: ClassOfService) -> str:
-    """It says what the profile holds: what bears the name and holds something else is somebody else's."""
+    """Follows from the profile's values: one of that name with other values is not ours."""
     (kmin, _), (kmax, pmax) = points
     name = first = f"{_OWN}{kmin}-{kmax}-{pmax}"
     for number in count(2):
@@ -470,7 +466,7 @@ def _own_name(points: list[tuple[int, int]], cos: ClassOfService) -> str:
 
 
 def _entries_of(cos: ClassOfService, name: str) -> tuple[list[_Entry], bool]:
-    """The entries to set, those that RoCEv2 meets or a new one beside the others; and whether it marks."""
+    """The entries to set, those that apply to RoCEv2 or a new one beside the others; and whether it marks."""
     scheduler = cos.schedulers.get(name, Scheduler({}, ecn=False))
     keys = sorted(scheduler.marking) or [("low" if scheduler.maps else ANY, ANY)]
     return [(*key, scheduler.maps.get(key)) for key in keys], scheduler.ecn

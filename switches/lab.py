@@ -1,6 +1,6 @@
-"""The adapter to a switch of a running lab, over its HTTP control interface; imports only the watermark.
+"""The adapter to a switch of a running lab, over its HTTP control interface.
 
-The lab is a fabric in another process: it may be slow, away, or a new one that runs something else by now.
+The lab is another process: it may be slow, away, or a new one that runs other values by now.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.changes import check_nobody_else, left_alone, watermark_diff
 from switches.device import Device
-from switches.errors import InventoryError, ReadBackError, RefusedError
+from switches.errors import InventoryError, ReadBackError, unreadable
 from switches.transport.http import HttpSession
 from twin.errors import WatermarkError
 from twin.watermark import Watermark
@@ -35,9 +35,8 @@ class _Switch(msgspec.Struct, frozen=True):
 
 
 class LabAdapter:
-    """One switch of a lab, whose control interface is at the device's ``address``.
-
-    ``clock_ns`` gives wall-clock nanoseconds since 1970.
+    """One switch of a lab, whose control interface is at the device's ``address``. ``clock_ns`` gives
+    wall-clock nanoseconds since 1970.
     """
 
     def __init__(
@@ -67,11 +66,8 @@ class LabAdapter:
                 if self._device.wants(one.port)
             ]
         except (ValueError, WatermarkError) as error:  # msgspec's own are ValueErrors
-            raise RefusedError(
-                self._device.where,
-                f"an answer that cannot be read ({error})",
-                "a lab answers with the watermark of each queue",
-                "look whether something else listens there",
+            raise unreadable(
+                self._device.where, error, "a lab answers with the watermark of each queue"
             ) from error
         return Reading.of(self.switch, queues, self._clock_ns())
 
@@ -105,7 +101,7 @@ class LabAdapter:
         return found
 
     def confirm(self, change: StagedChange) -> None:
-        """A lab keeps what it is told."""
+        """A lab has no timer."""
 
     def rollback(self, change: StagedChange) -> None:
         now = self.read()

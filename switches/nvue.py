@@ -1,12 +1,9 @@
-"""NVUE's revisions over HTTP: make one, fill it, have it applied, wait; must not know what is configured.
+"""The adapter to Cumulus Linux, over NVUE's REST API.
 
-A revision that is never applied changes nothing: one that a crash leaves pending is left to the switch, and
-none is ever taken up again.
-
-The adapter to Cumulus Linux, over NVUE's REST API; must not know how a revision gets applied.
-
-A congestion-control profile holds one watermark for each traffic class, which is the egress queue. What NVUE
-documents, and what here follows from its command tree only, is told apart in docs/switches/nvue.md.
+A congestion-control profile holds one watermark for each traffic class, which is the egress queue. A change
+is a revision: made, filled, applied, and waited for. One that is never applied changes nothing: a crash
+leaves it to the switch. docs/switches/nvue.md tells apart what NVUE documents and what follows from its
+command tree.
 """
 
 from __future__ import annotations
@@ -28,6 +25,7 @@ from switches.errors import (
     InventoryError,
     RefusedError,
     UnreachableError,
+    unreadable,
 )
 from switches.read_back import Waiting
 from switches.transport.http import (
@@ -53,7 +51,7 @@ _FORBIDDEN = (
 
 
 class NvueSession:
-    """Calls to one switch; an applied revision is waited for at most the device's ``settle_s``."""
+    """Calls to one switch; waits at most the device's ``settle_s`` for an applied revision."""
 
     def __init__(
         self, device: Device, *, waiting: Waiting, transport: httpx.BaseTransport | None = None
@@ -68,7 +66,7 @@ class NvueSession:
         )
 
     def show(self, path: str, revision: str, *, filled: bool = True) -> dict[str, dict[str, Any]]:
-        """What a revision has there, object by object; empty where it has nothing."""
+        """A revision's objects at that path; empty without any."""
         params = {"rev": revision} if filled else {"rev": revision, "filled": "false"}
         try:
             found = self._document(self._call("GET", path, params=params))
@@ -77,10 +75,10 @@ class NvueSession:
         return {name: dict(value) for name, value in found.items() if isinstance(value, Mapping)}
 
     def apply(self, path: str, patch: Mapping[str, Any]) -> None:
-        """Patches what is there in a new revision, null for what is to go, and has it applied.
+        """Patches the path in a new revision, null removes, and applies it.
 
-        Raises ``RefusedError`` with the switch's own words where it is invalid, ``ConcurrentEditError`` where
-        it conflicts, ``UnreachableError`` where it is not over in time.
+        Raises ``RefusedError`` with the switch's words where it is invalid, ``ConcurrentEditError`` where it
+        conflicts, ``UnreachableError`` where it takes too long.
         """
         made = self._document(self._call("POST", "/revision"))
         revision = next(iter(made), "")
@@ -107,9 +105,9 @@ class NvueSession:
         )
 
     def wait_until_quiet(self) -> None:
-        """Waits while the switch is applying a revision: what runs would not be what it is about to run.
+        """Waits while the switch applies a revision, which may be one of ours whose answer was lost.
 
-        It may be one of ours whose answer was lost. Raises ``UnreachableError`` where it takes too long.
+        Raises ``UnreachableError`` where it takes too long.
         """
         busy: list[str] = []
         for _ in self._waiting.until(self._device.settle_s):
@@ -132,7 +130,7 @@ class NvueSession:
         )
 
     def save(self) -> None:
-        """Makes what is applied the startup configuration."""
+        """Saves the applied revision as startup configuration."""
         self._call("PATCH", "/revision/applied", json={"state": "save", "auto-prompt": _YES})
 
     def close(self) -> None:
@@ -153,12 +151,7 @@ class NvueSession:
         return document
 
     def _unreadable(self, said: str) -> RefusedError:
-        return RefusedError(
-            self._device.where,
-            f"an answer that cannot be read ({said})",
-            "NVUE answers with a JSON object",
-            "look whether something else listens there",
-        )
+        return unreadable(self._device.where, said, "NVUE answers with a JSON object")
 
     def _failed(
         self, revision: str, state: str, shown: Mapping[str, Any]
@@ -199,7 +192,7 @@ _OFF_TO_ON = {"disable": "enable", "disabled": "enabled", "off": "on"}  # the wo
 
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``profile`` holds the watermark; ``save``: what is confirmed also becomes the startup configuration."""
+    """``profile`` holds the watermark; ``save``: confirming also writes the startup configuration."""
 
     profile: str = _EVERY_PORT
     save: bool = False
@@ -213,7 +206,7 @@ class _Class(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class _Record(msgspec.Struct, frozen=True):
-    """``classes``: what was configured for each traffic class; null: nothing."""
+    """``classes``: the old configuration of each traffic class; null: none."""
 
     classes: dict[str, dict[str, Any] | None]
 
@@ -325,7 +318,7 @@ class NvueAdapter:
         self._session.close()
 
     def _configured(self, change: StagedChange) -> bool:
-        """Whether this change is what is configured still, whatever hardware has made of it."""
+        """Whether this change is still configured, whatever hardware shows."""
         configured = self._classes("applied", filled=False) or {}
         asked = to_device(change.after, _BYTES).device
         wanted = {"min-threshold": asked.kmin, "max-threshold": asked.kmax, "probability": asked.pmax}
@@ -341,7 +334,7 @@ class NvueAdapter:
         return recorded(change, _Record, self._device.where).classes
 
     def _classes(self, revision: str, *, filled: bool = True) -> dict[str, dict[str, Any]] | None:
-        """What a revision has for each traffic class; None where it has nothing of the profile."""
+        """The profile's traffic classes in a revision; None without any."""
         return self._session.show(self._path, revision, filled=filled) or None
 
     def _running(self, queue: int, shown: Mapping[str, Any] | None) -> QueueWatermark:
@@ -366,7 +359,7 @@ class NvueAdapter:
 
 
 def _units(device: Device) -> WatermarkUnits:
-    """Bytes on the wire, and whole cells of them where the inventory says that hardware holds no others."""
+    """Bytes, and whole cells of them where the inventory says that hardware needs it."""
     match device.units.thresholds or "bytes":
         case "bytes":
             return _BYTES
@@ -382,6 +375,6 @@ def _units(device: Device) -> WatermarkUnits:
 
 
 def _on(shown: Mapping[str, Any] | None) -> str:
-    """The word by which this release turns ECN on."""
+    """The word of this release that turns ECN on."""
     word = (shown or {}).get("ecn")
     return _OFF_TO_ON.get(word, word) if isinstance(word, str) else "enable"

@@ -1,4 +1,4 @@
-"""Reading a change back until it shows, or its time is over; must not know any platform."""
+"""Reads a change back until it shows, or its time is over."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _LONGEST_PAUSE_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How time passes while a switch settles; tests bring their own."""
+    """The clock and sleep of polling; tests replace them."""
 
     monotonic_s: Callable[[], float] = time.monotonic
     sleep_s: Callable[[float], None] = time.sleep
 
     def until(self, within_s: float) -> Iterator[None]:
-        """Once at least, then again and again, in growing pauses, until the time is over."""
+        """Yields at least once, then after growing pauses, until the time is over."""
         end_s = self.monotonic_s() + within_s
         pause_s = _FIRST_PAUSE_S
         while True:
@@ -40,9 +40,9 @@ class Waiting:
 def made(
     change: StagedChange, read: Callable[[], Reading], device: Device, waiting: Waiting | None = None
 ) -> Reading:
-    """The reading in which every queue runs ``change.after``; raises ``ReadBackError`` where none comes.
+    """A reading in which every queue runs ``change.after``; raises ``ReadBackError``.
 
-    With ``waiting`` it reads again until the device's ``settle_s`` is over.
+    With ``waiting`` it polls until the device's ``settle_s`` is over.
     """
     for _ in _rounds(device, waiting):
         found = read()
@@ -59,7 +59,7 @@ def made(
 def undone(
     change: StagedChange, read: Callable[[], Reading], device: Device, waiting: Waiting | None = None
 ) -> None:
-    """Raises ``ReadBackError`` where a queue does not run what it did before, as ``made`` waits for it."""
+    """Polls as ``made``; raises ``ReadBackError`` where a queue does not run what it did before."""
     for _ in _rounds(device, waiting):
         found = read()
         if change.undone_in(found):
@@ -75,10 +75,11 @@ def undone(
 def settled(
     look: Callable[[], FoundT], unsettled: Callable[[FoundT], str | None], device: Device, waiting: Waiting
 ) -> FoundT:
-    """What ``look`` finds once hardware runs what is configured: no change could be undone to anything else.
+    """Polls ``look`` until hardware runs the configuration: a change from another state could not be undone
+    to it.
 
-    ``unsettled`` says what does not run yet, None for nothing; raises ``ReadBackError`` where that lasts
-    longer than the device's ``timeout_s``.
+    ``unsettled`` names what does not run yet, None for nothing; raises ``ReadBackError`` after the device's
+    ``timeout_s``.
     """
     lagging: str | None = None
     for _ in waiting.until(device.timeout_s):

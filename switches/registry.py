@@ -1,7 +1,7 @@
-"""Adapter kinds by name: the built-in ones, and entry points ``ecntwin.switches`` of installed packages.
+"""Adapters by platform: built-in ones, and entry points ``ecntwin.switches`` of installed packages.
 
-A built-in adapter is imported when the first switch of its kind is made: a fabric of one platform does not
-load the client libraries of the others.
+A built-in adapter is imported when its first switch is made: a fabric of one platform does not load the
+client libraries of the others.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _BUILT_IN = {
 
 
 class AdapterFactory(Protocol):
-    """Makes the adapter of one switch, without asking it; raises ``InventoryError`` for one it cannot use."""
+    """Makes the adapter of one switch, without asking it; raises ``InventoryError``."""
 
     def __call__(self, device: Device, *, clock_ns: Callable[[], int]) -> SwitchAdapter: ...
 
 
 class AdapterRegistry:
-    """Factories by kind. Each instance has its own table, so one registry never changes another."""
+    """Factories by platform, a table of its own for each instance."""
 
     def __init__(self) -> None:
         self._factories: dict[str, AdapterFactory] = {
@@ -52,7 +52,7 @@ class AdapterRegistry:
 
     @classmethod
     def with_installed(cls) -> AdapterRegistry:
-        """The built-in kinds and those of installed packages."""
+        """The built-in platforms and those of installed packages."""
         registry = cls()
         for entry in entry_points(group=ENTRY_POINT_GROUP):
             registry.register(entry.name, partial(_loaded, entry))
@@ -60,15 +60,15 @@ class AdapterRegistry:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Every known kind, sorted."""
+        """Sorted."""
         return tuple(sorted(self._factories))
 
     def register(self, kind: str, factory: AdapterFactory) -> None:
-        """Adds or replaces a kind."""
+        """Adds or replaces one."""
         self._factories[kind] = factory
 
     def factory(self, kind: str) -> AdapterFactory:
-        """The factory of that kind; raises ``UnknownAdapterError`` naming the known ones."""
+        """Raises ``UnknownAdapterError`` naming the known ones."""
         try:
             return self._factories[kind]
         except KeyError:
@@ -77,7 +77,6 @@ class AdapterRegistry:
             ) from None
 
     def make(self, device: Device, *, clock_ns: Callable[[], int]) -> SwitchAdapter:
-        """The adapter of one switch."""
         return self.factory(device.platform)(device, clock_ns=clock_ns)
 
 

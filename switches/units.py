@@ -1,7 +1,7 @@
-"""How platforms write a watermark, and back to bytes; the only place where units convert.
+"""Conversion of watermarks to and from the units of platforms.
 
 A value that a platform cannot hold is rounded toward safety: thresholds down and the marking probability up,
-so that senders are told earlier, never later. Must import nothing but the watermark and the errors.
+so that senders are notified earlier, never later.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TINY = 1e-9  # 0.07 × 100 is 7.000000000000001
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkUnits:
     """Thresholds are whole numbers of ``unit_bytes`` from ``lowest`` to ``highest``; Pmax is a whole number
-    of 1 ÷ ``pmax_steps``. ``name`` is what a person calls the unit.
+    of 1 ÷ ``pmax_steps``. ``name`` is the unit in messages.
     """
 
     name: str = "bytes"
@@ -32,7 +32,7 @@ class WatermarkUnits:
 
 @dataclass(frozen=True, slots=True)
 class DeviceWatermark:
-    """A watermark as a platform writes it: thresholds in its unit, Pmax in its steps."""
+    """Thresholds in the unit of a platform, Pmax in its steps."""
 
     kmin: int
     kmax: int
@@ -41,7 +41,7 @@ class DeviceWatermark:
 
 @dataclass(frozen=True, slots=True)
 class Rounded:
-    """What a device can hold of a watermark: as it writes it, in bytes, and what differs, in sentences."""
+    """A watermark as the device can hold it: in its units, in bytes, and the differences in sentences."""
 
     device: DeviceWatermark
     watermark: Watermark
@@ -49,10 +49,10 @@ class Rounded:
 
 
 def to_device(watermark: Watermark, units: WatermarkUnits) -> Rounded:
-    """The nearest safe values the platform can write.
+    """The nearest safe values of the platform.
 
-    Thresholds go down to a whole unit and to the platform's highest; below its lowest they can only go up.
-    Kmin stays below Kmax by a unit at least. Raises ``CapabilityError`` where no such pair exists.
+    Thresholds go down to a whole unit and to the highest; below the lowest they can only go up. Kmin stays
+    below Kmax by at least a unit. Raises ``CapabilityError`` where no such pair exists.
     """
     kmin = _whole(watermark.kmin_bytes, units)
     kmax = _whole(watermark.kmax_bytes, units)
@@ -72,10 +72,10 @@ def to_device(watermark: Watermark, units: WatermarkUnits) -> Rounded:
 
 
 def from_device(device: DeviceWatermark, units: WatermarkUnits) -> Watermark:
-    """In bytes what a device holds; ``to_device`` of it gives the same device values.
+    """A device's values in bytes; ``to_device`` of it gives the same device values.
 
-    A device may hold Kmin = Kmax, a step; it is told as Kmin one byte below. Raises ``CapabilityError`` where
-    the values are no marking curve (Kmin above Kmax, Pmax 0 or above 1).
+    Kmin = Kmax, a step, becomes Kmin one byte below. Raises ``CapabilityError`` for values that are no
+    marking curve (Kmin above Kmax, Pmax 0 or above 1).
     """
     kmin = math.ceil(device.kmin * units.unit_bytes)  # up: a unit's multiple may lie between two bytes
     kmax = math.ceil(device.kmax * units.unit_bytes)
@@ -90,7 +90,6 @@ def from_device(device: DeviceWatermark, units: WatermarkUnits) -> Watermark:
 
 
 def bytes_units(*, lowest: int = 0, highest: int = HIGHEST_INT32, pmax_steps: int = 100) -> WatermarkUnits:
-    """Thresholds in bytes."""
     return WatermarkUnits(lowest=lowest, highest=highest, pmax_steps=pmax_steps)
 
 
@@ -103,7 +102,7 @@ def cell_units(
     highest: int = HIGHEST_INT32,
     pmax_steps: int = 100,
 ) -> WatermarkUnits:
-    """Thresholds in cells or segments, whose size the inventory gives; raises ``InventoryError``."""
+    """Thresholds in cells or segments of the size in the inventory; raises ``InventoryError``."""
     if cell_bytes is None or cell_bytes < 1:
         raise InventoryError(
             f"{where} cell_bytes",
@@ -117,7 +116,7 @@ def cell_units(
 
 
 def percent_units(where: str, buffer_bytes: int | None) -> WatermarkUnits:
-    """Thresholds in percent of the queue's buffer, which the inventory gives; raises ``InventoryError``."""
+    """Thresholds in percent of the queue's buffer in the inventory; raises ``InventoryError``."""
     if buffer_bytes is None or buffer_bytes < 1:
         raise InventoryError(
             f"{where} buffer_bytes",
@@ -129,10 +128,10 @@ def percent_units(where: str, buffer_bytes: int | None) -> WatermarkUnits:
 
 
 def named_unit_bytes(where: str, name: str, *, cell_bytes: int | None, kilo_bytes: int) -> int:
-    """The size of a unit by the word that a command line has for it.
+    """The size of a unit named in a command line.
 
-    ``kilo_bytes`` is a kilobyte, 1000 or 1024; a cell's or segment's size is the inventory's. Raises
-    ``InventoryError`` where that is missing, ``CapabilityError`` for packets and times, whose size depends.
+    ``kilo_bytes`` is 1000 or 1024; a cell's or segment's size is the inventory's. Raises ``InventoryError``
+    where that is missing, ``CapabilityError`` for packets and times, which have no fixed size.
     """
     match name:
         case "bytes":

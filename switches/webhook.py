@@ -1,7 +1,4 @@
-"""The adapter to anything that answers our own small HTTP contract; must not know what is behind it.
-
-The contract is in docs/switches/webhook.md: two calls, which a script of the operator's serves.
-"""
+"""The adapter to a server of the operator's that implements docs/switches/webhook.md: two HTTP calls."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from switches import read_back
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.changes import check_nobody_else, left_alone, staged
 from switches.device import Device, options_of
-from switches.errors import CapabilityError, InventoryError, RefusedError
+from switches.errors import CapabilityError, InventoryError, RefusedError, unreadable
 from switches.read_back import Waiting
 from switches.transport.http import DeviceAuth, HttpSession, base_url_of
 from switches.units import WatermarkUnits, bytes_units, cell_units, percent_units, to_device
@@ -26,7 +23,7 @@ from twin.watermark import Watermark
 
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``pmax_steps``: what is behind it holds Pmax in whole steps of 1 ÷ so many."""
+    """``pmax_steps``: Pmax is held in whole steps of 1 ÷ this."""
 
     pmax_steps: Annotated[int, msgspec.Meta(ge=1)] = 100
 
@@ -45,9 +42,8 @@ class _Switch(msgspec.Struct, frozen=True):
 
 
 class WebhookAdapter:
-    """One switch that somebody else's server sets, at the device's ``address``.
-
-    ``clock_ns`` gives wall-clock nanoseconds since 1970.
+    """One switch behind such a server, at the device's ``address``. ``clock_ns`` gives wall-clock nanoseconds
+    since 1970.
     """
 
     def __init__(
@@ -105,7 +101,7 @@ class WebhookAdapter:
         return read_back.made(change, self.read, self._device, self._waiting)
 
     def confirm(self, change: StagedChange) -> None:
-        """The contract knows no timer: what is set stays."""
+        """The contract has no timer."""
 
     def rollback(self, change: StagedChange) -> None:
         now = self.read()
@@ -138,11 +134,10 @@ class WebhookAdapter:
         self._session.call("PUT", f"{self._path}/watermark", json=body)
 
     def _unreadable(self, said: str) -> RefusedError:
-        return RefusedError(
+        return unreadable(
             self._device.where,
-            f"an answer that cannot be read ({said})",
+            said,
             "a server answers with the watermark of each queue, as docs/switches/webhook.md says",
-            "correct the server, or look whether something else listens there",
         )
 
 
@@ -160,7 +155,7 @@ def _asked(queue: QueueWatermark) -> dict[str, Any]:
 
 
 def _units(device: Device, pmax_steps: int) -> WatermarkUnits:
-    """What is behind the server may hold less than bytes: the inventory says so."""
+    """The unit of the inventory; bytes by default."""
     match device.units.thresholds or "bytes":
         case "bytes":
             return bytes_units(pmax_steps=pmax_steps)

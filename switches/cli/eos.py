@@ -1,9 +1,7 @@
-"""Arista's eAPI: commands, their outputs, and configuration sessions; must not know what is configured.
+"""The adapter to Arista EOS, over eAPI.
 
-The adapter to Arista EOS, over eAPI; must not know how commands travel.
-
-A change is one configuration session, committed under a timer: unless it is confirmed, the switch takes it
-back by itself. What is verified of the forms here, and against what, is told in docs/switches/eos.md.
+A change is one configuration session, committed under a timer: the switch takes it back unless it is
+confirmed. docs/switches/eos.md says which forms are verified, and against what.
 """
 
 from __future__ import annotations
@@ -21,7 +19,14 @@ from switches.base import Capabilities, StagedChange
 from switches.changes import check_nobody_else, left_alone, name_of, policies_of
 from switches.cli.wred_line import Grammar, Section, Spot, WredLineAdapter, below, sections, undoing
 from switches.device import Device, options_of
-from switches.errors import AccessError, CapabilityError, ConcurrentEditError, InventoryError, RefusedError
+from switches.errors import (
+    AccessError,
+    CapabilityError,
+    ConcurrentEditError,
+    InventoryError,
+    RefusedError,
+    unreadable,
+)
 from switches.transport.http import DeviceAuth, HttpSession, base_url_of
 
 _DENIED = re.compile(r"not authori[sz]ed|authori[sz]ation denied|permission denied|privilege", re.IGNORECASE)
@@ -30,14 +35,14 @@ _TIMER = "pendingCommitTimer"
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """The switch's configuration sessions by name, and the one whose commit waits for its confirmation."""
+    """Configuration sessions by name, and the one whose commit waits for its confirmation."""
 
     states: Mapping[str, str]
     waiting: str | None
 
 
 class EapiSession:
-    """Calls to one switch, each a list of commands that ends at the first one refused."""
+    """eAPI calls to one switch; a list of commands ends at the first one refused."""
 
     def __init__(self, device: Device, *, transport: httpx.BaseTransport | None = None) -> None:
         self._device = device
@@ -67,14 +72,14 @@ class EapiSession:
         return [one if isinstance(one, dict) else {} for one in found[1:]]
 
     def text(self, commands: Sequence[str]) -> str:
-        """The outputs as a person would read them, one after the other."""
+        """The outputs as text, one after the other."""
         return "\n".join(str(one.get("output", "")) for one in self.run(commands, "text"))
 
     def sessions(self) -> Sessions:
-        """What is pending.
+        """Pending sessions.
 
-        Up to EOS 4.31 a commit that waits is its session's state; from 4.32 on the session counts as
-        committed, and a key of its own names it.
+        Up to EOS 4.31 a waiting commit is its session's state; from 4.32 on the session counts as committed,
+        and a key of its own names it.
         """
         found = self.run(["show configuration sessions detail"])[0]
         rows = found.get("sessions")
@@ -108,12 +113,7 @@ class EapiSession:
         )
 
     def _unreadable(self, said: str) -> RefusedError:
-        return RefusedError(
-            self._device.where,
-            f"an answer that cannot be read ({said})",
-            "eAPI answers with the output of each command",
-            "look whether something else listens there",
-        )
+        return unreadable(self._device.where, said, "eAPI answers with the output of each command")
 
 
 _SHOWN = (
@@ -137,9 +137,9 @@ _GRAMMAR = Grammar(
 
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``profile``: the QoS profile, where it is not to be found from the ports. ``commit_timer_s``: an
-    unconfirmed change is taken back after so long. ``save``: what is confirmed also becomes the startup
-    configuration. ``kilo_bytes``: what the platform means by kbytes.
+    """``profile``: the QoS profile, where the ports do not name it. ``commit_timer_s``: an unconfirmed change
+    is taken back after this. ``save``: confirming also writes the startup configuration. ``kilo_bytes``: the
+    size of the platform's kbytes.
     """
 
     profile: str | None = None
@@ -215,7 +215,6 @@ class EosAdapter(WredLineAdapter):
         self._session.close()
 
     def _spots(self) -> list[Spot]:
-        """Where the watermarks of the wanted ports are configured."""
         running = sections(self._session.text(_SHOWN))
         profiles = dict(below(running, "qos profile "))
         interfaces = dict(below(running, "interface "))
@@ -264,7 +263,7 @@ class EosAdapter(WredLineAdapter):
     def _commit(
         self, change: StagedChange, lines: Sequence[tuple[tuple[str, ...], str]], commit: str
     ) -> None:
-        """Writes the lines in a session made anew: an older one would bring back its own past."""
+        """Writes the lines in a new session: an older one would restore its own copy of the configuration."""
         sessions = self._session.sessions()
         if sessions.waiting is not None:
             raise ConcurrentEditError(
@@ -284,10 +283,7 @@ class EosAdapter(WredLineAdapter):
             raise
 
     def _discard(self, change: StagedChange) -> bool:
-        """Ends every session of this change that is not over; a commit that waits is taken back by it.
-
-        Whether there was any.
-        """
+        """Aborts every open session of this change, a waiting commit too; whether there was any."""
         sessions = self._ours(change, self._session.sessions())
         open_ones = [name for name, state in sessions.states.items() if state == "pending"]
         found = {*open_ones, sessions.waiting} - {None}
@@ -296,14 +292,14 @@ class EosAdapter(WredLineAdapter):
         return bool(found)
 
     def _ours(self, change: StagedChange, sessions: Sessions) -> Sessions:
-        """Those of this change: its name, or its name and a number where it was tried again."""
+        """Sessions of this change: its name, and that with a number after a retry."""
         mine = re.compile(rf"{re.escape(name_of(change.id))}(\.\d+)?")
         states = {name: state for name, state in sessions.states.items() if mine.fullmatch(name)}
         waiting = sessions.waiting
         return Sessions(states, waiting if waiting and mine.fullmatch(waiting) else None)
 
     def _free(self, change: StagedChange, sessions: Sessions) -> str:
-        """A name that no session has: one that is over cannot be entered again."""
+        """A new name: a session that has ended cannot be entered again."""
         first = name_of(change.id)
         taken = len(self._ours(change, sessions).states)
         names = [first, *(f"{first}.{number}" for number in range(2, taken + 2))]

@@ -1,9 +1,7 @@
-"""Cisco's NX-API CLI: commands in, their outputs out, and checkpoints; must not know what is configured.
+"""The adapter to Cisco NX-OS, over NX-API.
 
-The adapter to Cisco NX-OS, over NX-API; must not know how commands travel.
-
-One queue's line is one command: its three values change at one moment, several queues one after the other.
-What is verified of the forms here, and against what, is told in docs/switches/nxos.md.
+A queue's line is one command: its three values change at one moment, several queues one after the other.
+docs/switches/nxos.md says which forms are verified, and against what.
 """
 
 from __future__ import annotations
@@ -20,33 +18,32 @@ from switches.base import Capabilities, StagedChange
 from switches.changes import check_nobody_else, left_alone, name_of, policies_of
 from switches.cli.wred_line import Grammar, Section, Spot, WredLineAdapter, below, sections, undoing
 from switches.device import Device, options_of
-from switches.errors import AccessError, CapabilityError, RefusedError
+from switches.errors import AccessError, CapabilityError, RefusedError, unreadable
 from switches.transport.http import DeviceAuth, HttpSession, base_url_of
 
 _DENIED = re.compile(r"permission denied|not authori[sz]ed|authori[sz]ation failed", re.IGNORECASE)
 
 
 class NxapiSession:
-    """Calls to one switch. NX-API's cookie is kept between them: each login is work for the switch."""
+    """NX-API calls to one switch. The cookie is kept between calls: each login costs the switch time."""
 
     def __init__(self, device: Device, *, transport: httpx.BaseTransport | None = None) -> None:
         self._device = device
         self._http = HttpSession(device, base_url_of(device), auth=DeviceAuth(device), transport=transport)
 
     def show(self, command: str) -> str:
-        """What a command prints; also for those that only act, such as ``checkpoint``."""
+        """The output of a command, or of one that only acts, such as ``checkpoint``."""
         found = self._outputs("cli_show_ascii", command)[0].get("body")
         return found if isinstance(found, str) else ""
 
     def configure(self, commands: Sequence[str]) -> None:
         """Runs configuration commands in one call; the switch stops at the first it refuses.
 
-        Raises ``RefusedError`` with its words, and what came before that command stays.
+        Raises ``RefusedError`` with its words; the commands before stay in force.
         """
         self._outputs("cli_conf", " ;".join(commands))
 
     def has_checkpoint(self, name: str) -> bool:
-        """Whether a checkpoint of that name is there."""
         found = self.show("show checkpoint summary")
         return re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", found) is not None
 
@@ -71,12 +68,8 @@ class NxapiSession:
         try:
             found = answer.json()["ins_api"]["outputs"]["output"]
         except (ValueError, KeyError, TypeError) as error:
-            raise RefusedError(
-                self._device.where,
-                f"an answer that cannot be read ({type(error).__name__})",
-                "NX-API answers with the output of each command",
-                "look whether something else listens there, and whether feature nxapi is on",
-            ) from error
+            rule = "NX-API answers with the output of each command, where feature nxapi is on"
+            raise unreadable(self._device.where, type(error).__name__, rule) from error
         outputs: list[Mapping[str, Any]] = [
             one for one in (found if isinstance(found, list) else [found]) if isinstance(one, Mapping)
         ]
@@ -115,9 +108,9 @@ _SYSTEM_CLASS = re.compile(r"c-out-(?:8q-)?q(?P<queue>\d|-default)")
 
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``policy``: the queuing policy, where it is not to be found from the ports. ``classes``: the queue of
-    each queuing class, beside the system's own. ``checkpoint``: the switch keeps one from apply to confirm.
-    ``save``: what is confirmed also becomes the startup configuration. ``kilo_bytes``: what kbytes means.
+    """``policy``: the queuing policy, where the ports do not name it. ``classes``: the queue of each queuing
+    class, beside the system's own. ``checkpoint``: one is kept from apply to confirm. ``save``: confirming
+    also writes the startup configuration. ``kilo_bytes``: the size of kbytes.
     """
 
     policy: str | None = None
@@ -179,7 +172,7 @@ class NxosAdapter(WredLineAdapter):
         self._session.configure([command for path, line in lines for command in (*path, line)])
 
     def _end(self, change: StagedChange) -> None:
-        """The change is over: its checkpoint goes, and what runs now is saved where that is wanted."""
+        """Removes the checkpoint of the change, and saves the configuration if that is wanted."""
         name = name_of(change.id)
         if self._options.checkpoint and self._session.has_checkpoint(name):
             self._session.show(f"no checkpoint {name}")
@@ -187,7 +180,6 @@ class NxosAdapter(WredLineAdapter):
             self._session.show("copy running-config startup-config")
 
     def _spots(self) -> list[Spot]:
-        """Where the watermarks of the wanted ports are configured."""
         running = sections(self._session.show("show running-config ipqos"))
         policies = dict(below(running, "policy-map type queuing "))
         places = [(_EVERY_PORT, inner) for _, inner in below(running, _EVERY_PORT)]
@@ -215,7 +207,7 @@ class NxosAdapter(WredLineAdapter):
                 yield self._spot(path, name, queue, lines)
 
     def _queue(self, label: str) -> int | None:
-        """The queue of a class: the inventory's word, else that of the system's own names."""
+        """The queue of a class, from the inventory, else from the system's own names."""
         if label in self._options.classes:
             return self._options.classes[label]
         match = _SYSTEM_CLASS.fullmatch(label)

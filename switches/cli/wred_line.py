@@ -31,7 +31,7 @@ Section: TypeAlias = "dict[str, Section]"
 
 
 def sections(text: str) -> Section:
-    """Each line and the lines below it; what is there twice is one, comments and blanks are dropped."""
+    """A configuration nested by indentation; repeated lines are merged, comments and blanks dropped."""
     root: Section = {}
     above: list[tuple[int, Section]] = [(-1, root)]
     for line in text.splitlines():
@@ -46,7 +46,7 @@ def sections(text: str) -> Section:
 
 
 def below(section: Mapping[str, Section], starts: str) -> Iterable[tuple[str, Section]]:
-    """The lines that start so: what follows there, and what is below them."""
+    """For each line that starts so: its rest, and the lines below it."""
     for line, inner in section.items():
         if line.startswith(starts):
             yield line.removeprefix(starts).strip(), inner
@@ -72,7 +72,7 @@ class Grammar:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """One queue's place in the configuration: the lines that lead there, and what runs there now."""
+    """A queue's place in the configuration: the lines above it, and its watermark now."""
 
     path: tuple[str, ...]
     place: str
@@ -87,7 +87,7 @@ class Spot:
 
     @property
     def undo(self) -> dict[str, Any]:
-        """What another process needs to put it back."""
+        """What another process needs to restore it."""
         return {"path": list(self.path), "place": self.place, "queue": self.queue, "line": self.line}
 
 
@@ -112,7 +112,9 @@ def spot(
     *,
     kilo_bytes: int,
 ) -> Spot:
-    """What the lines below ``path`` say; raises ``CapabilityError`` where that is no watermark."""
+    """The watermark in the lines below ``path``; raises ``CapabilityError`` where they give none that can be
+    read.
+    """
     found = [line for line in lines if line.startswith(grammar.starts)]
     if not found:
         return Spot(tuple(path), place, queue, None, None)
@@ -140,7 +142,7 @@ def spot(
 def units_of(
     grammar: Grammar, device: Device, *, kilo_bytes: int, lowest: int, highest: int
 ) -> WatermarkUnits:
-    """How thresholds are written: in bytes, or in the unit that the inventory names (``InventoryError``)."""
+    """Thresholds in bytes, or in the unit that the inventory names; raises ``InventoryError``."""
     name = device.units.thresholds or "bytes"
     if name not in grammar.units:
         raise InventoryError(
@@ -158,8 +160,8 @@ def _unit(device: Device, where: str, name: str, kilo_bytes: int) -> int:
 
 
 class WredLineAdapter:
-    """One switch whose queues' watermarks are lines of ``grammar``. ``clock_ns`` gives wall-clock nanoseconds
-    since 1970.
+    """One switch whose watermarks are lines of ``grammar``. ``clock_ns`` gives wall-clock nanoseconds since
+    1970.
     """
 
     def __init__(
@@ -196,7 +198,7 @@ class WredLineAdapter:
         return spot(self._grammar, self._device, path, place, queue, lines, kilo_bytes=self._kilo_bytes)
 
     def _making(self, change: StagedChange, spots: Iterable[Spot]) -> list[tuple[tuple[str, ...], str]]:
-        """For each queue of the change where its line goes, and the line; the weight stays what it is."""
+        """The line to write for each queue of the change, with its place; the weight stays."""
         asked = to_device(change.after, self._units).device
         wanted = {(queue.port, queue.queue) for queue in change.before}
         values = {"kmin": asked.kmin, "kmax": asked.kmax, "unit": self._units.name, "pmax": asked.pmax}
@@ -208,7 +210,9 @@ class WredLineAdapter:
 
 
 def undoing(change: StagedChange, spots: Iterable[Spot], where: str) -> list[tuple[tuple[str, ...], str]]:
-    """For each queue that lacks the line it had: where it goes, and that line, or the end of today's."""
+    """The line to write for each queue that lacks its old one, with its place: that, or ``no`` with the new
+    one.
+    """
     now = {(one.place, one.queue): one.line for one in spots}
     found = []
     for was in recorded(change, _Record, where).lines:

@@ -1,7 +1,7 @@
-"""The adapter to a switch that speaks OpenConfig QoS over gNMI; must not know how gNMI is carried.
+"""The adapter to a switch with OpenConfig QoS over gNMI.
 
-The queues of a change get a profile of their own, named after what it holds, and are bound to it by the same
-SetRequest. No profile is ever edited: what other queues share stays as it is, and Kmin never passes Kmax.
+The queues of a change get a profile of their own, named after its values, and are bound to it by the same
+SetRequest. No profile is ever edited: those of other queues stay as they are, and Kmin never passes Kmax.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from switches import read_back
 from switches.base import Capabilities, Reading, StagedChange
 from switches.changes import check_nobody_else, left_alone, recorded, staged
 from switches.device import Device, options_of
-from switches.errors import CapabilityError, ConcurrentEditError, RefusedError
+from switches.errors import CapabilityError, ConcurrentEditError, RefusedError, unreadable
 from switches.openconfig import model
 from switches.openconfig.model import Qos
 from switches.openconfig.queues import OpenConfigQueues, Plan
@@ -31,8 +31,8 @@ PORT = 9339  # IANA's for gNMI
 
 
 class OpenConfigOptions(GnmiOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """``queue_names``: what the switch calls a queue, by number. ``read_back``: the leaves a reading is of.
-    ``profile``: how the names of its own profiles begin. ``origin``: of every path.
+    """``queue_names``: the switch's names of queues, by number. ``read_back``: the leaves of a reading.
+    ``profile``: the prefix of own profiles' names. ``origin``: of every path.
     """
 
     queue_names: dict[int | str, str] = msgspec.field(default_factory=dict)
@@ -43,7 +43,7 @@ class OpenConfigOptions(GnmiOptions, frozen=True, forbid_unknown_fields=True, kw
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What one Get said: all of it, and what the device's queues run."""
+    """The answer to one Get, and what the queues run."""
 
     qos: Qos
     reading: Reading
@@ -111,7 +111,7 @@ class OpenConfigAdapter:
         return read_back.made(change, self._read_while_it_settles, self._device, self._waiting)
 
     def confirm(self, change: StagedChange) -> None:
-        """Removes its own profiles of earlier changes that no queue uses any more: nothing else waits."""
+        """Removes own profiles of earlier changes that no queue uses any more."""
         plan = self._plan(change)
         bound_before = {queue.bound for queue in plan.queues if queue.bound is not None}
         self._remove_unused(name for name in sorted(bound_before) if self._queues.is_own(name))
@@ -140,22 +140,17 @@ class OpenConfigAdapter:
             qos = model.parse(tree_of(values, model.LIST_KEYS))
             reading = Reading.of(self.switch, self._queues.running(qos), self._clock_ns())
         except ValueError as error:
-            raise RefusedError(
-                self._device.where,
-                f"an answer that cannot be read ({error})",
-                "it is shaped as openconfig-qos says",
-                "look at the switch, and its version",
-            ) from error
+            raise unreadable(self._device.where, error, "it is shaped as openconfig-qos says") from error
         if not reading.queues:
             self._nothing_found()
         return _Look(qos, reading)
 
     def _settled(self) -> _Look:
-        """What a Get said, once hardware runs what is configured; ``ReadBackError`` where it does not."""
+        """Waits until hardware runs the configuration; raises ``ReadBackError``."""
         return settled(self._look, lambda now: self._queues.unsettled(now.qos), self._device, self._waiting)
 
     def _read_while_it_settles(self) -> Reading:
-        """A reading; one of no queues where the switch shows a profile bound, and not yet what is in it."""
+        """A reading; one of no queues while the switch shows a bound profile without values."""
         try:
             return self.read()
         except CapabilityError:

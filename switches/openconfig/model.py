@@ -1,7 +1,7 @@
-"""The part of OpenConfig's QoS model that a watermark lives in: what an answer says, and what is written.
+"""OpenConfig's QoS model as far as watermarks need it: parsing answers, and paths and leaves to write.
 
 Source: openconfig-qos 2.2.0 (2026-04-30), its submodules mem-mgmt and interfaces. The model has no rule that
-the minimum is at most the maximum; the units module keeps it. Must not talk to a switch.
+the minimum is at most the maximum; ``switches.units`` keeps it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Leaves = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Marking:
-    """How a profile marks, in numbers however it writes them; None: a leaf it does not give."""
+    """The marking of a profile in numbers; None: a leaf it lacks."""
 
     ecn: bool
     kmin: int | None
@@ -44,7 +44,7 @@ class Marking:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The leaves of ``wred/uniform`` of one profile: asked for, and running."""
+    """The ``wred/uniform`` leaves of one profile: config and state."""
 
     config: Leaves = field(default_factory=dict)
     state: Leaves = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """The profile that a queue is asked to use, and the one it uses; None: it names none."""
+    """A queue's profile in config and in state; None: it names none."""
 
     config: str | None
     state: str | None
@@ -61,21 +61,21 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Qos:
-    """Profiles by name; output queues by (port, queue name); and the other users of profiles, as texts."""
+    """Profiles by name; output queues by (port, queue name); other users of profiles, as texts."""
 
     profiles: Mapping[str, Profile]
     queues: Mapping[tuple[str, str], Binding]
     other_users: Mapping[str, frozenset[str]]
 
     def users(self, profile: str) -> frozenset[tuple[str, str]]:
-        """The output queues asked to use it, or using it."""
+        """The output queues with that profile in config or state."""
         return frozenset(
             queue for queue, bound in self.queues.items() if profile in (bound.config, bound.state)
         )
 
 
 def parse(tree: Tree) -> Qos:
-    """What an answer says. Raises ``ValueError`` where it is not shaped as the model."""
+    """Raises ``ValueError`` where the answer is not shaped as the model."""
     qos = _inside(tree, "qos")
     profiles = {
         name: Profile(_inside(entry, "wred", "uniform", "config"), _inside(entry, "wred", "uniform", "state"))
@@ -95,7 +95,7 @@ def parse(tree: Tree) -> Qos:
 
 
 def marking(leaves: Leaves) -> Marking:
-    """The numbers of a profile. Raises ``ValueError`` for a leaf that is no number."""
+    """Raises ``ValueError`` for a leaf that is no number."""
     in_percent = any(name in leaves for name in _PERCENT) and not any(name in leaves for name in _BYTES)
     low, high = _PERCENT if in_percent else _BYTES
     return Marking(
@@ -108,7 +108,7 @@ def marking(leaves: Leaves) -> Marking:
 
 
 def watermark_of(found: Marking, units: WatermarkUnits, *, in_percent: bool, where: str) -> Watermark | None:
-    """In bytes; None where it marks nothing: ECN is off, or the probability 0. Raises ``CapabilityError``."""
+    """In bytes; None where ECN is off, or the probability 0. Raises ``CapabilityError``."""
     if not found.ecn or found.pmax == 0:
         return None
     if found.kmin is None or found.kmax is None or found.pmax is None:
@@ -133,12 +133,12 @@ def watermark_of(found: Marking, units: WatermarkUnits, *, in_percent: bool, whe
 
 
 def other_leaves(leaves: Leaves) -> dict[str, Any]:
-    """What a profile holds besides its marking: weight, drop, what a vendor adds. A new one takes it over."""
+    """Leaves besides the marking, which a new profile copies: weight, drop, vendor extensions."""
     return {name: value for name, value in leaves.items() if name not in _MARKING}
 
 
 def leaves_for(source: Leaves, kmin: int, kmax: int, pmax: int, *, in_percent: bool) -> dict[str, Any]:
-    """The profile that marks so and is otherwise as ``source``.
+    """The leaves of ``source`` with another marking.
 
     Thresholds are 64-bit: texts in JSON (RFC 7951). Percents were 8-bit, and numbers, in some releases of the
     model: they are written as ``source`` writes them.
@@ -164,19 +164,18 @@ def binding_path(port: str, queue: str, origin: str) -> GnmiPath:
 
 
 def profile_path(name: str, *below: str, origin: str) -> GnmiPath:
-    """A profile, or what is below it."""
+    """A profile, or a path below it."""
     return GnmiPath.of(*PROFILES, (_BINDING, {"name": name}), *below, origin=origin)
 
 
 def profile_entry(name: str, leaves: Leaves) -> dict[str, Any]:
-    """A whole new profile."""
     return {"name": name, "config": {"name": name}, "wred": {"uniform": {"config": dict(leaves)}}}
 
 
 def own_name(base: str, ports: Iterable[str], leaves: Leaves) -> str:
-    """The name of the profile that holds these leaves for these ports.
+    """The name of the profile with these leaves for these ports.
 
-    It follows from the content: a profile is never edited, so what bears a name is what the name says.
+    It follows from the values: a profile is never edited, so its name tells its content.
     """
     said = json.dumps([sorted(ports), leaves], sort_keys=True)
     return f"{base}-{hashlib.sha256(said.encode()).hexdigest()[:8]}"

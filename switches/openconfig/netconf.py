@@ -1,7 +1,7 @@
-"""The adapter to a switch that speaks OpenConfig QoS over NETCONF; must not know how NETCONF is carried.
+"""The adapter to a switch with OpenConfig QoS over NETCONF.
 
-One edit makes the profile of a change and binds its queues to it; one confirmed commit makes it run, named
-after the change where the switch can, so that another process may confirm it or take it back.
+One edit makes the profile of a change and binds its queues to it; one confirmed commit puts it in force,
+named after the change where the switch can, so that another process may confirm it or take it back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from switches.base import Capabilities
 from switches.candidate_config import CandidateAdapter, Found, PersistentCommits, Record
 from switches.device import Device, options_of
-from switches.errors import RefusedError
+from switches.errors import unreadable
 from switches.openconfig import model
 from switches.openconfig.model import Leaves, Qos
 from switches.openconfig.queues import OpenConfigQueues, Plan
@@ -35,8 +35,8 @@ _FILTER = (
 
 
 class _Options(NetconfOptions, frozen=True, forbid_unknown_fields=True):
-    """``queue_names``: what the switch calls a queue, by number. ``read_back``: the leaves a reading is of.
-    ``profile``: how the names of its own profiles begin.
+    """``queue_names``: the switch's names of queues, by number. ``read_back``: the leaves of a reading.
+    ``profile``: the prefix of own profiles' names.
     """
 
     queue_names: dict[int | str, str] = msgspec.field(default_factory=dict)
@@ -87,11 +87,8 @@ class OpenConfigOverNetconf:
             qos = model.parse(_tree(data))
             running = tuple(self._queues.running(qos))
         except ValueError as error:
-            raise RefusedError(
-                self._queues.device.where,
-                f"an answer that cannot be read ({error})",
-                "it is shaped as openconfig-qos says",
-                "look at the switch, and its version",
+            raise unreadable(
+                self._queues.device.where, error, "it is shaped as openconfig-qos says"
             ) from error
         if not running:
             raise self._queues.none_found()
@@ -138,7 +135,7 @@ class OpenConfigOverNetconf:
 
 
 def _unused(names: Iterable[str], plan: Plan, config: Qos) -> list[str]:
-    """Profiles of those names that only the plan's queues use."""
+    """Those profiles that only the plan's queues use."""
     ours = {(queue.port, queue.name) for queue in plan.queues}
     return [
         name

@@ -1,11 +1,7 @@
-"""What one change does to the profiles and bindings of a switch, as its record for any later process.
+"""The inventory's queues in OpenConfig's QoS model: what they run, and the plan of a change as its record.
 
-Must not talk to a switch.
-
-The queues of the inventory in OpenConfig's QoS model: what they run, and the plan of a change.
-
-The queues of a change get a profile of their own, named after what it holds, and are bound to it. No profile
-is ever edited: what other queues share stays as it is. Must not talk to a switch.
+The queues of a change get a profile of their own, named after its values. No profile is ever edited: those of
+other queues stay as they are.
 """
 
 from __future__ import annotations
@@ -27,7 +23,7 @@ from twin.watermark import Watermark
 
 
 class PlannedQueue(msgspec.Struct, frozen=True, kw_only=True):
-    """An output queue by port and name: the profile it was bound to (None: to none), and the one it gets."""
+    """An output queue by port and name: the profile it was bound to (None: to none), and its new one."""
 
     port: str
     name: str
@@ -36,14 +32,14 @@ class PlannedQueue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedProfile(msgspec.Struct, frozen=True, kw_only=True):
-    """The leaves a profile gets, and those it had; ``was`` None: there was no such profile."""
+    """The new leaves of a profile, and the old; ``was`` None: there was no such profile."""
 
     becomes: dict[str, Any]
     was: dict[str, Any] | None
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """``profiles`` are made, ``queues`` bound to them; ``ran`` is what the profiles bound before held."""
+    """``profiles`` are made, ``queues`` bound to them; ``ran`` are the profiles bound before."""
 
     queues: list[PlannedQueue] = msgspec.field(default_factory=list)
     profiles: dict[str, PlannedProfile] = msgspec.field(default_factory=dict)
@@ -55,7 +51,6 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return msgspec.convert(record, cls)
 
     def recorded(self) -> dict[str, Any]:
-        """As JSON values."""
         record: dict[str, Any] = msgspec.to_builtins(self)
         return record
 
@@ -64,15 +59,15 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return all(self._made(queue, qos) for queue in self.queues)
 
     def shows_in(self, qos: Qos) -> bool:
-        """Whether it was made and nobody has configured anything else since, whatever hardware does."""
+        """Whether it is configured, and nothing else since, whatever hardware shows."""
         return bool(self.queues) and self.made_in(qos)
 
     def undone_in(self, qos: Qos) -> bool:
-        """Whether the switch is configured as it was."""
+        """Whether the switch is configured as before."""
         return all(self._undone(queue, qos) for queue in self.queues)
 
     def stranger_in(self, qos: Qos) -> str | None:
-        """What somebody else has configured since, as a text: neither planned nor as before; or None."""
+        """Configuration of others since, as a text: neither planned nor as before; or None."""
         for queue in self.queues:
             if not (self._made(queue, qos) or self._undone(queue, qos)):
                 binding = qos.queues.get((queue.port, queue.name))
@@ -112,9 +107,9 @@ _LARGEST_CELL_BYTES = 256
 
 @dataclass(frozen=True, slots=True)
 class OpenConfigQueues:
-    """``names`` are queue numbers by the switch's names for them. ``from_state``: a reading is of the state
-    leaves, else of what is configured. ``profile`` is how the names of own profiles begin. Hardware keeps
-    thresholds in cells: state within ``rounding_bytes`` of what is configured counts as that.
+    """``names`` are queue numbers by the switch's names. ``from_state``: readings are of state leaves, else
+    of config. ``profile`` is the prefix of own profiles' names. Hardware keeps thresholds in cells: state
+    within ``rounding_bytes`` of config counts as equal.
     """
 
     device: Device
@@ -129,7 +124,7 @@ class OpenConfigQueues:
     def of(
         cls, device: Device, queue_names: Mapping[int | str, str], *, from_state: bool, profile: str
     ) -> OpenConfigQueues:
-        """As the inventory has them. Raises ``InventoryError``."""
+        """From the inventory. Raises ``InventoryError``."""
         in_percent, units = _units(device)
         cell_bytes = device.units.cell_bytes or _LARGEST_CELL_BYTES
         return cls(
@@ -138,11 +133,11 @@ class OpenConfigQueues:
 
     @property
     def read_back(self) -> str:
-        """What a reading is read from, in a phrase."""
+        """The source of a reading, in a phrase."""
         return "state leaves" if self.from_state else "config leaves: what was asked, not what runs"
 
     def running(self, qos: Qos) -> Iterator[QueueWatermark]:
-        """What they run. Raises ``CapabilityError`` for no watermark, ``ValueError`` for no number."""
+        """Raises ``CapabilityError`` for no watermark, ``ValueError`` for no number."""
         for port, name in sorted(qos.queues):
             bound = qos.queues[port, name]
             if name not in self.names or not bound.configured or not self.device.wants(port):
@@ -169,9 +164,9 @@ class OpenConfigQueues:
             yield QueueWatermark(port, queue, running)
 
     def unsettled(self, qos: Qos) -> str | None:
-        """A queue whose state is not what it is configured to, as a text; None: there is none.
+        """A queue whose state differs from its config, as a text; None: there is none.
 
-        An undo puts back what is configured: a change that starts from other state could not be undone to it.
+        An undo restores config: a change that starts from other state could not be undone to it.
         """
         if not self.from_state:
             return None
@@ -190,7 +185,7 @@ class OpenConfigQueues:
         return None
 
     def plan(self, qos: Qos, queues: Sequence[QueueWatermark], wanted: DeviceWatermark) -> Plan:
-        """Queues whose profiles are alike but for the marking share a new one."""
+        """Queues whose profiles differ in the marking only share a new one."""
         names = {queue: name for name, queue in self.names.items()}
         groups: dict[str, list[tuple[str, str]]] = {}
         sources: dict[str, model.Leaves] = {}
@@ -233,11 +228,10 @@ class OpenConfigQueues:
         )
 
     def is_own(self, profile: str) -> bool:
-        """Whether a profile was made for the queues of a change."""
+        """Whether a profile was made by a change."""
         return profile.startswith(f"{self.profile}-")
 
     def none_found(self) -> InventoryError:
-        """What to raise where the switch has none of them."""
         return InventoryError(
             self.device.where,
             f"no configured output queue {', '.join(self.names)}"

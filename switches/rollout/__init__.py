@@ -1,1 +1,1 @@
-"""A watermark's way to many switches, step by step, and back: a pure machine, its events and its guards."""
+"""Rollouts of a watermark to many switches: a pure state machine, its events and its guards."""

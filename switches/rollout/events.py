@@ -1,6 +1,6 @@
-"""What happens to a rollout, each with its wall-clock time in seconds since 1970; the journal holds these.
+"""Events of a rollout, each with its wall-clock time in seconds since 1970.
 
-Replaying them gives the state again, so nothing else needs to be kept. Must import nothing that acts.
+The journal holds these and nothing else: replaying them gives the state.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ Step = Literal["stage", "apply", "verify", "confirm", "check", "undo"]
 
 
 class Happened(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Something that happened."""
+    """The base of all events."""
 
     at_s: float
 
 
 class ToSwitch(Happened, frozen=True, kw_only=True):
-    """Something that happened to one switch."""
+    """The base of events of one switch."""
 
     switch: str
 
 
 class ByPerson(Happened, frozen=True, kw_only=True):
-    """Something that somebody decided, or the policy."""
+    """The base of decisions by a person or the policy."""
 
     by: str
 
@@ -41,21 +41,21 @@ class Proposed(Happened, frozen=True, kw_only=True):
 
 
 class Approved(ByPerson, frozen=True, kw_only=True):
-    """It may begin. ``checks``: a stage ends when all that is set was read once more. Journals of before
-    that rule do not hold it, and what has ended by them stays so.
+    """``checks``: a stage ends once all that is set was read again. Older journals lack it, and what they
+    ended stays so.
     """
 
     checks: bool = False
 
 
 class Staged(ToSwitch, frozen=True, kw_only=True):
-    """The switch's change was worked out; nothing was touched."""
+    """The change of the switch was computed; nothing was set."""
 
     change: StagedChange
 
 
 class Applying(ToSwitch, frozen=True, kw_only=True):
-    """The switch is about to be set: journaled first, so that a crash cannot hide that it was touched."""
+    """The switch is about to be set: journaled first, so that a crash cannot hide it."""
 
 
 class Applied(ToSwitch, frozen=True, kw_only=True):
@@ -63,23 +63,23 @@ class Applied(ToSwitch, frozen=True, kw_only=True):
 
 
 class Verified(ToSwitch, frozen=True, kw_only=True):
-    """The switch was read to run the change."""
+    """The switch runs the change, as read back."""
 
     runs: Watermark
 
 
 class Confirmed(ToSwitch, frozen=True, kw_only=True):
-    """The switch keeps the change: its dead-man, if it has one, waits no more."""
+    """The switch keeps the change: its dead-man timer, if any, is stopped."""
 
 
 class Checked(Happened, frozen=True, kw_only=True):
-    """Switches that are set were read once more, and still run their changes."""
+    """Switches that are set were read again, and still run their changes."""
 
     switches: tuple[str, ...]
 
 
 class Failed(ToSwitch, frozen=True, kw_only=True):
-    """A step did not work. ``passing``: it may, tried again. ``sentence`` is the error's."""
+    """A step failed. ``passing``: a retry may help. ``sentence`` is the error's."""
 
     step: Step
     reason: str
@@ -88,11 +88,11 @@ class Failed(ToSwitch, frozen=True, kw_only=True):
 
 
 class Undone(ToSwitch, frozen=True, kw_only=True):
-    """The switch was read to run what it ran before."""
+    """The switch runs its old watermark again, as read back."""
 
 
 class LeftAlone(ToSwitch, frozen=True, kw_only=True):
-    """An undo found what somebody else has set since, and left it."""
+    """An undo found values that somebody else has set since, and left them."""
 
     sentence: str
 
@@ -110,11 +110,11 @@ class WentSilent(Happened, frozen=True, kw_only=True):
 
 
 class RollbackAsked(ByPerson, frozen=True, kw_only=True):
-    """It is to be undone."""
+    """A rollback was requested."""
 
 
 class Frozen(ByPerson, frozen=True, kw_only=True):
-    """No switch is set until further notice; undoing goes on."""
+    """No switch is set until further notice; rollbacks continue."""
 
 
 class Thawed(ByPerson, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ class Thawed(ByPerson, frozen=True, kw_only=True):
 
 
 class Resumed(Happened, frozen=True, kw_only=True):
-    """The service started anew and took the rollout up where the journal ends. ``checks`` as ``Approved``."""
+    """A restarted service resumed the rollout where the journal ends. ``checks`` as ``Approved``."""
 
     checks: bool = False
 
@@ -149,7 +149,6 @@ Event = (
 
 
 def encode(event: Event) -> bytes:
-    """The event as JSON."""
     return msgspec.json.encode(event)
 
 
@@ -159,5 +158,5 @@ _DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(
 
 
 def decode(text: bytes | str) -> Event:
-    """The event of that JSON; raises ``msgspec.ValidationError``."""
+    """Raises ``msgspec.ValidationError``."""
     return _DECODER.decode(text)

@@ -1,4 +1,4 @@
-"""Whether what telemetry sees after a change is worse than it may be: sentences, or none. Pure."""
+"""Guards: whether telemetry after a change is worse than the limits allow."""
 
 from __future__ import annotations
 

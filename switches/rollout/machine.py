@@ -1,9 +1,9 @@
-"""The rollout machine: (state, event) → state, and state → what to do next. No clock, no I/O.
+"""The rollout state machine: (state, event) → state, and state → next actions.
 
-What is to be done follows from the state alone, so after a crash the replayed journal says it again; every
-action may therefore be done twice, and adapters are made for that. A state never forgets a switch that was,
-or may have been, set: the machine ends ``done`` with every switch set, or ``rolled_back`` with every touched
-one restored or, where somebody else has set it since, left alone.
+The next actions follow from the state alone, so after a crash the replayed journal gives them again; every
+action may therefore run twice, and adapters allow for that. A state never forgets a switch that was, or may
+have been, set: the machine ends ``done`` with every switch set, or ``rolled_back`` with every touched one
+restored or, where somebody else has set it since, left alone.
 """
 
 from __future__ import annotations
@@ -57,7 +57,6 @@ _SETTING = (Phase.CANARY, Phase.FLEET)
 
 
 def begin(event: Proposed) -> RolloutState:
-    """The state of a rollout just planned."""
     plan = event.plan
     return RolloutState(
         plan=plan,
@@ -70,7 +69,7 @@ def begin(event: Proposed) -> RolloutState:
 
 
 def replay(events: Iterable[Event]) -> RolloutState | None:
-    """The state after all of these; None where they do not begin with ``Proposed``."""
+    """None where the events do not begin with ``Proposed``."""
     state: RolloutState | None = None
     for event in events:
         if state is not None:
@@ -81,12 +80,12 @@ def replay(events: Iterable[Event]) -> RolloutState | None:
 
 
 def advance(state: RolloutState, event: Event) -> RolloutState:
-    """The next state. An event that means nothing to the phase changes nothing."""
+    """The next state. An event that has no meaning in the phase changes nothing."""
     return _settle(_take(state, event), event.at_s)
 
 
 def wanted(state: RolloutState, now_s: float) -> tuple[Action, ...]:
-    """What to do now, in this order; a step that failed is among it once its time has come."""
+    """The actions due now, in order; a failed step once its retry is due."""
     if state.phase is Phase.ROLLING_BACK:
         return tuple(
             Undo(name, change)
@@ -105,7 +104,7 @@ def wanted(state: RolloutState, now_s: float) -> tuple[Action, ...]:
 
 
 def next_due_s(state: RolloutState, now_s: float) -> float | None:
-    """When, after now, a step that failed is to be tried again, the earliest; None where none waits."""
+    """When the next retry after now is due; None without one."""
     if state.phase.ended:
         return None
     waiting = (one.retry_at_s for one in state.switches.values() if one.failing_since_s is not None)
@@ -144,7 +143,7 @@ def _watch(state: RolloutState) -> tuple[Watch, ...]:
 
 
 def _watched(state: RolloutState) -> bool:
-    """Whether telemetry judges now: while a stage soaks, and while one that will is set after another has."""
+    """Whether guards apply now: while a stage soaks, and while one that will is set after another has."""
     soaks = state.soak_from_s is not None and state.plan.soak_s(state.stage) > 0
     return soaks and state.phase.forward
 
@@ -191,7 +190,7 @@ def _take(state: RolloutState, event: Event) -> RolloutState:
 
 
 def _settle(state: RolloutState, at_s: float) -> RolloutState:
-    """Follows what the switches' progress implies for the rollout."""
+    """Moves the rollout on as its switches' progress allows."""
     # Backwards: the last of them mostly comes last, so that one look says no. A journal of thousands of
     # switches' steps is replayed in no time.
     if state.phase is Phase.APPROVED and all(
@@ -224,7 +223,7 @@ def _end_stage(state: RolloutState) -> RolloutState:
 
 
 def _read_again(state: RolloutState) -> RolloutState:
-    """Nothing more is set before all that is has been read once more: it may have changed since."""
+    """Reads again all that is set before setting more: it may have changed since."""
     return replace(state, unread=state.checks and state.phase.forward and bool(_set_so_far(state)))
 
 
@@ -250,7 +249,7 @@ def _next_stage(state: RolloutState, at_s: float) -> RolloutState:
 
 
 def _failed(state: RolloutState, event: Failed) -> RolloutState:
-    """Tries again what may pass, within the patience; anything else turns back. An undo is never given up."""
+    """Retries a passing failure within the patience; any other turns back. An undo is never given up."""
     one = state.switches[event.switch]
     turning_back = state.phase is Phase.ROLLING_BACK
     if (event.step == "undo") != turning_back or (event.step == "check" and one.progress is not Progress.SET):
@@ -291,7 +290,7 @@ def _measured(state: RolloutState, event: Measured) -> RolloutState:
 
 
 def _needed(before: Figures) -> Iterable[str]:
-    """The figures a soak cannot be judged without: the queue, and what could be told before."""
+    """The figures that a soak needs: the queue, and those reported before."""
     for name in before.__struct_fields__:
         if name == "queue_mean_bytes" or getattr(before, name) is not None:
             yield name
@@ -306,8 +305,8 @@ def _turn_back(state: RolloutState, why: str, at_s: float) -> RolloutState:
 
 
 def _resumed(state: RolloutState, at_s: float) -> RolloutState:
-    """Patience and soak begin anew; what was applied and not confirmed may have been undone by the device,
-    and what was set may have been set by others.
+    """Patience and soak begin again; the device may have undone what was applied and not confirmed, and
+    others may have set what was set.
     """
     switches = {}
     for name, one in state.switches.items():

@@ -1,7 +1,6 @@
-"""What a rollout sets out to do: which switches, in which stages, to what, and what must not happen
-meanwhile.
+"""The plan of a rollout: its switches in stages, their watermarks, and the limits of its guards.
 
-Values only, and JSON-able by msgspec as they are: a plan is the first thing that is journaled.
+A plan is the first entry of its journal, as msgspec encodes it.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from twin.watermark import Watermark
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """What telemetry saw of the switches of a rollout over a stretch of time; None: not reported, never 0.
+    """Telemetry of a rollout's switches over a time; None: not reported, never 0.
 
-    ``queue_mean_bytes`` is the mean of the egress queues, ``throughput_bytes_per_s`` what they sent in all;
-    ``pause_share`` the share of port time in which a peer's PFC let nothing be sent; the last two, PFC frames
-    sent and packets dropped, are a second, over all ports.
+    ``queue_mean_bytes`` is the mean of the egress queues, ``throughput_bytes_per_s`` their total;
+    ``pause_share`` the share of port time paused by a peer's PFC; the last two, PFC frames sent and packets
+    dropped, are a second, over all ports.
     """
 
     queue_mean_bytes: float | None = None
@@ -30,18 +29,16 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """When a rollout waits, goes on, and turns back. Times in seconds.
+    """When a rollout waits, continues, and turns back. Times in seconds.
 
-    ``soak_s`` watches the canary, ``batch_soak_s`` every later stage; 0 does not watch. A switch that cannot
-    be reached is tried again for ``patience_s``; a soak that lacks figures which were there before is given
-    up ``unseen_s`` after it should have ended. ``max_step`` is the largest factor by which any value of a
-    queue may move; None is any.
+    ``soak_s`` watches the canary, ``batch_soak_s`` every later stage; 0: not at all. An unreachable switch is
+    retried for ``patience_s``; a soak that lacks figures reported before is given up ``unseen_s`` after its
+    end. ``max_step`` is the largest factor by which any value of a queue may move; None is any.
 
-    What a soak sees breaches a guard where ports are paused for a larger share of their time, by more than
-    ``pause_share``; where more than half again as many PFC frames are sent, and ``pfc_frames_per_s`` more;
-    where more than half again as many packets are dropped, and ``drops_per_s`` more; where the queue exceeds
-    ``queue_factor`` times the larger of before and predicted; and where throughput is below
-    ``throughput_share`` of before.
+    Guards are breached where ports are paused for a larger share of their time, by more than ``pause_share``;
+    where more than half again as many PFC frames are sent, and ``pfc_frames_per_s`` more; where more than
+    half again as many packets are dropped, and ``drops_per_s`` more; where the queue exceeds ``queue_factor``
+    times the larger of before and predicted; and where throughput is below ``throughput_share`` of before.
     """
 
     soak_s: float = 60.0
@@ -57,11 +54,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RolloutPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """``stages`` are names of switches, the canary first; ``targets`` what each of them shall run.
+    """``stages`` are names of switches, the canary first; ``targets`` the watermark of each.
 
-    ``before`` is what telemetry saw of the switches up to each stage before any was set, ``predicted`` what
-    the twin expects of them after (empty: nothing is known). ``written`` are the switches that are devices:
-    where there is none it is a dry run, whose stages need no watching.
+    ``before`` is telemetry of the switches up to each stage before any was set, ``predicted`` the twin's
+    prediction for them (empty: unknown). ``written`` are the switches that are devices: without any it is a
+    dry run, whose stages are not watched.
     """
 
     id: str
@@ -75,19 +72,18 @@ class RolloutPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def switches(self) -> tuple[str, ...]:
-        """Every switch of it, in the order they are set."""
+        """Its switches, in the order of setting."""
         return tuple(name for stage in self.stages for name in stage)
 
     def up_to(self, stage: int) -> tuple[str, ...]:
-        """The switches that are set once that stage is."""
+        """The switches of the stages up to that one."""
         return tuple(name for names in self.stages[: stage + 1] for name in names)
 
     def known(self, figures: tuple[Figures, ...], stage: int) -> Figures:
-        """Of ``before`` or ``predicted``, that stage's."""
+        """That stage's, of ``before`` or ``predicted``."""
         return figures[stage] if stage < len(figures) else Figures()
 
     def soak_s(self, stage: int) -> float:
-        """How long a stage is watched."""
         if not self.written:
             return 0.0
         return self.limits.soak_s if stage == 0 else self.limits.batch_soak_s
@@ -98,7 +94,7 @@ def stages_of(
 ) -> tuple[tuple[str, ...], ...]:
     """The canary, then the others by name in batches.
 
-    The canary are the named switches; where none is named or none of them is among ``switches``, the first of
+    The canary are the switches of that setting; without any of them among ``switches``, the first of
     ``leaves`` that is, else the first switch. Raises ``SwitchError`` for no switch at all.
     """
     others = sorted(set(switches))

@@ -1,7 +1,4 @@
-"""What a rollout wants done next, one step on one switch each, or a look at telemetry; values only.
-
-Where a rollout is: its phase, and how far each switch has come. Frozen values without behaviour.
-"""
+"""The state of a rollout (phase, and progress of each switch), and the actions that it may ask for."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from twin.watermark import Watermark
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Work out a switch's change."""
+    """Compute a switch's change."""
 
     switch: str
     target: Watermark
@@ -41,27 +38,27 @@ class Verify(_WithChange):
 
 
 class Confirm(_WithChange):
-    """Let a switch keep its change."""
+    """Confirm the change on a switch."""
 
     __slots__ = ()
 
 
 class Undo(_WithChange):
-    """Return a switch to what it ran before."""
+    """Restore a switch to what it ran before."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Read these switches, which are set, once more: each must still run its change."""
+    """Read these switches, which are set, again: each must still run its change."""
 
     changes: tuple[StagedChange, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Look at telemetry of these switches from ``since_s`` on, and say what it sees."""
+    """Measure telemetry of these switches from ``since_s`` on."""
 
     switches: tuple[str, ...]
     since_s: float
@@ -85,18 +82,16 @@ class Phase(Enum):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more happens by itself."""
+        """Whether it needs no further action."""
         return self in (Phase.DONE, Phase.ROLLED_BACK)
 
     @property
     def forward(self) -> bool:
-        """Whether switches are set, and shall stay so."""
+        """Whether switches are set, and stay so."""
         return self in (Phase.CANARY, Phase.SOAK, Phase.FLEET)
 
 
 class Progress(Enum):
-    """How far one switch has come."""
-
     WAITING = "waiting"
     STAGED = "staged"
     APPLYING = "applying"
@@ -114,8 +109,8 @@ class Progress(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SwitchProgress:
-    """One switch. ``failing_since_s`` and ``attempts`` count the failures in a row of the step under way,
-    which is tried again at ``retry_at_s``; ``detail`` is what was said last.
+    """One switch. ``failing_since_s`` and ``attempts`` count the failures in a row of the current step, which
+    is retried at ``retry_at_s``; ``detail`` is the last error.
     """
 
     progress: Progress = Progress.WAITING
@@ -131,9 +126,9 @@ class SwitchProgress:
 class RolloutState:
     """``stage`` counts the plan's stages; ``touched`` are switches in the order they were first set.
 
-    ``since_s`` is when the phase began, ``soak_from_s`` when what telemetry sees began to be judged; ``why``
-    says why it turned back. ``unread``: what is set is read once more, all of it at once, before anything
-    more is; ``stage_over``: nothing but that keeps the stage from its end; ``checks`` as in ``Approved``.
+    ``since_s`` is the start of the phase, ``soak_from_s`` of the soak; ``why`` is the reason for turning
+    back. ``unread``: all that is set is read again before more is set; ``stage_over``: only that keeps the
+    stage from its end; ``checks`` as in ``Approved``.
     """
 
     plan: RolloutPlan
@@ -155,5 +150,5 @@ class RolloutState:
 
     @property
     def current(self) -> tuple[str, ...]:
-        """The switches of the stage under way."""
+        """The switches of the current stage."""
         return self.plan.stages[self.stage]

@@ -1,1 +1,1 @@
-"""SONiC through its own databases: CONFIG_DB is what it is asked, ASIC_DB what its hardware runs."""
+"""SONiC through its databases: CONFIG_DB is the configuration, ASIC_DB the state of the hardware."""

@@ -1,8 +1,8 @@
-"""ASIC_DB: what a switch's hardware runs; must not set anything.
+"""ASIC_DB: what a switch's hardware runs.
 
 COUNTERS_DB names the object of each queue (``COUNTERS_QUEUE_NAME_MAP``, on a chassis
-``COUNTERS_VOQ_NAME_MAP``), and ASIC_DB the WRED object that queue is bound to. Where a queue is in none
-of them (its counters are off), only values can be compared: no map leads from a profile's name to its object.
+``COUNTERS_VOQ_NAME_MAP``), and ASIC_DB the WRED object that queue is bound to. Where a queue is in none of
+them (its counters are off), only values can be compared: no map leads from a profile's name to its object.
 """
 
 from __future__ import annotations
@@ -30,11 +30,9 @@ _GREEN_MODES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What hardware runs of what is asked.
-
-    ``queues``: what each queue runs, in the order asked; its asked watermark where hardware runs that to
-    within the rounding. ``unconfirmed``: the queues of which only values can be compared, and whose values no
-    object has; what they run is not known.
+    """``queues``: the watermark of each queue, in the order asked; the configured one where hardware is
+    within the rounding. ``unconfirmed``: queues whose values can only be compared, and no object has them;
+    what they run is unknown.
     """
 
     queues: tuple[QueueWatermark, ...]
@@ -42,7 +40,6 @@ class Hardware:
 
 
 def read_hardware(databases: Databases, asked: Sequence[QueueWatermark], rounding_bytes: int) -> Hardware:
-    """What the hardware of these queues runs now."""
     objects = _objects(databases.counters, [f"{queue.port}:{queue.queue}" for queue in asked])
     known = [number for number, oid in enumerate(objects) if oid is not None]
     bound = fields_of(databases.asic, [f"{_QUEUE}{objects[number]}" for number in known], _BOUND)
@@ -61,10 +58,10 @@ def matched(
     rows: Mapping[str, Mapping[str, str]],
     rounding_bytes: int,
 ) -> Hardware:
-    """What is asked beside what ASIC_DB holds.
+    """Compares the configuration with ASIC_DB.
 
-    ``wred_of`` is the WRED object of a queue, by its number in ``asked``; a queue that is not in it can only
-    be compared by its values. ``rows`` are the WRED objects.
+    ``wred_of`` is the WRED object of a queue, by its number in ``asked``; of other queues only values can be
+    compared. ``rows`` are the WRED objects.
     """
     running = {oid: _watermark(row) for oid, row in rows.items()}
     queues, unconfirmed = [], []
@@ -90,7 +87,7 @@ def _objects(counters: Any, names: Sequence[str]) -> list[str | None]:
 
 
 def _watermark(row: Mapping[str, str]) -> Watermark | None:
-    """What one WRED object makes of green packets; None where they are not marked."""
+    """The marking of green packets by one WRED object; None without."""
     if row.get("SAI_WRED_ATTR_GREEN_ENABLE") != "true":
         return None
     if row.get("SAI_WRED_ATTR_ECN_MARK_MODE") not in _GREEN_MODES:

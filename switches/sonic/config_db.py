@@ -1,9 +1,7 @@
-"""Rows of QUEUE: which egress queues a key means, and which WRED profile they are bound to; values only.
+"""CONFIG_DB: bindings of egress queues to WRED profiles, and setting them in one transaction.
 
 Keys are ``QUEUE|Ethernet0|3``, with a range ``3-4`` or ports as a list ``Ethernet0,Ethernet4``, and on a VOQ
 chassis ``QUEUE|host|asic|Ethernet0|3`` (sonic-swss, orchagent/qosorch.cpp, ``QosOrch::handleQueueTable``).
-
-CONFIG_DB: what a switch is asked to run, and setting it in one transaction; must not look at hardware.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ _OLD_FORM = ("[WRED_PROFILE|", "]")  # images before 2022 wrote references so
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One QUEUE row of the device's: the queues it is for, and its ``wred_profile`` as it stands there."""
+    """A row of QUEUE of the device's: its queues, and its ``wred_profile`` as written."""
 
     key: str
     queues: tuple[tuple[str, int], ...]
@@ -36,7 +34,7 @@ class Binding:
 
 
 def profile_named(bound: str | None) -> str | None:
-    """The profile's name in a ``wred_profile`` field, whichever way it is written."""
+    """The profile's name in a ``wred_profile`` field, in either form."""
     before, after = _OLD_FORM
     if bound and bound.startswith(before) and bound.endswith(after):
         return bound[len(before) : -len(after)] or None
@@ -44,13 +42,13 @@ def profile_named(bound: str | None) -> str | None:
 
 
 def written_as(bound: str | None, name: str) -> str:
-    """That profile's name, written the way ``bound`` is."""
+    """The name in the form of ``bound``."""
     before, after = _OLD_FORM
     return f"{before}{name}{after}" if bound and bound.startswith(before) else name
 
 
 def bindings_of(device: Device, rows: Mapping[str, Mapping[str, str]]) -> tuple[Binding, ...]:
-    """The rows, by key, that are for queues of that device.
+    """The rows, by key, of that device's queues.
 
     Raises ``InventoryError`` where there are none, ``CapabilityError`` where two are for one queue.
     """
@@ -81,7 +79,7 @@ def bindings_of(device: Device, rows: Mapping[str, Mapping[str, str]]) -> tuple[
 
 
 def check_alone(device: Device, bindings: Iterable[Binding]) -> None:
-    """Raises ``CapabilityError`` where binding a row anew would set a queue that is not the device's."""
+    """Raises ``CapabilityError`` where a row also binds queues of other devices."""
     for binding in bindings:
         for port, queue in binding.queues:
             if not _wanted(device, port, queue):
@@ -105,7 +103,7 @@ def _wanted(device: Device, port: str, queue: int) -> bool:
 
 
 def _queues(key: str) -> tuple[tuple[str, int], ...]:
-    """The (port, queue) pairs of a key; none for a key that orchagent would not read either."""
+    """The (port, queue) pairs of a key; none for one that orchagent ignores too."""
     ports, separator, numbers = key.removeprefix(PREFIX).rpartition("|")
     low, dash, high = numbers.partition("-")
     if not separator or not low.isdecimal() or (dash and not high.isdecimal()):
@@ -120,8 +118,8 @@ PROFILE = "WRED_PROFILE|"
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """Part of CONFIG_DB: ``bound``, the ``wred_profile`` of rows of QUEUE by key (None: the field is not
-    there), and ``profiles``, rows of WRED_PROFILE by name.
+    """``bound``: the ``wred_profile`` of rows of QUEUE by key (None: no such field); ``profiles``: rows of
+    WRED_PROFILE by name.
     """
 
     bound: dict[str, str | None]
@@ -130,14 +128,14 @@ class Setting(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What CONFIG_DB holds: every row of QUEUE and WRED_PROFILE, and the rows that are the device's."""
+    """All rows of QUEUE and WRED_PROFILE, and the device's."""
 
     queues: Mapping[str, Mapping[str, str]]
     profiles: Mapping[str, dict[str, str]]
     bindings: tuple[Binding, ...]
 
     def asked(self, device: Device) -> tuple[QueueWatermark, ...]:
-        """What each queue of the device is asked to run, by port and queue.
+        """Each queue's watermark, by port and queue.
 
         Raises ``CapabilityError`` where a profile's values are no marking curve.
         """
@@ -150,11 +148,10 @@ class Config:
         return tuple(sorted(found, key=lambda queue: (queue.port, queue.queue)))
 
     def referring(self, profile: str) -> list[str]:
-        """The keys of all rows bound to that profile."""
         return referring(self.queues, profile)
 
     def spare(self, prefix: str, *, keeping: Iterable[str] = ()) -> list[str]:
-        """Our own profiles of that prefix that no queue is bound to."""
+        """Own profiles of that prefix without a queue."""
         kept = {*keeping, *(profile_named(row.get(FIELD)) for row in self.queues.values())}
         return [
             name
@@ -164,7 +161,7 @@ class Config:
 
 
 def read_config(client: Any, device: Device) -> Config:
-    """What CONFIG_DB holds now. Raises ``InventoryError`` and ``CapabilityError`` as ``bindings_of`` does."""
+    """Raises ``InventoryError`` and ``CapabilityError`` as ``bindings_of``."""
     keys = [*keys_of(client, f"{PREFIX}*"), *keys_of(client, f"{PROFILE}*")]
     rows = rows_of(client, keys)
     queues = {key: row for key, row in rows.items() if key.startswith(PREFIX)}
@@ -178,10 +175,11 @@ def watched(setting: Setting) -> list[str]:
 
 
 def queue_setting(transaction: Any, config: Config, wanted: Setting) -> None:
-    """Puts on ``transaction`` what turns ``config`` into ``wanted``, and nothing where it is so already.
+    """Queues on ``transaction`` the commands that turn ``config`` into ``wanted``; none where nothing
+    differs.
 
-    One HSET a row that changes; HDEL only where a queue had no profile. No field of a profile is ever taken
-    away: orchagent would leave its attribute as it was.
+    One HSET a changed row; HDEL only where a queue had no profile. A profile never loses a field: orchagent
+    would keep its attribute.
     """
     for name, row in wanted.profiles.items():
         has = config.profiles.get(name, {})

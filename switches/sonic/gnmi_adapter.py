@@ -30,9 +30,9 @@ PORT = 8080  # what the switch's own start script takes where CONFIG_DB names no
 
 
 class SonicGnmiOptions(GnmiOptions, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """``replace_only``: the profile that the queues are bound to is edited, in the three fields that images
-    before 2026 let a patch change. ``read_back``: where a reading is from. ``asic_rounding_bytes``: by how
-    much a threshold in hardware may differ from the one asked for. ``namespace``: which ASIC of several.
+    """``replace_only``: edits the profile of the queues, in the three fields that images before 2026 let a
+    patch change. ``read_back``: the source of a reading. ``asic_rounding_bytes``: the largest difference of a
+    threshold in hardware from the configured one. ``namespace``: which ASIC of several.
     """
 
     replace_only: bool = False
@@ -118,7 +118,7 @@ class SonicGnmiAdapter(SonicBase):
         return matched(asked, wred_of, self._tables.wred_objects(), self._options.asic_rounding_bytes)
 
     def _replacing(self, plan: Plan) -> Plan:
-        """The plan with only green's values replaced; raises ``CapabilityError`` where more is needed."""
+        """The plan with green's values replaced only; raises ``CapabilityError`` where more is needed."""
         profiles = {}
         for name, was in plan.before.profiles.items():
             becomes, fields = plan.after.profiles[name], mark_fields(was)

@@ -1,4 +1,4 @@
-"""Tables of a SONiC switch through its gNMI server, and setting CONFIG_DB; must not know what a row means.
+"""Tables of a SONiC switch through its gNMI server, and setting CONFIG_DB.
 
 Source: sonic-net/sonic-gnmi, ``sonic_data_client/mixed_db_client.go`` (read at 5ec1c20, 2026-08). A path is
 origin ``sonic-db``, then database, ``localhost`` (or ``asic0``), table, key, field. Get reads any database of
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from switches.device import Device
-from switches.errors import RefusedError
+from switches.errors import unreadable
 from switches.sonic.config_db import FIELD, PREFIX, PROFILE, Config, Setting, bindings_of
 from switches.transport.gnmi import GnmiSession
 from switches.transport.gnmi_messages import GnmiPath
@@ -28,7 +28,7 @@ Table = dict[str, dict[str, str]]
 
 
 class Tables:
-    """The tables that a watermark lives in, of the switch itself or of one of its ASICs (``namespace``)."""
+    """The tables of the switch, or of one of its ASICs (``namespace``)."""
 
     def __init__(self, device: Device, session: GnmiSession, namespace: str) -> None:
         self._device = device
@@ -36,34 +36,33 @@ class Tables:
         self._namespace = namespace
 
     def config(self) -> Config:
-        """What CONFIG_DB holds now; raises as ``bindings_of`` does."""
+        """CONFIG_DB; raises as ``bindings_of``."""
         queues = {PREFIX + key: row for key, row in self._table(_CONFIG, _QUEUES).items()}
         return Config(queues, self._table(_CONFIG, _PROFILES), bindings_of(self._device, queues))
 
     def queue_objects(self, *, of_chassis: bool) -> dict[str, str]:
-        """The object of each queue, by its name such as ``Ethernet0:3``; none where its counters are off."""
+        """The object of each queue, by its name such as ``Ethernet0:3``; empty where counters are off."""
         name = "COUNTERS_VOQ_NAME_MAP" if of_chassis else "COUNTERS_QUEUE_NAME_MAP"
         found = self._get(_COUNTERS, name)
         with self._readable(name):
             return _row(found)
 
     def wred_of_queues(self) -> dict[str, str]:
-        """The WRED object that each queue's object is bound to, by the latter."""
+        """The WRED object of each queue's object."""
         rows = self._table(_ASIC, f"ASIC_STATE:{_QUEUE_OBJECTS}")
         return {
             key.removeprefix(f"{_QUEUE_OBJECTS}:"): row[_BOUND] for key, row in rows.items() if _BOUND in row
         }
 
     def wred_objects(self) -> Table:
-        """The WRED objects of ASIC_DB."""
         rows = self._table(_ASIC, f"ASIC_STATE:{_WRED_OBJECTS}")
         return {key.removeprefix(f"{_WRED_OBJECTS}:"): row for key, row in rows.items()}
 
     def set(self, config: Config, wanted: Setting, *, without: list[str] | None = None) -> None:
-        """Turns ``config`` into ``wanted`` in one SetRequest, ``without`` these profiles.
+        """Turns ``config`` into ``wanted`` in one SetRequest, ``without`` these profiles; none where nothing
+        differs.
 
-        A field that is there is replaced and one that is not is added: a patch knows the two apart. Asks for
-        nothing where all of it is so already.
+        A field that is there is replaced and one that is not is added: a patch tells the two apart.
         """
         delete = [self._path(_PROFILES, name) for name in without or []]
         replace: list[tuple[GnmiPath, Any]] = []
@@ -84,7 +83,7 @@ class Tables:
             self._session.set(delete=delete, replace=replace, update=update)
 
     def remove(self, profiles: list[str]) -> None:
-        """Removes profiles, in one SetRequest."""
+        """One SetRequest."""
         self._session.set(delete=[self._path(_PROFILES, name) for name in profiles])
 
     def _edit(
@@ -115,7 +114,7 @@ class Tables:
             return {key: _row(row) for key, row in found.items()}
 
     def _get(self, database: str, table: str) -> Mapping[str, Any]:
-        """One table a call: NOT_FOUND, which a table without rows gives, would be for all of them."""
+        """One table a call: NOT_FOUND, the answer for an empty table, would fail all of them."""
         values = self._session.get([self._at(database, table)])
         with self._readable(table):
             found: dict[str, Any] = {}
@@ -130,16 +129,12 @@ class Tables:
         try:
             yield
         except ValueError as error:
-            raise RefusedError(
-                self._device.where,
-                f"table {table}, which cannot be read ({error})",
-                "a table is rows of fields by key, and a field a text",
-                "look whether something else listens there",
-            ) from error
+            rule = "a table is rows of fields by key, and a field a text"
+            raise unreadable(self._device.where, error, rule, what=f"table {table}") from error
 
 
 def _row(value: Any) -> dict[str, str]:
-    """A row as CONFIG_DB means it; a list of values, which none of ours is, stays out."""
+    """A row as in CONFIG_DB, without lists of values."""
     if not isinstance(value, Mapping):
         raise ValueError("a row without fields")
     return {str(name): text for name, text in value.items() if isinstance(text, str)}

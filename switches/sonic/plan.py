@@ -1,4 +1,4 @@
-"""Which rows of CONFIG_DB a change sets, and what they were; must not read or write one.
+"""The rows of CONFIG_DB that a change sets, and their old values.
 
 By default a change makes a profile of its own and binds the queues to it. orchagent sets the attributes of a
 profile one after the other, so a profile edited in place shows hardware a mix for a moment (in an order that
@@ -20,22 +20,19 @@ from switches.units import Rounded
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What CONFIG_DB held of the rows a change is about, and what it will; a staged change's ``undo``."""
+    """The rows of a change before and after; a staged change's ``undo``."""
 
     before: Setting
     after: Setting
 
     @property
     def made(self) -> list[str]:
-        """The profiles that the change makes."""
+        """New profiles."""
         return [name for name in self.after.profiles if name not in self.before.profiles]
 
 
 def planned(device: Device, config: Config, rounded: Rounded, *, own_profile: bool) -> Plan:
-    """How that watermark is set.
-
-    Raises ``CapabilityError`` where other queues would change with those of the inventory.
-    """
+    """Raises ``CapabilityError`` where queues outside the inventory would change too."""
     names = {profile_named(binding.bound) or "" for binding in config.bindings}
     before = Setting(
         {binding.key: binding.bound for binding in config.bindings},
@@ -101,7 +98,7 @@ def _edited(device: Device, config: Config, before: Setting, rounded: Rounded) -
 
 
 def check_rows(plan: Plan, config: Config, where: str) -> None:
-    """Raises ``ConcurrentEditError`` where a row holds what the plan's states do not explain."""
+    """Raises ``ConcurrentEditError`` where a row is neither as before nor as after."""
     for key in plan.before.bound:
         now = config.queues.get(key, {}).get(FIELD)
         if now not in (plan.before.bound[key], plan.after.bound[key]):

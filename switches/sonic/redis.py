@@ -1,8 +1,4 @@
-"""Connections to a switch's redis, every failure a ``SwitchError``; must not know what a row means.
-
-Many commands to a switch's redis in one exchange, over a connection that stays open; must not know what a
-row means, and sets nothing: commands are the caller's.
-"""
+"""Connections to a switch's redis, and pipelined reads over one that stays open."""
 
 from __future__ import annotations
 
@@ -17,7 +13,15 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from switches.device import Device
-from switches.errors import AccessError, ConcurrentEditError, InventoryError, RefusedError, UnreachableError
+from switches.errors import (
+    ConcurrentEditError,
+    InventoryError,
+    RefusedError,
+    UnreachableError,
+    late,
+    no_access,
+    unreadable,
+)
 from switches.transport.quoted import quoted
 
 PORT = 6379
@@ -28,11 +32,9 @@ Number = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class SonicOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The platform's own options.
-
-    ``own_profile`` False: the profile that the queues are bound to is edited where it stands.
-    ``asic_rounding_bytes``: by how much a threshold in hardware may differ from the one asked for. The rest
-    are database numbers, as in the switch's database_config.json.
+    """``own_profile`` False: the profile of the queues is edited in place. ``asic_rounding_bytes``: the
+    largest difference of a threshold in hardware from the configured one. The rest are database numbers, as
+    in the switch's database_config.json.
     """
 
     own_profile: bool = True
@@ -44,8 +46,6 @@ class SonicOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Databases:
-    """The databases of one switch while they are connected."""
-
     def __init__(self, open_db: Callable[[int], Any], options: SonicOptions) -> None:
         self.config = open_db(options.config_db)
         self.asic = open_db(options.asic_db)
@@ -57,12 +57,12 @@ class Databases:
 
 
 def keys_of(client: Any, pattern: str) -> list[str]:
-    """The keys that match, sorted; the switch's other work goes on meanwhile."""
+    """The matching keys, sorted, by SCAN: it does not block the switch."""
     return sorted(set(client.scan_iter(match=pattern, count=_SCAN)))
 
 
 def rows_of(client: Any, keys: Sequence[str]) -> dict[str, dict[str, str]]:
-    """The hashes under these keys, in one exchange; a key that is not there is left out."""
+    """The hashes of these keys, in one exchange, without missing keys."""
     if not keys:
         return {}
     asked = client.pipeline(transaction=False)
@@ -82,7 +82,7 @@ def fields_of(client: Any, keys: Iterable[str], field: str) -> list[str | None]:
 
 @contextmanager
 def connected(device: Device, options: SonicOptions) -> Iterator[Databases]:
-    """The switch's databases, until the block ends; nothing is left open.
+    """The switch's databases, connected until the block ends.
 
     Raises ``UnreachableError``, ``AccessError``, ``RefusedError``, and ``ConcurrentEditError`` where a
     watched row changed before a transaction.
@@ -98,7 +98,7 @@ def connected(device: Device, options: SonicOptions) -> Iterator[Databases]:
 
 @contextmanager
 def telling(device: Device) -> Iterator[None]:
-    """What fails inside is a ``SwitchError``; raises as ``connected`` does."""
+    """Turns redis errors into ``SwitchError``, as ``connected``."""
     try:
         yield
     except redis.WatchError as error:
@@ -114,19 +114,11 @@ def telling(device: Device) -> Iterator[None]:
             device.where, None, "a row changed while it was being set", "try again, or find out who set it"
         ) from error
     except (redis.AuthenticationError, redis.exceptions.NoPermissionError) as error:
-        raise AccessError(
-            device.where,
-            _said(device, error),
-            "the credentials are the switch's",
-            "correct them, or the account's rights",
+        raise no_access(
+            device.where, _said(device, error)
         ) from None  # it holds the switch's words as they came, and so does the last
     except redis.TimeoutError as error:
-        raise UnreachableError(
-            device.where,
-            f"no answer from redis within {device.timeout_s:g} s",
-            "a switch answers in time",
-            "look whether it is up, and whether its management network is",
-        ) from error
+        raise late(device.where, "the commands", device.timeout_s) from error
     except UnicodeError as error:  # before ValueError, which it is
         raise InventoryError(
             f"{device.where} address",
@@ -135,12 +127,7 @@ def telling(device: Device) -> Iterator[None]:
             "correct the address",
         ) from error
     except (ValueError, RecursionError) as error:
-        raise RefusedError(
-            device.where,
-            f"an answer that cannot be read ({_said(device, error)})",
-            "redis answers in its own protocol",
-            "look whether something else listens there",
-        ) from None
+        raise unreadable(device.where, _said(device, error), "redis answers in its own protocol") from None
     except (redis.ConnectionError, OSError) as error:
         raise UnreachableError(
             device.where,
@@ -158,7 +145,7 @@ def telling(device: Device) -> Iterator[None]:
 
 
 def check_address(device: Device) -> None:
-    """Raises ``InventoryError`` for an address that names no redis, without asking it."""
+    """Raises ``InventoryError``, without asking the switch."""
     if not device.address or "://" in device.address or device.address == _UNIX:
         raise InventoryError(
             f"{device.where} address",
@@ -169,7 +156,7 @@ def check_address(device: Device) -> None:
 
 
 def _check_authorities(device: Device) -> None:
-    """Raises ``InventoryError`` where the file of authorities is none."""
+    """Raises ``InventoryError`` for an invalid CA file."""
     if device.tls.ca_file is None:
         return
     try:
@@ -184,7 +171,7 @@ def _check_authorities(device: Device) -> None:
 
 
 def arguments(device: Device) -> Mapping[str, Any]:
-    """What a client of its redis is made with. Raises ``InventoryError``, ``CredentialsError`` too."""
+    """Arguments of a redis client. Raises ``InventoryError`` and ``CredentialsError``."""
     where: dict[str, Any]
     if device.address.startswith(_UNIX):
         where = {"unix_socket_path": device.address.removeprefix(_UNIX)}
@@ -221,9 +208,9 @@ Command = tuple[str | int, ...]
 
 
 class RedisExchange:
-    """One connection, opened by the first call and again after a failure; use it from one thread at a time.
+    """One connection, opened by the first call and again after a failure; for one thread at a time.
 
-    Commands are packed once: asking the same again and again, as who polls does, costs little but the answer.
+    Commands are packed once: polling with the same ones costs little but the answers.
     """
 
     def __init__(self, device: Device) -> None:
@@ -235,12 +222,11 @@ class RedisExchange:
         self._aborted = False
 
     def ask(self, commands: Sequence[Command]) -> list[Any]:
-        """The answers in order: texts, numbers, lists, None; an ``redis.ResponseError`` where redis refused
-        that one command for what its key holds.
+        """The answers in order: texts, numbers, lists, None; a ``redis.ResponseError`` where redis refused
+        that one command for the type of its key.
 
-        Raises as ``databases.connected`` does. One that fails ends the connection: answers never come to
-        stand for another command's. Commands only read, so they are sent again where the connection was an
-        old one, which the switch may have ended since.
+        Raises as ``connected``. A failure ends the connection, so answers cannot get out of step. Commands
+        only read, so they are sent again where an idle connection was closed by the switch.
         """
         self._aborted = False
         with telling(self._device):
@@ -253,7 +239,7 @@ class RedisExchange:
             return self._asked(commands)
 
     def abort(self) -> None:
-        """Ends the connection from another thread: a call under way fails as one that took too long."""
+        """Ends the connection from another thread: a call under way fails as a timeout."""
         self._aborted = True
         client = self._client
         if client is not None:
@@ -261,7 +247,6 @@ class RedisExchange:
                 client.connection_pool.disconnect(inuse_connections=True)
 
     def close(self) -> None:
-        """Ends the connection; the next call opens one."""
         client, self._client, self._connection = self._client, None, None
         if client is not None:
             with suppress(redis.RedisError, OSError):

@@ -82,7 +82,7 @@ class SonicAdapter(SonicBase):
         return read_hardware(databases, asked, self._options.asic_rounding_bytes)
 
     def _remove(self, databases: Databases, plan: Plan) -> None:
-        """Removes the profiles that the change made and that no queue is bound to any more."""
+        """Removes the new profiles of the change that no queue is bound to any more."""
         with databases.config.pipeline(transaction=True) as transaction:
             transaction.watch(*watched(plan.before), *watched(plan.after))
             config = read_config(databases.config, self._device)

@@ -1,10 +1,10 @@
-"""Rows of WRED_PROFILE and the watermarks they mean; values only, must not open anything.
+"""Rows of WRED_PROFILE as watermarks.
 
-A row's fields are those of sonic-wred-profile.yang in sonic-buildimage: revision 2021-04-01, and the
-thresholds of marking apart from dropping (``ecn_green_min_threshold``) of revision 2026-06-23, which not all
-images have yet. orchagent rejects a whole row for one field it does not know (sonic-swss,
-orchagent/qosorch.cpp, ``WredMapHandler::convertFieldValuesToAttributes``): a row gets no field it did not
-have, but those of 2021.
+The fields are those of sonic-wred-profile.yang in sonic-buildimage: revision 2021-04-01, and the marking
+thresholds apart from dropping (``ecn_green_min_threshold``) of revision 2026-06-23, which not all images have
+yet. orchagent rejects a whole row for one unknown field (sonic-swss, orchagent/qosorch.cpp,
+``WredMapHandler::convertFieldValuesToAttributes``): a row gets no field it did not have, except those of
+2021.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LONGEST_LABEL = 8  # a name has 32 characters at most
 
 @dataclass(frozen=True, slots=True)
 class MarkFields:
-    """The three fields that one colour's marking follows."""
+    """The three fields of one colour's marking."""
 
     kmin: str
     kmax: str
@@ -65,13 +65,13 @@ _ECN_NAMES = {colours: name for name, colours in _ECN_COLOURS.items()}
 
 
 def mark_fields(row: Row, colour: str = "green") -> MarkFields:
-    """Where that colour's marking stands: in thresholds of its own where the row has any, else in WRED's."""
+    """That colour's fields: thresholds of its own where the row has any, else WRED's."""
     own = _mark(colour)
     return own if any(name in row for name in (own.kmin, own.kmax, own.pmax)) else _drop(colour)
 
 
 def watermark_in(row: Row, where: str) -> Watermark | None:
-    """What green packets of a queue bound to that row meet; None where they are not marked.
+    """Green packets' watermark; None where they are not marked.
 
     Raises ``CapabilityError`` for values that are no marking curve.
     """
@@ -105,9 +105,9 @@ def watermark_in(row: Row, where: str) -> Watermark | None:
 
 
 def with_watermark(row: Row, device: DeviceWatermark) -> dict[str, str]:
-    """``row`` with that watermark for green packets, and marking of green on.
+    """``row`` with that watermark and marking for green packets.
 
-    Yellow and red keep their own values, but where they ran green's: then they go on running green's.
+    Yellow and red keep their own values; where these equalled green's, they follow green.
     """
     made = dict(row)
     green = mark_fields(row)
@@ -124,7 +124,7 @@ def with_watermark(row: Row, device: DeviceWatermark) -> dict[str, str]:
 
 
 def check_known(name: str, row: Row, where: str) -> None:
-    """Raises ``CapabilityError`` where a row that would be copied has a field nobody here knows."""
+    """Raises ``CapabilityError`` for an unknown field in a row that would be copied."""
     unknown = sorted(set(row) - KNOWN_FIELDS)
     if unknown:
         raise CapabilityError(
@@ -136,17 +136,17 @@ def check_known(name: str, row: Row, where: str) -> None:
 
 
 def own_prefix(queues: Iterable[int], ports: Iterable[str]) -> str:
-    """How the names of profiles for these queues of these ports begin, and no others' on that switch."""
+    """The prefix of profile names for these queues of these ports, unique on the switch."""
     queues, ports = sorted(queues), sorted(ports)
     label = "Q" + "-".join(map(str, queues))
     return f"{OWN}{label[:_LONGEST_LABEL]}_{_digest([*map(str, queues), *ports], 4)}_"
 
 
 def own_name(prefix: str, row: Row, attempt: int = 0) -> str:
-    """The name of the profile that holds ``row``; ``attempt`` counts the names that somebody else has used.
+    """The name of the profile that holds ``row``; ``attempt`` counts names that somebody else uses.
 
-    It follows from the content: a profile is never edited, so what bears a name is what the name says.
-    Matches ``[a-zA-Z0-9]{1}([-a-zA-Z0-9_]{0,31})``.
+    It follows from the values: a profile is never edited, so its name tells its content. Matches
+    ``[a-zA-Z0-9]{1}([-a-zA-Z0-9_]{0,31})``.
     """
     said = [f"{field}={row[field]}" for field in sorted(row)]
     return prefix + _digest([*said, str(attempt)] if attempt else said, 8)

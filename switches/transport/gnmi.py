@@ -1,10 +1,6 @@
-"""How a switch's gNMI server is called: where, with which certificates and credentials; what errors mean.
+"""gNMI calls to one switch: Get, Set and Capabilities, with deadlines; its channel's credentials and errors.
 
-What Get, Set and Subscribe have in common; must not know any platform, and opens nothing by itself.
-
-gNMI to one switch: Get, Set and Capabilities, each with its deadline, every failure a ``SwitchError``.
-
-The messages are the gNMI specification's (``gnmi.proto``, as pygnmi ships them); must not know any platform.
+The messages are the gNMI specification's (``gnmi.proto``, as pygnmi ships them).
 """
 
 from __future__ import annotations
@@ -19,7 +15,15 @@ import msgspec
 from pygnmi.spec.v080 import gnmi_pb2, gnmi_pb2_grpc
 
 from switches.device import Device
-from switches.errors import AccessError, InventoryError, RefusedError, SwitchError, UnreachableError
+from switches.errors import (
+    InventoryError,
+    RefusedError,
+    SwitchError,
+    UnreachableError,
+    late,
+    no_access,
+    unreadable,
+)
 from switches.transport.gnmi_messages import GnmiPath, PathValue, listed, to_update, to_wire, values_in
 from switches.transport.quoted import header_text, quoted
 
@@ -36,8 +40,8 @@ _CHANNEL = (
 class GnmiOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Options of every gNMI platform.
 
-    ``set_timeout_s``: how long a Set may take, which a switch may validate and commit at length.
-    ``cert_file`` and ``key_file``: the caller's certificate in PEM, where the switch asks for one.
+    ``set_timeout_s``: the timeout of a Set, which a switch may validate and commit at length. ``cert_file``
+    and ``key_file``: the client certificate in PEM, where the switch asks for one.
     """
 
     set_timeout_s: float = 30.0
@@ -46,7 +50,7 @@ class GnmiOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class GnmiDial:
-    """The way to one switch. Raises ``InventoryError`` for what no channel can be made of."""
+    """Address, credentials and errors of one switch's channel. Raises ``InventoryError``."""
 
     def __init__(self, device: Device, options: GnmiOptions, *, default_port: int) -> None:
         host = device.address
@@ -77,9 +81,7 @@ class GnmiDial:
         self._key_file = None if options.key_file is None else Path(options.key_file)
 
     def credentials(self) -> grpc.ChannelCredentials | None:
-        """What a channel is made with; None: without TLS. Raises ``InventoryError`` for files that are not
-        to be read.
-        """
+        """None: without TLS. Raises ``InventoryError`` for files that cannot be read."""
         if self._device.tls.enabled is False:
             return None
         return grpc.ssl_channel_credentials(
@@ -90,13 +92,12 @@ class GnmiDial:
 
     @property
     def arguments(self) -> tuple[tuple[str, Any], ...]:
-        """A channel's options."""
         name = self._device.tls.server_name
         named = () if name is None or self._device.tls.enabled is False else (name,)
         return (*_CHANNEL, *(("grpc.ssl_target_name_override", name) for name in named))
 
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """The credentials as they are now, with every call. Raises ``CredentialsError``."""
+        """The current credentials, sent with every call. Raises ``CredentialsError``."""
         found = []
         for name in ("username", "password"):
             text = self._device.credential(name)
@@ -105,18 +106,13 @@ class GnmiDial:
         return tuple(found)
 
     def failure(self, error: grpc.RpcError, said: str, timeout_s: float) -> SwitchError:
-        """What a failed call means, in a sentence. Raise it from None: the error holds the switch's words."""
+        """A failed call as a ``SwitchError``. Raise it from None: the error holds the switch's words."""
         where = self._device.where
         call: Any = error  # what a stub raises is the call too
         code: grpc.StatusCode = call.code()
         detail = quoted(self._device, call.details() or "")
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
-            return UnreachableError(
-                where,
-                f"no answer to {said} within {timeout_s:g} s",
-                "a switch answers in time",
-                "look whether it is up, and whether its management network is",
-            )
+            return late(where, f"{said}", timeout_s)
         if code in _AWAY:
             return UnreachableError(
                 where,
@@ -125,12 +121,7 @@ class GnmiDial:
                 "look whether it is up and speaks gNMI there, and whether its certificate is the inventory's",
             )
         if code in _NO_ACCESS:
-            return AccessError(
-                where,
-                f"{code.name} to {said}: {detail or 'nothing more'}",
-                "the credentials are the switch's",
-                "correct them, or the account's rights",
-            )
+            return no_access(where, f"{code.name} to {said}: {detail or 'nothing more'}")
         return RefusedError(
             where,
             f"{code.name} to {said}: {detail or 'nothing more'}",
@@ -162,7 +153,7 @@ DataType = Literal["ALL", "CONFIG", "STATE"]
 
 @dataclass(frozen=True, slots=True)
 class GnmiCapabilities:
-    """What a switch says of itself: gNMI version, and models by name with their versions."""
+    """gNMI version, and models by name with their versions."""
 
     gnmi_version: str
     models: dict[str, str]
@@ -171,8 +162,8 @@ class GnmiCapabilities:
 class GnmiSession:
     """One channel to a switch, opened by the first call and again after a failure.
 
-    A Get answers within the device's ``timeout_s``, a Set within ``set_timeout_s`` where that is longer.
-    Raises ``InventoryError`` for what no channel can be made of.
+    A Get has the device's ``timeout_s``, a Set ``set_timeout_s`` where that is longer. Raises
+    ``InventoryError``.
     """
 
     def __init__(self, device: Device, options: GnmiOptions, *, default_port: int) -> None:
@@ -197,11 +188,11 @@ class GnmiSession:
         try:
             return [one for notification in answer.notification for one in values_in(notification)]
         except (ValueError, RecursionError) as error:  # msgspec's own are ValueErrors
-            raise RefusedError(
+            raise unreadable(
                 self._device.where,
-                f"an answer to Get {listed(paths)} that cannot be read ({error})",
+                error,
                 "values come as JSON or as scalars",
-                "look at the switch, and its version",
+                what=f"an answer to Get {listed(paths)}",
             ) from error
 
     def set(
@@ -211,10 +202,10 @@ class GnmiSession:
         replace: Iterable[tuple[GnmiPath, Any]] = (),
         update: Iterable[tuple[GnmiPath, Any]] = (),
     ) -> None:
-        """One SetRequest: all of it is made, or nothing (gNMI specification 0.10, section 3.4.3).
+        """One SetRequest: all or nothing (gNMI specification 0.10, section 3.4.3).
 
-        Values are JSON values, sent as JSON_IETF: a string stays a string. Raises as ``get`` does; after
-        ``UnreachableError`` nobody knows whether it was made.
+        Values are JSON values, sent as JSON_IETF: a string stays a string. Raises as ``get``; after
+        ``UnreachableError`` its outcome is unknown.
         """
         request = gnmi_pb2.SetRequest(
             delete=[to_wire(path) for path in delete],
@@ -224,7 +215,7 @@ class GnmiSession:
         self._call("Set", request, "Set", self._set_timeout_s)
 
     def capabilities(self) -> GnmiCapabilities:
-        """What the switch says of itself; raises as ``get`` does."""
+        """Raises as ``get``."""
         answer = self._call(
             "Capabilities", gnmi_pb2.CapabilityRequest(), "Capabilities", self._device.timeout_s
         )
@@ -233,7 +224,7 @@ class GnmiSession:
         )
 
     def close(self) -> None:
-        """Ends the channel; the next call opens one."""
+        """The next call opens a new channel."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None

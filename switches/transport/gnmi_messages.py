@@ -1,12 +1,6 @@
-"""Where a gNMI value is: an origin and named elements, some with keys; must not know gRPC or any platform.
-
-gNMI's messages as values and back: paths, JSON and scalars; must not open anything, or know any platform.
+"""gNMI paths and values, to and from its messages, and the values of an answer as one tree.
 
 The messages are the gNMI specification's (``gnmi.proto``, as pygnmi ships them).
-
-Values of a gNMI answer as one tree, however the switch cut it: whole, by container or leaf by leaf.
-
-Must not know any platform.
 """
 
 from __future__ import annotations
@@ -32,7 +26,7 @@ class Elem:
 
 @dataclass(frozen=True, slots=True)
 class GnmiPath:
-    """An absolute path. Elements hold names as they are: nothing in them is escaped, a slash included."""
+    """An absolute path. Names are not escaped, a slash included."""
 
     elems: tuple[Elem, ...]
     origin: str = ""
@@ -61,8 +55,8 @@ _YEAR_2000_NS = 946_684_800_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class PathValue:
-    """A value of an answer. ``value`` is a JSON value: a leaf, or a whole part of the tree. ``ts_ns`` is when
-    the switch read it, by its clock; 0 where it does not say.
+    """``value`` is a JSON value: a leaf, or a part of the tree. ``ts_ns`` is the switch's time of reading; 0:
+    unknown.
     """
 
     path: GnmiPath
@@ -71,7 +65,6 @@ class PathValue:
 
 
 def to_wire(path: GnmiPath) -> Any:
-    """The message of a path."""
     return gnmi_pb2.Path(
         origin=path.origin,
         elem=[gnmi_pb2.PathElem(name=elem.name, key=dict(elem.keys)) for elem in path.elems],
@@ -79,26 +72,25 @@ def to_wire(path: GnmiPath) -> Any:
 
 
 def from_wire(prefix: Any, path: Any) -> GnmiPath:
-    """The path that two messages are together."""
+    """The path of a prefix and a path."""
     elems = tuple(Elem(elem.name, dict(elem.key)) for part in (prefix, path) for elem in part.elem)
     return GnmiPath(elems, path.origin or prefix.origin)
 
 
 def to_update(path: GnmiPath, value: Any) -> Any:
-    """The message that sets a path to a JSON value."""
     encoded = gnmi_pb2.TypedValue(json_ietf_val=msgspec.json.encode(value))
     return gnmi_pb2.Update(path=to_wire(path), val=encoded)
 
 
 def values_in(notification: Any) -> Iterator[PathValue]:
-    """What a notification tells. Raises ``ValueError`` and ``RecursionError`` for a value that is none."""
+    """Raises ``ValueError`` and ``RecursionError`` for an invalid value."""
     for update in notification.update:
         path = from_wire(notification.prefix, update.path)
         yield PathValue(path, value_of(update.val), _time_of(notification))
 
 
 def values_as_they_are(notification: Any) -> Iterator[PathValue]:
-    """The same, with None for a value that is none: in a stream it costs itself only."""
+    """The same with None for an invalid value, which in a stream costs only itself."""
     for update in notification.update:
         try:
             value = value_of(update.val)
@@ -108,13 +100,13 @@ def values_as_they_are(notification: Any) -> Iterator[PathValue]:
 
 
 def _time_of(notification: Any) -> int:
-    """Some servers leave it out, or put a number there that is no time: nothing was read before 2000."""
+    """Some servers leave it out, or send an invalid number: nothing was read before 2000."""
     ts_ns: int = notification.timestamp
     return ts_ns if ts_ns >= _YEAR_2000_NS else 0
 
 
 def value_of(value: Any) -> Any:
-    """A JSON value. Raises as ``values_in`` does."""
+    """Raises as ``values_in``."""
     kind = value.WhichOneof("value")
     match kind:
         case "json_ietf_val" | "json_val":
@@ -133,9 +125,9 @@ Tree = dict[str, Any]
 def tree_of(values: Iterable[PathValue], keys: Mapping[str, str]) -> Tree:
     """Containers as dictionaries of members without their module prefix; lists by the text of their key.
 
-    ``keys`` names the key leaf of each list that matters; other lists stay as they came where they are part
-    of a JSON value, and are left out where a path leads through them. Raises ``ValueError`` for what is no
-    tree.
+    Unites values sent whole, by container or leaf by leaf. ``keys`` names the key leaf of each list that
+    matters; other lists stay as they came in a JSON value, and are left out of paths. Raises ``ValueError``
+    for what is no tree.
     """
     root: Tree = {}
     for one in values:

@@ -1,7 +1,4 @@
-"""gNMI Subscribe to one switch: values that it sends by itself, every so often; must not know any platform.
-
-Runs on an event loop: a stream waits nearly all the time, and hundreds of them need no thread each.
-"""
+"""gNMI Subscribe to one switch, on an event loop: hundreds of streams need no thread each."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ _NS_PER_S = 1_000_000_000
 
 
 class GnmiStream:
-    """One SAMPLE subscription (gNMI specification 0.10, section 3.5.1.5.2). Use from one event loop only."""
+    """One SAMPLE subscription (gNMI specification 0.10, section 3.5.1.5.2), on one event loop."""
 
     def __init__(self, device: Device, dial: GnmiDial) -> None:
         self._device = device
@@ -34,13 +31,12 @@ class GnmiStream:
 
     @property
     def is_open(self) -> bool:
-        """Whether values may come."""
         return self._call is not None
 
     async def open(self, paths: Sequence[GnmiPath], every_s: float) -> None:
-        """Asks for the values at and below these paths, every ``every_s`` seconds.
+        """Subscribes to these paths, every ``every_s`` seconds.
 
-        Raises ``SwitchError``; what the switch makes of it shows in the first ``next``.
+        Raises ``SwitchError``; a refusal shows in the first ``next``.
         """
         await self.close()
         request = gnmi_pb2.SubscribeRequest(
@@ -68,8 +64,7 @@ class GnmiStream:
         self._reading = asyncio.create_task(self._begin(self._call, request))
 
     async def next(self, patience_s: float) -> list[PathValue] | None:
-        """What the switch sent next (it may be nothing at all); None where it sent nothing within
-        ``patience_s``, and the stream goes on.
+        """The next values (maybe none); None after ``patience_s`` without any, and the stream stays open.
 
         Raises ``UnreachableError``, ``AccessError`` and ``RefusedError``, and then is closed.
         """
@@ -98,7 +93,7 @@ class GnmiStream:
         return list(values_as_they_are(answer.update)) if answer.HasField("update") else []
 
     def silent(self, patience_s: float) -> UnreachableError:
-        """What to raise where nothing came for so long."""
+        """The error for a stream that sent nothing for so long."""
         return UnreachableError(
             self._device.where,
             f"nothing for {patience_s:g} s after {self._said}",
@@ -107,7 +102,6 @@ class GnmiStream:
         )
 
     async def close(self) -> None:
-        """Ends the call and its channel."""
         reading, call, channel = self._reading, self._call, self._channel
         self._reading = self._call = self._channel = None
         if call is not None:
@@ -125,7 +119,6 @@ class GnmiStream:
         return await call.read()
 
     async def _at_end(self) -> SwitchError:
-        """The switch ended the stream, with or without a reason."""
         code, details = await self._call.code(), await self._call.details()
         if code is grpc.StatusCode.OK:
             return self._ended("the stream ended")
@@ -141,7 +134,7 @@ class GnmiStream:
 
 
 class _Ended(grpc.RpcError):
-    """The status of a call that ended, as a stub would raise it."""
+    """The status of an ended call, as a stub would raise it."""
 
     def __init__(self, code: grpc.StatusCode, details: str) -> None:
         super().__init__()

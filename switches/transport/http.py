@@ -1,4 +1,4 @@
-"""JSON over HTTP to one switch, every failure a ``SwitchError``; must not know any platform."""
+"""JSON over HTTP to one switch; every failure is a ``SwitchError``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import httpx
 import msgspec
 
 from switches.device import Device
-from switches.errors import AccessError, InventoryError, RefusedError, SwitchError, UnreachableError
+from switches.errors import AccessError, InventoryError, RefusedError, SwitchError, UnreachableError, late
 from switches.transport.http_deadline import BoundedTransport, Deadline
 from switches.transport.quoted import header_text, quoted
 
@@ -29,7 +29,7 @@ class Answer:
     content_type: str = ""
 
     def json(self, kind: Any = Any) -> Any:
-        """The body as JSON, of that type; raises ``ValueError``."""
+        """Raises ``ValueError``."""
         try:
             return msgspec.json.decode(self.content, type=kind)
         except RecursionError:
@@ -37,13 +37,12 @@ class Answer:
 
 
 class NotFoundError(RefusedError):
-    """The switch answers, and has nothing of that name."""
+    """404."""
 
 
 class DeviceAuth(httpx.Auth):
-    """The device's own credentials, read anew for each call: its token as a bearer, else user and password.
-
-    A device without any is called without.
+    """The device's credentials, read anew for each call: its token as a bearer, else user and password, or
+    none.
     """
 
     def __init__(self, device: Device) -> None:
@@ -65,9 +64,9 @@ class DeviceAuth(httpx.Auth):
 
 
 class HttpSession:
-    """Calls to ``base_url``, each over within the device's ``timeout_s``, its answer included.
+    """Calls to ``base_url``, each with its answer within the device's ``timeout_s``.
 
-    ``transport`` replaces the network in tests, ``monotonic_s`` the clock that bounds an answer.
+    ``transport`` replaces the network in tests, ``monotonic_s`` the clock.
     """
 
     def __init__(
@@ -101,11 +100,10 @@ class HttpSession:
         headers: Mapping[str, str] | None = None,
         forbidden: str = "correct them, or the account's rights",
     ) -> Answer:
-        """One answer that is a success; ``forbidden`` is the remedy where the switch answers 403.
+        """A successful answer; ``forbidden`` is the remedy for a 403.
 
-        Raises ``UnreachableError`` (no answer, or a gateway's), ``AccessError`` (401, 403, or a certificate
-        that is not trusted), ``NotFoundError`` (404) and ``RefusedError`` (any other error answer, with what
-        it said).
+        Raises ``UnreachableError`` (no answer, or a gateway's), ``AccessError`` (401, 403, or an untrusted
+        certificate), ``NotFoundError`` (404) and ``RefusedError`` (any other error answer, with its text).
         """
         where = self._device.where
         try:
@@ -142,15 +140,14 @@ class HttpSession:
         raise refused(where, said, "the switch takes the call", "look at the switch, and its version")
 
     def told(self, answer: Answer) -> str:
-        """What an answer says, shortened, without secrets."""
+        """The text of an answer, shortened, without secrets."""
         return self.shown(_said(answer)) or "nothing more"
 
     def shown(self, text: str) -> str:
-        """A text of the switch as it may stand in a message: one line, shortened, without secrets."""
+        """A text of the switch in one line, shortened, without secrets."""
         return quoted(self._device, text)
 
     def close(self) -> None:
-        """Ends its connections."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -190,12 +187,7 @@ class HttpSession:
             return Answer(answer.status_code, bytes(body), answer.headers.get("content-type", ""))
 
     def _late(self, method: str, path: str) -> SwitchError:
-        return UnreachableError(
-            self._device.where,
-            f"no answer to {method} {path} within {self._device.timeout_s:g} s",
-            "a switch answers in time",
-            "look whether it is up, and whether its management network is",
-        )
+        return late(self._device.where, f"{method} {path}", self._device.timeout_s)
 
     def _open(self) -> httpx.Client:
         if self._client is None:
@@ -231,10 +223,10 @@ class HttpSession:
 
 
 def base_url_of(device: Device, *, port: int | None = None, path: str = "") -> str:
-    """The URL of a switch's interface: the address as given where it is a URL, else from its parts.
+    """The base URL: the address where it is a URL, else from its parts.
 
-    ``port`` is the platform's usual one. TLS is on unless the inventory turns it off. Raises
-    ``InventoryError`` where there is no address, one with a password in it, or two ports.
+    ``port`` is the platform's default. TLS is on unless the inventory turns it off. Raises ``InventoryError``
+    where there is no address, one with a password in it, or two ports.
     """
     if "@" in device.address:
         raise InventoryError(
@@ -256,7 +248,7 @@ def base_url_of(device: Device, *, port: int | None = None, path: str = "") -> s
 
 
 def _with_port(device: Device) -> str:
-    """A URL with the port that the inventory gives beside it."""
+    """A URL with the port of the inventory."""
     try:
         url = httpx.URL(device.address)
     except httpx.InvalidURL as error:
@@ -273,7 +265,7 @@ def _with_port(device: Device) -> str:
 
 
 def needs_password(device: Device) -> None:
-    """Raises ``InventoryError`` where a platform that knows users only has none to name."""
+    """Raises ``InventoryError`` without username and password."""
     if device.username is None or device.password is None:
         missing = "username" if device.username is None else "password"
         raise InventoryError(
@@ -285,7 +277,7 @@ def needs_password(device: Device) -> None:
 
 
 def _distrust(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
-    """The failed check of a certificate below an error."""
+    """The failed certificate check below an error."""
     while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__
     return error

@@ -1,4 +1,4 @@
-"""An HTTP transport whose calls end in time as a whole; must not know what is asked.
+"""An HTTP transport with one deadline for a whole call.
 
 httpx bounds each wait by itself: a peer that sends a byte now and then could hold a call for hours.
 """
@@ -15,23 +15,22 @@ import httpx
 
 
 class Deadline:
-    """When a call is over; ``within`` begins one."""
+    """The end of the current call."""
 
     def __init__(self, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._monotonic_s = monotonic_s
         self._until_s = 0.0
 
     def within(self, seconds: float) -> None:
-        """The call that begins now is over after so long."""
+        """Starts a call."""
         self._until_s = self._monotonic_s() + seconds
 
     @property
     def over(self) -> bool:
-        """Whether its time is over."""
         return self._monotonic_s() > self._until_s
 
     def left_s(self, timeout: float | None, late: type[Exception]) -> float:
-        """What a wait of ``timeout`` may take still; raises ``late`` where nothing is left."""
+        """What is left of a wait of ``timeout``; raises ``late`` at the deadline."""
         left_s = self._until_s - self._monotonic_s()
         if left_s <= 0:
             raise late("the call's time is over")
@@ -39,7 +38,7 @@ class Deadline:
 
 
 class BoundedTransport(httpx.HTTPTransport):
-    """httpx's own, over connections that wait no longer than the call has left."""
+    """httpx's transport, over connections that wait no longer than the call has left."""
 
     def __init__(self, deadline: Deadline, *, verify: ssl.SSLContext | bool, keep_alive: int) -> None:
         super().__init__(verify=verify, trust_env=False)

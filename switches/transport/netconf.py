@@ -1,4 +1,4 @@
-"""One NETCONF session over SSH, every failure a ``SwitchError``; must not know any data model.
+"""NETCONF over SSH to one switch; every failure is a ``SwitchError``.
 
 Sources: RFC 6241 (operations, candidate, confirmed commit 1.1), RFC 6242 (SSH), ncclient.
 """
@@ -32,6 +32,8 @@ from switches.errors import (
     RefusedError,
     SwitchError,
     UnreachableError,
+    late,
+    unreadable,
 )
 from switches.transport.quoted import quoted
 
@@ -44,9 +46,9 @@ _NOT_PENDING = frozenset({"invalid-value", "operation-failed"})
 class NetconfOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of every NETCONF platform.
 
-    ``known_hosts`` is a file of host keys (none: the account's own, ``~/.ssh/known_hosts``), ``key_file`` a
-    private key, whose passphrase is then the device's password. A change that is not confirmed within
-    ``confirm_timeout_s`` is taken back by the switch.
+    ``known_hosts`` is a file of host keys (none: ``~/.ssh/known_hosts``), ``key_file`` a private key, whose
+    passphrase is then the device's password. The switch takes a change back that is not confirmed within
+    ``confirm_timeout_s``.
     """
 
     known_hosts: str | None = None
@@ -57,7 +59,7 @@ class NetconfOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class NetconfSession:
     """A session with ``device``, opened by ``with``; ``dialect`` is ncclient's name of the platform.
 
-    Constructing checks what the inventory says and connects to nothing. Raises ``InventoryError``.
+    The constructor checks the inventory and connects to nothing. Raises ``InventoryError``.
     """
 
     def __init__(self, device: Device, options: NetconfOptions, *, dialect: str = "default") -> None:
@@ -108,13 +110,12 @@ class NetconfSession:
 
     @property
     def alive(self) -> bool:
-        """Whether it is open still, as far as this end can tell."""
         return self._session is not None and bool(self._session.connected)
 
     def open(self) -> None:
         """Connects, unless it is connected.
 
-        Raises ``UnreachableError``, ``AccessError`` (the credentials, or a host key that is not known).
+        Raises ``UnreachableError``, ``AccessError`` (the credentials, or an unknown host key).
         """
         if self.alive:
             return
@@ -151,7 +152,6 @@ class NetconfSession:
         self._session = session
 
     def close(self) -> None:
-        """Ends it, politely where the switch still answers."""
         if self.alive:
             with suppress(SwitchError):  # it is over either way
                 self.call(f'<close-session xmlns="{BASE}"/>')
@@ -163,7 +163,7 @@ class NetconfSession:
         return any(str(one).partition("?")[0].endswith(f":capability:{capability}") for one in announced)
 
     def get(self, subtree: str) -> ElementTree.Element:
-        """What is configured and what runs, as the reply's ``data``; ``subtree`` is the filter's XML."""
+        """Configuration and state, as the reply's ``data``; ``subtree`` is the filter's XML."""
         return _found(self.call(f'<get xmlns="{BASE}">{_filter(subtree)}</get>'), "data")
 
     def get_config(self, subtree: str) -> ElementTree.Element:
@@ -177,10 +177,10 @@ class NetconfSession:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """The candidate, locked and the same as what runs; what is not committed inside is discarded after.
+        """Locks the candidate, which equals the running configuration; uncommitted edits are discarded after.
 
-        Raises ``ConcurrentEditError`` naming who holds it: another session, edits left uncommitted, or a
-        confirmed commit that waits.
+        Raises ``ConcurrentEditError`` naming the holder: another session, uncommitted edits, or a waiting
+        confirmed commit.
         """
         self.call(f'<lock xmlns="{BASE}"><target><candidate/></target></lock>')
         try:
@@ -194,14 +194,13 @@ class NetconfSession:
                 self.call(f'<unlock xmlns="{BASE}"><target><candidate/></target></unlock>')
 
     def discard(self) -> None:
-        """The candidate is what runs again."""
         self.call(f'<discard-changes xmlns="{BASE}"/>')
 
     def edit(self, config: str) -> None:
         """Merges ``config`` into the candidate.
 
-        A commit validates all of it. It is not validated apart from that: an edit that netconfd was asked to
-        validate is missing from the commit that follows.
+        The commit validates all of it. No separate validation: netconfd leaves an edit that it was asked to
+        validate out of the next commit.
         """
         self.call(
             f'<edit-config xmlns="{BASE}"><target><candidate/></target>'
@@ -209,7 +208,7 @@ class NetconfSession:
         )
 
     def commit(self, *, confirm_within_s: int | None = None, persist: str | None = None) -> None:
-        """The candidate runs; taken back after ``confirm_within_s`` seconds, unless it is confirmed before.
+        """Commits; with ``confirm_within_s`` the switch takes it back unless it is confirmed in that time.
 
         With ``persist``, any session that knows it may confirm or cancel; without, this one only, and its end
         takes the change back.
@@ -221,11 +220,11 @@ class NetconfSession:
         self.call(f'<commit xmlns="{BASE}">{inside}</commit>')
 
     def confirm(self, persist_id: str) -> bool:
-        """Confirms a confirmed commit of any session; False where none of that name waits."""
+        """Confirms a commit of any session; False where none of that name waits."""
         return self._ended(f'<commit xmlns="{BASE}"><persist-id>{persist_id}</persist-id></commit>')
 
     def cancel(self, persist_id: str) -> bool:
-        """Takes a confirmed commit of any session back; False where none of that name waits."""
+        """Cancels a confirmed commit of any session; False where none of that name waits."""
         return self._ended(
             f'<cancel-commit xmlns="{BASE}"><persist-id>{persist_id}</persist-id></cancel-commit>'
         )
@@ -244,7 +243,7 @@ class NetconfSession:
         return not errors
 
     def _asked(self, operation: str) -> tuple[ElementTree.Element, list[RPCError]]:
-        """The reply, and the errors in it; warnings are none."""
+        """The reply, and its errors without warnings."""
         device, what = self._device, _name(operation)
         session = self._opened()
         asking = _Asking(session, session.handler, timeout=device.timeout_s)
@@ -254,12 +253,7 @@ class NetconfSession:
             return ElementTree.fromstring(asking.reply.xml), errors
         except TimeoutExpiredError as error:
             self._drop()
-            raise UnreachableError(
-                device.where,
-                f"no answer to {what} within {device.timeout_s:g} s",
-                "a switch answers in time",
-                "look whether it is up, and whether its management network is",
-            ) from error
+            raise late(device.where, what, device.timeout_s) from error
         except (NCClientError, OSError, EOFError) as error:
             self._drop()
             raise UnreachableError(
@@ -269,11 +263,11 @@ class NetconfSession:
                 "look at the switch, and at the network between",
             ) from error
         except (SyntaxError, ValueError) as error:  # both XML libraries' parse errors are SyntaxErrors
-            raise RefusedError(
+            raise unreadable(
                 device.where,
-                f"an answer to {what} that cannot be read ({self._said(str(error))})",
+                self._said(str(error)),
                 "a NETCONF server answers in XML",
-                "look whether something else listens there",
+                what=f"an answer to {what}",
             ) from error
 
     def _refused(self, what: str, errors: Sequence[RPCError]) -> SwitchError:
@@ -341,8 +335,8 @@ class NetconfSession:
 
 
 class _Session(SSHSession):  # type: ignore[misc]  # ncclient is untyped
-    """ncclient's session, with a host key file of one's own, an end that always ends, and no waiting to send:
-    its thread looks for something to send ten times a second, unless it is woken.
+    """ncclient's session with a host key file, a reliable end, and without its polling for something to send
+    ten times a second.
     """
 
     def __init__(self, handler: Any, known_hosts: str | None) -> None:
@@ -382,7 +376,7 @@ class _Session(SSHSession):  # type: ignore[misc]  # ncclient is untyped
 
 
 class _Asking(RPC):  # type: ignore[misc]  # ncclient is untyped
-    """One operation as it is given; errors in its reply are the caller's to judge."""
+    """One operation; the caller judges errors in its reply."""
 
     def request(self, operation: Any) -> Any:
         return self._request(operation)

@@ -1,10 +1,4 @@
-"""Reads the fields of msgspec's types before threads share them; imports only msgspec.
-
-msgspec (0.22) reads them when a type is first decoded to, and shows them to other threads half read: two that
-decode to a new type at once end the process. Switches are asked by many threads.
-
-What a switch or a library says, as it may stand in a message; must not know who said it.
-"""
+"""Texts of switches in errors, without secrets; secrets in headers; msgspec types read before threads."""
 
 from __future__ import annotations
 
@@ -24,7 +18,11 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def read_all_fields() -> None:
-    """Of every type there is by now; those of before take no time."""
+    """Reads the fields of every msgspec type so far; known ones take no time.
+
+    msgspec (0.22) reads them when a type is first decoded to, and shows them to other threads half read: two
+    that decode to a new type at once end the process. Switches are asked from many threads.
+    """
     with _ONE_AT_A_TIME:
         for kind in _below(msgspec.Struct):
             _read_fields(kind)
@@ -55,9 +53,9 @@ def quoted(device: Device, text: str) -> str:
 
 
 def header_text(where: str, text: str) -> str:
-    """A secret that is to travel in a header; raises ``CredentialsError`` where a header cannot carry it.
+    """A secret for a header; raises ``CredentialsError`` where a header cannot carry it.
 
-    Libraries refuse such a header too, and repeat it when they do.
+    Libraries refuse such a header too, and repeat it in the error.
     """
     if not (text.isascii() and text.isprintable()) or text != text.strip():
         raise CredentialsError(

@@ -371,7 +371,7 @@ def test_an_answer_that_is_no_table_is_a_refusal(make: Make, sonic: Started, val
     get = sonic.gnmi.get
     try:
         sonic.gnmi.get = lambda origin, path, kind: [(path, value)]  # type: ignore[method-assign]
-        with pytest.raises(RefusedError, match="table QUEUE, which cannot be read"):
+        with pytest.raises(RefusedError, match="received table QUEUE that cannot be read"):
             make().read()
     finally:
         sonic.gnmi.get = get  # type: ignore[method-assign]
