@@ -1,1 +1,0 @@
-"""``ecntwin ingest``: reports taken and decoded in processes of their own, and passed on to one service."""

@@ -1,8 +1,6 @@
-"""Follows the counters that a switch streams over gNMI, and asks for them where it will not stream.
+"""Counters over gNMI: streamed, or polled by Get where the switch will not stream; OpenConfig's paths.
 
-Must not know any platform: what is subscribed to, and what it means, is a ``Subject``'s.
-
-The counters of a switch that speaks OpenConfig over gNMI; must set nothing, and not know the window.
+What is subscribed to and how it is decoded is a ``GnmiCounters``'s, one for each platform.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from service.polling.base import NoCountersError, PolledSource, PollSchedule, Reader
+from service.polling.base import CounterReader, NoCountersError, PolledSource, PollSchedule
 from switches.device import Device, options_of
 from switches.errors import RefusedError, SwitchError
 from switches.openconfig.gnmi import PORT, OpenConfigOptions
@@ -25,43 +23,40 @@ from telemetry.decode.body import Polled
 from telemetry.decode.openconfig_counters import OpenConfigCounters
 
 QUIET_S = 0.25
-"""So long after a value the samples of one interval are taken to have come."""
-LOOK_EVERY_S = 60.0
-"""How often the switch is asked anew what there is to subscribe to."""
+"""Silence after which an interval's samples are complete."""
+RESUBSCRIBE_CHECK_S = 60.0
+"""How often the paths to subscribe to are computed again."""
 
 _log = logging.getLogger("ecntwin.counters")
 
 
-class Subject(Reader, Protocol):
-    """What is wanted of one switch. ``read`` asks for it by Get. ``take`` and ``taken`` do not block; no two
+class GnmiCounters(CounterReader, Protocol):
+    """The counters of one switch; ``read`` polls them by Get. ``add`` and ``collected`` do not block. No two
     calls run at a time.
     """
 
-    def look(self) -> Sequence[GnmiPath]:
-        """What to subscribe to now: asks the switch where that depends on it. Raises ``SwitchError``."""
+    def paths(self) -> Sequence[GnmiPath]:
+        """The paths to subscribe to now; may ask the switch. Raises ``SwitchError``."""
         ...
 
-    def take(self, value: PathValue) -> None:
-        """A value of the stream."""
-        ...
+    def add(self, value: PathValue) -> None: ...
 
-    def taken(self) -> Polled:
-        """What the values since the last call come to."""
+    def collected(self) -> Polled:
+        """The samples of the values added since the last call."""
         ...
 
 
 class StreamedSource:
-    """A ``CounterSource``: one SAMPLE subscription, opened after ``first_after_s`` and anew after a failure.
+    """A ``CounterSource``: one SAMPLE subscription, opened after ``first_after_s`` and again after a failure.
 
-    A switch that refuses to stream is asked by Get, at the same pace, until it fails; then streaming is tried
-    again.
+    A switch that refuses to stream is polled by Get at the same pace, until a failure.
     """
 
     def __init__(
         self,
         device: Device,
         dial: GnmiDial,
-        subject: Subject,
+        counters: GnmiCounters,
         schedule: PollSchedule,
         *,
         first_after_s: float = 0.0,
@@ -69,40 +64,38 @@ class StreamedSource:
         self.switch = device.name
         self.adapter = device.platform
         self._device = device
-        self._subject = subject
+        self._counters = counters
         self._schedule = schedule
         self._stream = GnmiStream(device, dial)
-        self._asking: PolledSource | None = None
+        self._polling: PolledSource | None = None
         self._first_after_s = first_after_s
         self._paths: Sequence[GnmiPath] = ()
-        self._look_at_s = 0.0
+        self._check_at_s = 0.0
         self._opened = self._streamed = False
 
     async def next_counters(self) -> Polled:
         wait_s, self._first_after_s = self._first_after_s, 0.0
         await asyncio.sleep(wait_s)
-        if self._asking is None:
+        if self._polling is None:
             try:
                 return await self._burst()
             except RefusedError as error:
                 if self._streamed or not self._opened:
                     raise
-                _log.info(
-                    "switch %s will not stream its counters, and is asked for them: %s", self.switch, error
-                )
-                self._asking = PolledSource(self._device, self._subject, self._schedule)
+                _log.info("switch %s will not stream its counters, and is polled: %s", self.switch, error)
+                self._polling = PolledSource(self._device, self._counters, self._schedule)
         try:
-            return await self._asking.next_counters()
+            return await self._polling.next_counters()
         except SwitchError:
-            await self._asking.close()
-            self._asking = None
+            await self._polling.close()
+            self._polling = None
             raise
 
     async def close(self) -> None:
         await self._stream.close()
-        if self._asking is not None:
-            await self._asking.close()
-        self._subject.close()
+        if self._polling is not None:
+            await self._polling.close()
+        self._counters.close()
 
     async def _burst(self) -> Polled:
         """The counters of one interval."""
@@ -110,19 +103,19 @@ class StreamedSource:
         try:
             if not self._stream.is_open:
                 self._opened = self._streamed = False
-            if not self._opened or loop.time() >= self._look_at_s:
-                await self._look()
+            if not self._opened or loop.time() >= self._check_at_s:
+                await self._subscribed()
             patience_s = 2 * self._schedule.every_s + self._device.timeout_s
             until_s = loop.time() + patience_s
             while loop.time() < until_s:
                 await self._take_all(await self._first(patience_s))
-                polled = self._subject.taken()
+                polled = self._counters.collected()
                 if polled.samples:
                     return polled
             raise NoCountersError(
                 self._device.where,
                 f"a stream without any counter for {patience_s:g} s",
-                "it gives the counters of the ports and queues of the inventory",
+                "it streams the counters of the ports and queues of the inventory",
                 "correct ports, queues or queue_names in the inventory",
             )
         except SwitchError:
@@ -130,30 +123,30 @@ class StreamedSource:
             raise
 
     async def _take_all(self, values: list[PathValue] | None) -> None:
-        """Takes these values and all that come until it is quiet."""
+        """Adds these values and all that follow until the stream is quiet."""
         loop = asyncio.get_running_loop()
-        until_s = loop.time() + self._schedule.every_s / 2  # one may send all the time
+        until_s = loop.time() + self._schedule.every_s / 2  # it may never be quiet
         while values is not None:
             for value in values:
-                self._subject.take(value)
+                self._counters.add(value)
             self._streamed |= bool(values)
             values = await self._stream.next(QUIET_S) if loop.time() < until_s else None
 
     async def _first(self, patience_s: float) -> list[PathValue]:
-        """What comes next; from a new stream where the old one is silent, its objects being there no more."""
+        """The next values; from a new stream where the old one is silent and its objects are gone."""
         values = await self._stream.next(patience_s)
-        if values is None and await self._look():
+        if values is None and await self._subscribed():
             values = await self._stream.next(patience_s)
         if values is None:
             raise self._stream.silent(patience_s)
         return values
 
-    async def _look(self) -> bool:
-        """Asks what there is; opens the stream where it is not, or not of that, and says whether it has."""
+    async def _subscribed(self) -> bool:
+        """Opens the stream where it is closed or its paths have changed; returns whether it did."""
         loop = asyncio.get_running_loop()
-        async with self._schedule.places:
-            paths = await loop.run_in_executor(self._schedule.threads, self._subject.look)
-        self._look_at_s = loop.time() + max(LOOK_EVERY_S, self._schedule.every_s)
+        async with self._schedule.slots:
+            paths = await loop.run_in_executor(self._schedule.threads, self._counters.paths)
+        self._check_at_s = loop.time() + max(RESUBSCRIBE_CHECK_S, self._schedule.every_s)
         if self._opened and paths == self._paths:
             return False
         self._paths = paths
@@ -163,15 +156,15 @@ class StreamedSource:
 
 
 def openconfig_source(device: Device, schedule: PollSchedule, *, first_after_s: float) -> StreamedSource:
-    """Follows that switch. Raises ``InventoryError`` for what cannot be asked."""
+    """The source of that switch; raises ``InventoryError`` for one that cannot be used."""
     options = options_of(device, OpenConfigOptions)
     dial = GnmiDial(device, options, default_port=PORT)
-    subject = OpenConfigSubject(device, GnmiSession(device, options, default_port=PORT), options)
-    return StreamedSource(device, dial, subject, schedule, first_after_s=first_after_s)
+    counters = OpenConfigGnmiCounters(device, GnmiSession(device, options, default_port=PORT), options)
+    return StreamedSource(device, dial, counters, schedule, first_after_s=first_after_s)
 
 
-class OpenConfigSubject:
-    """The counters of the device's ports and queues. ``clock_ns`` stands in where a switch tells no time."""
+class OpenConfigGnmiCounters:
+    """The counters of the device's ports and queues. ``clock_ns`` dates values without a timestamp."""
 
     def __init__(
         self,
@@ -186,9 +179,9 @@ class OpenConfigSubject:
         self._origin = options.origin
         self._names = queue_numbers(device, options.queue_names)
         self._clock_ns = clock_ns
-        self._counters = OpenConfigCounters(device.name, self._names, device.wants)
+        self._decoder = OpenConfigCounters(device.name, self._names, device.wants)
 
-    def look(self) -> Sequence[GnmiPath]:
+    def paths(self) -> Sequence[GnmiPath]:
         queues = [
             GnmiPath.of(
                 "qos",
@@ -207,24 +200,24 @@ class OpenConfigSubject:
         )
         return (*queues, ports)
 
-    def take(self, value: PathValue) -> None:
+    def add(self, value: PathValue) -> None:
         steps = [(elem.name, elem.keys) for elem in value.path.elems]
-        self._counters.add(steps, value.value, value.ts_ns or self._clock_ns())
+        self._decoder.add(steps, value.value, value.ts_ns or self._clock_ns())
 
-    def taken(self) -> Polled:
-        return self._counters.samples()
+    def collected(self) -> Polled:
+        return self._decoder.samples()
 
     def read(self) -> Polled:
         for top in ("qos", "interfaces"):
             path = GnmiPath.of(*((top, "interfaces") if top == "qos" else (top,)), origin=self._origin)
             for value in self._session.get([path], data="STATE"):
-                self.take(value)
-        polled = self.taken()
+                self.add(value)
+        polled = self.collected()
         if not polled.samples:
             raise NoCountersError(
                 self._device.where,
                 "none under /qos/interfaces and /interfaces of the ports and queues of the inventory",
-                "a switch gives the counters of its interfaces",
+                "a switch has counters of its interfaces",
                 "correct ports, queues or queue_names in the inventory",
             )
         return polled

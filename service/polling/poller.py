@@ -1,10 +1,6 @@
-"""Follows the counters of many switches into the window; one that fails never stops another.
+"""Follows the counters of the inventory's switches into their window; a failing switch stops no other.
 
-Must not know how any of them is asked.
-
-Which switches of the inventory give counters, and how each is asked.
-
-A platform is imported when it is met.
+A platform's module is imported when the inventory has such a switch.
 """
 
 from __future__ import annotations
@@ -15,8 +11,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
-from typing import Protocol
 
 from service.ingest.counter_owner import CounterOwner
 from service.metrics import Metrics
@@ -28,18 +24,18 @@ from telemetry.decode.body import Polled
 
 LONGEST_WAIT_S = 60.0
 
-_KEPT_RULE = "a port or queue is told once, in order of time, and has room"
+_KEPT_RULE = "each port and queue has one source, in order of time, and fits into the window"
 _KEPT_REMEDY = (
     "ecntwin_switch_samples_rejected_total says why: no_room, raise telemetry.counters.max_series; late, "
-    "look at the switch's clock, and send its counters by no other way"
+    "check the switch's clock, and send its counters in no other way"
 )
 
 _log = logging.getLogger("ecntwin.counters")
 
 
 @dataclass(slots=True)
-class _Heard:
-    """Of one switch: when counters last came (monotonic seconds), failures since, and what was logged."""
+class _SwitchStatus:
+    """When a switch's counters last came (monotonic seconds), failures since, and what was logged."""
 
     at_s: float | None = None
     failures: int = 0
@@ -50,8 +46,8 @@ class _Heard:
 
 
 class CounterPolling:
-    """``clock_s`` is monotonic seconds. After a failure a switch is asked again after ``every_s``, then twice
-    as long and so on up to ``longest_wait_s``. ``threads`` are ended with it.
+    """``clock_s`` is monotonic seconds. After a failure a switch is retried after ``every_s``, doubled each
+    time up to ``longest_wait_s``. ``stop`` shuts ``threads`` down.
     """
 
     def __init__(
@@ -72,67 +68,68 @@ class CounterPolling:
         self._every_s = every_s
         self._threads = threads
         self._longest_wait_s = max(longest_wait_s, every_s)
-        self._heard = {source.switch: _Heard() for source in self._sources}
+        self._status = {source.switch: _SwitchStatus() for source in self._sources}
         self._tasks: list[asyncio.Task[None]] = []
         for source in self._sources:
             metrics.counter_polls.labels(source.adapter)
-            metrics.counter_poll_age.labels(source.switch).set_function(self._age_of(source.switch))
+            metrics.counter_poll_age.labels(source.switch).set_function(
+                partial(self._age_or_nan, source.switch)
+            )
 
     @property
     def switches(self) -> tuple[str, ...]:
-        """Those whose counters are followed."""
-        return tuple(self._heard)
+        """The switches whose counters are followed."""
+        return tuple(self._status)
 
     @property
     def failing(self) -> Mapping[str, str]:
-        """The switches whose counters do not come, and the reason of each, as failures are counted."""
-        return {switch: heard.reason for switch, heard in self._heard.items() if heard.reason is not None}
+        """The switches whose counters cannot be read, each with the reason that its failures count under."""
+        return {switch: status.reason for switch, status in self._status.items() if status.reason is not None}
 
     def age_s(self, switch: str) -> float | None:
-        """Seconds since that switch's counters last came; None before the first, and where none are asked."""
-        heard = self._heard.get(switch)
-        return None if heard is None or heard.at_s is None else self._clock_s() - heard.at_s
+        """Seconds since that switch's counters last came; None before the first, or if not followed."""
+        status = self._status.get(switch)
+        return None if status is None or status.at_s is None else self._clock_s() - status.at_s
 
     def start(self) -> None:
-        """Begins to follow all of them, on the running event loop."""
+        """Starts a task for each switch on the running event loop."""
         self._tasks = [
             asyncio.create_task(self._follow(source), name=f"counters-{source.switch}")
             for source in self._sources
         ]
 
     async def stop(self) -> None:
-        """Ends that, and lets go of connections and threads."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         closed = await asyncio.gather(*(source.close() for source in self._sources), return_exceptions=True)
         for source, error in zip(self._sources, closed, strict=True):
-            if isinstance(error, Exception):  # nobody else's connection, and no thread, is left for it
-                _log.error("switch %s could not be let go of", source.switch, exc_info=error)
+            if isinstance(error, Exception):  # all others are closed all the same
+                _log.error("the connection to switch %s could not be closed", source.switch, exc_info=error)
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _follow(self, source: CounterSource) -> None:
-        heard = self._heard[source.switch]
+        status = self._status[source.switch]
         while True:
             try:
-                await self._take(source, heard, await source.next_counters())
+                await self._add(source, status, await source.next_counters())
             except SwitchError as error:
-                self._failed(source, heard, error.reason, str(error))
+                self._failed(source, status, error.reason, str(error))
             except Exception as error:
-                _log.exception("asking switch %s for counters failed in a way it should not", source.switch)
-                self._failed(source, heard, SwitchError.reason, type(error).__name__)
+                _log.exception("polling the counters of switch %s failed unexpectedly", source.switch)
+                self._failed(source, status, SwitchError.reason, type(error).__name__)
             else:
                 continue
-            await asyncio.sleep(min(self._longest_wait_s, self._every_s * 2 ** min(heard.failures - 1, 16)))
+            await asyncio.sleep(min(self._longest_wait_s, self._every_s * 2 ** min(status.failures - 1, 16)))
 
-    async def _take(self, source: CounterSource, heard: _Heard, polled: Polled) -> None:
+    async def _add(self, source: CounterSource, status: _SwitchStatus, polled: Polled) -> None:
         if not polled.samples:
             raise NoCountersError(
                 f"switch {source.switch!r} ({source.adapter})",
-                "no counter that can be believed" + "".join(f"; {note}" for note in polled.notes),
-                "the switch reads the counters of its ports and queues",
-                "turn them on there",
+                "no usable counter" + "".join(f"; {note}" for note in polled.notes),
+                "the switch counts on its ports and queues",
+                "turn its counters on",
             )
         kept, given = await self._counters.add(polled.samples), len(polled.samples)
         if not kept:
@@ -142,40 +139,37 @@ class CounterPolling:
                 _KEPT_RULE,
                 _KEPT_REMEDY,
             )
-        if kept < given and not heard.refused:
+        if kept < given and not status.refused:
             _log.warning(
                 "%d of %d samples of counters of switch %s could not be kept: %s; %s",
                 *(given - kept, given, source.switch, _KEPT_RULE, _KEPT_REMEDY),
             )
-        heard.refused = kept < given
-        heard.at_s = self._clock_s()
+        status.refused = kept < given
+        status.at_s = self._clock_s()
         self._metrics.counter_polls.labels(source.adapter).inc()
         self._metrics.counter_values_refused.labels(source.adapter).inc(len(polled.problems))
-        if heard.failures:
-            _log.info("counters of switch %s come again, after %d failures", source.switch, heard.failures)
-            heard.failures, heard.reason = 0, None
-        if polled.notes != heard.notes:
-            heard.notes = polled.notes
+        if status.failures:
+            _log.info("counters of switch %s come again, after %d failures", source.switch, status.failures)
+            status.failures, status.reason = 0, None
+        if polled.notes != status.notes:
+            status.notes = polled.notes
             for note in polled.notes or ("it counts all that matters now",):
                 _log.info("counters of switch %s: %s", source.switch, note)
-        if polled.problems and not heard.problems:
+        if polled.problems and not status.problems:
             count, first = len(polled.problems), polled.problems[0]
             _log.warning("%d counters of switch %s were left out: %s", count, source.switch, first)
-        heard.problems = bool(polled.problems)
+        status.problems = bool(polled.problems)
 
-    def _failed(self, source: CounterSource, heard: _Heard, reason: str, said: str) -> None:
+    def _failed(self, source: CounterSource, status: _SwitchStatus, reason: str, said: str) -> None:
         self._metrics.counter_poll_failures.labels(source.adapter, reason).inc()
-        heard.failures += 1
-        if reason != heard.reason:
-            heard.reason = reason
+        status.failures += 1
+        if reason != status.reason:
+            status.reason = reason
             _log.warning("no counters from switch %s: %s", source.switch, said)
 
-    def _age_of(self, switch: str) -> Callable[[], float]:
-        def age() -> float:
-            age_s = self.age_s(switch)
-            return math.nan if age_s is None else age_s
-
-        return age
+    def _age_or_nan(self, switch: str) -> float:
+        age_s = self.age_s(switch)
+        return math.nan if age_s is None else age_s
 
 
 _PLATFORMS = {
@@ -184,13 +178,7 @@ _PLATFORMS = {
     "sonic-gnmi": "service.polling.sonic_gnmi:sonic_gnmi_source",
 }
 PLATFORMS = tuple(_PLATFORMS)
-"""The platforms whose counters are asked for."""
-
-
-class SourceMaker(Protocol):
-    """Makes the source of one switch without asking it; raises ``InventoryError`` for one it cannot use."""
-
-    def __call__(self, device: Device, schedule: PollSchedule, *, first_after_s: float) -> CounterSource: ...
+"""The platforms whose counters are polled."""
 
 
 def counter_polling(
@@ -201,10 +189,7 @@ def counter_polling(
     metrics: Metrics,
     clock_s: Callable[[], float],
 ) -> CounterPolling:
-    """Who follows the counters of these switches; of none where that is off.
-
-    Their first schedule are spread over one interval, and so are all that follow.
-    """
+    """Follows the counters of these switches, spread evenly over an interval; of none if polling is off."""
     followed = [device for device in devices if settings.poll and device.platform in _PLATFORMS]
     threads = ThreadPoolExecutor(settings.at_once, thread_name_prefix="ecntwin-poll") if followed else None
     sources: list[CounterSource] = []
@@ -212,7 +197,9 @@ def counter_polling(
         schedule = PollSchedule(settings.every_s, threads, asyncio.Semaphore(settings.at_once))
         for number, device in enumerate(followed):
             first_after_s = settings.every_s * number / len(followed)
-            sources.append(_maker(device.platform)(device, schedule, first_after_s=first_after_s))
+            module, _, name = _PLATFORMS[device.platform].partition(":")
+            make: Callable[..., CounterSource] = getattr(import_module(module), name)
+            sources.append(make(device, schedule, first_after_s=first_after_s))
     return CounterPolling(
         sources,
         counters=counters,
@@ -221,9 +208,3 @@ def counter_polling(
         every_s=settings.every_s,
         threads=threads,
     )
-
-
-def _maker(platform: str) -> SourceMaker:
-    module, _, name = _PLATFORMS[platform].partition(":")
-    maker: SourceMaker = getattr(import_module(module), name)
-    return maker

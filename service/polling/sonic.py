@@ -1,7 +1,7 @@
-"""Reads the counters of a SONiC switch over its redis; must set nothing, and not know the window.
+"""Polls the counters of a SONiC switch over its redis.
 
-One exchange a look: the switch's clock, its names, what it counts, and the rows under the names of the last
-look. Where the names have changed since (ports broken out, swss restarted) the rows are asked for again.
+One exchange a poll: the switch's clock, its names, what it counts, and the rows under the names of the last
+poll. Where the names have changed since (ports broken out, swss restarted), the rows are read again.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from telemetry.decode.sonic_counters import (
 )
 
 _ROW = "COUNTERS:"
-_TRIES = 5  # ports, their queues and the rows come one after the other at first
+_TRIES = 5  # the first poll reads ports, then their queues, then the rows
 _NS_PER_S, _NS_PER_US = 1_000_000_000, 1_000
 
 
 def sonic_source(device: Device, schedule: PollSchedule, *, first_after_s: float) -> PolledSource:
-    """Asks that switch in its turn. Raises ``InventoryError`` for what cannot be asked."""
+    """The source of that switch; raises ``InventoryError`` for one that cannot be used."""
     return PolledSource(device, SonicReader(device), schedule, first_after_s=first_after_s)
 
 
 class SonicReader:
-    """The counters of the device's ports and queues. Raises ``InventoryError`` for what cannot be asked."""
+    """The counters of the device's ports and queues. Raises ``InventoryError`` for an unusable device."""
 
     def __init__(self, device: Device) -> None:
         check_address(device)
@@ -55,9 +55,8 @@ class SonicReader:
         self._commands = self._asking(self._names)
 
     def read(self) -> Polled:
-        """The counters now, at the time of the switch's clock.
-
-        Raises ``NoCountersError`` where it names none of the ports, and as ``RedisExchange.ask`` does.
+        """The counters, dated by the switch's clock. Raises ``NoCountersError`` where it names none of the
+        ports, and what ``RedisExchange.ask`` raises.
         """
         for _ in range(_TRIES):
             answers = _Answers(self._device, self._commands, self._exchange.ask(self._commands))
@@ -75,17 +74,11 @@ class SonicReader:
             raise NoCountersError(
                 self._device.where,
                 f"{PORT_NAMES} or {QUEUE_NAMES} changed {_TRIES} times",
-                "ports and queues keep their objects while they are looked at",
+                "ports and queues keep their objects during a poll",
                 "wait until swss has started",
             )
         if not self._names.ports and not self._names.voqs:
-            raise NoCountersError(
-                self._device.where,
-                f"no port in {PORT_NAMES}"
-                + (f" that matches {', '.join(self._device.ports)}" if self._device.ports else ""),
-                "COUNTERS_DB names the ports whose counters it has",
-                "correct ports in the inventory, or see whether swss runs on the switch",
-            )
+            raise no_ports(self._device)
         return sonic_samples(
             self._device.name, self._device.queues, answers.rows(self._names), answers.counted(self._names)
         )
@@ -116,13 +109,23 @@ class SonicReader:
         return tuple(commands)
 
 
+def no_ports(device: Device) -> NoCountersError:
+    """The switch names none of the ports that the inventory wants."""
+    return NoCountersError(
+        device.where,
+        f"no port in {PORT_NAMES}" + (f" that matches {', '.join(device.ports)}" if device.ports else ""),
+        "COUNTERS_DB names the ports whose counters it has",
+        "correct ports in the inventory, or check whether swss runs on the switch",
+    )
+
+
 def _queue_names(ports: Iterable[str], queues: Iterable[int]) -> list[str]:
-    """With one that is none: redis refuses to be asked for no field at all."""
+    """Never empty: redis refuses a command without fields."""
     return [f"{port}:{queue}" for port, queue in product(ports, queues)] or [""]
 
 
 class _Answers:
-    """The answers to ``SonicReader``'s commands, by what was asked."""
+    """The answers to ``SonicReader``'s commands, by command."""
 
     def __init__(self, device: Device, commands: Sequence[Command], answers: Sequence[Any]) -> None:
         self._where = device.where
@@ -135,14 +138,14 @@ class _Answers:
                 self._by_command[command] = answer
 
     def mapping(self, name: str) -> Mapping[str, str]:
-        """A name map: pairs that came in one list."""
+        """A name map, sent as one list of pairs."""
         given = self._by_command["HGETALL", name]
         if not isinstance(given, list):
             raise self._unreadable(f"{name}: {given}")
         return dict(zip(given[::2], given[1::2], strict=True))
 
     def queue_names(self, ports: Iterable[str], queues: Iterable[int]) -> Mapping[str, str]:
-        """The objects of queues of these ports, of those that were asked for."""
+        """The objects of the requested queues of these ports."""
         given = self._rows[QUEUE_NAMES]
         if not isinstance(given, list):
             raise self._unreadable(f"{QUEUE_NAMES}: {given}")
@@ -150,7 +153,6 @@ class _Answers:
         return {name: oid for name, oid in found if isinstance(oid, str)}
 
     def counted(self, names: SonicNames) -> Counted:
-        """What the switch says of its counting."""
         return Counted(
             {key: self._text(f"FLEX_COUNTER_TABLE|{key}", "FLEX_COUNTER_STATUS") for key in GROUPS},
             {
@@ -162,7 +164,6 @@ class _Answers:
         )
 
     def rows(self, names: SonicNames) -> SonicRows:
-        """The values of all rows."""
         return SonicRows(
             self._time_ns(),
             {port: self._row(oid) for port, oid in names.ports.items()},
@@ -194,5 +195,5 @@ class _Answers:
             self._where,
             received,
             "COUNTERS_DB holds hashes, and redis knows the time",
-            "look whether something else listens there, and at counters_db of its options",
+            "check whether something else listens there, and counters_db of its options",
         )

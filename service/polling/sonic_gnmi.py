@@ -1,8 +1,8 @@
-"""The counters of a SONiC switch through its gNMI server; must set nothing, and not know the window.
+"""The counters of a SONiC switch through its gNMI server.
 
-Subscribed to are the rows themselves (``COUNTERS_DB/localhost/COUNTERS/oid:…``), under the objects that the
-name maps tell: the server looks its own virtual paths (``COUNTERS/Ethernet*``) up in maps that it reads once
-in its life, and follows every queue of every port for them (sonic-gnmi 5ec1c20, 2026-08, ``virtual_db.go``).
+It subscribes to the rows themselves (``COUNTERS_DB/localhost/COUNTERS/oid:…``), by the objects in the name
+maps: for its virtual paths (``COUNTERS/Ethernet*``) the server reads the maps only once, and follows every
+queue of every port (sonic-gnmi 5ec1c20, 2026-08, ``virtual_db.go``).
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from service.polling.base import NoCountersError, PollSchedule
+from service.polling.base import PollSchedule
 from service.polling.gnmi import StreamedSource
+from service.polling.sonic import no_ports
 from switches.device import Device, options_of
 from switches.sonic.gnmi_adapter import PORT, SonicGnmiOptions
 from switches.sonic.gnmi_tables import ORIGIN
@@ -39,17 +40,17 @@ _AT_ONCE = 64  # rows a Get: a chassis' are many
 
 
 def sonic_gnmi_source(device: Device, schedule: PollSchedule, *, first_after_s: float) -> StreamedSource:
-    """Follows that switch. Raises ``InventoryError`` for what cannot be asked."""
+    """The source of that switch; raises ``InventoryError`` for one that cannot be used."""
     options = options_of(device, SonicGnmiOptions)
     dial = GnmiDial(device, options, default_port=PORT)
     session = GnmiSession(device, options, default_port=PORT)
     return StreamedSource(
-        device, dial, SonicGnmiSubject(device, session, options), schedule, first_after_s=first_after_s
+        device, dial, SonicGnmiCounters(device, session, options), schedule, first_after_s=first_after_s
     )
 
 
-class SonicGnmiSubject:
-    """The counters of the device's ports and queues. ``clock_ns`` stands in where a switch tells no time."""
+class SonicGnmiCounters:
+    """The counters of the device's ports and queues. ``clock_ns`` dates values without a timestamp."""
 
     def __init__(
         self,
@@ -68,19 +69,14 @@ class SonicGnmiSubject:
         self._rows: dict[str, Mapping[str, Any]] = {}
         self._read_ns = 0
 
-    def look(self) -> Sequence[GnmiPath]:
+    def paths(self) -> Sequence[GnmiPath]:
         self._names = wanted_names(
             *(self._name_map(name) for name in (PORT_NAMES, QUEUE_NAMES, VOQ_NAMES)),
             of=self._device.queues,
             wants=self._device.wants,
         )
         if not self._names.ports and not self._names.voqs:
-            raise NoCountersError(
-                self._device.where,
-                f"no port in {PORT_NAMES} that the inventory wants",
-                "COUNTERS_DB names the ports whose counters it has",
-                "correct ports in the inventory, or see whether swss runs on the switch",
-            )
+            raise no_ports(self._device)
         self._counted = Counted(
             {
                 key: _text(row, "FLEX_COUNTER_STATUS")
@@ -95,13 +91,13 @@ class SonicGnmiSubject:
         oids = dict.fromkeys([*names.ports.values(), *names.queues.values(), *names.voqs.values()])
         return tuple(self._path("COUNTERS_DB", "COUNTERS", oid) for oid in oids)
 
-    def take(self, value: PathValue) -> None:
+    def add(self, value: PathValue) -> None:
         oid = value.path.elems[-1].name if value.path.elems else ""
         if oid and isinstance(value.value, Mapping):
             self._rows[oid] = value.value
             self._read_ns = max(self._read_ns, value.ts_ns)
 
-    def taken(self) -> Polled:
+    def collected(self) -> Polled:
         rows, self._rows = self._rows, {}
         ts_ns, self._read_ns = min(self._read_ns or self._clock_ns(), MOST), 0
         names, fields = self._names, port_fields(self._device.queues)
@@ -114,11 +110,11 @@ class SonicGnmiSubject:
         return sonic_samples(self._device.name, self._device.queues, found, self._counted)
 
     def read(self) -> Polled:
-        paths = self.look()
+        paths = self.paths()
         for begin in range(0, len(paths), _AT_ONCE):
             for value in self._session.get(paths[begin : begin + _AT_ONCE]):
-                self.take(value)
-        return self.taken()
+                self.add(value)
+        return self.collected()
 
     def abort(self) -> None:
         """A Get ends within the device's ``timeout_s`` by itself."""
@@ -134,7 +130,7 @@ class SonicGnmiSubject:
         return {name: oid for name, oid in found.items() if isinstance(oid, str)}
 
     def _table(self, database: str, name: str) -> dict[str, Any]:
-        """A table's rows by key, or the one row of a table without keys; none where it is not there."""
+        """A table's rows by key, or the only row of a table without keys; empty where it is missing."""
         found: dict[str, Any] = {}
         for one in self._session.get([self._path(database, name)]):
             if isinstance(one.value, Mapping):

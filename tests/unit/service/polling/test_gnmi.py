@@ -162,7 +162,7 @@ async def test_sonic_that_will_not_stream_is_asked(
         sonic.db.grow("Ethernet4:3", SAI_QUEUE_STAT_PACKETS=4)
     said = [record.getMessage() for record in caplog.records if record.name == "ecntwin.counters"]
     assert [line.split(":")[0] for line in said] == [
-        "switch leaf1 will not stream its counters, and is asked for them"
+        "switch leaf1 will not stream its counters, and is polled"
     ]
 
 
@@ -182,7 +182,7 @@ async def test_what_sonic_does_not_count_is_unknown_over_gnmi_too(sonic: Sonic, 
 async def test_sonic_with_other_names_is_subscribed_anew(
     sonic: Sonic, follow: Follow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.polling.gnmi.LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("service.polling.gnmi.RESUBSCRIBE_CHECK_S", 0.0)
     source = follow("sonic-gnmi", sonic.server.port, timeout_s=2.0)
     await until(source, whole, despite=UnreachableError)
     sonic.db.begin(["Ethernet0", "Ethernet2"])
