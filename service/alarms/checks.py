@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from service.fleet import Fleet
 from service.ingest.counter_owner import PortMonitor
@@ -132,8 +133,7 @@ MOST_REPORTED = 4_096
 _log = logging.getLogger("ecntwin.alarms")
 
 
-@dataclass(frozen=True, slots=True)
-class _Totals:
+class _Totals(NamedTuple):
     """Reports, hops and datagrams since the service began."""
 
     accepted: int = 0
@@ -300,8 +300,9 @@ class AlarmChecks:
             dropped=self._sources.dropped,
         )
         before, self._totals = self._totals, now
-        accepted, rejected = now.accepted - before.accepted, now.rejected - before.rejected
-        skewed, backwards = now.skewed - before.skewed, now.backwards - before.backwards
+        accepted, rejected, skewed, backwards, dropped = (
+            new - old for new, old in zip(now, before, strict=True)
+        )
         if came := accepted + rejected:
             yield Finding(
                 Subject("clock_skew", "INT reports"),
@@ -320,7 +321,7 @@ class AlarmChecks:
                 f"In {backwards} hops of the last {came} INT reports a packet left before it came: a "
                 "switch's clock runs backwards, or its unit profile is wrong",
             )
-        lasted_s, dropped = now_s - self._ran_s, now.dropped - before.dropped
+        lasted_s = now_s - self._ran_s
         if lasted_s > 0 and self._sources.listens:
             yield Finding(
                 Subject("ingest_drops", "UDP"),

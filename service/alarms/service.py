@@ -65,7 +65,6 @@ class Alarms:
                 _log.exception("alarms could not be checked; they stay as they are until the next check")
 
     async def check(self) -> tuple[Change, ...]:
-        """Runs every check once and publishes what changed."""
         async with self._checking:
             now_s = self._clock_s()
             result = await self._checks.run(self._board.switches)

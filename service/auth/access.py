@@ -163,7 +163,6 @@ class Access:
         )
 
     def _limits_of(self, caller: Caller, limits: RateSettings) -> tuple[RateLimit, RateLimit | None]:
-        """The limits of requests, and of body bytes if any."""
         found = self._limits.get(caller.name)
         if found is None:
             if len(self._limits) >= MOST_ADDRESSES:  # an issuer's users are not bounded

@@ -115,7 +115,6 @@ class Audit:
             await asyncio.sleep(FORGET_EVERY_S)
 
     def forget(self) -> None:
-        """Queues the removal of entries older than ``keep_days``."""
         before_ns = self._wall_ns() - self._keep_ns
         self._recorder.put(partial(audit_rows.forget, before_ns=before_ns), key="audit-forget")
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache
 
 
 class RateLimit:
@@ -37,18 +36,10 @@ class RateLimits:
     """A limit for each key, of which the ``most`` last used are remembered."""
 
     def __init__(self, rate_per_s: float, burst: float, *, most: int, clock_s: Callable[[], float]) -> None:
-        self._make: Callable[[], RateLimit] = partial(RateLimit, rate_per_s, burst, clock_s=clock_s)
-        self._most = most
-        self._known: OrderedDict[str, RateLimit] = OrderedDict()
+        self._cached = lru_cache(most)(lambda key: RateLimit(rate_per_s, burst, clock_s=clock_s))
 
     def of(self, key: str) -> RateLimit:
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._make()
-            if len(self._known) > self._most:
-                self._known.popitem(last=False)
-        self._known.move_to_end(key)
-        return found
+        return self._cached(key)
 
     def __len__(self) -> int:
-        return len(self._known)
+        return self._cached.cache_info().currsize

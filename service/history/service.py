@@ -178,7 +178,6 @@ class History:
         return self._recorder.dropped + self.queues.lost
 
     async def run_forever(self) -> None:
-        """Records queues, and prunes what is too old."""
         async with asyncio.TaskGroup() as both:
             both.create_task(self.queues.run_forever(), name="queue-history")
             both.create_task(self._prune_forever(), name="history-tidied")

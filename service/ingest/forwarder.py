@@ -68,7 +68,6 @@ class _Answer(msgspec.Struct):
 
 
 def held_bytes(batch: ReportBatch) -> int:
-    """Approximate size of a batch in memory."""
     keys = len(batch.flow_keys) + len(batch.sites)
     return _REPORT_BYTES * len(batch) + _HOP_BYTES * len(batch.hop_site) + _KEY_BYTES * keys
 

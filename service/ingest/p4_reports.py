@@ -68,7 +68,6 @@ class UntunedDevices:
             return tuple(sorted(map(self._devices.switch, (*self._inventoried, *self._strangers))))
 
     def note(self, nodes: Iterable[int]) -> None:
-        """Notes that these nodes, which have no profile, have just reported."""
         now_s = self._clock_s()
         with self._lock:
             self._forget()
@@ -138,7 +137,6 @@ class Postcards:
         return self._released(lambda: self._merger.merged(reports, now_ns))
 
     def due(self, now_ns: int) -> ReportBatch:
-        """The paths now due."""
         return self._released(lambda: self._merger.due(now_ns))
 
     def whole(self, reports: P4Reports, received_ns: NDArray[np.int64]) -> ReportBatch:
@@ -223,20 +221,16 @@ class BinaryReports:
         return 0 if self._postcards is None else self._postcards.pending
 
     def declare(self, topology: Topology | None) -> None:
-        """Sets the topology that orders the postcards of one packet."""
         if self._postcards is not None:
             self._postcards.declare(topology)
 
     def sequence_counts(self) -> Mapping[Sender, SequenceCounts]:
-        """Sequence gaps and restarts of each sender since it was first heard."""
         return self._senders.counts()
 
     def name(self, sender: Sender) -> str:
-        """The switch's name, else its node id, else its source address."""
         return self._senders.name(sender)
 
     def drop_counts(self) -> Mapping[DropPlace, int]:
-        """Drop reports so far, by place and reason."""
         with self._counting:
             return dict(self._drops)
 
@@ -267,7 +261,6 @@ class BinaryReports:
         return _decoded(reports, self._postcards.whole(reports, received_ns))
 
     def due(self, now_ns: int) -> Decoded:
-        """The merged reports that are due."""
         if self._postcards is None:
             return Decoded(ReportBatch.empty(), ())
         with self._decoding:

@@ -89,7 +89,6 @@ class IngestPipeline:
             self.udp.start()
 
     def start(self) -> None:
-        """Starts counter polling and the postcard flusher."""
         self.counter_polling.start()
         self._postcards.start()
 
@@ -105,6 +104,5 @@ class IngestPipeline:
             ending.push_async_callback(self.counter_polling.stop)
 
     async def declare(self, topology: Topology) -> None:
-        """Replaces the declared topology."""
         await self.window.declare(topology)
         self.binary.declare(topology)

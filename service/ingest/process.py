@@ -61,7 +61,6 @@ class IngestProcess:
         return () if self._udp is None else self._udp.addresses
 
     async def start(self) -> None:
-        """Opens the UDP sockets and starts forwarding."""
         self.forwarder.start()
         if self._udp is not None:
             self._udp.start()

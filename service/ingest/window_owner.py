@@ -75,7 +75,6 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         return self.now_s() - since_s if age_s is None else age_s
 
     def now_s(self) -> float:
-        """Monotonic seconds."""
         return self._clock_s()
 
     @property
@@ -136,7 +135,6 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         return await self._run(self._discovered)
 
     async def declare(self, topology: Topology) -> None:
-        """Replaces the declared topology."""
         await self._run(self._window.set_topology, topology)
         self.declared = topology
 

@@ -78,7 +78,6 @@ class CounterPolling:
 
     @property
     def switches(self) -> tuple[str, ...]:
-        """The switches whose counters are followed."""
         return tuple(self._status)
 
     @property
@@ -92,7 +91,6 @@ class CounterPolling:
         return None if status is None or status.at_s is None else self._clock_s() - status.at_s
 
     def start(self) -> None:
-        """Starts a task for each switch on the running event loop."""
         self._tasks = [
             asyncio.create_task(self._follow(source), name=f"counters-{source.switch}")
             for source in self._sources

@@ -125,8 +125,6 @@ def _queue_names(ports: Iterable[str], queues: Iterable[int]) -> list[str]:
 
 
 class _Answers:
-    """The answers to ``SonicReader``'s commands, by command."""
-
     def __init__(self, device: Device, commands: Sequence[Command], answers: Sequence[Any]) -> None:
         self._where = device.where
         self._by_command: dict[Command, Any] = {}
@@ -138,14 +136,12 @@ class _Answers:
                 self._by_command[command] = answer
 
     def mapping(self, name: str) -> Mapping[str, str]:
-        """A name map, sent as one list of pairs."""
         given = self._by_command["HGETALL", name]
         if not isinstance(given, list):
             raise self._unreadable(f"{name}: {given}")
         return dict(zip(given[::2], given[1::2], strict=True))
 
     def queue_names(self, ports: Iterable[str], queues: Iterable[int]) -> Mapping[str, str]:
-        """The objects of the requested queues of these ports."""
         given = self._rows[QUEUE_NAMES]
         if not isinstance(given, list):
             raise self._unreadable(f"{QUEUE_NAMES}: {given}")

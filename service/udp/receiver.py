@@ -31,7 +31,6 @@ class DatagramQueue:
 
     @property
     def room(self) -> int:
-        """How many more datagrams fit."""
         return max(self._most - self.depth, 0) if self._bytes < self._most_bytes else 0
 
     def put(self, chunk: Chunk) -> bool:

@@ -59,7 +59,6 @@ class SocketReader(Protocol):
 
 
 def reader(senders: AllowedSenders, *, clock_ns: Callable[[], int] = time.time_ns) -> SocketReader:
-    """The fastest reader that this platform has."""
     if sys.platform.startswith("linux") and sys.maxsize > 1 << 32:
         library = ctypes.CDLL(None, use_errno=True)
         if hasattr(library, "recvmmsg"):

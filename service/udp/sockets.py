@@ -9,6 +9,7 @@ import socket
 import struct
 import sys
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from settings.errors import SettingsError
@@ -19,11 +20,11 @@ _MOST_CACHED = 65_536
 
 
 class AllowedSenders:
-    """Source addresses as text, where they are in the ``allowed`` networks. Results are cached."""
+    """Source addresses as text, where they are in the ``allowed`` networks."""
 
     def __init__(self, allowed: Iterable[Network]) -> None:
         self._allowed = tuple(allowed)
-        self._cached: dict[bytes, str | None] = {}
+        self._name = lru_cache(_MOST_CACHED)(self._checked)
 
     def named(self, addresses: bytes, width: int) -> list[str | None]:
         """The text of each raw address of ``width`` bytes (4 or 16); None for one that may not send."""
@@ -36,15 +37,6 @@ class AllowedSenders:
     def name(self, text: str) -> str | None:
         """The same for one address given as text."""
         return self._name(ipaddress.ip_address(text.partition("%")[0]).packed)
-
-    def _name(self, raw: bytes) -> str | None:
-        try:
-            return self._cached[raw]
-        except KeyError:
-            if len(self._cached) >= _MOST_CACHED:
-                self._cached.clear()
-            self._cached[raw] = self._checked(raw)
-            return self._cached[raw]
 
     def _checked(self, raw: bytes) -> str | None:
         address: ipaddress.IPv4Address | ipaddress.IPv6Address = ipaddress.ip_address(raw)
