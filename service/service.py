@@ -158,14 +158,11 @@ class Service:
                 ),
                 database=self.database_health,
                 lossless=lossless,
-                clock_s=clocks.monotonic_s,
-                wall_s=lambda: clocks.wall_ns() / 1e9,
-                cost_s=clocks.cost_s,
+                clocks=clocks,
             ),
             metrics=self.metrics.network,
             events=self.events,
-            clock_s=clocks.monotonic_s,
-            wall_ns=clocks.wall_ns,
+            clocks=clocks,
             on_change=self.history.alarms.record,
         )
         self.approvals = Approvals(

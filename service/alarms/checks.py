@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from service.events import Clocks
 from service.fleet import Fleet
 from service.ingest.counter_owner import PortMonitor
 from service.ingest.p4_reports import BinaryReports
@@ -156,9 +156,7 @@ class CheckResult:
 
 
 class AlarmChecks:
-    """``lossless`` are the queues that PFC protects (None: PFC is off). ``clock_s`` is monotonic seconds,
-    ``wall_s`` seconds since 1970; for one event loop.
-    """
+    """``lossless`` are the queues that PFC protects (None: PFC is off). For one event loop."""
 
     def __init__(
         self,
@@ -170,9 +168,7 @@ class AlarmChecks:
         sources: TelemetrySources,
         database: DatabaseHealth | None = None,
         lossless: frozenset[int] | None,
-        clock_s: Callable[[], float],
-        wall_s: Callable[[], float],
-        cost_s: Callable[[], float] = time.perf_counter,
+        clocks: Clocks,
     ) -> None:
         self._window = window
         self._ports = ports
@@ -181,11 +177,9 @@ class AlarmChecks:
         self._sources = sources
         self._database = database
         self._lossless = lossless
-        self._clock_s = clock_s
-        self._wall_s = wall_s
-        self._cost_s = cost_s
+        self._clocks = clocks
         self._state_from_s = float("-inf")
-        self._ran_s = clock_s()
+        self._ran_s = clocks.monotonic_s()
         self._totals = _Totals()
         self._sequence: Mapping[Sender, SequenceCounts] = {}
         self._reported: dict[str, float] = {}
@@ -195,7 +189,7 @@ class AlarmChecks:
 
     async def run(self, awaited: Container[str] | None = None) -> CheckResult:
         """Runs every check once. Healthy ports are reported of ``awaited`` switches (None: all) only."""
-        now_s = self._clock_s()
+        now_s = self._clocks.monotonic_s()
         recent = await self._ports.recent()
         state = await self._state(now_s)
         result = CheckResult(ports=recent.ports, state=state, silent=self._window.stale)
@@ -217,7 +211,7 @@ class AlarmChecks:
         """The state of the window, unless it is stale, or too early after the last, costly computation."""
         if now_s < self._state_from_s or self._window.stale:
             return None
-        begun_s = self._cost_s()
+        begun_s = self._clocks.cost_s()
         try:
             return await self._window.state()
         except WindowError:
@@ -226,7 +220,7 @@ class AlarmChecks:
             _log.exception("computing the window's state for alarms failed; the others run")
             return None
         finally:
-            self._state_from_s = now_s + (self._cost_s() - begun_s) / STATE_SHARE
+            self._state_from_s = now_s + (self._clocks.cost_s() - begun_s) / STATE_SHARE
 
     def _of_ports(self, ports: tuple[PortRates, ...], awaited: Container[str] | None) -> Iterator[Finding]:
         yield from pause_findings(ports, awaited)
@@ -268,7 +262,7 @@ class AlarmChecks:
         age_s = self._window.age_s()
         if age_s is None:
             return None
-        arrival_s, report_s = self._wall_s() - age_s, state.window_end_ns / 1e9
+        arrival_s, report_s = self._clocks.wall_ns() / 1e9 - age_s, state.window_end_ns / 1e9
         before, self._paced = self._paced, (arrival_s, report_s)
         if before is None or arrival_s <= before[0] or abs(arrival_s - report_s) > SAME_TIME_BASE_S:
             return None

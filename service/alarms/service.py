@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from service.alarms.checks import AlarmChecks
 from service.documents.base import timestamp
 from service.documents.history import AlarmDocument, AlarmsDocument
-from service.events import Broadcaster
+from service.events import Broadcaster, Clocks
 from service.metrics import NetworkMetrics
 from settings.sections import KINDS, AlarmSettings
 from telemetry.alarms.board import Alarm, AlarmBoard, Change, Level
@@ -35,8 +35,7 @@ class Alarms:
         *,
         metrics: NetworkMetrics,
         events: Broadcaster,
-        clock_s: Callable[[], float],
-        wall_ns: Callable[[], int],
+        clocks: Clocks,
         on_change: OnChange | None = None,
     ) -> None:
         self._on_change = on_change
@@ -45,11 +44,10 @@ class Alarms:
         self._board = AlarmBoard(settings.rules(), forget_s=settings.forget_s, keep=settings.keep)
         self._metrics = metrics
         self._events = events
-        self._clock_s = clock_s
-        self._wall_ns = wall_ns
+        self._clocks = clocks
         self._checking = asyncio.Lock()
         # Alarms of before the start need this long to be raised again, or to count as over.
-        self._settled_s = clock_s() + settings.hold_s + settings.clear_s
+        self._settled_s = clocks.monotonic_s() + settings.hold_s + settings.clear_s
         self._checked_s: float | None = None
         self._left_off = 0
         self.active: tuple[Alarm, ...] = ()
@@ -66,7 +64,7 @@ class Alarms:
 
     async def check(self) -> tuple[Change, ...]:
         async with self._checking:
-            now_s = self._clock_s()
+            now_s = self._clocks.monotonic_s()
             result = await self._checks.run(self._board.switches)
             # Thousands of ports: not on the event loop.
             changes = await asyncio.to_thread(self._board.update, now_s, result.findings)
@@ -102,7 +100,7 @@ class Alarms:
 
     def settling_s(self) -> float:
         """Seconds until alarms of before the start have been raised again, or are over; may be negative."""
-        return self._settled_s - self._clock_s()
+        return self._settled_s - self._clocks.monotonic_s()
 
     def document(self, *, limit: int, ended: bool) -> AlarmsDocument:
         """The first ``limit`` active alarms, and as many ended ones if wanted."""
@@ -119,7 +117,7 @@ class Alarms:
 
     def _wall_clock(self) -> Callable[[float], int]:
         """Converts an alarm's monotonic seconds by the clocks now: a corrected wall clock corrects it too."""
-        now_s, now_ns = self._clock_s(), self._wall_ns()
+        now_s, now_ns = self._clocks.monotonic_s(), self._clocks.wall_ns()
         return lambda at_s: now_ns - round((now_s - at_s) * 1e9)
 
     def _publish(self, changes: tuple[Change, ...]) -> None:

@@ -10,10 +10,11 @@ import asyncio
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Connection
 
+from service.events import Clocks
 from service.ingest.counter_owner import PortMonitor, RecentPorts
 from service.ingest.window_owner import LatestState, WindowOwner
 from settings.sections import Steps
@@ -37,8 +38,8 @@ Port = tuple[str, str]
 
 
 class QueueHistory:
-    """``clock_s`` is monotonic seconds, ``wall_ns`` nanoseconds since 1970; for one event loop. ``durable``:
-    the database outlives the service; one in memory holds little. ``lost`` counts dropped steps.
+    """``durable``: the database outlives the service; one in memory holds little. ``lost`` counts dropped
+    steps. For one event loop.
     """
 
     def __init__(
@@ -49,16 +50,15 @@ class QueueHistory:
         durable: bool,
         window: WindowOwner,
         ports: PortMonitor,
-        clock_s: Callable[[], float],
-        wall_ns: Callable[[], int],
+        clocks: Clocks,
     ) -> None:
         self._steps = steps
         self._recorder = recorder
         self._durable = durable
         self._window = window
         self._ports = ports
-        self._clock_s = clock_s
-        self._wall_ns = wall_ns
+        self._clock_s = clocks.monotonic_s
+        self._wall_ns = clocks.wall_ns
         self._seen: LatestState | None = None
         self._counted: RecentPorts | None = None
         self._last_ns: int | None = None

@@ -40,9 +40,7 @@ class _LeftOpen:
 
 class AlarmHistory:
     """An alarm that the service before this one left open continues if it is raised again within
-    ``take_over_s`` of the start (by ``clock_s``, monotonic); else it ended when that service was last alive.
-
-    ``wall_ns`` is nanoseconds since 1970; for one event loop.
+    ``take_over_s`` of the start; else it ended when that service was last alive. For one event loop.
     """
 
     def __init__(
@@ -51,14 +49,13 @@ class AlarmHistory:
         recorder: Recorder,
         *,
         take_over_s: float,
-        clock_s: Callable[[], float],
-        wall_ns: Callable[[], int],
+        clocks: Clocks,
     ) -> None:
         self._database = database
         self._recorder = recorder
-        self._clock_s = clock_s
-        self._began_ns = wall_ns()
-        self._until_s = clock_s() + take_over_s
+        self._clock_s = clocks.monotonic_s
+        self._began_ns = clocks.wall_ns()
+        self._until_s = clocks.monotonic_s() + take_over_s
         self._there: dict[Subject, AlarmRow] = {}
         self._left = _LeftOpen({}, None)
 
@@ -161,15 +158,13 @@ class History:
             durable=database.durable,
             window=window,
             ports=ports,
-            clock_s=clocks.monotonic_s,
-            wall_ns=clocks.wall_ns,
+            clocks=clocks,
         )
         self.alarms = AlarmHistory(
             database,
             recorder,
             take_over_s=settings.alarms.forget_s,
-            clock_s=clocks.monotonic_s,
-            wall_ns=clocks.wall_ns,
+            clocks=clocks,
         )
 
     @property

@@ -55,8 +55,7 @@ class IngestPipeline:
             decoding=self._decoding,
             metrics=metrics,
             events=events,
-            clock_s=clocks.monotonic_s,
-            wall_s=lambda: clocks.wall_ns() / 1e9,
+            clocks=clocks,
         )
         self.counters = CounterOwner(
             telemetry.counters.window(),

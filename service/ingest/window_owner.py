@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from typing import NamedTuple
 
 from service.documents.telemetry import IngestDocument
-from service.events import Broadcaster
+from service.events import Broadcaster, Clocks
 from service.ingest.threads import Added, DecodingThreads, IngestLimits, ReportDecoder, TelemetryOwner
 from service.metrics import Metrics
 from telemetry.decode.body import Decoded
@@ -33,7 +32,7 @@ class LatestState(NamedTuple):
 
 
 class WindowOwner(TelemetryOwner[ReportBatch]):
-    """Owns the window of INT reports. ``wall_s`` is seconds since 1970."""
+    """Owns the window of INT reports."""
 
     def __init__(
         self,
@@ -44,8 +43,7 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         decoding: DecodingThreads,
         metrics: Metrics,
         events: Broadcaster,
-        clock_s: Callable[[], float],
-        wall_s: Callable[[], float],
+        clocks: Clocks,
     ) -> None:
         super().__init__(
             "ecntwin-window",
@@ -53,13 +51,13 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
             decoding=decoding,
             accepted=metrics.accepted,
             rejected=metrics.rejected,
-            clock_s=clock_s,
+            clock_s=clocks.monotonic_s,
         )
         self._settings = settings
         self._window = Window(settings, declared)
         self._metrics = metrics
         self._events = events
-        self._wall_s = wall_s
+        self._wall_ns = clocks.wall_ns
         self._last_event_s = float("-inf")
         self._unpublished = Counter[str]()
         self._cached: tuple[_Version, LatestState] | None = None
@@ -170,7 +168,7 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         self.accepted += accepted
         self.rejected += reasons.total()
         if accepted:
-            self._metrics.last_report.set(self._wall_s())
+            self._metrics.last_report.set(self._wall_ns() / 1e9)
         self._unpublished.update(accepted=accepted, rejected=reasons.total())
         if self._clock_s() - self._last_event_s >= EVENT_EVERY_S:
             self._last_event_s = self._clock_s()

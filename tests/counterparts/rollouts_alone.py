@@ -12,7 +12,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from service.events import Broadcaster
+from service.events import Broadcaster, Clocks
 from service.fleet import Adapters, Fleet
 from service.ingest.counter_owner import CounterOwner
 from service.ingest.threads import DecodingThreads, IngestLimits
@@ -69,8 +69,7 @@ async def rollouts_alone(
         decoding=decoding,
         metrics=metrics,
         events=Broadcaster(),
-        clock_s=time.monotonic,
-        wall_s=time.time,
+        clocks=Clocks(),
     )
     counters = CounterOwner(
         CounterSettings(), limits, decoding=decoding, metrics=metrics, clock_s=time.monotonic

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from service.alarms.checks import GIVEN_UP_S, MOST_REPORTED, STATE_SHARE, AlarmChecks
+from service.events import Clocks
 from service.ingest.counter_owner import RecentPorts
 from settings.sections import KINDS
 from switches.errors import SwitchError, UnreachableError
@@ -83,9 +84,9 @@ class World:
             rollouts=cast(Any, rollouts),
             sources=cast(Any, sources),
             lossless=lossless,
-            clock_s=lambda: self.now_s,
-            wall_s=lambda: self.now_s + self.wall_ahead_s,
-            cost_s=lambda: spent,
+            clocks=Clocks(
+                lambda: self.now_s, lambda: round((self.now_s + self.wall_ahead_s) * 1e9), lambda: spent
+            ),
         )
 
 

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from service.alarms.checks import CheckResult
 from service.alarms.service import MOST_PUBLISHED, Alarms
-from service.events import Broadcaster, Event
+from service.events import Broadcaster, Clocks, Event
 from service.metrics import NetworkMetrics
 from settings.sections import AlarmSettings
 from telemetry.alarms.board import Finding, Subject
@@ -42,8 +42,7 @@ class World:
             cast(Any, self),
             metrics=NetworkMetrics(self.registry),
             events=self.events,
-            clock_s=lambda: self.now_s,
-            wall_ns=lambda: self.wall_ns,
+            clocks=Clocks(lambda: self.now_s, lambda: self.wall_ns),
         )
 
     async def run(self, awaited: frozenset[str]) -> CheckResult:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from service.events import Clocks
 from service.history.service import AWAY, AlarmHistory
 from store.alarm_rows import AlarmRow, listed
 from store.database import Database
@@ -48,8 +49,7 @@ class World:
             self.database,
             self.recorder,
             take_over_s=600.0,
-            clock_s=lambda: self.now_s,
-            wall_ns=lambda: self.wall_ns(self.now_s),
+            clocks=Clocks(lambda: self.now_s, lambda: self.wall_ns(self.now_s)),
         )
 
     def wall_ns(self, at_s: float) -> int:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import func, select
 
+from service.events import Clocks
 from service.history import recording
 from service.history.recording import PRUNED_AT_ONCE, QueueHistory, port_steps
 from service.ingest.counter_owner import RecentPorts
@@ -108,8 +109,7 @@ class World:
             durable=self.database.durable,
             window=cast(Any, self.window),
             ports=cast(Any, self.ports),
-            clock_s=lambda: self.now_s,
-            wall_ns=lambda: EPOCH_NS + round((self.now_s + self.set_s) * NS_PER_S),
+            clocks=Clocks(lambda: self.now_s, lambda: EPOCH_NS + round((self.now_s + self.set_s) * NS_PER_S)),
         )
 
     def sees(self, *queues: QueueState) -> None:

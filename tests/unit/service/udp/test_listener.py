@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from service.events import Broadcaster
+from service.events import Broadcaster, Clocks
 from service.ingest.threads import DecodingThreads, IngestLimits
 from service.ingest.window_owner import WindowOwner
 from service.metrics import Metrics
@@ -61,8 +61,7 @@ async def listened(
         decoding=threads,
         metrics=metrics,
         events=Broadcaster(),
-        clock_s=time.monotonic,
-        wall_s=time.time,
+        clocks=Clocks(),
     )
     decoding = decoding or Decoding()
     udp = UdpListener(
