@@ -62,7 +62,9 @@ async def get_residuals(
 ) -> ResidualsDocument:
     """Predicted against measured queue, round by round, the newest first, by default of the last week."""
     span = service.history_reader.span(_ns(since), _ns(until), usual_s=WEEK_S)
-    return await service.history_reader.residuals(span, limit, held_beyond=service.settings.tuning.residual_limit)
+    return await service.history_reader.residuals(
+        span, limit, held_beyond=service.settings.tuning.residual_limit
+    )
 
 
 @router.get("/history/alarms")

@@ -1,4 +1,4 @@
-"""One flow alone on its path, packet by packet, by the definition of store and forward; independent of twin."""
+"""One flow alone on its path, packet by packet, as store and forward defines it; independent of twin."""
 
 from __future__ import annotations
 
