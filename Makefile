@@ -1,4 +1,4 @@
-# Every target is one script of the same name, so that a person, make and CI run exactly the same thing.
+# Every target is one script of the same name, so that people, make and CI run the same thing.
 # The stamps under .venv depend on what decides the installation: a second run installs nothing.
 
 .DEFAULT_GOAL := help
@@ -10,10 +10,10 @@ installs := pyproject.toml $(wildcard requirements/*.txt) scripts/setup
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: .venv/.stamp-run ## close the loop on a packet-level fabric: a table and a picture against settings that stay
+demo: .venv/.stamp-run ## close the loop on a packet-level fabric: a table and a picture against fixed settings
 	@scripts/demo
 
-test: .venv/.stamp-dev ## the tests that every change is held to
+test: .venv/.stamp-dev ## the tests that every change must pass
 	@scripts/test
 
 test-all: .venv/.stamp-dev ## those marked slow too (soak, kills, documentation, PostgreSQL, Dask), with branch coverage
@@ -37,7 +37,7 @@ serve: .venv/.stamp-run ## the service on http://127.0.0.1:8080 (ARGS="--config 
 page: ## build the page from web/ into api/dashboard (needs Node 20)
 	@scripts/page
 
-format: .venv/.stamp-dev ## let ruff format the code and mend what it can
+format: .venv/.stamp-dev ## format the code, with ruff's automatic fixes
 	@.venv/bin/ruff check --quiet --fix-only . && .venv/bin/ruff format .
 
 clean: ## remove the environment, caches and outputs

@@ -33,7 +33,7 @@ from cli.output import (
     words_of,
 )
 from cli.prediction_tables import candidates_table, comparison_table
-from cli.rollouts import follow, outcome
+from cli.rollouts import follow, outcome_text
 from settings.errors import RefusedError
 from twin.units import change_text
 
@@ -246,7 +246,7 @@ def _check_pending(found: RecommendationAnswer) -> None:
 def _end(rollout: RolloutAnswer, lines: Console | None) -> None:
     """Prints how the rollout ended; exits 1 if it was rolled back."""
     if lines is not None:
-        lines.print(Text.assemble(words_of(rollout.phase), f": {outcome(rollout)}."))
+        lines.print(Text.assemble(words_of(rollout.phase), f": {outcome_text(rollout)}."))
     if rollout.phase != "done":
         why = f": {rollout.why}" if rollout.why else ""
         screen_for_asking().print(Text(f"ecntwin: rollout {rollout.id} was taken back{why}"), soft_wrap=True)

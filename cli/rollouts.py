@@ -84,7 +84,8 @@ def rollout_lines(found: RolloutAnswer, *, wide: bool) -> Iterator[RenderableTyp
     lines.add_row("recommendation", found.recommendation)
     lines.add_row("begun", f"{clock_text(found.proposed_at)} by {found.approved_by or 'nobody yet'}")
     lines.add_row(
-        "phase", Text.assemble(words_of(found.phase), f" since {clock_text(found.since)}: {said(found)}")
+        "phase",
+        Text.assemble(words_of(found.phase), f" since {clock_text(found.since)}: {progress_text(found)}"),
     )
     if found.why:
         lines.add_row("why", found.why)
@@ -143,7 +144,7 @@ def rollback(url: str, which: str, *, yes: bool, wait: bool, as_json: bool) -> N
     if lines is None:
         print_json(answer.document())
     elif wait:
-        lines.print(Text.assemble(words_of(found.phase), f": {outcome(found)}."))
+        lines.print(Text.assemble(words_of(found.phase), f": {outcome_text(found)}."))
     else:
         lines.print(Text(f"Begun. ecntwin rollouts {found.id} shows its progress."))
     if found.left_alone:
@@ -193,7 +194,7 @@ def follow(
             shown = max(shown, len(events))
             if found.ended:
                 return answer
-            show(f"rollout {found.id}: {said(found)}")
+            show(f"rollout {found.id}: {progress_text(found)}")
             sleep(EVERY_S)
 
 
@@ -230,7 +231,7 @@ def event_words(what: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", what).lower()
 
 
-def said(found: RolloutAnswer) -> str:
+def progress_text(found: RolloutAnswer) -> str:
     """The progress of a rollout in a sentence."""
     if found.stalled:
         return f"it stands still: {found.stalled}"
@@ -247,15 +248,15 @@ def said(found: RolloutAnswer) -> str:
         case "fleet":
             return f"setting {list_text(stage)}; {done}"
         case "done":
-            return outcome(found)
+            return outcome_text(found)
         case "rolling_back":
             return f"taking it back: {found.why or 'no reason given'}"
         case "rolled_back":
-            return outcome(found)
+            return outcome_text(found)
     return found.phase.replace("_", " ")
 
 
-def outcome(found: RolloutAnswer) -> str:
+def outcome_text(found: RolloutAnswer) -> str:
     """How a rollout ended."""
     if found.phase == "done":
         if not any(one.writes for one in found.switches):

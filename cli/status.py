@@ -41,7 +41,7 @@ from cli.output import (
     watermark_text,
     words_of,
 )
-from cli.rollouts import freeze_text, said
+from cli.rollouts import freeze_text, progress_text
 from twin.units import bytes_text, duration_text
 
 _INDENT = (0, 0, 0, 2)
@@ -265,7 +265,7 @@ def _rollout(found: RolloutsAnswer) -> Text:
     line = Text.assemble(
         (newest.id, "bold"), " ", words_of(newest.phase), f" since {clock_text(newest.since)}"
     )
-    line.append(f": {said(newest)}", "yellow" if newest.stalled else "")
+    line.append(f": {progress_text(newest)}", "yellow" if newest.stalled else "")
     return line.append(f"\n{newest.why}") if newest.why else line
 
 

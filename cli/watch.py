@@ -30,7 +30,7 @@ from cli.answers import (
 )
 from cli.client import ServiceClient, ServiceEvent
 from cli.output import console, count_text, labelled_lines, watermark_text, words_of
-from cli.rollouts import event_words, freeze_text, said
+from cli.rollouts import event_words, freeze_text, progress_text
 from cli.status import alarms_text
 from settings.errors import AwayError
 
@@ -204,7 +204,9 @@ def header(service: ServiceClient) -> Group:
     for one in rounds.recommendations:
         lines.add_row("newest round", Text.assemble((one.id, "bold"), " ", words_of(one.status)))
     for rollout in rollouts.rollouts:
-        progress = Text.assemble((rollout.id, "bold"), " ", words_of(rollout.phase), f": {said(rollout)}")
+        progress = Text.assemble(
+            (rollout.id, "bold"), " ", words_of(rollout.phase), f": {progress_text(rollout)}"
+        )
         lines.add_row("newest rollout", progress)
     return Group(Rule(style="dim"), lines)
 

@@ -21,17 +21,15 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "http-refere
 
 HEAD = f"""# HTTP reference
 
-Every route with its scope, what it takes and what it answers; the running service shows the same at
-`/docs`, and to machines at `/openapi.json`. [The map](http.md) has them on one page with what they are for,
-and says who holds which scope.
+Every route with its scope, parameters and answers; the running service shows the same at `/docs` and as
+`/openapi.json`. [The overview](http.md) explains what each route is for.
 
 ```sh run service
 curl http://127.0.0.1:8080/openapi.json
 ```
 
-Fields with *or null* have null where nothing is known. Bodies are JSON unless a route says otherwise. What
-goes wrong is answered with a problem document, `{MEDIA_TYPE}`; what each means stands under
-[errors](#errors).
+Fields with *or null* are null while unknown. Bodies are JSON unless a route says otherwise. Errors are
+problem documents, `{MEDIA_TYPE}`; [errors](#errors) explains each status.
 
 This page is written by `scripts/http-page.py`.
 """
@@ -151,8 +149,8 @@ def route_of(method: str, path: str, route: Mapping[str, Any], scope: str) -> st
             continue
         held = content(answer)
         answers.append(f"{status}{f': {held}' if held else ''}")
-    told = f" [Problems](#errors): {', '.join(problems)}." if problems else ""
-    lines.append(f"\nAnswers: {'; '.join(answers)}.{told}\n")
+    errors = f" [Problems](#errors): {', '.join(problems)}." if problems else ""
+    lines.append(f"\nAnswers: {'; '.join(answers)}.{errors}\n")
     return "".join(lines)
 
 
@@ -212,8 +210,6 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["--check"]:
         same = PAGE.exists() and PAGE.read_text("utf-8") == page()
         sys.exit(
-            None
-            if same
-            else "docs/reference/http-reference.md is not what the routes say: run scripts/http-page.py"
+            None if same else "docs/reference/http-reference.md is out of date: run scripts/http-page.py"
         )
     PAGE.write_text(page(), "utf-8")

@@ -1,8 +1,8 @@
 """Writes requirements/*.txt from pyproject.toml, with uv: lock.py [--upgrade | --upgrade-package NAME].
 
-Each file holds what one purpose installs beyond the file that its first line names: exact versions for every
-platform and Python that pyproject.toml allows, with the SHA-256 hashes of all their published files. Versions
-that are locked already stay unless an option says otherwise.
+Each file holds what one purpose installs beyond the file named in its first line: exact versions for every
+platform and Python that pyproject.toml allows, with the SHA-256 hashes of all their published files. Locked
+versions stay unless an option says otherwise.
 """
 
 from __future__ import annotations

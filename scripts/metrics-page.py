@@ -1,4 +1,4 @@
-"""Writes docs/reference/metrics.md from the metrics themselves; a test fails where the page is another."""
+"""Writes docs/reference/metrics.md from the metrics; a test fails if it is out of date."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ RULES = ROOT / "deploy" / "prometheus" / "rules"
 
 HEAD = """# Metrics
 
-What `GET /metrics` shows, in the form that the scraper asks for: Prometheus' text or OpenMetrics. Base units;
-no label names a flow. A figure that nobody knows is not there, or NaN, never 0. What the alerts mean is in
-the [runbook](../operate/runbook.md), how to have the service scraped in [deploy](../start/deploy.md).
+`GET /metrics`, as Prometheus text or OpenMetrics, whichever the scraper accepts. Base units; no label names a
+flow. An unknown figure is missing or NaN, never 0. The [runbook](../operate/runbook.md) explains the alerts,
+[deployment](../start/deploy.md) how to scrape the service.
 
 ```sh run service
 curl http://127.0.0.1:8080/metrics
@@ -58,7 +58,7 @@ _SUFFIXES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric: its series without labels, how it behaves, and what it says."""
+    """One metric: its series without labels, its behaviour, its help."""
 
     series: tuple[str, ...]
     kind: str
@@ -124,7 +124,7 @@ def table(metrics: Sequence[Metric]) -> str:
     """A row a metric."""
     known = rules()
     rows = [
-        "\n| metric | type | labels | what it says | alerts |\n|---|---|---|---|---|\n",
+        "\n| metric | type | labels | meaning | alerts |\n|---|---|---|---|---|\n",
     ]
     for metric in metrics:
         name = metric.series[0].removesuffix("_bucket")
@@ -151,9 +151,5 @@ def page() -> str:
 if __name__ == "__main__":
     if sys.argv[1:] == ["--check"]:
         same = PAGE.exists() and PAGE.read_text("utf-8") == page()
-        sys.exit(
-            None
-            if same
-            else "docs/reference/metrics.md is not what the metrics say: run scripts/metrics-page.py"
-        )
+        sys.exit(None if same else "docs/reference/metrics.md is out of date: run scripts/metrics-page.py")
     PAGE.write_text(page(), "utf-8")

@@ -14,7 +14,7 @@ BEGIN, END = "<!-- demo-output -->\n", "<!-- /demo-output -->"
 
 
 def excerpt(printed: str) -> str:
-    """The part that says what was found, without the times, which differ by machine."""
+    """The results without the times, which differ by machine."""
     found = re.search(r"^The whole run, measured.*?(?=^\S+ \S+ in all\.)", printed, re.DOTALL | re.MULTILINE)
     if found is None:
         sys.exit("readme-demo: the demo printed no comparison; its output has changed, so change this script")

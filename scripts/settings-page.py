@@ -1,4 +1,4 @@
-"""Writes docs/reference/settings.md from the settings themselves; a test fails where the page is another."""
+"""Writes docs/reference/settings.md from the settings; a test fails if it is out of date."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "settings.md
 HEAD = f"""# Settings
 
 Environment beats file beats default. The file is YAML, given as `ecntwin serve --config FILE`;
-`ecntwin check-config FILE` says what is wrong with one and starts nothing. An unknown key is an error.
+`ecntwin check-config FILE` checks one without starting anything. An unknown key is an error.
 
     telemetry:
       elephant_bytes: 2000000
 
-In the environment the same is `{ENV_PREFIX}TELEMETRY{ENV_DELIMITER}ELEPHANT_BYTES=2000000`: the section, two
-underscores, the key. A list or a section in one variable is JSON.
+The environment variable for it is `{ENV_PREFIX}TELEMETRY{ENV_DELIMITER}ELEPHANT_BYTES=2000000`: the section,
+two underscores, the key. A list or a section in one variable is JSON.
 
 This page is written by `scripts/settings-page.py`.
 """
@@ -75,7 +75,7 @@ def default(field: FieldInfo) -> str:
 
 
 def is_section(annotation: Any) -> bool:
-    """Whether it is a part with a table of its own: settings of which none must be said."""
+    """Whether it is a section with a table of its own: all of its settings have defaults."""
     return (
         isinstance(annotation, type)
         and issubclass(annotation, BaseModel)
@@ -114,9 +114,5 @@ def page() -> str:
 if __name__ == "__main__":
     if sys.argv[1:] == ["--check"]:
         same = PAGE.exists() and PAGE.read_text("utf-8") == page()
-        sys.exit(
-            None
-            if same
-            else "docs/reference/settings.md is not what the settings say: run scripts/settings-page.py"
-        )
+        sys.exit(None if same else "docs/reference/settings.md is out of date: run scripts/settings-page.py")
     PAGE.write_text(page(), "utf-8")

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from cli.answers import RolloutAnswer
 from cli.client import ServiceClient
-from cli.rollouts import AWAY_S, follow, said
+from cli.rollouts import AWAY_S, follow, progress_text
 from settings.errors import AwayError, RefusedError
 
 MARK = {"kmin_bytes": 1_000, "kmax_bytes": 2_000, "pmax": 0.1}
@@ -135,7 +135,7 @@ def sentence(phase: str, switches: Sequence[dict[str, Any]] = (), **more: Any) -
     document = rollout(phase, **({"switches": switches} if switches else {}), **more)
     content = json.dumps(document).encode()
     transport = httpx.MockTransport(lambda request: httpx.Response(200, content=content))
-    return said(ServiceClient("http://x", transport=transport).get("/").read(RolloutAnswer))
+    return progress_text(ServiceClient("http://x", transport=transport).get("/").read(RolloutAnswer))
 
 
 def test_where_it_stands_is_a_sentence() -> None:
