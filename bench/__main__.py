@@ -61,7 +61,7 @@ def measure_apart(name: str) -> tuple[list[Figure], str]:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on, as far as a reader needs it to compare."""
+    """The machine and versions that the figures depend on."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text("utf-8").splitlines() if cpuinfo.exists() else []
     models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -108,7 +108,7 @@ def scenario(name: str) -> Scenario:
 
 @cache
 def truth(name: str) -> tuple[Prediction, ...]:
-    """What the packets did, a row a watermark."""
+    """The truth's figures, one row a watermark."""
     document = json.loads((REFERENCE / f"{name}.truth.json").read_text("utf-8"))
     return tuple(as_predictions(document["results"]))
 
@@ -225,7 +225,7 @@ def _one_run(name: str, engine_name: str, row: int, seed: int) -> Prediction:
 
 
 def regret(name: str, row: int, weights: Weights) -> float:
-    """What the truth loses by that row, as a share of the range of its scores."""
+    """The loss of score by that row under the truth, as a share of the range of its scores."""
     true = scores(name, truth(name), weights).score
     return float((true.max() - true[row]) / np.ptp(true))
 
@@ -239,7 +239,7 @@ def incumbent_from_reports(by: Engine, seed: int = 1) -> dict[str, tuple[float, 
 
 
 def seeds_agree(name: str, figure: str, by: Engine, seeds: Sequence[int] = (1, 2, 3)) -> list[float]:
-    """How well an engine's own seeds agree on an order, pair by pair: no truth can be met better."""
+    """Rank correlation between an engine's own seeds, pair by pair: the most that a truth allows."""
     runs = [np.array([FIGURES[figure](row) for row in predicted(name, by, seed)]) for seed in seeds]
     return [order_agreement(a, b) for a, b in combinations(runs, 2)]
 

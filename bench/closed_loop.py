@@ -59,7 +59,7 @@ def run(seeds: Sequence[int] = SEEDS, plan: DemoPlan = FULL) -> list[dict[str, A
 
 
 def measure() -> Iterable[Figure]:
-    """How many seeds it wins, and by how much."""
+    """The number of seeds it wins, and by how much."""
     rows = run()
     leads = [row["lead"] for row in rows]
     yield Figure(

@@ -23,7 +23,7 @@ PLACES = ("in process", "processes", "dask")
 
 
 def measured(candidates: int = CANDIDATES, repeats: int = 3) -> dict[str, dict[str, Any]]:
-    """What ``bench.search.run`` says of each place; raises ``ImportError`` without ``ecntwin[dask]``."""
+    """The results of ``bench.search.run`` by place; raises ``ImportError`` without ``ecntwin[dask]``."""
     from distributed import LocalCluster
 
     from twin.workers.dask import DaskWorkers

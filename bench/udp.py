@@ -135,7 +135,7 @@ def _send(channel: Connection, payloads: Sequence[bytes], port: int) -> None:
 
 
 class _Service:
-    """What the service says of datagrams."""
+    """The service's counts of datagrams."""
 
     def __init__(self, url: str) -> None:
         self._client = httpx.Client(base_url=url, timeout=60)

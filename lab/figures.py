@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.packet.happenings import Completions, Measured
+from twin.packet.results import Completions, Measured
 from twin.prediction import Slowdown, by_class
 
 

@@ -25,7 +25,7 @@ from lab.setup import Feed
 from settings.errors import ConflictError, UnavailableError, UnprocessableError
 from twin.errors import ScenarioError
 from twin.packet.fabric import Fabric
-from twin.packet.happenings import Samples
+from twin.packet.results import Samples
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 

@@ -12,7 +12,7 @@ from twin.watermark import Watermark
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """What an approval would set (None: nothing), and why nothing may be written to a device yet."""
+    """The watermark an approval would set (None: nothing), and the reasons why it may not be written yet."""
 
     staged: Watermark | None
     holds: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ _MOST_MARK = 1.0 - 1e-12
 
 
 class EquilibriumStatus(Enum):
-    """Where the fixed point lies; the value is the sentence a person reads."""
+    """Where the fixed point lies; the value is a sentence for people."""
 
     RAMP = "the queue rests between Kmin and Kmax"
     BEYOND_RAMP = (

@@ -27,8 +27,8 @@ from tests.unit.twin.packet.plans import (
 from twin.dcqcn import DcqcnParams
 from twin.packet import fabric as fabric_module
 from twin.packet.fabric import Fabric
-from twin.packet.happenings import Measured, Samples
 from twin.packet.plan import FabricPlan
+from twin.packet.results import Measured, Samples
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 

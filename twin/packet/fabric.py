@@ -12,9 +12,9 @@ from twin.errors import ParameterError, ScenarioError
 from twin.packet import _kernels, _switch, layout
 from twin.packet._calendar import SPARE
 from twin.packet.flow_table import FlowTable, NewFlows
-from twin.packet.happenings import Completions, Happenings, Measured, Samples
 from twin.packet.layout import PacketSettings, State
 from twin.packet.plan import FabricPlan
+from twin.packet.results import Completions, Measured, Results, Samples
 from twin.packet.routes import Routes, flow_key
 from twin.scenario import Flows
 from twin.traffic.base import Traffic
@@ -154,7 +154,7 @@ class Fabric:
             after=np.zeros(0, dtype=np.int64),
         )
 
-    def advance(self, until_s: float) -> Happenings:
+    def advance(self, until_s: float) -> Results:
         """Runs up to ``until_s``; returns flows and samples that ended. Raises ``ParameterError``."""
         if not (math.isfinite(until_s) and until_s >= self.now_s):
             raise ParameterError(
@@ -176,7 +176,7 @@ class Fabric:
                 else:
                     self._more_samples()
         taken.append(self._take_samples())
-        return Happenings(self._take_completions(), Samples.joined(taken))
+        return Results(self._take_completions(), Samples.joined(taken))
 
     def fail_link(self, port: int) -> None:
         """Cuts a cable, both directions: packets on it or waiting for it are lost, flows are rerouted."""

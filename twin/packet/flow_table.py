@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.packet import layout
-from twin.packet.happenings import Completions
 from twin.packet.layout import Counts, Indices, Table
 from twin.packet.plan import FabricPlan
+from twin.packet.results import Completions
 from twin.packet.routes import Way
 
 PERSISTENT_PACKETS = 1 << 62

@@ -66,8 +66,8 @@ class PacketEngine:
                 closed = fabric.measured()
         whole, window = fabric.measured(), closed.since(opened)
         monitored = list(scenario.monitored)
-        looks = max(window.looks, 1)
-        means = window.depth_sum_bytes[monitored] / looks
+        samples = max(window.depth_samples, 1)
+        means = window.depth_sum_bytes[monitored] / samples
         sent = float(window.sent_packets[monitored].sum())
         return Prediction(
             watermark=watermark,

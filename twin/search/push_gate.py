@@ -107,7 +107,7 @@ def cooling_down(settings: GateSettings, since_change_s: float | None) -> str | 
 
 
 def next_step(settings: GateSettings, incumbent: Watermark, target: Watermark) -> Watermark | None:
-    """What to set next on the way to ``target``: one step, inside the bounds. None: what runs already."""
+    """The next watermark on the way to ``target``: one step, inside the bounds. None: no change."""
     step, bounds = within_step(incumbent, target, settings.max_step), settings.bounds
     if not bounds.contains(step):
         # Only from an incumbent outside the bounds; then all the way to them.

@@ -208,7 +208,7 @@ class DaskWorkers:
                 f"dask scheduler {self._scheduler}",
                 f"no batch for {self._silence_s:g} s",
                 "workers answer every now and then (search.dask_silence_s)",
-                "look at the workers: are there any, and do they run?",
+                "check that workers run, and look in their logs",
             ) from error
         except Exception as error:
             self._leave(connection)

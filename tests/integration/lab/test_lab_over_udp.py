@@ -25,7 +25,7 @@ from telemetry.state import NetworkState, QueueRef
 from tests.integration.lab.labs import PATIENCE_S, URL, Bridge, RunningLab, running_lab
 from tests.integration.service import SMALL, Running, Wanted, manual, running
 from tests.unit.lab.labs import RATE, parts_of
-from twin.packet.happenings import Samples
+from twin.packet.results import Samples
 from twin.workers.pool import InProcessWorkers
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ from lab.reports import Body, ReportWriter
 from lab.runner import Runner
 from lab.setup import LabOptions, LabParts, LeafSpine, lab_parts
 from twin.packet.fabric import Fabric
-from twin.packet.happenings import Samples
+from twin.packet.results import Samples
 from twin.watermark import Watermark
 
 OLD = Watermark(400_000, 1_600_000, 0.2)

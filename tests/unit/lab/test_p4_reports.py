@@ -22,7 +22,7 @@ from telemetry.decode.p4.sequence import Sender, SequenceGaps
 from telemetry.encode.p4 import MOST_OCCUPANCY
 from telemetry.report import ReportBatch
 from tests.unit.lab.labs import RATE, fabric_of, parts_of
-from twin.packet.happenings import Samples
+from twin.packet.results import Samples
 
 URL = "http://127.0.0.1:9000"
 

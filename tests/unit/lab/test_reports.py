@@ -9,7 +9,7 @@ from telemetry.decode.json import decode
 from telemetry.settings import WindowSettings
 from telemetry.window.window import Window
 from tests.unit.lab.labs import RATE, fabric_of, parts_of
-from twin.packet.happenings import Samples
+from twin.packet.results import Samples
 
 
 def sampled() -> Samples:

@@ -18,7 +18,7 @@ from settings.errors import ConflictError, UnavailableError, UnprocessableError
 from tests.unit.lab.labs import NEW, OLD, Kept, parts_of, running
 from twin.errors import ScenarioError
 from twin.packet.fabric import Fabric
-from twin.packet.happenings import Happenings, Samples
+from twin.packet.results import Results, Samples
 
 PATIENCE_S = 120.0
 
@@ -104,7 +104,7 @@ def test_one_step_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     both_asked = threading.Event()
     advance = Fabric.advance
 
-    def held(fabric: Fabric, until_s: float) -> Happenings:
+    def held(fabric: Fabric, until_s: float) -> Results:
         assert both_asked.wait(PATIENCE_S)
         return advance(fabric, until_s)
 
@@ -173,7 +173,7 @@ def slices_of(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     found: list[float] = []
     advance = Fabric.advance
 
-    def noted(fabric: Fabric, until_s: float) -> Happenings:
+    def noted(fabric: Fabric, until_s: float) -> Results:
         found.append(until_s - fabric.now_s)
         return advance(fabric, until_s)
 

@@ -137,7 +137,7 @@ def test_no_flows_are_no_trouble() -> None:
     assert len(happened.completions) == 0
     assert len(happened.samples) == 0
     assert fabric.measured().hops == 0
-    assert fabric.measured().looks == 100
+    assert fabric.measured().depth_samples == 100
     check_silence(fabric)
 
 
@@ -355,7 +355,7 @@ def test_depths_are_counted_as_they_are() -> None:
         seen.append(fabric.depths_bytes([port])[0])
     fabric.advance(19.5e-6)
     measured = fabric.measured()
-    assert measured.looks == 20
+    assert measured.depth_samples == 20
     assert measured.depth_sum_bytes[port] == sum(seen)
     assert measured.depth_peak_bytes[port] == max(seen)
     assert measured.queue_histogram.sum() == 20

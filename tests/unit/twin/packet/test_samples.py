@@ -10,7 +10,7 @@ import pytest
 from tests.unit.twin.packet.plans import NEVER, line, running, star, two_tiers
 from twin.packet import fabric as fabric_module
 from twin.packet.fabric import Fabric
-from twin.packet.happenings import Samples
+from twin.packet.results import Samples
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 

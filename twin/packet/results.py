@@ -76,7 +76,7 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class Happenings:
+class Results:
     """Flows and samples that ended during one ``advance``."""
 
     completions: Completions
@@ -93,7 +93,7 @@ class Measured:
     """
 
     now_s: float
-    looks: int
+    depth_samples: int
     queue_histogram: NDArray[np.int64]
     depth_sum_bytes: NDArray[np.float64]
     depth_peak_bytes: NDArray[np.float64]
@@ -120,7 +120,7 @@ class Measured:
         under_way = np.where(ports["paused"] == 1, now_s - ports["paused_since"], 0.0)
         return cls(
             now_s=now_s,
-            looks=int(clock["ticks"]),
+            depth_samples=int(clock["ticks"]),
             queue_histogram=state.histogram.copy(),
             depth_sum_bytes=ports["depth_sum"].copy(),
             depth_peak_bytes=ports["peak"].copy(),
@@ -156,8 +156,8 @@ class Measured:
     @property
     def queue_mean_bytes(self) -> float:
         """Mean depth over the monitored ports."""
-        looks = int(self.queue_histogram.sum())
-        return float(self.depth_sum_bytes.sum()) / looks if looks else 0.0
+        samples = int(self.queue_histogram.sum())
+        return float(self.depth_sum_bytes.sum()) / samples if samples else 0.0
 
     def queue_quantile_bytes(self, q: float) -> float:
         """The q-quantile of the sampled depths."""
