@@ -11,13 +11,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+def offsets(counts: NDArray[Any]) -> NDArray[np.int64]:
+    """Begin of each run of elements, and the end of the last, from their lengths."""
+    offset = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=offset[1:])
+    return offset
+
+
+def ranks(order: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The inverse of a permutation: the place of each number in ``order``."""
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank
+
+
 def as_they_appear(values: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """First row of each distinct value, in order of appearance, and which of them each value is."""
     _, first, number = np.unique(values, return_index=True, return_inverse=True)
     order = np.argsort(first)
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return first[order], rank[number]
+    return first[order], ranks(order)[number]
 
 
 Thing = TypeVar("Thing")
@@ -68,8 +80,7 @@ def take_rows(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Selects ``rows`` of a compressed layout: the new offsets, and the elements to keep, in order."""
     counts = offset[rows + 1] - offset[rows]
-    cut = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(counts, out=cut[1:])
+    cut = offsets(counts)
     elements = np.arange(cut[-1]) + np.repeat(offset[rows] - cut[:-1], counts)
     return cut, elements
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.columns import mixed, take_rows
+from telemetry.columns import as_they_appear, mixed, offsets, take_rows
 from telemetry.state import FlowKey
 
 _SPORT, _DPORT = np.uint64(40), np.uint64(16)
@@ -203,8 +203,7 @@ def joined(batches: Sequence[ReportBatch]) -> ReportBatch:
     flow, flow_keys = _flows(batches)
     sites: dict[HopSite, int] = {}
     site = np.concatenate([_numbers(batch.sites, sites)[batch.hop_site] for batch in batches])
-    hop_offset = np.zeros(sum(map(len, batches)) + 1, np.int64)
-    np.cumsum(np.concatenate([batch.hop_count for batch in batches]), out=hop_offset[1:])
+    hop_offset = offsets(np.concatenate([batch.hop_count for batch in batches]))
     columns = {
         name: np.concatenate([getattr(batch, name) for batch in batches])
         for name in (*_PER_REPORT, *_PER_HOP)
@@ -243,10 +242,10 @@ def _flows(batches: Sequence[ReportBatch]) -> tuple[NDArray[np.int32], FlowKeys]
     """The flow of each report in one table of distinct flows, in order of appearance."""
     hosts: dict[str, int] = {}
     parts = [batch.flow_keys for batch in batches]
-    number = [_numbers(part.hosts, hosts) for part in parts]
+    host = [_numbers(part.hosts, hosts) for part in parts]
     every = FlowKeys(
-        src=np.concatenate([new[part.src] for new, part in zip(number, parts, strict=True)]),
-        dst=np.concatenate([new[part.dst] for new, part in zip(number, parts, strict=True)]),
+        src=np.concatenate([new[part.src] for new, part in zip(host, parts, strict=True)]),
+        dst=np.concatenate([new[part.dst] for new, part in zip(host, parts, strict=True)]),
         hosts=tuple(hosts),
         sport=np.concatenate([part.sport for part in parts]),
         dport=np.concatenate([part.dport for part in parts]),
@@ -255,10 +254,7 @@ def _flows(batches: Sequence[ReportBatch]) -> tuple[NDArray[np.int32], FlowKeys]
     _, pair = np.unique(every.src.astype(np.int64) * len(hosts) + every.dst, return_inverse=True)
     ports = (every.sport.astype(np.int64) << 24) + (every.dport.astype(np.int64) << 8) + every.protocol
     _, port = np.unique(ports, return_inverse=True)
-    _, first, same = np.unique(pair * (len(ports) + 1) + port, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    place = np.empty(len(first), np.int32)
-    place[order] = np.arange(len(first), dtype=np.int32)
+    first, number = as_they_appear(pair * (len(ports) + 1) + port)
     begins = np.cumsum([0, *map(len, parts)])
-    flow = [place[same[begin + batch.flow]] for begin, batch in zip(begins, batches, strict=False)]
-    return np.concatenate(flow), every.take(first[order])
+    flow = [number[begin + batch.flow] for begin, batch in zip(begins, batches, strict=False)]
+    return np.concatenate(flow).astype(np.int32), every.take(first)

@@ -20,6 +20,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
+from telemetry.columns import offsets
 from telemetry.decode.body import DEFAULT_MAX_BODY_BYTES, Decoded, unpacked
 from telemetry.decode.json import WORDING as REPORT
 from telemetry.decode.json import Flow, Name, Nanoseconds, QueueNumber
@@ -69,8 +70,7 @@ class HpccHops:
         held = np.frombuffer(headers, _HEADER)
         passed = held["count"].astype(np.int64)
         kept = np.minimum(passed, MOST_HOPS)
-        offset = np.zeros(len(held) + 1, np.int64)
-        np.cumsum(kept, out=offset[1:])
+        offset = offsets(kept)
         # The sixth hop overwrites the first: the oldest one left is where the next would go.
         begin = np.where(passed > MOST_HOPS, passed % MOST_HOPS, 0)
         header = np.repeat(np.arange(len(held)), kept)

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Meta, Raw, Struct
 from numpy.typing import NDArray
 
+from telemetry.columns import offsets
 from telemetry.decode.body import DEFAULT_MAX_BODY_BYTES, MAX_NAME_LENGTH, Decoded, unpacked
 from telemetry.decode.records import (
     MOST_EXPLAINED,
@@ -173,8 +174,7 @@ def _columns(reports: list[_Report], positions: list[int]) -> tuple[ReportBatch,
         reports = [reports[row] for row in sound]
         flow = [flow[row] for row in sound]
     n = len(reports)
-    hop_offset = np.zeros(n + 1, np.int64)
-    np.cumsum(np.fromiter([len(report.hops) for report in reports], np.int64, n), out=hop_offset[1:])
+    hop_offset = offsets(np.fromiter([len(report.hops) for report in reports], np.int64, n))
     hops = list(chain.from_iterable([report.hops for report in reports]))
     m = len(hops)
     sites: dict[tuple[str | None, str | None, str | None, int | None], int] = {}

@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from telemetry.columns import offsets, ranks
 from telemetry.report import FlowKeys, HopSite
 from telemetry.topology import GBPS, Host, Link, Topology
 from telemetry.window.samples import Samples
@@ -250,10 +251,7 @@ def journeys(
 
 def _ranks(names: Sequence[object]) -> NDArray[np.int64]:
     """The rank of each in sorted order."""
-    order = np.array(sorted(range(len(names)), key=names.__getitem__), np.int64)  # type: ignore[arg-type]
-    rank = np.empty(len(names), np.int64)
-    rank[order] = np.arange(len(names))
-    return rank
+    return ranks(np.array(sorted(range(len(names)), key=names.__getitem__), np.int64))  # type: ignore[arg-type]
 
 
 def _path_ranks(paths: Paths) -> NDArray[np.int64]:
@@ -266,10 +264,7 @@ def _path_ranks(paths: Paths) -> NDArray[np.int64]:
         has = np.flatnonzero(paths.counts > hop)
         column[has] = rank[paths.offset[has] + hop]
         columns.append(column)
-    order = np.lexsort(columns[::-1])
-    place = np.empty(len(paths), np.int64)
-    place[order] = np.arange(len(paths))
-    return place
+    return ranks(np.lexsort(columns[::-1]))
 
 
 def _first_to_show(
@@ -324,5 +319,5 @@ class _KnownHops:
         self.n_ports = len(ports)
         self.path = np.repeat(np.arange(len(paths)), paths.counts)[known]
         self.in_port, self.out_port = ingress[site][known], egress[site][known]
-        self.offset = np.concatenate((np.zeros(1, np.int64), np.cumsum(known, dtype=np.int64)))[paths.offset]
+        self.offset = offsets(known)[paths.offset]
         self.count = np.diff(self.offset)

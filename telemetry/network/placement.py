@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.columns import Ragged, as_they_appear, mixed
+from telemetry.columns import Ragged, as_they_appear, mixed, offsets
 from telemetry.report import FlowKeys
 from telemetry.state import QueueRef
 from telemetry.topology import Topology
@@ -87,7 +87,7 @@ def _by_queues(
 ) -> tuple[Ragged[QueueRef], NDArray[np.int32]]:
     """The distinct paths by egress queues, without unknown ones, and the index of each path among them."""
     known = queue >= 0
-    ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(known, dtype=np.int64)))[offset]
+    ends = offsets(known)[offset]
     queue = queue[known]
     place = np.arange(len(queue)) - np.repeat(ends[:-1], np.diff(ends))
     hops = mixed((queue.astype(np.uint64) << np.uint64(32)) + place.astype(np.uint64))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.columns import take_rows
+from telemetry.columns import offsets, take_rows
 from telemetry.state import FlowClass
 from telemetry.window.hash_table import FingerprintTable
 
@@ -80,7 +80,7 @@ class Samples:
             if field.name != "hop_offset"
         }
         counts = np.concatenate([np.diff(part.hop_offset) for part in parts])
-        return cls(hop_offset=np.concatenate(([0], np.cumsum(counts))), **columns)
+        return cls(hop_offset=offsets(counts), **columns)
 
     def in_canonical_order(self) -> Samples:
         """Sorted by time, then fingerprint: independent of the order of arrival."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.columns import take_rows
+from telemetry.columns import offsets, take_rows
 from telemetry.decode.p4.columns import HOP_COLUMNS, Part
 from telemetry.decode.p4.names import NO_UNIT, TIME_UNITS, Names, Places
 from telemetry.decode.p4.plan import NOTHING_8, NOTHING_32, NOTHING_64
@@ -86,10 +86,8 @@ class P4Reports:
     def take(self, rows: NDArray[np.int64]) -> P4Reports:
         """These rows, in that order; ``senders``, ``problems`` and ``untuned`` stay."""
         _, hops = take_rows(self.batch.hop_offset, rows)
-        per_report = (
-            *("flags", "drop_reason", "queue_pair", "packet_sequence", "hop_limit", "packet_identity"),
-        )
-        columns = {name: getattr(self, name)[rows] for name in per_report}
+        names = ("flags", "drop_reason", "queue_pair", "packet_sequence", "hop_limit", "packet_identity")
+        columns = {name: getattr(self, name)[rows] for name in names}
         columns |= {name: getattr(self, name)[hops] for name in ("occupancy", "tx_utilisation")}
         return replace(self, batch=self.batch.take(rows), **columns)
 
@@ -164,8 +162,7 @@ def assembled(
         [np.full(len(part.payload), part.node.shape[1], np.int64) for part in parts]
         or [np.empty(0, np.int64)]
     )
-    offset = np.zeros(len(flow) + 1, np.int64)
-    np.cumsum(hop_counts, out=offset[1:])
+    offset = offsets(hop_counts)
     marked = np.concatenate([_marks(part) for part in parts] or [np.empty(0, np.int8)])
     if len(parts) > 1:  # the rows of one part are in order
         # A payload has fewer than 2**16 reports. The parts are sorted runs, which this sort only merges.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.columns import fingerprint_of
+from telemetry.columns import fingerprint_of, offsets
 from telemetry.report import FlowKeys, HopSite, ReportBatch
 from telemetry.topology import Topology
 from telemetry.window.hash_table import KeyTable
@@ -109,7 +109,7 @@ class Paths:
         if not len(self.size):
             return ReportBatch.empty()
         cards = self.cards
-        offset = np.concatenate([[0], np.cumsum(self.size)])
+        offset = offsets(self.size)
         first = offset[:-1]
         flows, flow = np.unique(cards["flow"][first], return_inverse=True)
         places, site = np.unique(cards["site"], return_inverse=True)

@@ -6,7 +6,8 @@ often as it had hops.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass
+from operator import add
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,16 +155,17 @@ class PostcardMerger:
         chosen = packets.came_ns <= before_ns
         hurried = 0
         if int(packets.size[~chosen].sum()) > self._max_pending:
-            more = packets.oldest(~chosen, self._max_pending // 2)
-            hurried = int(np.count_nonzero(more & ~packets.is_late))
-            chosen |= more
+            oldest = packets.oldest(~chosen, self._max_pending // 2)
+            hurried = int(np.count_nonzero(oldest & ~packets.is_late))
+            chosen |= oldest
         released, surplus = packets.released(chosen & ~packets.is_late, self._places)
         rest = packets.cards(~chosen & ~packets.is_late)
         late = int(packets.size[packets.is_late].sum())
         self._held, self._pending = [rest], len(rest)
         self._oldest_ns = int(rest["came_ns"].min()) if len(rest) else self._now_ns
         self._mark(packets, chosen)
-        self._count(len(released.size), len(released.cards), surplus, late, hurried)
+        more = (len(released.size), len(released.cards), surplus, late, hurried)
+        self.counts = PostcardCounts(*map(add, astuple(self.counts), more))
         batch = released.batch(self._flows.keys(), self._places.sites)
         self._forget()
         return batch
@@ -176,17 +178,6 @@ class PostcardMerger:
         marks["at_ns"] = self._now_ns
         fresh = self._now_ns - self._released["at_ns"] < _LATE_FOR_HOLDS * self._hold_ns
         self._released = np.concatenate([self._released[fresh], marks])[-self._max_pending :]
-
-    def _count(self, paths: int, merged: int, surplus: int, late: int, hurried: int) -> None:
-        before = self.counts
-        self.counts = replace(
-            before,
-            paths=before.paths + paths,
-            merged=before.merged + merged,
-            surplus=before.surplus + surplus,
-            late=before.late + late,
-            hurried=before.hurried + hurried,
-        )
 
     def _forget(self) -> None:
         """Drops unused flows and places once there are many."""
