@@ -255,7 +255,8 @@ class _Claims:
         self._add(size)
         if self.repeated > self.total + _FREE_REPEATS:
             received = f"dictionaries of {known} bytes for record batch {self.batches} of {size}"
-            rule = "dictionaries, counted once per batch, are at most 32 MiB larger than the batches in all"
+            free = f"{_FREE_REPEATS >> 20} MiB"
+            rule = f"dictionaries, counted once per batch, are at most {free} larger than the batches in all"
             raise OversizeError("body", received, rule, "write fewer and larger record batches")
 
     def _add(self, size: int) -> None:

@@ -11,7 +11,7 @@ _MOST_HOPS = 5
 
 
 class HpccHop(NamedTuple):
-    """What a switch adds: its port's line rate, its clock, all the port ever sent, and what waits in it."""
+    """A switch's values: its port's line rate, its clock, bytes sent by the port so far, bytes queued."""
 
     line_rate_gbps: int
     time_ns: int
@@ -20,9 +20,7 @@ class HpccHop(NamedTuple):
 
 
 def hpcc_header(hops: Sequence[HpccHop], *, multi: int = 1) -> bytes:
-    """The header of a packet that passed these hops; counts go round as in the wire's widths, and the sixth
-    hop is written over the first.
-    """
+    """The header of a packet that passed these hops; counts wrap, and the sixth hop overwrites the first."""
     words = [0] * _MOST_HOPS
     for number, hop in enumerate(hops):
         code = LINE_RATES_GBPS.index(hop.line_rate_gbps)

@@ -1,4 +1,4 @@
-"""Flows and paths in columns are sequences like any other."""
+"""Flow keys and paths in columns behave like sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A regular leaf-spine fabric: cabled as described, every pair connected over every spine."""
+"""Leaf-spine topologies: cabling, and paths over every spine."""
 
 from __future__ import annotations
 

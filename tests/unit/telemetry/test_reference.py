@@ -1,4 +1,4 @@
-"""What the recordings of the reference folder come to, against the truths measured beside them."""
+"""States of the reference recordings against the truth measured with them."""
 
 from __future__ import annotations
 

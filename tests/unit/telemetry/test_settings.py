@@ -1,4 +1,4 @@
-"""Window settings refuse what has no meaning and fit themselves to a recording."""
+"""Window settings: rejected values, and settings fitted to a recording."""
 
 from __future__ import annotations
 

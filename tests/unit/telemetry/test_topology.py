@@ -1,4 +1,4 @@
-"""Declared topologies: read, checked, routed."""
+"""Declared topologies: parsing, checks and routing."""
 
 from __future__ import annotations
 

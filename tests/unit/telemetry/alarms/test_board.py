@@ -1,4 +1,4 @@
-"""The board of alarms: raised when held, cleared when long enough lower, kept when not measured, bounded."""
+"""The alarm board: holding, clearing, subjects without measurements, bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found in counters, queues and sequence numbers, and what is left out as not known."""
+"""Findings from counters, queues and sequence numbers; unknown values are left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sample holds counts that can be, and says what is wrong with others."""
+"""Counter samples: valid ranges, and the errors of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ports and queues did lately, from their counters: rates, shares, and None where nothing is told."""
+"""Rates of ports and queues from counters, and None for unknown ones."""
 
 from __future__ import annotations
 

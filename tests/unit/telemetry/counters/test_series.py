@@ -1,4 +1,4 @@
-"""One series: growth through resets and gaps, bounded however long it goes on."""
+"""Counter series: growth over resets and gaps, in bounded memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters of many ports: what is refused, what is let go, and what a time's growth is made of."""
+"""The counter window: rejections, eviction, and growth over a time."""
 
 from __future__ import annotations
 

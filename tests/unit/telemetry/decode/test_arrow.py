@@ -1,4 +1,4 @@
-"""Arrow streams in every accepted shape, bad rows left out and named, and streams that mean harm."""
+"""Arrow streams: accepted types, rejected rows, and hostile streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UDP payloads out of captures of every kind, and captures that break off."""
+"""UDP payloads from every kind of capture, and from truncated ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counters in JSON: every shape of body, numbers also as text, bad samples by index."""
+"""Counters in JSON: every form of body, numbers as text, bad samples by index."""
 
 from __future__ import annotations
 

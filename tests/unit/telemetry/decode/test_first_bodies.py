@@ -1,4 +1,4 @@
-"""The first bodies of a process come in several threads at once, and end nothing."""
+"""The first bodies of a process may come in several threads at once."""
 
 from __future__ import annotations
 

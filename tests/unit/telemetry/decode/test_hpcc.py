@@ -1,4 +1,4 @@
-"""HPCC's INT headers: the bits as its authors lay them, the counts that go round, records good and bad."""
+"""HPCC's INT headers: bit layout, wrapping counts, good and bad records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bodies in every accepted form, and bad reports that must not take the good ones with them."""
+"""JSON bodies in every accepted form; bad reports do not affect good ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenConfig's counters: whose they are, and readings that come in parts."""
+"""OpenConfig counters: assignment to ports and queues, and readings sent in parts."""
 
 from __future__ import annotations
 

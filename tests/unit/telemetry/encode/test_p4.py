@@ -1,4 +1,4 @@
-"""What is written at once is, byte for byte, what is written one by one, and says the same."""
+"""Reports written from columns equal those of the test writer byte for byte, and decode to the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fabrics rebuilt from hops."""
+"""Topologies discovered from hops."""
 
 from __future__ import annotations
 

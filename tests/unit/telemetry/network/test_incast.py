@@ -1,4 +1,4 @@
-"""Incast degrees: by hand, and against counting the live senders at every beginning."""
+"""Incast degrees: by hand, and against counting live senders at every begin."""
 
 from __future__ import annotations
 

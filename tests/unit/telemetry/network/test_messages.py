@@ -1,4 +1,4 @@
-"""Sampled packets into messages: how many, how large, since when, still going or not."""
+"""Messages from sampled packets: number, size, start, and whether they ended."""
 
 from __future__ import annotations
 

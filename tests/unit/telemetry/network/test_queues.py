@@ -1,4 +1,4 @@
-"""Depth as a time average, from packets."""
+"""Queue depth as a time average from packets."""
 
 from __future__ import annotations
 

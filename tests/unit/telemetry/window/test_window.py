@@ -1,4 +1,4 @@
-"""What the window accepts, counts once, refuses and forgets."""
+"""The window: accepted, duplicate, rejected and expired reports."""
 
 from __future__ import annotations
 

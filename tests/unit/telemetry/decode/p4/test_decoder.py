@@ -1,4 +1,4 @@
-"""Binary telemetry reports: what every vector says, and the traps that lie in the layouts."""
+"""Binary telemetry reports: the values of every vector, and pitfalls of the layouts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Postcards: reports of several nodes about one packet become its path, and its bytes count once."""
+"""Postcards of several nodes about one packet become its path, and its bytes count once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that are missing, come late, go round or begin anew."""
+"""Sequence numbers that are missing, late, wrap or restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes told by where datagrams came from: in reports of v0.5 that do not say, and nowhere else."""
+"""Nodes from source addresses: only in v0.5 reports without a node."""
 
 from __future__ import annotations
 
