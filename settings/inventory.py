@@ -113,8 +113,8 @@ def reporting_devices(said: Mapping[str, SaidOfInt], default: IntUnitProfile | N
             if sources.setdefault(address, node) != node:
                 raise SettingsError(
                     f"{where}.source",
-                    f"{address}, which is {switches[sources[address]]}'s",
-                    "reports from an address are one switch's",
+                    f"{address} of {switches[sources[address]]}",
+                    "an address is of one switch",
                     "correct it",
                 )
     return Devices(switches, ports, profiles, default, patterns, sources)
@@ -131,17 +131,14 @@ def _own_node(where: str, keys: IntKeys, taken: Mapping[int, str]) -> int | None
         for key in ("source", "interfaces"):
             if getattr(keys, key) is not None:
                 raise SettingsError(
-                    f"{where}.node_id",
-                    None,
-                    f"a switch with {key} has the node id that its reports carry",
-                    "add it",
+                    f"{where}.node_id", None, f"{key} needs the node id of its reports", "add it"
                 )
         return None
     if keys.node_id in taken:
         raise SettingsError(
             f"{where}.node_id",
-            f"{keys.node_id}, which is {taken[keys.node_id]}'s",
-            "a node id is one switch's",
+            f"{keys.node_id} of {taken[keys.node_id]}",
+            "a node id is of one switch",
             "correct it",
         )
     return keys.node_id
@@ -152,10 +149,7 @@ def _int_profile(where: str, keys: IntKeys) -> IntUnitProfile | None:
         return keys.profile()
     except ValueError as error:
         raise SettingsError(
-            where,
-            f"occupancy {keys.occupancy or 'not said'}",
-            str(error),
-            "take it from the device's documentation",
+            where, f"occupancy {keys.occupancy or 'not said'}", str(error), "see its documentation"
         ) from error
 
 
@@ -273,10 +267,7 @@ def parse(document: Mapping[str, Any], *, source: str, folder: Path) -> Mapping[
         first = hosts.setdefault((device.address, device.port, repr(device.options)), name)
         if first != name and device.address and "://" not in device.address:
             raise SettingsError(
-                f"{where}.address",
-                f"{device.address}, which is {first}'s",
-                "a host is one switch",
-                "correct it",
+                f"{where}.address", f"{device.address} of {first}", "a host is one switch", "correct it"
             )
         devices[name] = device
     return devices

@@ -130,10 +130,7 @@ def load_settings(path: Path | None = None, *, environment: Mapping[str, str] | 
         return Settings(**document)
     except SourceError as error:
         raise SettingsError(
-            "settings environment",
-            str(error),
-            "a section in one variable is a JSON object",
-            "quote it as JSON",
+            "settings environment", str(error), "a section is a JSON object", "quote it as JSON"
         ) from error
     except ValidationError as error:
         raise settings_error(error, source) from error

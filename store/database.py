@@ -219,10 +219,7 @@ class Database:
 
     def _stopping(self) -> UnavailableError:
         return UnavailableError(
-            f"database ({self.shown})",
-            None,
-            "the service is stopping",
-            "ask again once the service has started",
+            f"database ({self.shown})", None, "the service is stopping", "retry after its start"
         )
 
     async def _within(self, thread: ThreadPoolExecutor, work: Callable[[], T]) -> T:

@@ -68,9 +68,6 @@ class Journal:
     async def _write(self, transaction: Callable[[Connection], object]) -> None:
         if self._closed:
             raise UnavailableError(
-                f"journal ({self._database.shown})",
-                None,
-                "the service is stopping",
-                "ask again once the service has started",
+                f"journal ({self._database.shown})", None, "the service is stopping", "retry after its start"
             )
         await self._database.write(transaction)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from switches import read_back
+from switches.adapter import DeviceAdapter
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.changes import check_nobody_else, left_alone, name_of, recorded, staged
 from switches.device import Device
@@ -85,7 +86,7 @@ class Commits(Protocol):
         """Commits the state before the change, for good."""
 
 
-class CandidateAdapter(Generic[ConfigT]):
+class CandidateAdapter(DeviceAdapter, Generic[ConfigT]):
     """One switch. ``clock_ns`` gives wall-clock nanoseconds since 1970."""
 
     def __init__(
@@ -99,14 +100,12 @@ class CandidateAdapter(Generic[ConfigT]):
         clock_ns: Callable[[], int],
         waiting: Waiting | None,
     ) -> None:
-        self.switch = device.name
-        self._device = device
+        super().__init__(device, clock_ns)
         self._model = model
         self._commits = commits
         self._new_session = new_session
         self._capabilities = capabilities
-        self._clock_ns = clock_ns
-        self._waiting = waiting or Waiting()
+        self._polling = waiting or Waiting()
         self._held: NetconfSession | None = None
         new_session()  # only checks what the inventory says of it
 
@@ -115,7 +114,7 @@ class CandidateAdapter(Generic[ConfigT]):
 
     def read(self) -> Reading:
         with self._new_session() as session:
-            return self._reading(self._model.look(session))
+            return self._reading(self._model.look(session).queues)
 
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
         rounded = to_device(watermark, self._units)
@@ -124,7 +123,7 @@ class CandidateAdapter(Generic[ConfigT]):
             now = self._settled(session)
         changes = any(queue.watermark != rounded.watermark for queue in now.queues)
         undo = self._model.plan(now, rounded) if changes else {}
-        return staged(change_id, self._reading(now), watermark, rounded, undo)
+        return staged(change_id, self._reading(now.queues), watermark, rounded, undo)
 
     def apply(self, change: StagedChange) -> None:
         self._check_record(change)
@@ -137,7 +136,7 @@ class CandidateAdapter(Generic[ConfigT]):
             self._commits.check(session, change.id)
             with session.locked():
                 now = self._model.look(session)
-                check_nobody_else(change, self._reading(now), self._device.where)
+                check_nobody_else(change, self._reading(now.queues), self._device.where)
                 self._check_configured(change, now.config)
                 session.edit(self._model.forward(change.undo, now.config))
                 stays = self._commits.commit(session, change.id)
@@ -149,7 +148,7 @@ class CandidateAdapter(Generic[ConfigT]):
                 session.close()
 
     def verify(self, change: StagedChange) -> Reading:
-        return read_back.made(change, self._read_while_it_settles, self._device, self._waiting)
+        return read_back.made(change, self._read_while_it_settles, self._device, self._polling)
 
     def confirm(self, change: StagedChange) -> None:
         if self._held is not None and self._held.alive:
@@ -176,7 +175,7 @@ class CandidateAdapter(Generic[ConfigT]):
                 self._check_configured(change, now.config)
                 session.edit(self._model.backward(change.undo, now.config))
                 self._commits.keep(session, change.id)
-        read_back.undone(change, self._read_while_it_settles, self._device, self._waiting)
+        read_back.undone(change, self._read_while_it_settles, self._device, self._polling)
 
     def close(self) -> None:
         self._let_go()
@@ -185,22 +184,19 @@ class CandidateAdapter(Generic[ConfigT]):
     def _units(self) -> WatermarkUnits:
         return self._capabilities.units
 
-    def _reading(self, found: Found[ConfigT]) -> Reading:
-        return Reading.of(self.switch, found.queues, self._clock_ns())
-
     def _is_made(self, change: StagedChange, now: Found[ConfigT]) -> bool:
         """Whether nothing is left to do: it runs, or it is committed and hardware is yet to follow."""
-        runs = change.made_in(self._reading(now))
+        runs = change.made_in(self._reading(now.queues))
         return runs or (bool(change.undo) and self._model.made(change.undo, now.config))
 
     def _is_undone(self, change: StagedChange, now: Found[ConfigT]) -> bool:
         configured = not change.undo or self._model.undone(change.undo, now.config)
-        return configured and change.undone_in(self._reading(now))
+        return configured and change.undone_in(self._reading(now.queues))
 
     def _left_alone(self, change: StagedChange, now: Found[ConfigT]) -> None:
         """What is configured as planned is taken back whatever hardware shows."""
         if not (change.undo and self._model.made(change.undo, now.config)):
-            left_alone(change, self._reading(now), self._device.where)
+            left_alone(change, self._reading(now.queues), self._device.where)
 
     def _settled(self, session: NetconfSession) -> Found[ConfigT]:
         """Waits until hardware runs the configuration: else the change could not be undone to what ran."""
@@ -208,7 +204,7 @@ class CandidateAdapter(Generic[ConfigT]):
             lambda: self._model.look(session),
             lambda now: self._model.unsettled(now.config),
             self._device,
-            self._waiting,
+            self._polling,
         )
 
     def _read_while_it_settles(self) -> Reading:
@@ -216,7 +212,7 @@ class CandidateAdapter(Generic[ConfigT]):
         try:
             return self.read()
         except CapabilityError:
-            return Reading.of(self.switch, (), self._clock_ns())
+            return self._reading(())
 
     def _let_go(self) -> None:
         if self._held is not None:

@@ -41,11 +41,9 @@ class Secret:
         try:
             return self.file.read_text("utf-8").partition("\n")[0].strip()
         except (OSError, UnicodeDecodeError) as error:
+            said = getattr(error, "strerror", None) or "not UTF-8 text"
             raise CredentialsError(
-                where,
-                f"{self}: {getattr(error, 'strerror', None) or 'not UTF-8 text'}",
-                "a secret's file is readable",
-                "mount it, or correct its path",
+                where, f"{self}: {said}", "a secret's file is readable", "correct its path"
             ) from error
 
 
@@ -106,6 +104,12 @@ class Device:
         """The switch in errors."""
         at = f" at {self.address}" if self.address else ""
         return f"switch {self.name!r} ({self.platform}{at})"
+
+    def wrong_unit(self, known: str) -> InventoryError:
+        """The error for ``units.thresholds`` that its platform does not have."""
+        given = repr(self.units.thresholds)
+        rule = f"thresholds of this platform are in {known}"
+        return InventoryError(f"{self.where} units.thresholds", given, rule, "name one of them")
 
     def wants(self, port: str) -> bool:
         """Whether the watermark is for that port too."""

@@ -482,12 +482,7 @@ def _described(profile: Profile | None) -> str:
 
 def _units(device: Device) -> WatermarkUnits:
     if device.units.thresholds not in (None, "percent"):
-        raise InventoryError(
-            f"{device.where} units.thresholds",
-            str(device.units.thresholds),
-            "Junos has fill levels in percent of the queue's buffer",
-            "drop it, and give buffer_bytes",
-        )
+        raise device.wrong_unit("percent of buffer_bytes")
     return percent_units(f"{device.where} units", device.units.buffer_bytes)
 
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any
 from urllib.parse import quote
 
 import httpx
 import msgspec
 
+from switches.adapter import QueueAdapter
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
-from switches.changes import check_nobody_else, left_alone, watermark_diff
+from switches.changes import watermark_diff
 from switches.device import Device
-from switches.errors import InventoryError, ReadBackError, unreadable
+from switches.errors import InventoryError, unreadable
 from switches.transport.http import HttpSession
 from twin.errors import WatermarkError
 from twin.watermark import Watermark
@@ -34,7 +34,7 @@ class _Switch(msgspec.Struct, frozen=True):
     queues: list[_Queue]
 
 
-class LabAdapter:
+class LabAdapter(QueueAdapter):
     """One switch of a lab, whose control interface is at the device's ``address``. ``clock_ns`` gives
     wall-clock nanoseconds since 1970.
     """
@@ -46,9 +46,7 @@ class LabAdapter:
             raise InventoryError(
                 device.where, None, "a lab is found by its URL", "give push.lab_url, or the address"
             )
-        self.switch = device.name
-        self._device = device
-        self._clock_ns = clock_ns
+        super().__init__(device, clock_ns)
         self._path = f"/switches/{quote(device.name, safe='')}"
         # No connection outlives its call: the next lab on that port is another process.
         self._session = HttpSession(device, device.address, keep_alive=False, transport=transport)
@@ -69,7 +67,7 @@ class LabAdapter:
             raise unreadable(
                 self._device.where, error, "a lab answers with the watermark of each queue"
             ) from error
-        return Reading.of(self.switch, queues, self._clock_ns())
+        return self._reading(queues)
 
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
         running = self.read()
@@ -82,54 +80,14 @@ class LabAdapter:
             diff=watermark_diff(self.switch, running.queues, watermark),
         )
 
-    def apply(self, change: StagedChange) -> None:
-        now = self.read()
-        if change.made_in(now):
-            return
-        check_nobody_else(change, now, self._device.where)
-        self._set(change.after, change.before)
-
-    def verify(self, change: StagedChange) -> Reading:
-        found = self.read()
-        if not change.made_in(found):
-            raise ReadBackError(
-                self._device.where,
-                str(found.watermark) if found.watermark else "queues that differ",
-                f"after applying, every queue must run {change.after}",
-                "look whether somebody else sets this lab too",
-            )
-        return found
-
-    def confirm(self, change: StagedChange) -> None:
-        """A lab has no timer."""
-
-    def rollback(self, change: StagedChange) -> None:
-        now = self.read()
-        if change.undone_in(now):
-            return
-        left_alone(change, now, self._device.where)
-        by_mark: defaultdict[Watermark, list[QueueWatermark]] = defaultdict(list)
-        for queue in change.before:
-            if queue.watermark is not None:  # every queue of a lab marks
-                by_mark[queue.watermark].append(queue)
-        for watermark, queues in by_mark.items():
-            self._set(watermark, queues)
-        if not change.undone_in(self.read()):
-            raise ReadBackError(
-                self._device.where,
-                None,
-                "after rolling back, every queue must run what it did before",
-                "look whether somebody else sets this lab too",
-            )
-
     def close(self) -> None:
         self._session.close()
 
-    def _set(self, watermark: Watermark, queues: Iterable[QueueWatermark]) -> None:
-        body: dict[str, Any] = {
-            "kmin_bytes": watermark.kmin_bytes,
-            "kmax_bytes": watermark.kmax_bytes,
-            "pmax": watermark.pmax,
-            "ports": [queue.port for queue in queues],
-        }
-        self._session.call("PUT", f"{self._path}/watermark", json=body)
+    def _set(self, change_id: str, queues: Iterable[QueueWatermark]) -> None:
+        ports: defaultdict[Watermark, list[str]] = defaultdict(list)
+        for queue in queues:
+            if queue.watermark is not None:  # every queue of a lab marks
+                ports[queue.watermark].append(queue.port)
+        for mark, names in ports.items():
+            body = {"kmin_bytes": mark.kmin_bytes, "kmax_bytes": mark.kmax_bytes, "pmax": mark.pmax}
+            self._session.call("PUT", f"{self._path}/watermark", json=body | {"ports": names})

@@ -16,6 +16,7 @@ import httpx
 import msgspec
 
 from switches import read_back
+from switches.adapter import DeviceAdapter
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.changes import check_nobody_else, left_alone, recorded, staged
 from switches.device import Device, options_of
@@ -170,7 +171,7 @@ class NvueSession:
             self._device.where,
             said,
             "the switch accepts the revision",
-            "correct what it names; the revision was not applied and can be left",
+            "correct what it names; it was not applied",
         )
 
 
@@ -211,7 +212,7 @@ class _Record(msgspec.Struct, frozen=True):
     classes: dict[str, dict[str, Any] | None]
 
 
-class NvueAdapter:
+class NvueAdapter(DeviceAdapter):
     """One Cumulus switch; ``clock_ns`` gives wall-clock nanoseconds since 1970."""
 
     def __init__(
@@ -231,15 +232,13 @@ class NvueAdapter:
                 f"profile {_EVERY_PORT} is that of every port",
                 "drop ports, or name in options.profile the one that these ports use",
             )
-        self.switch = device.name
-        self._device = device
-        self._clock_ns = clock_ns
-        self._waiting = waiting or Waiting()
+        waiting = waiting or Waiting()
+        super().__init__(device, clock_ns, waiting)
         self._profile = options.profile
         self._save = options.save
         self._units = _units(device)
         self._path = f"/qos/congestion-control/{quote(options.profile, safe='')}/traffic-class"
-        self._session = NvueSession(device, waiting=self._waiting, transport=transport)
+        self._session = NvueSession(device, waiting=waiting, transport=transport)
 
     def capabilities(self) -> Capabilities:
         return Capabilities(
@@ -262,8 +261,7 @@ class NvueAdapter:
                     "correct the name, or create it and bind the ports to it",
                 )
             found = {}
-        queues = [self._running(queue, found.get(str(queue))) for queue in self._device.queues]
-        return Reading.of(self.switch, queues, self._clock_ns())
+        return self._reading(self._running(queue, found.get(str(queue))) for queue in self._device.queues)
 
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
         running = self.read()
@@ -290,9 +288,6 @@ class NvueAdapter:
             for queue in change.before
         }
         self._session.apply(self._path, classes)
-
-    def verify(self, change: StagedChange) -> Reading:
-        return read_back.made(change, self.read, self._device, self._waiting)
 
     def confirm(self, change: StagedChange) -> None:
         if self._save:
@@ -365,13 +360,8 @@ def _units(device: Device) -> WatermarkUnits:
             return _BYTES
         case "cells":
             return cell_units(device.where, device.units.cell_bytes, lowest=0)
-        case other:
-            raise InventoryError(
-                f"{device.where} units.thresholds",
-                repr(other),
-                "thresholds of NVUE are in bytes, or in bytes that are whole cells",
-                "name bytes or cells",
-            )
+        case _:
+            raise device.wrong_unit("bytes or cells")
 
 
 def _on(shown: Mapping[str, Any] | None) -> str:

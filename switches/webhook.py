@@ -10,11 +10,11 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from switches import read_back
+from switches.adapter import QueueAdapter
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
-from switches.changes import check_nobody_else, left_alone, staged
+from switches.changes import staged
 from switches.device import Device, options_of
-from switches.errors import CapabilityError, InventoryError, RefusedError, unreadable
+from switches.errors import CapabilityError, RefusedError, unreadable
 from switches.read_back import Waiting
 from switches.transport.http import DeviceAuth, HttpSession, base_url_of
 from switches.units import WatermarkUnits, bytes_units, cell_units, percent_units, to_device
@@ -41,7 +41,7 @@ class _Switch(msgspec.Struct, frozen=True):
     queues: list[_Queue]
 
 
-class WebhookAdapter:
+class WebhookAdapter(QueueAdapter):
     """One switch behind such a server, at the device's ``address``. ``clock_ns`` gives wall-clock nanoseconds
     since 1970.
     """
@@ -55,10 +55,7 @@ class WebhookAdapter:
         waiting: Waiting | None = None,
     ) -> None:
         options = options_of(device, _Options)
-        self.switch = device.name
-        self._device = device
-        self._clock_ns = clock_ns
-        self._waiting = waiting or Waiting()
+        super().__init__(device, clock_ns, waiting or Waiting())
         self._units = _units(device, options.pmax_steps)
         self._path = f"/switches/{quote(device.name, safe='')}"
         self._session = HttpSession(
@@ -83,33 +80,12 @@ class WebhookAdapter:
         wanted = [one for one in found if one.queue in self._device.queues and self._device.wants(one.port)]
         if len({(one.port, one.queue) for one in wanted}) < len(wanted):
             raise self._unreadable("a queue is there twice")
-        return Reading.of(self.switch, [self._running(one) for one in wanted], self._clock_ns())
+        return self._reading([self._running(one) for one in wanted])
 
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
         running = self.read()
         rounded = to_device(watermark, self._units)
         return staged(change_id, running, watermark, rounded)
-
-    def apply(self, change: StagedChange) -> None:
-        now = self.read()
-        if change.made_in(now):
-            return
-        check_nobody_else(change, now, self._device.where)
-        self._set(change.id, (QueueWatermark(one.port, one.queue, change.after) for one in change.before))
-
-    def verify(self, change: StagedChange) -> Reading:
-        return read_back.made(change, self.read, self._device, self._waiting)
-
-    def confirm(self, change: StagedChange) -> None:
-        """The contract has no timer."""
-
-    def rollback(self, change: StagedChange) -> None:
-        now = self.read()
-        if change.undone_in(now):
-            return
-        left_alone(change, now, self._device.where)
-        self._set(f"{change.id}/undo", change.before)
-        read_back.undone(change, self.read, self._device, self._waiting)
 
     def close(self) -> None:
         self._session.close()
@@ -134,11 +110,8 @@ class WebhookAdapter:
         self._session.call("PUT", f"{self._path}/watermark", json=body)
 
     def _unreadable(self, said: str) -> RefusedError:
-        return unreadable(
-            self._device.where,
-            said,
-            "a server answers with the watermark of each queue, as docs/switches/webhook.md says",
-        )
+        rule = "a server answers with the watermark of each queue, as docs/switches/webhook.md says"
+        return unreadable(self._device.where, said, rule)
 
 
 def _asked(queue: QueueWatermark) -> dict[str, Any]:
@@ -163,10 +136,5 @@ def _units(device: Device, pmax_steps: int) -> WatermarkUnits:
             return cell_units(device.where, device.units.cell_bytes, lowest=0, pmax_steps=pmax_steps)
         case "percent":
             return replace(percent_units(device.where, device.units.buffer_bytes), pmax_steps=pmax_steps)
-        case other:
-            raise InventoryError(
-                f"{device.where} units.thresholds",
-                repr(other),
-                "thresholds behind a webhook are in bytes, cells or percent",
-                "name one of them",
-            )
+        case _:
+            raise device.wrong_unit("bytes, cells or percent")

@@ -106,7 +106,7 @@ class EapiSession:
                 self._device.where,
                 said,
                 "the account may configure, without an enable password",
-                "correct the account's privilege or role",
+                "correct its privilege or role",
             )
         return RefusedError(
             self._device.where, said, "the switch takes the commands", "look at the switch, and its version"
@@ -179,7 +179,7 @@ class EosAdapter(WredLineAdapter):
 
     def apply(self, change: StagedChange) -> None:
         spots = self._spots()
-        now = self._reading(spots)
+        now = self._now(spots)
         if change.made_in(now):
             return
         check_nobody_else(change, now, self._device.where)
@@ -203,7 +203,7 @@ class EosAdapter(WredLineAdapter):
         else:
             self._discard(change)
         spots = self._spots()
-        now = self._reading(spots)
+        now = self._now(spots)
         if not change.undone_in(now):
             left_alone(change, now, self._device.where)
             self._commit(change, undoing(change, spots, self._device.where), "commit")

@@ -143,7 +143,7 @@ class NxosAdapter(WredLineAdapter):
 
     def apply(self, change: StagedChange) -> None:
         spots = self._spots()
-        now = self._reading(spots)
+        now = self._now(spots)
         if change.made_in(now):
             return
         check_nobody_else(change, now, self._device.where)
@@ -157,7 +157,7 @@ class NxosAdapter(WredLineAdapter):
 
     def rollback(self, change: StagedChange) -> None:
         spots = self._spots()
-        now = self._reading(spots)
+        now = self._now(spots)
         if not change.undone_in(now):
             left_alone(change, now, self._device.where)
             # Not the checkpoint: it would take back everything that anybody has configured since.

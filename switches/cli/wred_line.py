@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from switches import read_back
+from switches.adapter import DeviceAdapter
 from switches.base import QueueWatermark, Reading, StagedChange
 from switches.changes import recorded, staged
 from switches.device import Device
-from switches.errors import CapabilityError, InventoryError
+from switches.errors import CapabilityError
 from switches.transport.http import needs_password
 from switches.units import (
     DeviceWatermark,
@@ -145,12 +145,7 @@ def units_of(
     """Thresholds in bytes, or in the unit that the inventory names; raises ``InventoryError``."""
     name = device.units.thresholds or "bytes"
     if name not in grammar.units:
-        raise InventoryError(
-            f"{device.where} units.thresholds",
-            repr(name),
-            f"thresholds of this platform are in {', '.join(grammar.units)}",
-            "name one of them, or drop it",
-        )
+        raise device.wrong_unit(", ".join(grammar.units))
     size = _unit(device, device.where, name, kilo_bytes)
     return WatermarkUnits(name=name, unit_bytes=Fraction(size), lowest=lowest, highest=highest)
 
@@ -159,7 +154,7 @@ def _unit(device: Device, where: str, name: str, kilo_bytes: int) -> int:
     return named_unit_bytes(where, name, cell_bytes=device.units.cell_bytes, kilo_bytes=kilo_bytes)
 
 
-class WredLineAdapter:
+class WredLineAdapter(DeviceAdapter):
     """One switch whose watermarks are lines of ``grammar``. ``clock_ns`` gives wall-clock nanoseconds since
     1970.
     """
@@ -168,9 +163,7 @@ class WredLineAdapter:
         self, device: Device, grammar: Grammar, *, kilo_bytes: int, clock_ns: Callable[[], int]
     ) -> None:
         needs_password(device)
-        self.switch = device.name
-        self._device = device
-        self._clock_ns = clock_ns
+        super().__init__(device, clock_ns)
         self._grammar = grammar
         self._kilo_bytes = kilo_bytes
         self._units = units_of(grammar, device, kilo_bytes=kilo_bytes, lowest=1, highest=grammar.highest)
@@ -180,19 +173,16 @@ class WredLineAdapter:
         """Where the watermarks of the wanted ports are configured."""
 
     def read(self) -> Reading:
-        return self._reading(self._spots())
+        return self._now(self._spots())
 
     def stage(self, watermark: Watermark, change_id: str) -> StagedChange:
         spots = self._spots()
         rounded = to_device(watermark, self._units)
         undo = {"lines": [one.undo for one in spots]}
-        return staged(change_id, self._reading(spots), watermark, rounded, undo)
+        return staged(change_id, self._now(spots), watermark, rounded, undo)
 
-    def verify(self, change: StagedChange) -> Reading:
-        return read_back.made(change, self.read, self._device)
-
-    def _reading(self, spots: Iterable[Spot]) -> Reading:
-        return Reading.of(self.switch, [one.running for one in spots], self._clock_ns())
+    def _now(self, spots: Iterable[Spot]) -> Reading:
+        return self._reading(one.running for one in spots)
 
     def _spot(self, path: Sequence[str], place: str, queue: int, lines: Iterable[str]) -> Spot:
         return spot(self._grammar, self._device, path, place, queue, lines, kilo_bytes=self._kilo_bytes)

@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from switches import read_back
+from switches.adapter import DeviceAdapter
 from switches.base import Capabilities, Reading, StagedChange
 from switches.changes import check_nobody_else, left_alone, recorded, staged
 from switches.device import Device, options_of
@@ -49,16 +50,14 @@ class _Look:
     reading: Reading
 
 
-class OpenConfigAdapter:
+class OpenConfigAdapter(DeviceAdapter):
     """One switch at the device's ``address``. ``clock_ns`` gives wall-clock nanoseconds since 1970."""
 
     def __init__(
         self, device: Device, *, clock_ns: Callable[[], int], waiting: Waiting | None = None
     ) -> None:
-        self.switch = device.name
-        self._device = device
-        self._clock_ns = clock_ns
-        self._waiting = waiting or Waiting()
+        super().__init__(device, clock_ns)
+        self._polling = waiting or Waiting()
         self._options = options_of(device, OpenConfigOptions)
         self._queues = OpenConfigQueues.of(
             device,
@@ -108,7 +107,7 @@ class OpenConfigAdapter:
         )
 
     def verify(self, change: StagedChange) -> Reading:
-        return read_back.made(change, self._read_while_it_settles, self._device, self._waiting)
+        return read_back.made(change, self._read_while_it_settles, self._device, self._polling)
 
     def confirm(self, change: StagedChange) -> None:
         """Removes own profiles of earlier changes that no queue uses any more."""
@@ -123,7 +122,7 @@ class OpenConfigAdapter:
                 left_alone(change, now.reading, self._device.where)
             self._check_configured(plan, now.qos)
             self._put_back(plan, now.qos)
-            read_back.undone(change, self._read_while_it_settles, self._device, self._waiting)
+            read_back.undone(change, self._read_while_it_settles, self._device, self._polling)
         self._remove_unused(name for name, planned in plan.profiles.items() if planned.was is None)
 
     def close(self) -> None:
@@ -138,7 +137,7 @@ class OpenConfigAdapter:
         values = self._session.get(paths)
         try:
             qos = model.parse(tree_of(values, model.LIST_KEYS))
-            reading = Reading.of(self.switch, self._queues.running(qos), self._clock_ns())
+            reading = self._reading(self._queues.running(qos))
         except ValueError as error:
             raise unreadable(self._device.where, error, "it is shaped as openconfig-qos says") from error
         if not reading.queues:
@@ -147,14 +146,14 @@ class OpenConfigAdapter:
 
     def _settled(self) -> _Look:
         """Waits until hardware runs the configuration; raises ``ReadBackError``."""
-        return settled(self._look, lambda now: self._queues.unsettled(now.qos), self._device, self._waiting)
+        return settled(self._look, lambda now: self._queues.unsettled(now.qos), self._device, self._polling)
 
     def _read_while_it_settles(self) -> Reading:
         """A reading; one of no queues while the switch shows a bound profile without values."""
         try:
             return self.read()
         except CapabilityError:
-            return Reading.of(self.switch, (), self._clock_ns())
+            return self._reading(())
 
     def _put_back(self, plan: Plan, qos: Qos) -> None:
         origin = self._options.origin

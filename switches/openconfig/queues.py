@@ -266,10 +266,5 @@ def _units(device: Device) -> tuple[bool, WatermarkUnits]:
             return False, bytes_units(highest=_HIGHEST_UINT64)
         case "percent":
             return True, percent_units(f"{device.where} units", device.units.buffer_bytes)
-        case other:
-            raise InventoryError(
-                f"{device.where} units.thresholds",
-                other,
-                "OpenConfig has thresholds in bytes and in percent",
-                "give one of the two",
-            )
+        case _:
+            raise device.wrong_unit("bytes or percent")

@@ -7,13 +7,14 @@ CONFIG_DB is what is asked for, ASIC_DB what runs. A change is one transaction t
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import ClassVar, NamedTuple, TypeAlias
 
 import msgspec
 
-from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
+from switches.adapter import DeviceAdapter
+from switches.base import Capabilities, Reading, StagedChange
 from switches.changes import staged
 from switches.device import Device
 from switches.errors import ReadBackError
@@ -36,7 +37,7 @@ class Found(NamedTuple):
     running: Reading
 
 
-class SonicBase:
+class SonicBase(DeviceAdapter):
     """One SONiC switch; ``own_profile``: its queues get a profile of their own, named after its values."""
 
     kind: ClassVar[str]
@@ -51,11 +52,9 @@ class SonicBase:
         own_profile: bool,
         waiting: Waiting | None = None,
     ) -> None:
-        self.switch = device.name
-        self._device = device
-        self._clock_ns = clock_ns
+        super().__init__(device, clock_ns)
         self._own_profile = own_profile
-        self._waiting = waiting or Waiting()
+        self._polling = waiting or Waiting()
 
     @abstractmethod
     def _connected(self) -> AbstractContextManager[Look]:
@@ -116,9 +115,6 @@ class SonicBase:
             raise self._differs(now, "after rolling back, every queue must run what it did before")
         return now.config
 
-    def _reading(self, queues: Sequence[QueueWatermark]) -> Reading:
-        return Reading.of(self.switch, queues, self._clock_ns())
-
     def _asked(self, config: Config) -> Reading:
         return self._reading(config.asked(self._device))
 
@@ -135,7 +131,7 @@ class SonicBase:
 
         Raises ``ReadBackError`` where what runs is unknown by then.
         """
-        for _ in self._waiting.until(patience_s):
+        for _ in self._polling.until(patience_s):
             config, hardware = look()
             asked, running = self._asked(config), self._reading(hardware.queues)
             if not hardware.unconfirmed and enough(asked, running):

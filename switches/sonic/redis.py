@@ -123,7 +123,7 @@ def telling(device: Device) -> Iterator[None]:
         raise InventoryError(
             f"{device.where} address",
             f"no host's name ({error})",
-            "SONiC's redis is at a host and port, or at a socket",
+            "it is a host or a socket",
             "correct the address",
         ) from error
     except (ValueError, RecursionError) as error:
@@ -137,10 +137,7 @@ def telling(device: Device) -> Iterator[None]:
         ) from error
     except redis.RedisError as error:
         raise RefusedError(
-            device.where,
-            _said(device, error),
-            "redis takes the commands",
-            "look at the switch, and at the numbers of its databases",
+            device.where, _said(device, error), "redis takes the commands", "check database numbers"
         ) from None
 
 

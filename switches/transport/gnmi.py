@@ -139,7 +139,7 @@ class GnmiDial:
                 f"{self._device.where} {name}",
                 f"{path}: {error.strerror}",
                 "the file is readable",
-                "mount it, or correct its path",
+                "correct its path",
             ) from error
         if b"-----BEGIN " not in content:
             raise InventoryError(

@@ -128,7 +128,7 @@ class GnmiStream:
         return UnreachableError(
             self._device.where,
             f"{received} ({self._said})",
-            "a stream goes on until the caller ends it",
+            "the caller ends a stream",
             "look at the switch's log",
         )
 

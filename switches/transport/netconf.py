@@ -69,25 +69,19 @@ class NetconfSession:
             )
         if device.username is None:
             raise InventoryError(
-                device.where,
-                None,
-                "no username given; NETCONF is spoken as an account of the switch",
-                "name its secret",
+                device.where, None, "no username given; NETCONF needs an account", "name its secret"
             )
         if device.password is None and options.key_file is None:
             raise InventoryError(
                 device.where,
                 None,
-                "NETCONF runs over SSH, which asks for a password or key_file",
-                "name the password's secret, or give options.key_file",
+                "SSH asks for a password or key_file",
+                "name the secret, or give options.key_file",
             )
         for name, path in (("known_hosts", options.known_hosts), ("key_file", options.key_file)):
             if path is not None and not Path(path).is_file():
                 raise InventoryError(
-                    f"{device.where} options.{name}",
-                    path,
-                    "it is a file that can be read",
-                    "correct the path",
+                    f"{device.where} options.{name}", path, "it is a readable file", "correct the path"
                 )
         if options.confirm_timeout_s < 1:
             raise InventoryError(
@@ -259,7 +253,7 @@ class NetconfSession:
             raise UnreachableError(
                 device.where,
                 f"a session that ended during {what}",
-                "a session lasts until its change is made",
+                "a session lasts as long as its change",
                 "look at the switch, and at the network between",
             ) from error
         except (SyntaxError, ValueError) as error:  # both XML libraries' parse errors are SyntaxErrors

@@ -203,7 +203,10 @@ def test_a_lock_that_is_refused_in_words_alone_is_somebody_elses(rig: JunosRig) 
     ("device", "says"),
     [
         ({"units": UnitProfile()}, "give buffer_bytes"),
-        ({"units": UnitProfile(thresholds="bytes", buffer_bytes=BUFFER_BYTES)}, "fill levels in percent"),
+        (
+            {"units": UnitProfile(thresholds="bytes", buffer_bytes=BUFFER_BYTES)},
+            "thresholds of this platform are in percent",
+        ),
         ({"options": {"profile": "mine"}}, "options of junos are"),
         ({"options": {"confirm_timeout_s": 0}}, "waits for a second at least"),
         ({"options": {"known_hosts": "/nowhere"}}, "it is a file"),
