@@ -34,7 +34,7 @@ from service.documents.switches import InventoryCheckDocument, InventoryReadDocu
 from service.domain import load_topology, reporting_of
 from service.tuning.workers import check_backend
 from settings.errors import InputError, SettingsError
-from settings.inventory import load_inventory, untuned_in
+from settings.inventory import Inventory, load_inventory, untuned_in
 from settings.load import load_settings, with_storage
 from settings.model import IncumbentSettings, Settings
 from settings.validation import without_password
@@ -219,7 +219,8 @@ def _inventory(settings: Settings, registry: AdapterRegistry) -> InventoryCheckD
     path = settings.push.inventory
     if path is None:
         return None
-    devices = load_inventory(path)
+    inventory = Inventory.read(path)
+    devices = inventory.devices()
     problems = [str(one) for one in check_inventory(devices, registry, clock_ns=time.time_ns)]
     strangers = [name for name in settings.rollout.canary if name not in devices]
     if strangers and settings.push.enabled:
@@ -227,7 +228,7 @@ def _inventory(settings: Settings, registry: AdapterRegistry) -> InventoryCheckD
             f"settings rollout.canary: received {', '.join(strangers)}; "
             "a canary is a switch of the inventory; correct the name"
         )
-    reporting = reporting_of(settings)
+    reporting = reporting_of(settings, inventory)
     return InventoryCheckDocument.of(
         path, devices, problems, reporting=len(reporting.switches), untuned=untuned_in(reporting)
     )

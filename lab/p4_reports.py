@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from lab.reports import DATA_QUEUE, EPOCH_NS, FIRST_SOURCE_PORT, ROCE_PORT, SOURCE_PORTS
 from settings.errors import InputError
 from telemetry.encode.p4 import MOST_OCCUPANCY, ReportColumns, datagram_v2, reports_v2
-from twin.packet.results import Samples
 from twin.packet.plan import FabricPlan
 from twin.packet.results import Samples
 

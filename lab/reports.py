@@ -11,9 +11,8 @@ import numpy as np
 from msgspec import Raw, Struct
 from numpy.typing import NDArray
 
-from twin.packet.results import Measured, Samples
 from twin.packet.plan import FabricPlan
-from twin.packet.results import Samples
+from twin.packet.results import Measured, Samples
 
 EPOCH_NS = 1_767_225_600_000_000_000  # 2026-01-01: simulated time 0
 DATA_QUEUE = 3

@@ -9,7 +9,7 @@ from typing import Any
 
 from service.tuning.round import Ask, Fabric
 from settings.errors import SettingsError
-from settings.inventory import load_reporting
+from settings.inventory import Inventory
 from settings.model import Settings
 from settings.version import ecntwin_version
 from telemetry.decode.p4.devices import Devices
@@ -19,12 +19,15 @@ from twin.search.problem import SearchSettings
 from twin.search.push_gate import GateSettings
 
 
-def reporting_of(settings: Settings) -> Devices:
+def inventory_of(settings: Settings) -> Inventory | None:
+    """The inventory that the settings name; raises ``SettingsError``."""
+    return None if settings.push.inventory is None else Inventory.read(settings.push.inventory)
+
+
+def reporting_of(settings: Settings, inventory: Inventory | None) -> Devices:
     """The devices that report INT under these settings; raises ``SettingsError``."""
     default = settings.telemetry.int_.default_units.profile()
-    if settings.push.inventory is None:
-        return Devices(default=default)
-    return load_reporting(settings.push.inventory, default)
+    return Devices(default=default) if inventory is None else inventory.reporting(default)
 
 
 def gate_of(settings: Settings) -> GateSettings:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from service.auth.access import Access
 from service.auth.audit import Audit
@@ -61,7 +60,7 @@ _log = logging.getLogger("ecntwin.storage")
 
 
 class TakingUp:
-    """``declared`` is the topology that the settings name, ``declare`` replaces it."""
+    """``declared`` is the settings' topology, ``declare`` replaces it; ``inventory`` is its file's text."""
 
     def __init__(
         self,
@@ -72,7 +71,7 @@ class TakingUp:
         gate: PushGate,
         declared: Topology | None,
         declare: Callable[[Topology], Awaitable[None]],
-        inventory: Path | None,
+        inventory: str | None,
         keep: int,
         clocks: Clocks,
     ) -> None:
@@ -136,8 +135,7 @@ class TakingUp:
         """Of the settings' file and what was declared since it was last read, whichever is newer."""
         revisions = self._remembering.revisions
         if self._inventory is not None:
-            text = await asyncio.to_thread(self._inventory.read_text, "utf-8")
-            await revisions.loaded("inventory", text, FROM_SETTINGS)
+            await revisions.loaded("inventory", self._inventory, FROM_SETTINGS)
         document = None if self._declared is None else self._declared.to_json()
         kept = await revisions.taken_up("topology", document, FROM_SETTINGS)
         if kept is None or kept == document:

@@ -15,7 +15,7 @@ from service.alarms.checks import AlarmChecks, DatabaseHealth, TelemetrySources
 from service.alarms.service import Alarms
 from service.auth.access import Access
 from service.documents.predictions import WatermarkDocument
-from service.domain import ask_of, gate_of, load_topology
+from service.domain import ask_of, gate_of, inventory_of, load_topology
 from service.events import Broadcaster, Clocks
 from service.fleet import Adapters, Fleet
 from service.history.query import HistoryReader
@@ -33,7 +33,6 @@ from service.tuning.loop import TuningLoop
 from service.tuning.recommendations import Entry
 from service.tuning.whatif_requests import AskedWhatIf
 from service.tuning.workers import search_workers
-from settings.inventory import load_inventory
 from settings.model import Settings
 from settings.version import ecntwin_version
 from switches.registry import AdapterRegistry
@@ -75,12 +74,14 @@ class Service:
         self.database, self.recorder = self.remembering.database, self.remembering.recorder
         self.store, self.recall = self.remembering.store, self.remembering.recall
         self.audit, self.revisions = self.remembering.audit, self.remembering.revisions
-        devices = {} if settings.push.inventory is None else load_inventory(settings.push.inventory)
+        inventory = inventory_of(settings)
+        devices = {} if inventory is None else inventory.devices()
         registry_of_adapters = adapters or AdapterRegistry.with_installed()
         making = Adapters(settings.push, registry_of_adapters, devices=devices, clock_ns=clocks.wall_ns)
         declared = load_topology(settings.fabric.topology)
         self.pipeline = IngestPipeline(
             settings,
+            inventory,
             devices.values(),
             declared,
             metrics=self.metrics,
@@ -184,7 +185,7 @@ class Service:
             gate=self._gate,
             declared=declared,
             declare=self._declare,
-            inventory=settings.push.inventory,
+            inventory=None if inventory is None else inventory.text,
             keep=settings.tuning.keep,
             clocks=clocks,
         )

@@ -34,77 +34,56 @@ class RequestError(ApiError):
 
     status: ClassVar[int]
 
+    def __init_subclass__(cls, *, status: int) -> None:
+        cls.status = status
 
-class MalformedRequestError(RequestError):
+
+class MalformedRequestError(RequestError, status=400):
     """Not an HTTP request."""
 
-    status = 400
 
-
-class BadBodyError(RequestError):
+class BadBodyError(RequestError, status=400):
     """The body is not in the format of the call."""
 
-    status = 400
 
-
-class UnauthorizedError(RequestError):
+class UnauthorizedError(RequestError, status=401):
     """No token, or an unknown one."""
 
-    status = 401
 
-
-class ForbiddenError(RequestError):
+class ForbiddenError(RequestError, status=403):
     """The token lacks the scope."""
 
-    status = 403
 
-
-class NotFoundError(RequestError):
+class NotFoundError(RequestError, status=404):
     """No such resource."""
 
-    status = 404
 
-
-class StalledError(RequestError):
+class StalledError(RequestError, status=408):
     """The client stopped sending in the middle of its request."""
 
-    status = 408
 
-
-class ConflictError(RequestError):
+class ConflictError(RequestError, status=409):
     """The state of the service does not allow the call."""
 
-    status = 409
 
-
-class TooLargeError(RequestError):
+class TooLargeError(RequestError, status=413):
     """The body is over the limit."""
 
-    status = 413
 
-
-class LineTooLongError(RequestError):
+class LineTooLongError(RequestError, status=414):
     """The path with its query is over the limit."""
 
-    status = 414
 
-
-class UnsupportedMediaError(RequestError):
+class UnsupportedMediaError(RequestError, status=415):
     """The body's type or encoding is not one the call reads."""
 
-    status = 415
 
-
-class UnprocessableError(RequestError):
+class UnprocessableError(RequestError, status=422):
     """The body is well formed and asks for something impossible."""
 
-    status = 422
 
-
-class BusyError(RequestError):
+class BusyError(RequestError, status=429):
     """Too much at once; retry after ``retry_after_s`` seconds."""
-
-    status = 429
 
     def __init__(
         self, where: str, received: str | None, rule: str, remedy: str, *, retry_after_s: int
@@ -113,16 +92,12 @@ class BusyError(RequestError):
         super().__init__(where, received, rule, remedy)
 
 
-class HeadTooLargeError(RequestError):
+class HeadTooLargeError(RequestError, status=431):
     """The request line and header fields are over the limit."""
 
-    status = 431
 
-
-class UnavailableError(RequestError):
+class UnavailableError(RequestError, status=503):
     """The service cannot do it now, and may later."""
-
-    status = 503
 
 
 # First match wins, so a class comes before its base.

@@ -20,8 +20,8 @@ from pydantic_core import ErrorDetails
 
 from settings.errors import SettingsError
 from settings.int_keys import IntUnitKeys
-from settings.load import counted, read_yaml
-from settings.validation import HIDDEN, HiddenValueError, Mistake, dotted, mistake, telling
+from settings.load import counted, parse_yaml, read_text
+from settings.validation import HIDDEN, HiddenValueError, Mistake, dotted, in_order, mistake
 from switches.device import Device, Secret, Tls, UnitProfile
 from telemetry.decode.p4.devices import Devices
 from telemetry.decode.p4.devices import UnitProfile as IntUnitProfile
@@ -113,7 +113,7 @@ def reporting_devices(said: Mapping[str, SaidOfInt], default: IntUnitProfile | N
             if sources.setdefault(address, node) != node:
                 raise SettingsError(
                     f"{where}.source",
-                    f"{address} of {switches[sources[address]]}",
+                    f"{address}, {switches[sources[address]]}'s",
                     "an address is of one switch",
                     "correct it",
                 )
@@ -137,7 +137,7 @@ def _own_node(where: str, keys: IntKeys, taken: Mapping[int, str]) -> int | None
     if keys.node_id in taken:
         raise SettingsError(
             f"{where}.node_id",
-            f"{keys.node_id} of {taken[keys.node_id]}",
+            f"{keys.node_id}, {taken[keys.node_id]}'s",
             "a node id is of one switch",
             "correct it",
         )
@@ -237,40 +237,64 @@ class InventoryKeys(Part):
     switches: dict[str, OneSwitchKeys | None] = Field(min_length=1)
 
 
-def load_inventory(path: Path) -> Mapping[str, Device]:
-    """The switches of a file by name, in its order. Relative files are beside it.
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """An inventory, read once: ``text`` is the file's, ``folder`` its place."""
 
-    Raises ``SettingsError`` naming the switch and the key. ``check_inventory`` checks what adapters need.
-    """
-    return parse(read_yaml(path, "inventory"), source=f"inventory {path.name}", folder=path.parent)
+    text: str
+    folder: Path
+    switches: tuple[tuple[str, str, SwitchKeys], ...]
+    """Name, place in errors, and keys merged with profile and defaults."""
 
+    @classmethod
+    def read(cls, path: Path) -> Inventory:
+        """Raises ``SettingsError`` naming the switch and the key."""
+        text, source = read_text(path, "inventory"), f"inventory {path.name}"
+        return cls(text, path.parent, tuple(_said(parse_yaml(text, source), source)))
 
-def load_reporting(path: Path, default: IntUnitProfile | None = None) -> Devices:
-    """INT reporting as the same file describes it; ``default`` are the units of other devices.
+    def devices(self) -> Mapping[str, Device]:
+        """The switches by name, in the file's order. Relative files are beside it.
 
-    Raises ``SettingsError``.
-    """
-    source = f"inventory {path.name}"
-    said = {
-        name: SaidOfInt(f"{where}.int", keys.int_)
-        for name, where, keys in _said(read_yaml(path, "inventory"), source)
-        if keys.int_ is not None
-    }
-    return reporting_devices(said, default)
+        Raises ``SettingsError``. ``check_inventory`` checks what adapters need.
+        """
+        devices: dict[str, Device] = {}
+        hosts: dict[tuple[str, int | None, str], str] = {}
+        for name, where, keys in self.switches:
+            device = _Making(name, where, self.folder).device(keys)
+            first = hosts.setdefault((device.address, device.port, repr(device.options)), name)
+            if first != name and device.address and "://" not in device.address:
+                raise SettingsError(
+                    f"{where}.address", f"{device.address}, {first}'s", "a host is one switch", "correct it"
+                )
+            devices[name] = device
+        return devices
+
+    def reporting(self, default: IntUnitProfile | None = None) -> Devices:
+        """INT reporting of the switches; ``default`` are the units of other devices.
+
+        Raises ``SettingsError``.
+        """
+        said = {
+            name: SaidOfInt(f"{where}.int", keys.int_)
+            for name, where, keys in self.switches
+            if keys.int_ is not None
+        }
+        return reporting_devices(said, default)
 
 
 def parse(document: Mapping[str, Any], *, source: str, folder: Path) -> Mapping[str, Device]:
-    devices: dict[str, Device] = {}
-    hosts: dict[tuple[str, int | None, str], str] = {}
-    for name, where, keys in _said(document, source):
-        device = _Making(name, where, folder).device(keys)
-        first = hosts.setdefault((device.address, device.port, repr(device.options)), name)
-        if first != name and device.address and "://" not in device.address:
-            raise SettingsError(
-                f"{where}.address", f"{device.address} of {first}", "a host is one switch", "correct it"
-            )
-        devices[name] = device
-    return devices
+    """``Inventory.devices`` of a file's content."""
+    return Inventory("", folder, tuple(_said(document, source))).devices()
+
+
+def load_inventory(path: Path) -> Mapping[str, Device]:
+    """``Inventory.devices`` of a file."""
+    return Inventory.read(path).devices()
+
+
+def load_reporting(path: Path, default: IntUnitProfile | None = None) -> Devices:
+    """``Inventory.reporting`` of a file."""
+    return Inventory.read(path).reporting(default)
 
 
 def _said(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, str, SwitchKeys]]:
@@ -384,7 +408,7 @@ def did_you_mean(name: str, known: Mapping[str, Any] | tuple[str, ...], otherwis
 
 
 def _refused(error: ValidationError, source: str) -> SettingsError:
-    return counted([_mistake(one, source) for one in telling(error)])
+    return counted([_mistake(one, source) for one in in_order(error)])
 
 
 def _mistake(error: ErrorDetails, source: str) -> Mistake:

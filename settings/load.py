@@ -20,7 +20,7 @@ from pydantic_settings import SettingsError as SourceError
 
 from settings.errors import SettingsError
 from settings.model import ENV_DELIMITER, Settings
-from settings.validation import ENV_PREFIX, NOT_SETTINGS, Mistake, mistake, telling
+from settings.validation import ENV_PREFIX, NOT_SETTINGS, Mistake, in_order, mistake
 from twin.private_folder import make_private_folder
 
 
@@ -58,8 +58,11 @@ def read_yaml(path: Path, what: str) -> dict[str, Any]:
 
     Raises ``SettingsError``.
     """
-    text = _text(path, what)
-    where = f"{what} {path.name}"
+    return parse_yaml(read_text(path, what), f"{what} {path.name}")
+
+
+def parse_yaml(text: str, where: str) -> dict[str, Any]:
+    """The same of a text."""
     try:
         document = yaml.load(text, Loader=_UniqueKeys)
     except yaml.MarkedYAMLError as error:
@@ -101,7 +104,7 @@ def _said(error: yaml.MarkedYAMLError) -> str:
     return problem if mark is None else f"{problem} (line {mark.line + 1}, column {mark.column + 1})"
 
 
-def _text(path: Path, what: str) -> str:
+def read_text(path: Path, what: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -149,17 +152,17 @@ def override(settings: Settings, *, host: str | None = None, port: int | None = 
 
 
 def settings_error(error: ValidationError, source: str) -> SettingsError:
-    return counted([mistake(one, model=Settings, prefix=source) for one in telling(error)])
+    return counted([mistake(one, model=Settings, prefix=source) for one in in_order(error)])
 
 
 def counted(mistakes: Sequence[Mistake]) -> SettingsError:
     """The first mistake, how many follow it, and each of them as a note."""
     first, *others = mistakes
     more = f" ({len(others)} more mistake{'s' if len(others) > 1 else ''} after this one)" if others else ""
-    told = SettingsError(first.where, first.received, first.rule, first.remedy + more)
+    error = SettingsError(first.where, first.received, first.rule, first.remedy + more)
     for other in others:
-        told.add_note(str(SettingsError(*other)))
-    return told
+        error.add_note(str(SettingsError(*other)))
+    return error
 
 
 def _check_environment(environment: Mapping[str, str]) -> None:

@@ -49,12 +49,12 @@ def ssl_said(error: Exception) -> str:
     return str(reason or error).replace("_", " ").lower()
 
 
-_told: ContextVar[Path | None] = ContextVar("ca", default=None)
+_command_ca: ContextVar[Path | None] = ContextVar("ca", default=None)
 
 
 def trust_in_this_command(authority: Path | None) -> None:
     """Sets the CA file of ``--ca``; None: that of the environment."""
-    _told.set(authority)
+    _command_ca.set(authority)
 
 
 def client_context(url: str) -> ssl.SSLContext | bool:
@@ -64,7 +64,7 @@ def client_context(url: str) -> ssl.SSLContext | bool:
     if not url.startswith("https:"):
         return True
     named = os.environ.get(CA_VARIABLE)
-    authority = _told.get() or (Path(named) if named else None)
+    authority = _command_ca.get() or (Path(named) if named else None)
     try:
         made = trusting(authority, f"--ca (or {CA_VARIABLE})")
         if shown := os.environ.get(CLIENT_CERTIFICATE_VARIABLE):

@@ -114,7 +114,7 @@ def mistake(
     return Mistake(where, received, message[:1].lower() + message[1:], "correct the value")
 
 
-def telling(error: ValidationError) -> list[ErrorDetails]:
+def in_order(error: ValidationError) -> list[ErrorDetails]:
     """Its errors in order, but missing keys last: they may be misspelt ones."""
     return sorted(error.errors(include_url=False), key=lambda one: one["type"] == "missing")
 

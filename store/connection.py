@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
@@ -58,8 +58,11 @@ class GoneError(Exception):
     """The database's file is not where it was opened."""
 
 
-class Lock(Protocol):
-    """Lets one service alone resume rollouts and set switches by this database."""
+class Lock:
+    """Lets one service alone resume rollouts and set switches by its database.
+
+    This base locks nothing: for a database in memory, and for commands, which decide nothing.
+    """
 
     def hold(self, connection: Connection) -> None:
         """Takes it unless this service holds it; raises ``TakenError``."""
@@ -68,17 +71,7 @@ class Lock(Protocol):
         """Releases it."""
 
 
-class NoLock:
-    """For a database in memory, and for commands, which decide nothing."""
-
-    def hold(self, connection: Connection) -> None:
-        """Does nothing."""
-
-    def release(self) -> None:
-        """Does nothing."""
-
-
-class FileLocked:
+class FileLocked(Lock):
     """A lock on a file beside SQLite's own, so that commands may write while the service runs."""
 
     def __init__(self, path: Path) -> None:
@@ -96,7 +89,7 @@ class FileLocked:
         self._lock.release(force=True)
 
 
-class SessionLocked:
+class SessionLocked(Lock):
     """PostgreSQL's advisory lock, which ends with its connection."""
 
     def hold(self, connection: Connection) -> None:
@@ -105,9 +98,6 @@ class SessionLocked:
                 return
             time.sleep(_BETWEEN_TRIES_S)
         raise TakenError
-
-    def release(self) -> None:
-        pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +121,7 @@ class Place:
     def lock(self) -> Lock:
         if self.is_server:
             return SessionLocked()
-        return NoLock() if self.path is None else FileLocked(self.path)
+        return Lock() if self.path is None else FileLocked(self.path)
 
 
 def place_of(url: str | None) -> Place:
@@ -248,9 +238,9 @@ def may_pass(error: Exception, place: Place) -> bool:
     if place.path is not None:
         return any(part in str(cause or error) for part in _MAY_PASS)
     code = getattr(cause, "sqlstate", None) or ""
-    told = str(cause)  # psycopg has no code where the server refused the connection itself
+    words = str(cause)  # psycopg has no code where the server refused the connection itself
     refused = any(
-        part in told for part in ("authentication failed", "does not exist", "no password supplied")
+        part in words for part in ("authentication failed", "does not exist", "no password supplied")
     )
     return isinstance(error, DBAPIError) and not code.startswith(_STAYS) and not refused
 
@@ -274,7 +264,7 @@ class Session:
     def __init__(self, place: Place, lock: Lock | None = None, *, reads: bool = False) -> None:
         self._place = place
         self._engine = place.engine.execution_options(**{ONLY_READS: reads})
-        self._lock = lock or NoLock()
+        self._lock = lock or Lock()
         self._connection: Connection | None = None
         self._file: tuple[int, int] | None = None
 

@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, SQLAlchemyError
 
 from settings.errors import SettingsError, UnavailableError
-from store.connection import GoneError, NoLock, Session, TakenError, may_pass, place_of, said
+from store.connection import GoneError, Lock, Session, TakenError, may_pass, place_of, said
 from store.tables import pulse
 
 _log = logging.getLogger("ecntwin.storage")
@@ -69,7 +69,7 @@ class Database:
         self._place = place_of(url)
         self._alone = alone
         self._clock_ns = clock_ns
-        self._writing = Session(self._place, self._place.lock() if alone else NoLock())
+        self._writing = Session(self._place, self._place.lock() if alone else Lock())
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-storage")
         # A database in memory is its one connection.
         self._reading = Session(self._place, reads=True) if self._place.durable else self._writing
@@ -203,11 +203,11 @@ class Database:
 
     def _failed(self, error: Exception) -> UnavailableError:
         """Records the failure; logs it once in a service. Commands print it themselves."""
-        told = said(error)
-        if self._alone and self._failing != told:
-            _log.error("the database (%s) cannot be written: %s", self.shown, told)
-        self._failing = told
-        return self._unavailable(told)
+        reason = said(error)
+        if self._alone and self._failing != reason:
+            _log.error("the database (%s) cannot be written: %s", self.shown, reason)
+        self._failing = reason
+        return self._unavailable(reason)
 
     def _unavailable(self, received: str) -> UnavailableError:
         return UnavailableError(

@@ -94,7 +94,7 @@ def left_alone(change: StagedChange, now: Reading, where: str) -> None:
         raise ConcurrentEditError(
             where,
             _shown(now),
-            f"an undo takes back {change.after} only, and leaves what somebody else has set",
+            f"an undo takes back {change.after} only, and leaves what others have set",
             f"set {change.ran or 'what it ran'} by hand, if that is wanted",
         )
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from telemetry.errors import ExplainedError
 
 
 class SwitchError(ExplainedError, RuntimeError):
     """A change could not be made or confirmed; ``reason`` is the label in metrics."""
 
-    reason = "other"
+    reason: ClassVar[str] = "other"
+
+    def __init_subclass__(cls, *, reason: str | None = None) -> None:
+        cls.reason = reason or cls.reason
 
 
 class UnknownSwitchError(SwitchError):
@@ -19,57 +24,41 @@ class UnknownAdapterError(SwitchError):
     """No adapter of that kind is installed."""
 
 
-class InventoryError(SwitchError):
+class InventoryError(SwitchError, reason="inventory"):
     """Its adapter cannot use the inventory's description of the switch."""
 
-    reason = "inventory"
 
-
-class CredentialsError(InventoryError):
+class CredentialsError(InventoryError, reason="credentials"):
     """A secret is missing."""
 
-    reason = "credentials"
 
-
-class CapabilityError(SwitchError):
+class CapabilityError(SwitchError, reason="capability"):
     """The switch cannot run such a watermark."""
 
-    reason = "capability"
 
-
-class UnreachableError(SwitchError):
+class UnreachableError(SwitchError, reason="unreachable"):
     """The switch, or its controller, does not answer: a retry may help."""
 
-    reason = "unreachable"
 
-
-class AccessError(SwitchError):
+class AccessError(SwitchError, reason="access"):
     """The switch refuses the credentials."""
 
-    reason = "access"
 
-
-class RefusedError(SwitchError):
+class RefusedError(SwitchError, reason="refused"):
     """The switch answers and refuses."""
 
-    reason = "refused"
 
-
-class ConcurrentEditError(SwitchError):
+class ConcurrentEditError(SwitchError, reason="concurrent_edit"):
     """Somebody else has set, or is setting, the same."""
 
-    reason = "concurrent_edit"
 
-
-class ReadBackError(SwitchError):
+class ReadBackError(SwitchError, reason="read_back"):
     """The switch does not run what was applied."""
-
-    reason = "read_back"
 
 
 def unreadable(where: str, said: object, rule: str, *, what: str = "an answer") -> RefusedError:
     """An answer, or what else came, is not in the expected form; ``said`` is the parser's reason."""
-    remedy = "look at the switch and its version, or whether something else listens there"
+    remedy = "check the switch and its version, or what else listens there"
     return RefusedError(where, f"{what} that cannot be read ({said})", rule, remedy)
 
 
@@ -79,7 +68,7 @@ def late(where: str, what: str, timeout_s: float) -> UnreachableError:
         where,
         f"no answer to {what} within {timeout_s:g} s",
         "a switch answers in time",
-        "look whether it is up, and whether its management network is",
+        "check that it is up, and its management network",
     )
 
 

@@ -413,7 +413,7 @@ class CommitConfirmed:
             raise ConcurrentEditError(
                 self._device.where,
                 f"a commit that waits to be confirmed ({log or 'without a comment'})",
-                "the next commit confirms it, whoever makes it",
+                "the next commit of any user confirms it",
                 "let the one who made it confirm or undo it",
             )
 

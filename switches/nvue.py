@@ -102,7 +102,7 @@ class NvueSession:
             self._device.where,
             f"revision {revision} is still {state!r} after {self._device.settle_s:g} s",
             "a revision is applied in time",
-            "look at it with nv config history, or allow a longer settle_s",
+            "check it with nv config history, or allow a longer settle_s",
         )
 
     def wait_until_quiet(self) -> None:
@@ -127,7 +127,7 @@ class NvueSession:
             self._device.where,
             f"revision {', '.join(busy)} is still being applied after {self._device.settle_s:g} s",
             "one revision is applied after the other",
-            "wait, or look at it with nv config history",
+            "wait, or check it with nv config history",
         )
 
     def save(self) -> None:
@@ -164,7 +164,7 @@ class NvueSession:
             return ConcurrentEditError(
                 self._device.where,
                 said,
-                "nobody else changes the configuration meanwhile",
+                "only one client changes the configuration at a time",
                 "find out who did; what runs now is the start of the next recommendation",
             )
         return RefusedError(
@@ -338,7 +338,7 @@ class NvueAdapter(DeviceAdapter):
             found = msgspec.convert(shown or {}, _Class)
         except msgspec.ValidationError as error:
             raise CapabilityError(
-                where, str(error), "thresholds are whole bytes", "look at the switch's version"
+                where, str(error), "thresholds are whole bytes", "check the switch's version"
             ) from error
         if found.ecn is None or found.ecn in _OFF_TO_ON or found.probability == 0:
             return QueueWatermark(self._profile, queue, None)

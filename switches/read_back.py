@@ -52,7 +52,7 @@ def made(
         device.where,
         str(found.watermark) if found.watermark is not None else "queues that differ, or do not mark",
         f"after applying, every queue must run {change.after}",
-        "look whether somebody else sets this switch too, and what its own log says",
+        "check for others who set this switch, and its own log",
     )
 
 
@@ -68,7 +68,7 @@ def undone(
         device.where,
         str(found.watermark) if found.watermark is not None else "queues that differ, or do not mark",
         "after rolling back, every queue must run what it did before",
-        "look at the switch's own log, and set the old values by hand",
+        "check the switch's own log, and set the old values by hand",
     )
 
 
@@ -91,7 +91,7 @@ def settled(
         device.where,
         lagging,
         "hardware runs what is configured before that is changed",
-        "look at the switch's own log, or give units.cell_bytes where hardware rounds thresholds",
+        "check the switch's own log, or give units.cell_bytes where hardware rounds thresholds",
     )
 
 

@@ -17,6 +17,7 @@ from service.ingest.window_owner import WindowOwner
 from service.metrics import Metrics
 from service.polling.poller import counter_polling
 from service.udp.listener import UdpListener
+from settings.inventory import Inventory
 from settings.model import Settings
 from switches.device import Device
 from telemetry.topology import Topology
@@ -26,6 +27,7 @@ class IngestPipeline:
     def __init__(
         self,
         settings: Settings,
+        inventory: Inventory | None,
         devices: Iterable[Device],
         declared: Topology | None,
         *,
@@ -37,7 +39,7 @@ class IngestPipeline:
         limits = IngestLimits(
             server.max_decoded_bytes, server.max_errors_listed, settings.tuning.stale_after_s
         )
-        self.binary = BinaryReports(telemetry.int_, reporting_of(settings), metrics=metrics.binary)
+        self.binary = BinaryReports(telemetry.int_, reporting_of(settings, inventory), metrics=metrics.binary)
         if declared is not None:
             self.binary.declare(declared)
         self.formats = ReportFormats(

@@ -9,7 +9,7 @@ import httpx
 from prometheus_client import CollectorRegistry
 
 from service.documents.telemetry import IngestDocument
-from service.domain import reporting_of
+from service.domain import inventory_of, reporting_of
 from service.ingest.formats import ReportFormats
 from service.ingest.forwarder import Forwarder
 from service.ingest.intake import ByteBudget, Intake
@@ -41,7 +41,8 @@ class IngestProcess:
         self.metrics = ForwardMetrics(registry or CollectorRegistry(), version=ecntwin_version())
         budget = ByteBudget(server.max_pending_bytes, metrics=self.metrics.ingest, clock_s=time.monotonic)
         self.intake = Intake(budget, max_body_bytes=server.max_body_bytes)
-        binary = BinaryReports(telemetry.int_, reporting_of(settings), metrics=self.metrics.binary)
+        reporting = reporting_of(settings, inventory_of(settings))
+        binary = BinaryReports(telemetry.int_, reporting, metrics=self.metrics.binary)
         self._postcards = PostcardFlusher(
             binary, self, every_s=telemetry.int_.merge_postcards_s, wall_ns=time.time_ns
         )

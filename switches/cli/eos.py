@@ -109,7 +109,7 @@ class EapiSession:
                 "correct its privilege or role",
             )
         return RefusedError(
-            self._device.where, said, "the switch takes the commands", "look at the switch, and its version"
+            self._device.where, said, "the switch takes the commands", "check the switch and its version"
         )
 
     def _unreadable(self, said: str) -> RefusedError:

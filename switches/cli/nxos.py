@@ -86,7 +86,7 @@ class NxapiSession:
                 self._device.where, said, "the account may configure", "correct the account's role"
             )
         return RefusedError(
-            self._device.where, said, "the switch takes the commands", "look at the switch, and its version"
+            self._device.where, said, "the switch takes the commands", "check the switch and its version"
         )
 
 

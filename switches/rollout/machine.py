@@ -284,7 +284,7 @@ def _measured(state: RolloutState, event: Measured) -> RolloutState:
     if not unseen:
         return _end_stage(state)
     if over_s >= plan.limits.unseen_s:
-        why = f"telemetry does not tell {', '.join(unseen)} since the change, {over_s:.0f} s after the soak"
+        why = f"telemetry does not report {', '.join(unseen)} since the change, {over_s:.0f} s after the soak"
         return _turn_back(state, why, event.at_s)
     return state
 

@@ -46,9 +46,9 @@ class SonicGnmiAdapter(SonicBase):
     """One switch at the device's ``address``. ``clock_ns`` gives wall-clock nanoseconds since 1970."""
 
     kind = "sonic-gnmi"
-    unseen_remedy = "look at orchagent's log; let read_back be config where gNMI shows no ASIC_DB"
+    unseen_remedy = "check orchagent's log; let read_back be config where gNMI shows no ASIC_DB"
     differs_remedy = (
-        "look at orchagent's log on the switch, or let asic_rounding_bytes be what hardware rounds by"
+        "check orchagent's log on the switch, or let asic_rounding_bytes be what hardware rounds by"
     )
 
     def __init__(

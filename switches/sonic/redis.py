@@ -90,14 +90,14 @@ def connected(device: Device, options: SonicOptions) -> Iterator[Databases]:
     common = arguments(device)
     databases = Databases(lambda number: redis.Redis(db=number, **common), options)
     try:
-        with telling(device):
+        with switch_errors(device):
             yield databases
     finally:
         databases.close()
 
 
 @contextmanager
-def telling(device: Device) -> Iterator[None]:
+def switch_errors(device: Device) -> Iterator[None]:
     """Turns redis errors into ``SwitchError``, as ``connected``."""
     try:
         yield
@@ -133,7 +133,7 @@ def telling(device: Device) -> Iterator[None]:
             device.where,
             f"no connection to redis ({_said(device, error)})",
             "a switch takes connections at the address of the inventory",
-            "look whether it is up, or correct the address",
+            "check that it is up, or correct the address",
         ) from error
     except redis.RedisError as error:
         raise RefusedError(
@@ -226,7 +226,7 @@ class RedisExchange:
         only read, so they are sent again where an idle connection was closed by the switch.
         """
         self._aborted = False
-        with telling(self._device):
+        with switch_errors(self._device):
             if self._connection is not None:
                 try:
                     return self._asked(commands)

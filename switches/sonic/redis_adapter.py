@@ -22,8 +22,8 @@ class SonicAdapter(SonicBase):
     """
 
     kind = "sonic"
-    unseen_remedy = "look at orchagent's log on the switch; it rejects rows it cannot use"
-    differs_remedy = "look at orchagent's log on the switch"
+    unseen_remedy = "check orchagent's log on the switch; it rejects rows it cannot use"
+    differs_remedy = "check orchagent's log on the switch"
 
     def __init__(self, device: Device, *, clock_ns: Callable[[], int]) -> None:
         check_address(device)

@@ -118,7 +118,7 @@ class GnmiDial:
                 where,
                 f"no connection for {said} ({detail or code.name})",
                 "a switch takes gRPC connections at the address of the inventory",
-                "look whether it is up and speaks gNMI there, and whether its certificate is the inventory's",
+                "check that it is up and speaks gNMI there, and whether its certificate is the inventory's",
             )
         if code in _NO_ACCESS:
             return no_access(where, f"{code.name} to {said}: {detail or 'nothing more'}")
@@ -126,7 +126,7 @@ class GnmiDial:
             where,
             f"{code.name} to {said}: {detail or 'nothing more'}",
             "the switch takes the call",
-            "look at the switch, and its version",
+            "check the switch and its version",
         )
 
     def _pem(self, name: str, path: Path | None) -> bytes | None:

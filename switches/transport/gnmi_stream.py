@@ -98,7 +98,7 @@ class GnmiStream:
             self._device.where,
             f"nothing for {patience_s:g} s after {self._said}",
             "a switch sends what is subscribed to when it is due",
-            "look whether it is up, and whether its management network is",
+            "check that it is up, and its management network",
         )
 
     async def close(self) -> None:
@@ -129,7 +129,7 @@ class GnmiStream:
             self._device.where,
             f"{received} ({self._said})",
             "the caller ends a stream",
-            "look at the switch's log",
+            "check the switch's log",
         )
 
 

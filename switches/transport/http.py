@@ -126,20 +126,20 @@ class HttpSession:
                 where,
                 f"no connection ({self.shown(str(error)) or type(error).__name__})",
                 "a switch takes connections at the address of the inventory",
-                "look whether it is up, or correct the address",
+                "check that it is up, or correct the address",
             ) from error
         if 200 <= answer.status < 300:
             return answer
-        said = f"{answer.status} to {method} {path}: {self.told(answer)}"
+        said = f"{answer.status} to {method} {path}: {self._text(answer)}"
         if answer.status in (401, 403):
             remedy = forbidden if answer.status == 403 else "correct them, or the account's rights"
             raise AccessError(where, said, "the credentials are the switch's", remedy)
         if answer.status in _AWAY:
-            raise UnreachableError(where, said, "a switch's interface is up", "wait, or look at the switch")
+            raise UnreachableError(where, said, "a switch's interface is up", "wait, or check the switch")
         refused = NotFoundError if answer.status == 404 else RefusedError
-        raise refused(where, said, "the switch takes the call", "look at the switch, and its version")
+        raise refused(where, said, "the switch takes the call", "check the switch and its version")
 
-    def told(self, answer: Answer) -> str:
+    def _text(self, answer: Answer) -> str:
         """The text of an answer, shortened, without secrets."""
         return self.shown(_said(answer)) or "nothing more"
 
@@ -180,7 +180,7 @@ class HttpSession:
                         self._device.where,
                         f"more than {_MOST_BYTES} bytes to {method} {path}",
                         "a switch's answer fits",
-                        "look whether something else listens there",
+                        "check what listens there",
                     )
                 if self._deadline.over:
                     raise self._late(method, path)

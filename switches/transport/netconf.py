@@ -81,7 +81,7 @@ class NetconfSession:
         for name, path in (("known_hosts", options.known_hosts), ("key_file", options.key_file)):
             if path is not None and not Path(path).is_file():
                 raise InventoryError(
-                    f"{device.where} options.{name}", path, "it is a readable file", "correct the path"
+                    f"{device.where} options.{name}", path, "it is a file", "correct the path"
                 )
         if options.confirm_timeout_s < 1:
             raise InventoryError(
@@ -254,7 +254,7 @@ class NetconfSession:
                 device.where,
                 f"a session that ended during {what}",
                 "a session lasts as long as its change",
-                "look at the switch, and at the network between",
+                "check the switch, and the network between",
             ) from error
         except (SyntaxError, ValueError) as error:  # both XML libraries' parse errors are SyntaxErrors
             raise unreadable(
@@ -282,7 +282,7 @@ class NetconfSession:
                 "let the other one end, or discard what it left on the switch",
             )
         return RefusedError(
-            where, f"{said} to {what}", "the switch takes the change", "look at the switch, and its version"
+            where, f"{said} to {what}", "the switch takes the change", "check the switch and its version"
         )
 
     def _not_connected(self, error: Exception, *, expired: bool) -> SwitchError:
@@ -294,7 +294,7 @@ class NetconfSession:
                 device.where,
                 f"no session within {device.timeout_s:g} s",
                 "a switch answers in time",
-                "look whether it is up, and whether its management network is",
+                "check that it is up, and its management network",
             )
         if isinstance(error, SSHUnknownHostError):
             return AccessError(
@@ -311,7 +311,7 @@ class NetconfSession:
             device.where,
             f"no session ({self._said(text) or type(error).__name__})",
             "a switch speaks NETCONF over SSH at the address of the inventory",
-            "look whether it is up and NETCONF is enabled, or correct address and port",
+            "check that it is up and NETCONF is enabled, or correct address and port",
         )
 
     def _said(self, text: str) -> str:

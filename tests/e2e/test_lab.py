@@ -134,7 +134,7 @@ def test_what_is_approved_is_what_the_lab_runs_until_it_dies_and_another_comes(l
     eventually(lambda: loop.metric("ecntwin_switch_reachable") == 0)
     gone = loop.switch()
     assert (gone["reachable"], gone["running"]) == (False, wanted)
-    assert "look whether it is up" in gone["detail"]
+    assert "check that it is up" in gone["detail"]
     assert loop.service.get("/healthz").status_code == 200
     assert loop.service.get("/v1/state").json()["reports"] > 0
     assert loop.service.get("/v1/recommendations").json()["total"] >= 1
@@ -143,7 +143,7 @@ def test_what_is_approved_is_what_the_lab_runs_until_it_dies_and_another_comes(l
     if third["changes"]:
         refused = loop.rolled_out(third)
         assert refused["phase"] == "rolled_back"
-        assert "look whether it is up" in refused["why"]
+        assert "check that it is up" in refused["why"]
         kept = loop.service.get(f"/v1/recommendations/{third['id']}").json()
         assert (kept["status"], kept["pushed"]) == ("rolled_back", [])
 

@@ -173,7 +173,7 @@ async def test_a_lab_that_is_away_stops_no_more_than_pushes(loop: Loop) -> None:
         loop.lab.bridge.down = True
         gone = await loop.switches()
         assert {(one["reachable"], one["running"]["kmin_bytes"]) for one in gone} == {(False, 400_000)}
-        assert all("look whether it is up" in one["detail"] for one in gone)
+        assert all("check that it is up" in one["detail"] for one in gone)
         events = [heard.get_nowait() for _ in range(heard.qsize())]
         reachable = [
             event.data["reachable"] for event in events if event is not None and event.kind == "switch"
@@ -184,7 +184,7 @@ async def test_a_lab_that_is_away_stops_no_more_than_pushes(loop: Loop) -> None:
     decided = await loop.approved(found)
     rollout = await loop.rollout(decided["rollout"])
     assert rollout["phase"] == "rolled_back"
-    assert "look whether it is up" in rollout["why"]
+    assert "check that it is up" in rollout["why"]
     assert {one["progress"] for one in rollout["switches"]} == {"waiting"}
     at = f"/v1/recommendations/{found['id']}"
     assert (await loop.service.client.get(at)).json()["status"] == "rolled_back"

@@ -72,7 +72,7 @@ def test_an_undo_that_does_not_take_is_a_read_back_error() -> None:
 @pytest.mark.parametrize(
     ("met", "says"),
     [
-        (httpx.ConnectError("Connection refused"), "look whether it is up, or correct the address"),
+        (httpx.ConnectError("Connection refused"), "check that it is up, or correct the address"),
         (httpx.ConnectTimeout("slow"), "within 60 s"),
         (httpx.ReadTimeout("slow"), "within 60 s"),
         (httpx.RemoteProtocolError("peer closed connection"), "peer closed connection"),

@@ -145,7 +145,7 @@ def test_a_soak_that_telemetry_never_shows_all_of_is_taken_back() -> None:
     state = after(state, measured(T0 + 12 + 75, drops_per_s=None))
     assert (state.phase, state.why) == (
         Phase.ROLLING_BACK,
-        "telemetry does not tell drops_per_s since the change, 75 s after the soak",
+        "telemetry does not report drops_per_s since the change, 75 s after the soak",
     )
 
 
