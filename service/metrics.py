@@ -79,7 +79,6 @@ class BinaryMetrics:
         return switch
 
 
-REFUSALS = ("requests", "bytes")
 FAILURES = ("unknown", "oidc", "too_many")
 
 
@@ -393,14 +392,14 @@ class Metrics(_Exposed):
         Info("ecntwin_build", "What is running.", registry=registry).info(
             {"version": version, "python": platform.python_version()}
         )
-        for reason in REJECT_REASONS:
-            self.rejected.labels(reason)
-        for reason in SAMPLE_REJECT_REASONS:
-            self.samples_rejected.labels(reason)
-        for outcome in ROUND_OUTCOMES:
-            self.rounds.labels(outcome)
-        for ended in ROLLOUT_OUTCOMES:
-            self.rollouts.labels(ended)
+        for labelled, values in (
+            (self.rejected, REJECT_REASONS),
+            (self.samples_rejected, SAMPLE_REJECT_REASONS),
+            (self.rounds, ROUND_OUTCOMES),
+            (self.rollouts, ROLLOUT_OUTCOMES),
+        ):
+            for value in values:
+                labelled.labels(value)
         for flow_class in FlowClass:
             self.flows.labels(flow_class.label).set(0)
 

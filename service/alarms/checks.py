@@ -275,7 +275,7 @@ class AlarmChecks:
             yield Finding(
                 Subject("telemetry_silent", "INT reports"),
                 age_s,
-                "INT reports come again"
+                "INT reports are back"
                 if age_s < 1.0
                 else f"No INT report came for {age_s:.0f} s: the state of the network is not known, and "
                 "nothing is tuned",
@@ -348,7 +348,7 @@ class AlarmChecks:
                 float(stalled is not None),
                 f"Rollout {rollout.id} stands still with switches in between: {stalled}"
                 if stalled
-                else f"Rollout {rollout.id} goes on",
+                else f"Rollout {rollout.id} continues",
             )
 
     def _of_sources(self) -> Iterator[Finding]:

@@ -180,7 +180,7 @@ class Access:
             f"token {caller.name!r}",
             None,
             f"rate limit: {rule} (security.limits)",
-            f"ask again in {_whole(wait_s)} s",
+            f"retry in {_whole(wait_s)} s",
             retry_after_s=_whole(wait_s),
         )
 

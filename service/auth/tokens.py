@@ -113,9 +113,7 @@ class TokenSync:
         self._wall_ns = wall_ns
         self._read_every_s = read_every_s
         if database.durable:
-            known.stored = DatabaseTokens(
-                unread=True
-            )  # there may be some: nobody is let in without one till then
+            known.stored = DatabaseTokens(unread=True)  # until they are read, every call needs one
 
     async def read(self) -> None:
         """Reads the tokens; raises ``UnavailableError``."""
@@ -232,8 +230,7 @@ def create(
     token_rows.add(connection, row)
     after = f'{{"scopes":"{words}","expires_ns":{"null" if expires_ns is None else expires_ns}}}'
     audit_rows.add(
-        connection,
-        AuditEntry(by.now_ns, by.who, None, "token create", name, after=after, outcome="done"),
+        connection, AuditEntry(by.now_ns, by.who, None, "token create", name, after=after, outcome="done")
     )
     return row
 
@@ -251,7 +248,6 @@ def revoke(connection: Connection, name: str, *, by: Operator) -> TokenRow:
     token_rows.revoke(connection, name, by.now_ns)
     before = f'{{"scopes":"{found.scopes}"}}'
     audit_rows.add(
-        connection,
-        AuditEntry(by.now_ns, by.who, None, "token revoke", name, before=before, outcome="done"),
+        connection, AuditEntry(by.now_ns, by.who, None, "token revoke", name, before=before, outcome="done")
     )
     return found._replace(revoked_ns=by.now_ns)

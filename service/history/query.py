@@ -105,12 +105,7 @@ class HistoryReader:
                     most=ports,
                 )
             found = series(
-                connection,
-                step_s,
-                width_s=width_s,
-                since_ns=since_ns,
-                until_ns=span.until_ns,
-                ports=chosen,
+                connection, step_s, width_s=width_s, since_ns=since_ns, until_ns=span.until_ns, ports=chosen
             )
             return _json(span, width_s, found)
 

@@ -43,14 +43,7 @@ class AlarmHistory:
     ``take_over_s`` of the start; else it ended when that service was last alive. For one event loop.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        recorder: Recorder,
-        *,
-        take_over_s: float,
-        clocks: Clocks,
-    ) -> None:
+    def __init__(self, database: Database, recorder: Recorder, *, take_over_s: float, clocks: Clocks) -> None:
         self._database = database
         self._recorder = recorder
         self._clock_s = clocks.monotonic_s
@@ -160,12 +153,7 @@ class History:
             ports=ports,
             clocks=clocks,
         )
-        self.alarms = AlarmHistory(
-            database,
-            recorder,
-            take_over_s=settings.alarms.forget_s,
-            clocks=clocks,
-        )
+        self.alarms = AlarmHistory(database, recorder, take_over_s=settings.alarms.forget_s, clocks=clocks)
 
     @property
     def lost(self) -> int:

@@ -183,7 +183,7 @@ class Forwarder:
             pause_s = min(2.0 * pause_s, LONGEST_PAUSE_S)
         if self.waits_for is not None:
             if answer.is_success:
-                _log.info("reports are taken again")
+                _log.info("the service accepts reports again")
             self.waits_for = None
         if answer.status_code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and len(batch) > 1:
             half = len(batch) // 2
@@ -218,4 +218,4 @@ class Forwarder:
         elif taken.rejected:
             self._metrics.left_out.inc(taken.rejected)
             first = taken.errors[0].detail if taken.errors else "no reason"
-            _log.warning("the service left out %d of %d reports: %s", taken.rejected, len(batch), first)
+            _log.warning("the service rejected %d of %d reports: %s", taken.rejected, len(batch), first)

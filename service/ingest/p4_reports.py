@@ -33,9 +33,7 @@ from telemetry.settings import NS_PER_S
 from telemetry.topology import Topology
 
 MOST_UNTUNED = 256
-"""Devices missing from the inventory that are remembered at a time, and that are logged at all: anybody who
-can send datagrams can invent node ids.
-"""
+"""Devices missing from the inventory remembered at a time, and logged in all: node ids can be forged."""
 FORGOTTEN_AFTER_S = 600.0
 MOST_DROP_PLACES = 16_384
 CAPTURE_SLICE = 8_192
@@ -267,10 +265,7 @@ class BinaryReports:
             return Decoded(self._postcards.due(now_ns), ())
 
     def _read(
-        self,
-        payloads: Sequence[bytes],
-        received_ns: int | NDArray[np.int64],
-        sources: Sequence[str] | None,
+        self, payloads: Sequence[bytes], received_ns: int | NDArray[np.int64], sources: Sequence[str] | None
     ) -> P4Reports:
         reports = self._decoder.decode(payloads, received_ns, self._nodes(sources))
         self._senders.note(reports, sources)
@@ -314,12 +309,7 @@ class PostcardFlusher:
     """
 
     def __init__(
-        self,
-        binary: BinaryReports,
-        sink: ReportSink,
-        *,
-        every_s: float | None,
-        wall_ns: Callable[[], int],
+        self, binary: BinaryReports, sink: ReportSink, *, every_s: float | None, wall_ns: Callable[[], int]
     ) -> None:
         self._binary = binary
         self._sink = sink

@@ -147,7 +147,7 @@ class CounterPolling:
         self._metrics.counter_polls.labels(source.adapter).inc()
         self._metrics.counter_values_refused.labels(source.adapter).inc(len(polled.problems))
         if status.failures:
-            _log.info("counters of switch %s come again, after %d failures", source.switch, status.failures)
+            _log.info("counters of switch %s are back after %d failures", source.switch, status.failures)
             status.failures, status.reason = 0, None
         if polled.notes != status.notes:
             status.notes = polled.notes

@@ -281,7 +281,7 @@ async def test_a_window_of_long_ago_says_nothing_of_now() -> None:
 async def test_an_alarm_that_is_about_to_end_says_that_reports_come() -> None:
     world = World(window=window(1.0, "leaf1"), age_s=0.2)
     told = {one.subject.kind: one.sentence for one in (await world.checks().run()).findings}
-    assert told["telemetry_silent"] == "INT reports come again"
+    assert told["telemetry_silent"] == "INT reports are back"
 
 
 async def test_switches_that_senders_invent_are_not_waited_for_without_bound() -> None:

@@ -133,7 +133,7 @@ async def test_one_that_fails_is_told_once_and_stops_nobody(
     assert here.metric("ecntwin_counter_polls_total", adapter="sonic") == 9
     said = [record.getMessage() for record in caplog.records]
     assert sum("no counters from switch leaf1" in line for line in said) == 1
-    assert "counters of switch leaf1 come again, after 5 failures" in said
+    assert "counters of switch leaf1 are back after 5 failures" in said
     assert not any("leaf2" in line for line in said)
     assert polling.failing == {}
 
