@@ -305,7 +305,7 @@ def _asked(made: Made, *, quiet: bool) -> Mapping[str, Answer]:
         if update is None:
             return read_all(made.adapters)
         return read_all(
-            made.adapters, told=lambda done, total: update(Progress("reading switches", done, total))
+            made.adapters, progress=lambda done, total: update(Progress("reading switches", done, total))
         )
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from cli.output import NONE, console, headed_table, print_json, shown_progress
 from cli.prediction_tables import candidates_table, comparison_table, opinion_table
-from service.documents.recommendation import RoundDocument
+from service.documents.recommendation import RoundDocument, round_document
 from service.documents.telemetry import deepest_first
 from service.tuning.round import (
     Ask,
@@ -24,7 +24,7 @@ from service.tuning.round import (
     read_dcqcn,
     read_fabric,
     read_recording,
-    tune_recording,
+    run_round,
     with_candidates,
 )
 from settings.errors import InputError
@@ -78,9 +78,10 @@ def _round(
     pool = make_workers((os.cpu_count() or 1) if n_workers is None else n_workers)
     try:
         with shown_progress(quiet=quiet) as progress:
-            return tune_recording(recording, ask, running, workers=pool, progress=progress)[1]
+            result = run_round(recording.state, ask, lambda _: running, workers=pool, progress=progress)
     finally:
         pool.close()
+    return round_document(result, wall_s=result.wall_s)
 
 
 def _show_state(screen: Console, recording: Recording) -> None:

@@ -1,7 +1,4 @@
-"""From an inventory's devices to their adapters: all that is wrong found at once, and all read at once.
-
-Must not know what a watermark is wanted for.
-"""
+"""Makes, checks and reads the adapters of an inventory; finds all problems in one pass."""
 
 from __future__ import annotations
 
@@ -26,14 +23,13 @@ class Made:
     problems: tuple[SwitchError, ...]
 
     def close(self) -> None:
-        """Lets go of every connection."""
         for adapter in self.adapters.values():
             adapter.close()
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one switch answered: what it runs, or why that is not known."""
+    """The reading of one switch, or why it failed."""
 
     reading: Reading | None = None
     failure: SwitchError | None = None
@@ -42,7 +38,7 @@ class Answer:
 def make_adapters(
     devices: Mapping[str, Device], registry: AdapterRegistry, *, clock_ns: Callable[[], int]
 ) -> Made:
-    """An adapter for every switch that can have one; asks none."""
+    """An adapter for every switch that can have one; connects to none."""
     adapters: dict[str, SwitchAdapter] = {}
     problems: list[SwitchError] = []
     for name, device in devices.items():
@@ -60,10 +56,7 @@ def make_adapters(
 def check_inventory(
     devices: Mapping[str, Device], registry: AdapterRegistry, *, clock_ns: Callable[[], int]
 ) -> tuple[SwitchError, ...]:
-    """Everything about every switch that its adapter could not use: platform, options, secrets, files.
-
-    Secrets are looked for and not kept. Connects to nothing.
-    """
+    """All problems of platforms, options, secrets and files; connects to nothing."""
     made = make_adapters(devices, registry, clock_ns=clock_ns)
     made.close()
     problems = list(made.problems)
@@ -90,22 +83,22 @@ def read_all(
     adapters: Mapping[str, SwitchAdapter],
     *,
     at_once: int = AT_ONCE,
-    told: Callable[[int, int], None] = lambda done, total: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Mapping[str, Answer]:
-    """Asks every switch what it runs, ``at_once`` of them at a time; ``told(done, total)`` after each."""
+    """Reads every switch, ``at_once`` at a time; calls ``progress(done, total)`` after each."""
     threads = ThreadPoolExecutor(at_once, thread_name_prefix="ecntwin-read")
     try:
         asked: dict[Future[Answer], str] = {
             threads.submit(_ask, name, adapter): name for name, adapter in adapters.items()
         }
         answers: dict[str, Answer] = {}
-        told(0, len(asked))
+        progress(0, len(asked))
         for future in as_completed(asked):
             answers[asked[future]] = future.result()
-            told(len(answers), len(asked))
+            progress(len(answers), len(asked))
         return {name: answers[name] for name in adapters}
     finally:
-        # Interrupted, it does not begin with the others; those under way end within their time limits.
+        # Interrupted, it reads no more switches; running reads end within their timeouts.
         threads.shutdown(wait=False, cancel_futures=True)
 
 
@@ -128,10 +121,10 @@ def _unknown_platform(device: Device, registry: AdapterRegistry) -> InventoryErr
 
 
 def _adapter_failed(where: str, error: Exception) -> SwitchError:
-    """An adapter's own mistake; what it says may hold anything, so only its kind is told."""
+    """A bug in an adapter. Its message may hold anything, secrets too, so only the type is shown."""
     return SwitchError(
         where,
         f"{type(error).__name__} from its adapter",
-        "an adapter answers, or says in a sentence why not",
+        "an adapter answers, or raises a SwitchError",
         "report it to the adapter's authors",
     )

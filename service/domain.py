@@ -1,4 +1,4 @@
-"""What the domain is asked for under the service's settings; must not make anything that runs."""
+"""Settings converted to the parameters of telemetry and twin."""
 
 from __future__ import annotations
 
@@ -31,7 +31,6 @@ def reporting_of(settings: Settings, inventory: Inventory | None) -> Devices:
 
 
 def gate_of(settings: Settings) -> GateSettings:
-    """The push gate's limits under these settings."""
     tuning = settings.tuning
     return GateSettings(
         bounds=settings.bounds.bounds(),
@@ -44,7 +43,6 @@ def gate_of(settings: Settings) -> GateSettings:
 
 
 def ask_of(settings: Settings) -> Ask:
-    """How rounds are run under these settings."""
     fabric, search = settings.fabric, settings.search
     return Ask(
         fabric=Fabric(

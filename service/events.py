@@ -1,7 +1,4 @@
-"""Where time comes from.
-
-Hands out what happens to whoever listens, each with a small queue of its own; knows nothing of HTTP.
-"""
+"""Clocks, and event streams: each listener has a small queue of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ QUEUE_LENGTH = 64
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened; ``number`` counts up from 1 so that a listener can see a gap."""
+    """``number`` counts up from 1, so that a listener can detect a gap."""
 
     number: int
     kind: str
@@ -35,7 +32,7 @@ class Event:
 
 
 class Broadcaster:
-    """Single event loop only. A slow listener loses its oldest events and never costs the service time."""
+    """A slow listener loses its oldest events. Use from one event loop only."""
 
     def __init__(self, *, most_listeners: int = 64) -> None:
         self._queues: set[asyncio.Queue[Event | None]] = set()
@@ -45,16 +42,14 @@ class Broadcaster:
 
     @property
     def full(self) -> bool:
-        """Whether no further listener is admitted."""
+        """Whether no more listeners are admitted."""
         return self._closed or len(self._queues) >= self._most_listeners
 
     @property
     def listeners(self) -> int:
-        """How many listen now."""
         return len(self._queues)
 
     def publish(self, kind: str, data: Mapping[str, Any]) -> Event:
-        """Tells every listener."""
         self._count += 1
         event = Event(self._count, kind, data)
         for queue in self._queues:
@@ -62,7 +57,7 @@ class Broadcaster:
         return event
 
     def close(self) -> None:
-        """Ends every listener's stream; the service is stopping."""
+        """Ends every listener's stream."""
         self._closed = True
         for queue in self._queues:
             _put(queue, None)

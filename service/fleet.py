@@ -1,20 +1,17 @@
-"""Makes the adapter of any switch: as the inventory describes it, else as the settings say of all others.
-
-Where pushing is off a device's adapter reads and stages, and only records what it would set; a lab's sets.
-
-The switches the service may set: an adapter each, what they run, steps; must not know how to search.
-"""
+"""The switches the service may set: an adapter each, what they run, and steps on them."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from service.documents.switches import SwitchDocument
-from service.readings import Known, Readings
+from service.ingest.p4_reports import BinaryReports
+from service.readings import OnReading, SwitchReadings
+from service.set_watermarks import SetWatermarks
 from settings.errors import UnavailableError
 from settings.model import IncumbentSettings, PushSettings
 from switches.base import Reading, SwitchAdapter
@@ -28,7 +25,11 @@ LAB_TIMEOUT_S = 2.0  # a lab answers between two slices of its time
 
 
 class Adapters:
-    """``devices`` is the inventory by name; ``clock_ns`` wall-clock nanoseconds since 1970."""
+    """Makes adapters, as the inventory (``devices`` by name) describes a switch, else as the settings do.
+
+    Where pushing is off a device's adapter reads and stages, but only records what it would set; a lab's
+    sets. ``clock_ns`` is wall-clock nanoseconds since 1970.
+    """
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class Adapters:
         self._registry = registry
         self._devices = dict(devices or {})
         self._clock_ns = clock_ns
-        registry.factory(push.adapter)  # an unknown kind is said before anything is made
+        registry.factory(push.adapter)  # raises for an unknown kind
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -50,7 +51,7 @@ class Adapters:
         return tuple(self._devices)
 
     def make(self, switch: str, running: Watermark) -> SwitchAdapter:
-        """The adapter of that switch; ``running`` is what the settings say it runs.
+        """The adapter of a switch that runs ``running`` by the settings.
 
         Raises ``InventoryError`` where its description cannot be used.
         """
@@ -69,46 +70,42 @@ class Adapters:
 
 
 PATIENCE_S = 3.0
+MOST_SWITCHES = 16_384
 
 T = TypeVar("T")
 
 
 class OvertakenError(Exception):
-    """A step that waited for its switch is wanted no more; nothing was done."""
-
-
-MOST_SWITCHES = 16_384
+    """A step that waited for its switch is no longer wanted; nothing was done."""
 
 
 class Fleet:
-    """Adapters by switch name, made by ``make(switch, as configured)`` when a switch is first seen.
+    """Adapters by switch name, made when a switch is first seen.
 
-    What a switch was last read to run is what it runs; what the settings say stands in for it until then.
-    ``told(switch, before, after)`` hears of every reading. A request waits ``patience_s`` for switches at
-    most; ``at_once`` steps run at a time. ``untuned`` names the switches that report INT in units nobody
-    told. Use from one event loop only; ``incumbent`` and ``running`` from any thread.
+    A switch runs what was last read; until then, what the settings say. A request waits for switches for at
+    most ``patience_s``; ``at_once`` steps run at a time. ``binary`` names the switches whose INT units are
+    unknown. Use from one event loop only; ``incumbent`` and ``running`` from any thread.
     """
 
     def __init__(
         self,
         incumbent: IncumbentSettings,
-        make: Callable[[str, Watermark], SwitchAdapter],
+        adapters: Adapters,
         *,
-        names: Iterable[str] = (),
-        told: Callable[[str, Known, Known], None] = lambda switch, before, after: None,
+        on_reading: OnReading = lambda switch, before, after: None,
         patience_s: float = PATIENCE_S,
         at_once: int = 16,
-        untuned: Callable[[], Collection[str]] = tuple,
+        binary: BinaryReports | None = None,
     ) -> None:
+        self.set_watermarks = SetWatermarks()
         self._incumbent = incumbent
-        self._make = make
+        self._make = adapters.make
         self._patience_s = patience_s
-        self._untuned = untuned
+        self._binary = binary
         self._adapters: dict[str, SwitchAdapter] = {}
-        self._set_to: dict[str, Watermark] = {}
-        self._readings = Readings(told)
+        self._readings = SwitchReadings(on_reading)
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="ecntwin-rollout")
-        self.saw([*incumbent.switches, *names])
+        self.saw([*incumbent.switches, *adapters.names])
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -116,59 +113,43 @@ class Fleet:
         return tuple(sorted(self._adapters))
 
     def saw(self, switches: Iterable[str]) -> None:
-        """Makes adapters for switches not seen before, ``MOST_SWITCHES`` in all: devices may invent names."""
+        """Makes adapters for new switches, ``MOST_SWITCHES`` in all: devices may invent names."""
         for name in switches:
             if name not in self._adapters and len(self._adapters) < MOST_SWITCHES:
                 self._adapters[name] = self._make(name, self.configured(name))
 
     def configured(self, switch: str) -> Watermark:
-        """What the settings say that switch runs."""
+        """What a switch runs by the settings."""
         return self._incumbent.switches.get(switch, self._incumbent.default).watermark()
 
     def runs(self, switch: str) -> Watermark:
-        """What that switch runs: as last read (most of its queues, where they differ), else as configured."""
+        """What a switch runs as last read (most of its queues, where they differ), else as configured."""
         reading = self._readings.known(switch).reading
         return (reading.usual if reading else None) or self.configured(switch)
 
     def queues_of(self, switch: str) -> Mapping[tuple[str, int], Watermark | None]:
-        """What its egress queues run, by port and number, as last read; None for one that does not mark.
+        """What its egress queues run as last read, by port and number; None: the queue does not mark.
 
-        Empty where they were not read one by one: then all of them run what the switch does.
+        Empty where queues were not read one by one: then all run what the switch does.
         """
         reading = self._readings.known(switch).reading
         return {} if reading is None else {(one.port, one.queue): one.watermark for one in reading.queues}
 
     def failure(self, switch: str) -> SwitchError | None:
-        """Why it could not be read when it was last tried; None where it could, or was never tried."""
+        """Why its last reading failed; None where it did not, or there was none yet."""
         return self._readings.known(switch).failure
 
     def drifted(self, switch: str) -> bool:
-        """Whether it was last read to run something else than was last set on it here."""
-        reading, wanted = self._readings.known(switch).reading, self._set_to.get(switch)
+        """Whether its last reading differs from what was last set from here."""
+        reading, wanted = self._readings.known(switch).reading, self.set_to(switch)
         return reading is not None and wanted is not None and reading.watermark != wanted
 
     def set_to(self, switch: str) -> Watermark | None:
-        """What was last set on it here; None where nothing was, or it was undone."""
-        return self._set_to.get(switch)
-
-    def was_set(self, switch: str, watermark: Watermark | None) -> None:
-        """From now on that is what it should run; None: whatever it runs is as it should be."""
-        if watermark is None:
-            self._set_to.pop(switch, None)
-        else:
-            self._set_to[switch] = watermark
-
-    @property
-    def all_set_to(self) -> Mapping[str, Watermark]:
-        """What was last set here, on every switch of which that is known."""
-        return dict(self._set_to)
-
-    def all_were_set(self, watermarks: Mapping[str, Watermark]) -> None:
-        """From now on these are what switches should run, and of no other is anything known to be wanted."""
-        self._set_to = dict(watermarks)
+        """What was last set from here; None where nothing was, or it was undone."""
+        return self.set_watermarks.get(switch)
 
     async def read_now(self, switch: str) -> Watermark | None:
-        """What it runs now, None where its queues differ; raises ``UnknownSwitchError``, and
+        """Reads what it runs, None where its queues differ; raises ``UnknownSwitchError``, and
         ``UnavailableError`` where it does not answer.
         """
         self._adapter(switch)
@@ -178,91 +159,89 @@ class Fleet:
             raise UnavailableError(
                 f"switch {switch!r}",
                 str(known.failure or f"no answer within {self._patience_s:g} s"),
-                "it answers, so that what it runs is known",
+                "its running configuration must be readable",
                 "bring it back and ask again",
             )
         return known.reading.watermark
 
     def incumbent(self, switches: Iterable[str]) -> Watermark:
-        """What most of these switches run (the default's, where two are as common): the one to beat."""
+        """What most of these switches run; on a tie, the default."""
         default = self._incumbent.default.watermark()
         counted = Counter(self.runs(name) for name in switches)
         return max(counted, key=lambda mark: (counted[mark], mark == default), default=default)
 
     def running(self) -> Mapping[str, Watermark]:
-        """What every known switch runs, for metrics."""
         return {name: self.runs(name) for name in self.names}
 
     async def refresh(self, switches: Iterable[str] | None = None, *, from_now: bool = False) -> bool:
-        """Reads these switches (None: all) anew, and whether that came to its end within ``patience_s``; one
-        that does not answer keeps its last reading. A reading that is under way will do, unless ``from_now``.
+        """Reads these switches (None: all); returns whether all ended within ``patience_s``.
+
+        One that does not answer keeps its last reading. A reading already running is enough, unless
+        ``from_now``.
         """
         names = self.names if switches is None else sorted(set(switches))
         adapters = [self._adapters[name] for name in names if name in self._adapters]
         return await self._readings.refresh(adapters, patience_s=self._patience_s, from_now=from_now)
 
     async def refresh_devices(self) -> None:
-        """Reads those anew that are devices: what the settings stand for never changes by itself."""
+        """Reads those that are devices: what is only configured never changes by itself."""
         await self.refresh([name for name in self.names if self.kind(name) != "dry-run"])
 
     async def step(
         self, switch: str, step: Callable[[SwitchAdapter], T], *, still: Callable[[], bool] = lambda: True
     ) -> T:
-        """One blocking step with that switch's adapter, and nobody else's call to it meanwhile.
+        """Runs a blocking step with exclusive use of the switch's adapter.
 
         Raises what the step raises, ``UnknownSwitchError``, and ``OvertakenError`` where it is not ``still``
-        wanted when its turn has come.
+        wanted once the switch is free.
         """
         adapter = self._adapter(switch)
-        async with self._readings.undisturbed([switch]):
+        async with self._readings.lock(switch):
             if not still():
                 raise OvertakenError
             return await asyncio.get_running_loop().run_in_executor(self._threads, step, adapter)
 
     def note(self, reading: Reading) -> None:
-        """Takes a reading that a step came by."""
+        """Stores a reading made by a step."""
         self._readings.note(reading)
 
     def writes(self, switch: str) -> bool:
-        """Whether a change of that switch touches a device."""
+        """Whether a change of this switch writes a device."""
         return self._adapter(switch).capabilities().writes
 
     def kind(self, switch: str) -> str:
-        """The platform of that switch's adapter."""
         return self._adapter(switch).capabilities().kind
 
     async def documents(self) -> list[SwitchDocument]:
-        """Every switch, read now."""
         await self.refresh()
         return [self._document(name) for name in self.names]
 
     async def document(self, name: str) -> SwitchDocument:
-        """One switch, read now; raises ``UnknownSwitchError``."""
         self._adapter(name)
         await self.refresh([name])
         return self._document(name)
 
     def end_steps(self) -> None:
-        """Waits for the steps that have begun, and lets none begin any more; blocking."""
+        """Waits for running steps and starts no more; blocking."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def close(self) -> None:
-        """Lets go of the threads and connections."""
+        """Closes threads and connections."""
         self._readings.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
         for adapter in self._adapters.values():
             adapter.close()
 
     def _document(self, name: str) -> SwitchDocument:
-        adapter = self._adapters[name]
+        adapter, known = self._adapters[name], self._readings.known(name)
         return SwitchDocument.of(
             name,
             adapter.capabilities(),
-            self._readings.known(name).reading,
-            self._readings.known(name).failure,
-            set_to=self._set_to.get(name),
+            known.reading,
+            known.failure,
+            set_to=self.set_to(name),
             drifted=self.drifted(name),
-            untuned=name in self._untuned(),
+            untuned=self._binary is not None and name in self._binary.untuned,
             records=adapter.records if isinstance(adapter, DryRunAdapter) else (),
         )
 

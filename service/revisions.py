@@ -1,6 +1,4 @@
-"""Topologies that were declared and inventories that were loaded, each time one changed; must not act on
-them.
-"""
+"""Revisions of the declared topology and the inventory."""
 
 from __future__ import annotations
 
@@ -28,11 +26,11 @@ class Revisions:
         self._wall_ns = wall_ns
 
     async def declared(self, kind: Kind, document: dict[str, Any], by: str) -> None:
-        """Writes a revision down before it has its effect, where it differs from the newest of its kind."""
+        """Saves a document, where it differs from the newest of its kind."""
         await self.loaded(kind, _text(document), by)
 
     async def loaded(self, kind: Kind, text: str, by: str) -> None:
-        """Writes a revision down, where it differs from the newest of its kind."""
+        """Saves a text, where it differs from the newest of its kind."""
 
         def add(connection: Connection) -> None:
             newest = revisions.newest(connection, kind)
@@ -41,9 +39,10 @@ class Revisions:
 
         await self._database.write(add)
 
-    async def taken_up(self, kind: Kind, document: dict[str, Any] | None, by: str) -> dict[str, Any] | None:
-        """What holds when a service starts whose settings say ``document``: that, where it is not what they
-        said when it last started; else the newest, whoever declared it.
+    async def restored(self, kind: Kind, document: dict[str, Any] | None, by: str) -> dict[str, Any] | None:
+        """What is valid at a start with ``document`` in the settings.
+
+        That one, where the settings have changed since the last start; else the newest of its kind.
         """
 
         def take(connection: Connection) -> dict[str, Any] | None:
@@ -58,11 +57,11 @@ class Revisions:
         return await self._database.write(take)
 
     async def listed(self, kind: Kind | None, limit: int) -> list[Revision]:
-        """The newest, newest first."""
+        """The newest first."""
         return await self._database.read(lambda connection: revisions.listed(connection, kind, limit))
 
     async def one(self, number: int) -> Revision:
-        """The one of that number; raises ``NotFoundError``."""
+        """Raises ``NotFoundError``."""
         found = await self._database.read(lambda connection: revisions.one(connection, number))
         if found is None:
             raise NotFoundError(f"revision {number}", None, "not found", "list them at /v1/revisions")

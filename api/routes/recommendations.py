@@ -34,8 +34,8 @@ async def get_recommendations(
     """The newest rounds first, without trajectories; ``candidates=false`` omits the candidates, ``before``
     returns those older than that id.
     """
-    found = await service.recall.newest(limit, before=before)
-    total = await service.recall.count()
+    found = await service.store.page(limit, before=before)
+    total = await service.store.total()
 
     def written() -> bytes:
         # One by one: pydantic holds the GIL while it writes one, and a hundred with candidates are 25 MB.
@@ -59,14 +59,14 @@ async def get_recommendation(
     recommendation_id: str, service: ServiceDep, caller: Reads
 ) -> RecommendationDocument:
     """One round with all its candidates."""
-    return (await service.recall.one(recommendation_id)).document()
+    return (await service.store.fetch(recommendation_id)).document()
 
 
 @router.post("/recommendations/{recommendation_id}/approve")
 async def approve(recommendation_id: str, service: ServiceDep, caller: Operates) -> RecommendationDocument:
     """Sets it on the switches and reads it back; a dry run only records what would be set."""
     async with service.audit.change(caller, "approve", recommendation_id) as change:
-        entry = await service.approve(recommendation_id, caller.name)
+        entry = await service.approvals.approve(recommendation_id, caller.name)
         document = entry.document(candidates=False)
         change.before, change.after = before_and_after(document)
     return document
@@ -76,7 +76,7 @@ async def approve(recommendation_id: str, service: ServiceDep, caller: Operates)
 async def reject(recommendation_id: str, service: ServiceDep, caller: Operates) -> RecommendationDocument:
     """Rejects it; nothing is set."""
     async with service.audit.change(caller, "reject", recommendation_id) as change:
-        entry = await service.reject(recommendation_id, caller.name)
+        entry = await service.approvals.reject(recommendation_id, caller.name)
         document = entry.document(candidates=False)
         change.after = {"status": document.status}
     return document

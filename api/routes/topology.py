@@ -32,7 +32,7 @@ async def put_topology(
     before = None if was is None else await made_in(service.answers, was.to_json)
     async with service.audit.change(caller, "topology", "the fabric", before=before) as change:
         declared = await made_in(service.answers, lambda: topology_from_json(document))
-        await service.declare(declared, caller.name)
+        await service.topology.declare(declared, caller.name)
         change.after = await made_in(service.answers, declared.to_json)
     return await _both(service)
 

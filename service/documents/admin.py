@@ -1,11 +1,4 @@
-"""Liveness and readiness as documents.
-
-The audit log as documents.
-
-Revisions of topologies and inventories as documents.
-
-What became of datagrams, as a document.
-"""
+"""Health, readiness, the audit log, revisions and UDP counts as documents."""
 
 from __future__ import annotations
 
@@ -29,15 +22,15 @@ class HealthDocument(Document):
 
 
 class ReadinessDocument(Document):
-    """Whether a recommendation could be made now; ``reasons`` are sentences."""
+    """Whether a recommendation can be made now; ``reasons`` are sentences on why not."""
 
     ready: bool
     reasons: list[str]
 
 
 class WindowDocument(Document):
-    """How much of the window reports fill, by their own time. It is ``warm`` once that is all of it: what is
-    said before that is of less traffic than usual.
+    """How much of the window is filled, by the reports' time; ``warm``: all of it. Before that, less traffic
+    than usual is seen.
     """
 
     held_s: float
@@ -46,9 +39,9 @@ class WindowDocument(Document):
 
 
 class StorageDocument(Document):
-    """Where the service remembers: ``memory`` ends with it, and while it is ``failing`` no switch is set.
+    """Storage: ``memory`` ends with the service; while it is ``failing`` no switch is set.
 
-    ``waiting`` entries of the history are not written yet. ``says`` is a sentence where it is failing.
+    ``waiting`` entries of the history are not written yet. ``says`` explains a failure.
     """
 
     state: Literal["ok", "failing", "memory"]
@@ -57,22 +50,22 @@ class StorageDocument(Document):
 
 
 class ServiceReadinessDocument(ReadinessDocument):
-    """The same of the service itself, which is ready to advise also while its database fails."""
+    """Readiness with window and storage; a service is ready to advise also while its database fails."""
 
     window: WindowDocument
     storage: StorageDocument
 
 
 class StandingDocument(ServiceReadinessDocument):
-    """The same for people: ``measured`` says whether the window holds anything that could be asked about."""
+    """Readiness for people; ``measured``: the window holds reports."""
 
     measured: bool
     version: str
 
 
 class AuditEntryDocument(Document):
-    """One change that was asked for: by whom (a token, ``oidc:`` and a person, ``local``, ``policy``, or
-    ``command:`` and a user), from where, and how it ended: ``done``, ``refused`` or ``failed`` and why.
+    """One requested change: by whom (a token, ``oidc:`` and a person, ``local``, ``policy``, or ``command:``
+    and a user), from where, and its outcome: ``done``, ``refused`` or ``failed`` with the reason.
     """
 
     number: int
@@ -87,29 +80,24 @@ class AuditEntryDocument(Document):
 
     @classmethod
     def of(cls, row: AuditRow) -> Self:
-        """The document of a row."""
         entry = row.entry
-        return cls(
+        return cls.from_attributes(
+            entry,
             number=row.number,
             at=timestamp(entry.at_ns),
-            who=entry.who,
-            address=entry.address,
-            what=entry.what,
-            subject=entry.subject,
             before=None if entry.before is None else json.loads(entry.before),
             after=None if entry.after is None else json.loads(entry.after),
-            outcome=entry.outcome,
         )
 
 
 class AuditDocument(Document):
-    """The newest first; ``before`` the number of the last of these there may be more."""
+    """The newest first; ask for entries ``before`` the last number for more."""
 
     entries: list[AuditEntryDocument]
 
 
 class RevisionDocument(Document):
-    """One of them. ``document`` is its text, JSON of a topology and YAML of an inventory; null in lists."""
+    """A revision; ``document`` is JSON for a topology, YAML for an inventory, and null in lists."""
 
     number: int
     kind: str
@@ -120,14 +108,9 @@ class RevisionDocument(Document):
 
     @classmethod
     def of(cls, revision: Revision, *, text: bool) -> Self:
-        """The document of a revision, with its ``text`` or without."""
-        return cls(
-            number=revision.number,
-            kind=revision.kind,
-            at=timestamp(revision.at_ns),
-            by=revision.by,
-            sha256=revision.sha256,
-            document=revision.document if text else None,
+        """``text``: with the document itself."""
+        return cls.from_attributes(
+            revision, at=timestamp(revision.at_ns), document=revision.document if text else None
         )
 
 
@@ -138,11 +121,11 @@ class RevisionsDocument(Document):
 
 
 class UdpDocument(Document):
-    """Datagrams since the service started; all 0 and no ``addresses`` where it listens to none.
+    """Datagrams since the service started; without listeners all 0 and no ``addresses``.
 
-    ``taken`` have been decoded, and their reports are in the window; ``waiting`` are in the queue. Dropped
-    were those that found it full (``queue``), or the kernel's buffer (``kernel``; not among ``received``),
-    that came from elsewhere than may send (``refused``), or were too long (``truncated``).
+    ``taken`` are decoded and in the window; ``waiting`` are queued. ``dropped`` counts those that found the
+    queue (``queue``) or the kernel's buffer full (``kernel``; not among ``received``), that came from a
+    sender that is not allowed (``refused``), or were too long (``truncated``).
     """
 
     addresses: list[str]
@@ -153,7 +136,7 @@ class UdpDocument(Document):
 
     @classmethod
     def of(cls, addresses: Iterable[str], tally: UdpTotals | None) -> Self:
-        """The document of a listener; None: there is none."""
+        """``tally`` None: there is no listener."""
         tally = tally or UdpTotals(UdpCounts(), 0, 0)
         return cls(
             addresses=list(addresses),

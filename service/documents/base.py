@@ -1,10 +1,10 @@
-"""What every document shares: frozen, no unknown keys, and null where a figure is not a number."""
+"""Base classes of JSON documents: frozen, no unknown keys, null where a figure is not a number."""
 
 from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
 
@@ -16,9 +16,15 @@ class Document(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    @classmethod
+    def from_attributes(cls, source: object, **given: Any) -> Self:
+        """With the fields ``given``, and the others from the attributes of ``source`` of the same names."""
+        others = {name: getattr(source, name) for name in cls.model_fields if name not in given}
+        return cls(**others, **given)
+
 
 class Asked(BaseModel):
-    """An object of a request. All that is wrong with it is listed, so it has few keys."""
+    """An object in a request. All its errors are listed, so the number of keys is limited."""
 
     @model_validator(mode="before")
     @classmethod

@@ -1,7 +1,4 @@
-"""Alarms as documents.
-
-What was, as documents: queues, residuals, alarms, and what became of a recommendation.
-"""
+"""Alarms, and the history of queues, residuals, alarms and recommendations as documents."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ from collections.abc import Callable
 from typing import Literal, Self
 
 from service.documents.base import Document, Figure, timestamp
-from service.documents.predictions import PredictionDocument
 from settings.sections import KINDS, Unit
 from store.alarm_rows import AlarmRow
 from store.queue_rows import Seen
@@ -19,11 +15,11 @@ from twin.search.push_gate import residual_ratio
 
 
 class AlarmDocument(Document):
-    """One alarm: ``subject`` is what it is about, on ``switch`` where that is one.
+    """One alarm on ``subject``, on ``switch`` where it concerns one.
 
-    ``value`` and the ``threshold`` of its level are in ``unit``; ``since`` it is one, ``seen`` when it was
-    last over the threshold; ``sentence`` says what it means and ``look`` where to look. Where it ended,
-    ``ended`` says when, and ``why`` if that was not for a value that fell.
+    ``value`` and the ``threshold`` of its level are in ``unit``; ``since`` when it is raised, ``seen`` when
+    it was last over the threshold; ``sentence`` explains it, ``look`` says where to look. ``ended`` is when
+    it ended, ``why`` the reason if that was not a falling value.
     """
 
     kind: str
@@ -42,31 +38,28 @@ class AlarmDocument(Document):
 
     @classmethod
     def of(cls, alarm: Alarm, wall_ns: Callable[[float], int]) -> Self:
-        """The document of an alarm; ``wall_ns`` makes its seconds nanoseconds since 1970."""
+        """``wall_ns`` converts its seconds to nanoseconds since 1970."""
         kind = KINDS[alarm.subject.kind]
-        return cls(
+        return cls.from_attributes(
+            alarm,
             kind=alarm.subject.kind,
             subject=alarm.subject.of,
             switch=alarm.subject.switch,
             level="critical" if alarm.level.label == "critical" else "warning",
-            value=alarm.value,
-            threshold=alarm.threshold,
             unit=kind.unit,
             since=timestamp(wall_ns(alarm.since_s)),
             seen=timestamp(wall_ns(alarm.seen_s)),
-            sentence=alarm.sentence,
             look=kind.look,
             ended=None if alarm.ended_s is None else timestamp(wall_ns(alarm.ended_s)),
-            why=alarm.why,
         )
 
 
 class AlarmsDocument(Document):
-    """The alarms of now, the worst first, as many as were asked for.
+    """The current alarms, the worst first, as many as were asked for.
 
-    ``warning`` and ``critical`` count all of them; ``left_off`` what else is over a threshold and finds no
-    room; ``looked`` is when that was looked at, null before the first time. ``ended`` are those that ended,
-    the last one first; null unless asked for.
+    ``warning`` and ``critical`` count all of them; ``left_off`` counts values over a threshold beyond the
+    most alarms kept; ``looked`` is the last evaluation, null before the first. ``ended`` are past alarms, the
+    newest first; null unless asked for.
     """
 
     warning: int
@@ -78,11 +71,11 @@ class AlarmsDocument(Document):
 
 
 class PortHistoryDocument(Document):
-    """A port's series: ``at`` is when each step began, and each list as long.
+    """A port's series: ``at`` is the start of each step; all lists have its length.
 
-    ``depth_bytes`` is the mean depth of its queues, added, ``depth_max_bytes`` the largest, added;
-    ``pause_share`` the share of time its peer kept it from sending. Null: not told. No entry: nothing was
-    seen of the port.
+    ``depth_bytes`` is the sum of its queues' mean depths, ``depth_max_bytes`` of their largest;
+    ``pause_share`` is the share of time its peer paused it. Null: not reported. Steps without any data are
+    left out.
     """
 
     switch: str
@@ -107,7 +100,7 @@ class QueueHistoryDocument(Document):
 class ResidualDocument(Document):
     """Mean queue of a round's window as the twin predicts it for the incumbent, and as measured.
 
-    ``residual_ratio`` is the first over the second, less 1, as the guard counts it: 0 is a twin in step.
+    ``residual_ratio`` is predicted ÷ measured − 1, with the push gate's offset: 0 is a perfect twin.
     """
 
     at: str
@@ -118,20 +111,17 @@ class ResidualDocument(Document):
 
     @classmethod
     def of(cls, row: ResidualRow) -> Self:
-        """The document of a row."""
         predicted = row.predicted_bytes
-        return cls(
+        return cls.from_attributes(
+            row,
             at=timestamp(row.at_ns),
-            recommendation=row.recommendation,
-            predicted_bytes=predicted,
-            measured_bytes=row.measured_bytes,
             residual_ratio=None if predicted is None else residual_ratio(predicted, row.measured_bytes),
         )
 
 
 class ResidualsDocument(Document):
-    """The newest first. Nothing is pushed where predicted and measured differ by more than ``limit`` times:
-    where the ratio leaves 1 / ``limit`` − 1 to ``limit`` − 1.
+    """The newest first. Nothing is pushed where predicted and measured differ by more than a factor of
+    ``limit``: where the ratio leaves 1 / ``limit`` − 1 to ``limit`` − 1.
     """
 
     limit: float
@@ -139,9 +129,9 @@ class ResidualsDocument(Document):
 
 
 class PastAlarmDocument(Document):
-    """An alarm at its worst ``level``, from ``raised`` to ``ended`` (null: it is still there).
+    """An alarm at its worst ``level``, from ``raised`` to ``ended`` (null: still active).
 
-    ``why`` it ended is null where its value fell.
+    ``why`` is null where it ended because its value fell.
     """
 
     kind: str
@@ -155,16 +145,11 @@ class PastAlarmDocument(Document):
 
     @classmethod
     def of(cls, row: AlarmRow) -> Self:
-        """The document of a row."""
-        return cls(
-            kind=row.kind,
-            subject=row.subject,
-            switch=row.switch,
+        return cls.from_attributes(
+            row,
             level="critical" if row.level == "critical" else "warning",
-            sentence=row.sentence,
             raised=timestamp(row.raised_ns),
             ended=None if row.ended_ns is None else timestamp(row.ended_ns),
-            why=row.why,
         )
 
 
@@ -183,16 +168,9 @@ class PredictedFiguresDocument(Document):
     goodput_gbps: Figure
     marked_fraction: Figure
 
-    @classmethod
-    def of(cls, prediction: PredictionDocument) -> Self:
-        """The same of a prediction."""
-        return cls(**{name: getattr(prediction, name) for name in cls.model_fields})
-
 
 class PredictedDocument(Document):
-    """What the twin predicted before. ``queue_change`` is the mean queue recommended over the incumbent's,
-    less 1.
-    """
+    """The twin's predictions. ``queue_change`` is recommended ÷ incumbent mean queue − 1."""
 
     incumbent: PredictedFiguresDocument
     recommended: PredictedFiguresDocument
@@ -200,10 +178,10 @@ class PredictedDocument(Document):
 
 
 class MeasuredFiguresDocument(Document):
-    """What was measured on a rollout's switches, from ``since`` to ``until``.
+    """Measured on a rollout's switches from ``since`` to ``until``.
 
-    Means over the ``ports`` that were seen and over ``steps`` of ``step_s`` seconds; ``queue_max_bytes`` is
-    the largest of any port, throughput and marks are added over ports.
+    Means over the ``ports`` seen and over ``steps`` of ``step_s`` seconds; ``queue_max_bytes`` is the largest
+    of any port, throughput and marks are sums over ports.
     """
 
     since: str
@@ -219,31 +197,26 @@ class MeasuredFiguresDocument(Document):
 
     @classmethod
     def of(cls, seen: Seen, *, since_ns: int, until_ns: int, step_s: int) -> Self:
-        """The document of such figures."""
-        return cls(
+        return cls.from_attributes(
+            seen,
             since=timestamp(since_ns),
             until=timestamp(until_ns),
             step_s=step_s,
-            steps=seen.steps,
-            ports=seen.ports,
             queue_mean_bytes=seen.depth_bytes,
             queue_max_bytes=seen.depth_max_bytes,
-            throughput_bytes_per_s=seen.throughput_bytes_per_s,
-            marked_packets_per_s=seen.marked_packets_per_s,
-            pause_share=seen.pause_share,
         )
 
 
 class OutcomeDocument(Document):
-    """What was predicted of a recommendation beside what was measured before and after its rollout.
+    """What was predicted for a recommendation, and what was measured before and after its rollout.
 
-    ``since`` is when its last switch was set, and ``until`` up to when what followed is looked at: some time
-    later, or when it began to be taken back. Null: no rollout, or not so far yet. ``before`` and ``after``
-    are null where nothing was measured. ``queue_change`` is the queue measured after over the one before,
-    less 1; ``residual_ratio`` how far the twin was from what was measured when it recommended.
+    ``since`` is when its last switch was set, ``until`` the end of the measurement: some time later, or when
+    rollback began. Null: no rollout, or not that far yet. ``before`` and ``after`` are null where nothing was
+    measured. ``queue_change`` is the queue after ÷ before − 1; ``residual_ratio`` is the twin's error when it
+    recommended.
 
-    The twin predicts bottleneck ports, ``before`` and ``after`` are of all ports of the rollout's
-    ``switches``: the changes compare, the figures themselves need not.
+    The twin predicts bottleneck ports, ``before`` and ``after`` cover all ports of the rollout's
+    ``switches``: compare the changes, not the figures.
     """
 
     id: str

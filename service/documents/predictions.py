@@ -1,9 +1,4 @@
-"""Watermarks and what the twin predicts for them, in the shape ``ecntwin whatif`` writes.
-
-Queue depths over time, as a recommendation and a what-if tell them.
-
-What ``whatif`` reads and writes.
-"""
+"""Watermarks, predictions and trajectories as documents, and what-if requests and answers."""
 
 from __future__ import annotations
 
@@ -28,12 +23,11 @@ class WatermarkDocument(Document):
 
     @classmethod
     def of(cls, watermark: Watermark) -> Self:
-        """The document of a watermark."""
         return cls(kmin_bytes=watermark.kmin_bytes, kmax_bytes=watermark.kmax_bytes, pmax=watermark.pmax)
 
 
 class WatermarkInput(BaseModel):
-    """A watermark a caller gives; other keys are ignored, so a truth file's results serve."""
+    """A watermark in a request; other keys are ignored, so results of a truth file can be sent."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
@@ -42,7 +36,7 @@ class WatermarkInput(BaseModel):
     pmax: float
 
     def watermark(self) -> Watermark:
-        """The same for the domain; raises ``WatermarkError``."""
+        """Raises ``WatermarkError``."""
         return Watermark(self.kmin_bytes, self.kmax_bytes, self.pmax)  # type: ignore[arg-type] # it checks
 
 
@@ -55,7 +49,7 @@ class SlowdownDocument(Document):
 
 
 class PredictionDocument(WatermarkDocument):
-    """What the twin says of one watermark; every figure null where ``status`` is not ok."""
+    """The twin's prediction for one watermark; all figures null where ``status`` is not ok."""
 
     status: str
     status_detail: str
@@ -71,19 +65,15 @@ class PredictionDocument(WatermarkDocument):
 
     @classmethod
     def predicted(cls, prediction: Prediction, score: float | None) -> Self:
-        """The document of a prediction and its score."""
         return cls(**prediction_fields(prediction), score=score)
 
 
 def prediction_fields(prediction: Prediction) -> dict[str, Any]:
-    """The fields of a ``PredictionDocument`` but its score."""
-    watermark = prediction.watermark
+    """The fields of a ``PredictionDocument`` except its score."""
     found = prediction.slowdown
     absent = SlowdownDocument(n=0, mean=None, p99=None)
     return {
-        "kmin_bytes": watermark.kmin_bytes,
-        "kmax_bytes": watermark.kmax_bytes,
-        "pmax": watermark.pmax,
+        **WatermarkDocument.of(prediction.watermark).model_dump(),
         "status": prediction.status.code,
         "status_detail": "" if prediction.status is SolveStatus.OK else prediction.status.value,
         "queue_mean_bytes": float(prediction.queue_mean_bytes),
@@ -108,7 +98,7 @@ STEP_MEAN: Literal["mean of each step"] = "mean of each step"  # what a depth is
 
 
 class QueueTrajectoryDocument(Document):
-    """Predicted depths of one egress queue under the incumbent and under the watermark recommended."""
+    """Predicted depths of one egress queue under the incumbent and under the recommended watermark."""
 
     switch: str
     port: str
@@ -117,10 +107,10 @@ class QueueTrajectoryDocument(Document):
 
 
 class TrajectoriesDocument(Document):
-    """Depths of the few deepest queues, the deepest first.
+    """Depths of the deepest queues, the deepest first.
 
-    Entry k of a list is the mean depth from k × ``step_s`` on for one step, or to ``window_s`` where that
-    ends it. By the round's engine and seed alone, where the figures beside it are means over several seeds.
+    Entry k of a list is the mean depth of the step from k × ``step_s``, the last one up to ``window_s``. From
+    the round's engine and seed alone; the figures beside it are means over several seeds.
     """
 
     window_s: float
@@ -130,7 +120,7 @@ class TrajectoriesDocument(Document):
 
     @classmethod
     def of(cls, found: Trajectories) -> Self:
-        """The document of a round's trajectories: the incumbent's, then the recommended watermark's."""
+        """``found`` has two runs: the incumbent's, then the recommended watermark's."""
         incumbent, recommended = found.depth_bytes
         return cls(
             window_s=found.window_s,
@@ -146,7 +136,7 @@ class TrajectoriesDocument(Document):
 
 
 class AskedQueueDocument(Document):
-    """Predicted depths of one egress queue under the incumbent, if there is one, and each watermark asked."""
+    """Predicted depths of one egress queue under the incumbent, if any, and each requested watermark."""
 
     switch: str
     port: str
@@ -155,7 +145,7 @@ class AskedQueueDocument(Document):
 
 
 class AskedTrajectoriesDocument(Document):
-    """Depths as in a ``TrajectoriesDocument``; ``results_bytes`` has a list a result, in their order."""
+    """Depths as in a ``TrajectoriesDocument``; ``results_bytes`` has one list per result, in their order."""
 
     window_s: float
     step_s: float
@@ -164,7 +154,7 @@ class AskedTrajectoriesDocument(Document):
 
     @classmethod
     def of(cls, found: Trajectories, *, incumbent: bool) -> Self:
-        """The document of trajectories of which the first may be the incumbent's."""
+        """``incumbent``: the first run of ``found`` is the incumbent's."""
         runs = [[list(queue) for queue in run] for run in found.depth_bytes]
         asked = runs[1:] if incumbent else runs
         return cls(
@@ -190,12 +180,13 @@ MOST_CURVES = 8  # watermarks of a request with trajectories
 
 
 class WhatIfRequest(Asked, Document):
-    """Watermarks to predict on ``scenario`` (its flows inline under ``flows``), or else on the state now.
+    """Watermarks to predict on ``scenario`` (with its flows inline under ``flows``), else on the current
+    state.
 
-    Beside them ``incumbent`` is predicted, by default what the switches run where it is on the state now.
-    ``window_s`` asks for less time: the end of the window, the beginning of a scenario. ``max_age_s`` lets an
-    answer be about the window that the last one was about while that is no older, so that answers compare.
-    ``trajectories`` adds the deepest queues over time, for up to 8 watermarks.
+    ``incumbent`` is predicted too; by default what the switches run, if on the current state. ``window_s``
+    asks for less time: the end of the window, the beginning of a scenario. ``max_age_s`` reuses the last
+    request's window while it is no older, so that answers compare. ``trajectories`` adds the deepest queues
+    over time, for up to 8 watermarks.
 
     ``engine`` is ``replay`` (queues as fluid, flows one by one), ``fluid`` (equilibria of long flows) or
     ``packet`` (every packet: the most faithful, a hundred times as long).
@@ -227,10 +218,10 @@ class WhatIfRequest(Asked, Document):
 
 
 class WhatIfDocument(Document):
-    """Predictions in the order the watermarks were given, and of the incumbent they were scored beside.
+    """Predictions in the order of the watermarks, and of the incumbent they were scored with.
 
-    ``window_s`` is how much time was simulated, ``age_s`` how old the window was when the answer was ready;
-    null on a scenario. ``notes`` say why there are no trajectories.
+    ``window_s`` is the simulated time, ``age_s`` the age of the window when the answer was ready; null on a
+    scenario. ``notes`` say why there are no trajectories.
     """
 
     scenario: str

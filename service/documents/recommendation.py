@@ -1,9 +1,9 @@
-"""A round's recommendation as a document; the command and the service write the same."""
+"""A round's recommendation as a document, the same from the command and the service."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field
 
@@ -14,12 +14,12 @@ from service.documents.predictions import (
     WatermarkDocument,
     prediction_fields,
 )
+from service.documents.telemetry import by_label
+from service.tuning.round import RoundResult
 from twin.prediction import Prediction
-from twin.search.push_gate import residual_ratio
 from twin.search.recommendation import (
     Compared,
     PartRecommendation,
-    Recommendation,
     ScoredCandidate,
     SecondOpinion,
 )
@@ -46,13 +46,10 @@ class CandidateDocument(PredictionDocument):
 
     @classmethod
     def scored(cls, candidate: ScoredCandidate) -> Self:
-        """The document of a candidate."""
-        return cls(
+        return cls.from_attributes(
+            candidate,
             **prediction_fields(candidate.prediction),
-            score=candidate.score,
             origin=candidate.origin.value,
-            source=candidate.source,
-            window_s=candidate.window_s,
             seeds=candidate.n_seeds,
             raw={name: float(value) for name, value in candidate.raw.items()},
             terms={name: float(value) for name, value in candidate.normalised.items()},
@@ -69,7 +66,7 @@ class ImprovementDocument(Document):
 
 
 class PartDocument(Document):
-    """One independent part of the fabric judged alone."""
+    """One independent part of the fabric, judged alone."""
 
     name: str
     flows: int
@@ -82,28 +79,24 @@ class PartDocument(Document):
 
     @classmethod
     def of(cls, part: PartRecommendation) -> Self:
-        """The document of a part."""
-        return cls(
-            name=part.name,
+        return cls.from_attributes(
+            part,
             flows=part.n_flows,
             ports=[f"{switch}/{port}" for switch, port in part.switch_ports],
-            traffic_share=part.traffic_share,
             recommendation=WatermarkDocument.of(part.watermark),
-            score_gain=part.score_gain,
             verdict=part.verdict.kind.value,
             sentence=part.verdict.sentence,
         )
 
 
 class ComparedDocument(Document):
-    """One watermark as either engine predicts it on the same window; scores are the ones decided on."""
+    """One watermark as both engines predict it on the same window; scores are those of the decision."""
 
     first: PredictionDocument
     second: PredictionDocument
 
     @classmethod
     def of(cls, compared: Compared) -> Self:
-        """The document of a comparison."""
         first, second = (
             PredictionDocument.predicted(one, compared.score) for one in (compared.first, compared.second)
         )
@@ -111,11 +104,11 @@ class ComparedDocument(Document):
 
 
 class SecondOpinionDocument(Document):
-    """What another engine said of the incumbent (first) and the few best candidates.
+    """Another engine's predictions for the incumbent (first) and the few best candidates.
 
     ``pick`` is the best after both engines, ``first_pick`` the best by the first alone. ``decided`` is false
-    where the second could not run the incumbent. ``disagreement`` is per figure the median over the
-    candidates of the engines' ratio, the larger over the smaller, less 1; ``disagreement_ratio`` its largest.
+    where the second could not run the incumbent. ``disagreement`` is, per figure, the median over the
+    candidates of the larger ÷ the smaller engine's value − 1; ``disagreement_ratio`` is its largest.
     """
 
     engine: str
@@ -135,34 +128,25 @@ class SecondOpinionDocument(Document):
 
     @classmethod
     def of(cls, opinion: SecondOpinion) -> Self:
-        """The document of an opinion."""
-        return cls(
-            engine=opinion.engine,
+        return cls.from_attributes(
+            opinion,
             seeds=opinion.n_seeds,
-            window_s=opinion.window_s,
-            cut=opinion.cut,
-            decided=opinion.decided,
             first_pick=WatermarkDocument.of(opinion.first_pick),
             pick=WatermarkDocument.of(opinion.pick),
-            changed_pick=opinion.changed_pick,
-            disagreement_ratio=opinion.disagreement_ratio,
             disagreement=dict(opinion.disagreement),
-            margin=opinion.margin,
-            disagrees=opinion.disagrees,
-            sentence=opinion.sentence,
             candidates=[ComparedDocument.of(one) for one in opinion.candidates],
         )
 
 
 class MeasuredDocument(Document):
-    """What telemetry measured in the same window, and how far the twin is from it (0: in step)."""
+    """What telemetry measured in the same window, and the twin's error (0: none)."""
 
     queue_mean_bytes: Figure
     residual_ratio: Figure
 
 
 class RoundDocument(Document):
-    """What one tuning round says: ``ecntwin tune --json``, and the core of the service's answer."""
+    """One tuning round: ``ecntwin tune --json``, and the core of the service's recommendation."""
 
     recommendation: PredictionDocument
     incumbent: PredictionDocument
@@ -171,7 +155,7 @@ class RoundDocument(Document):
     why: str
     remarks: list[str]
     notes: list[str]
-    # Switches that are not set, as no depth of their queues is known.
+    # Switches that are not set because the depth of their queues is unknown.
     left_out: list[str]
     improvement: ImprovementDocument
     dominant_class: str
@@ -180,14 +164,13 @@ class RoundDocument(Document):
     measured: MeasuredDocument
     throughput_is: str
     queue_is: str
-    # Of each of the ``terms``; the throughput's adds to a score, all others take from it. Null in rounds of
-    # before they were told.
+    # Of each of the ``terms``: the throughput adds to a score, the others subtract. Null in old rounds.
     weights: dict[str, float] | None = None
     candidate_count: int
     candidates: list[CandidateDocument]
     parts: list[PartDocument]
     second_opinion: SecondOpinionDocument | None
-    # Null where there could be none (notes say why) and where the list of candidates is left out.
+    # Null where there are none (notes say why) or the candidates are left out.
     trajectories: TrajectoriesDocument | None = None
     engine: str
     seed: int
@@ -212,84 +195,60 @@ class RecommendationDocument(RoundDocument):
     status: Decision
     decided_by: str | None
     decided_at: str | None
-    # What an approval sets: the recommendation, or one step towards it; and on which switches.
+    # What an approval sets (the recommendation, or one step towards it) and on which switches.
     staged: WatermarkDocument | None
     switches: list[str]
     holds: list[str]
-    # What keeps policy (rollout.auto) from approving it, and no person.
+    # What keeps policy (rollout.auto), but no person, from approving it.
     caution: str | None
     rollout: str | None
     pushed: list[PushedDocument]
 
 
 class RecommendationsDocument(Document):
-    """The newest rounds first, out of ``total`` kept."""
+    """The newest first, out of ``total`` kept."""
 
     total: int
     recommendations: list[RecommendationDocument]
 
 
-def round_fields(
-    answer: Recommendation,
-    *,
-    flows: dict[str, int],
-    measured_queue_bytes: float | None,
-    wall_s: float,
-    left_out: Sequence[str] = (),
-    candidates: bool = True,
-) -> dict[str, Any]:
-    """The fields of a ``RoundDocument``; ``candidates`` False leaves the list of them empty, and out the
-    trajectories.
-    """
+def round_document(result: RoundResult, *, wall_s: float) -> RoundDocument:
+    """The document of a round that took ``wall_s`` seconds."""
+    answer = result.recommendation
     scores = {candidate.watermark: candidate.score for candidate in answer.candidates}
 
     def scored(prediction: Prediction) -> PredictionDocument:
         return PredictionDocument.predicted(prediction, scores.get(prediction.watermark))
 
-    return {
-        "recommendation": scored(answer.winner_prediction),
-        "incumbent": scored(answer.incumbent_prediction),
-        "changes": answer.changes,
-        "verdict": answer.verdict.kind.value,
-        "why": answer.why,
-        "remarks": list(answer.verdict.remarks),
-        "notes": [*answer.notes, *_left_out_note(left_out)],
-        "left_out": list(left_out),
-        "improvement": ImprovementDocument(
+    opinion, trajectories = answer.second_opinion, answer.trajectories
+    return RoundDocument.from_attributes(
+        answer,
+        recommendation=scored(answer.winner_prediction),
+        incumbent=scored(answer.incumbent_prediction),
+        verdict=answer.verdict.kind.value,
+        remarks=list(answer.verdict.remarks),
+        notes=[*answer.notes, *_left_out_note(result.left_out)],
+        left_out=list(result.left_out),
+        improvement=ImprovementDocument.from_attributes(
+            answer.improvement,
             best=WatermarkDocument.of(answer.improvement.best),
-            score_gain=answer.improvement.score_gain,
-            margin=answer.improvement.margin,
             relative={name: float(value) for name, value in answer.improvement.relative.items()},
         ),
-        "dominant_class": answer.dominant_class,
-        "lambda_": answer.lambda_,
-        "flows": flows,
-        "measured": MeasuredDocument(
-            queue_mean_bytes=measured_queue_bytes,
-            residual_ratio=residual_ratio(answer.incumbent_prediction.queue_mean_bytes, measured_queue_bytes),
+        flows=by_label(result.state.flows_by_class),
+        measured=MeasuredDocument(
+            queue_mean_bytes=result.measured_queue_bytes, residual_ratio=result.residual_ratio
         ),
-        "throughput_is": answer.throughput_is,
-        "queue_is": answer.queue_is,
-        "weights": {
+        weights={
             name: float(getattr(answer.weights, name))
             for name in dict.fromkeys(name for one in answer.candidates for name in one.normalised)
         },
-        "candidate_count": len(answer.candidates),
-        "candidates": [CandidateDocument.scored(candidate) for candidate in answer.candidates]
-        if candidates
-        else [],
-        "parts": [PartDocument.of(part) for part in answer.parts],
-        "second_opinion": None
-        if answer.second_opinion is None
-        else SecondOpinionDocument.of(answer.second_opinion),
-        "trajectories": TrajectoriesDocument.of(answer.trajectories)
-        if candidates and answer.trajectories is not None
-        else None,
-        "engine": answer.engine,
-        "seed": answer.seed,
-        "version": answer.version,
-        "wall_s": wall_s,
-    }
+        candidate_count=len(answer.candidates),
+        candidates=[CandidateDocument.scored(candidate) for candidate in answer.candidates],
+        parts=[PartDocument.of(part) for part in answer.parts],
+        second_opinion=None if opinion is None else SecondOpinionDocument.of(opinion),
+        trajectories=None if trajectories is None else TrajectoriesDocument.of(trajectories),
+        wall_s=wall_s,
+    )
 
 
 def _left_out_note(switches: Sequence[str]) -> list[str]:

@@ -10,17 +10,15 @@ from pydantic import ConfigDict
 from service.documents.base import Asked, Document, Figure, timestamp
 from service.documents.predictions import WatermarkDocument
 from service.documents.switches import watermark_document
-from service.rollouts.freeze import Freeze
-from service.rollouts.runner import Rollout
+from service.rollouts.rollout import Freeze, Rollout
 from switches.rollout.events import Checked, Event, Failed, Measured, Proposed, Staged, ToSwitch
-from switches.rollout.plan import Figures
 from switches.rollout.state import SwitchProgress
 from telemetry.settings import NS_PER_S
 from twin.watermark import Watermark
 
 
 class FiguresSeenDocument(Document):
-    """What telemetry saw of the switches set so far; null: not reported."""
+    """Telemetry of the switches set so far; null: not reported."""
 
     queue_mean_bytes: Figure
     throughput_bytes_per_s: Figure
@@ -28,18 +26,13 @@ class FiguresSeenDocument(Document):
     pfc_frames_per_s: Figure
     drops_per_s: Figure
 
-    @classmethod
-    def of(cls, figures: Figures) -> Self:
-        """The document of such figures."""
-        return cls(**msgspec.structs.asdict(figures))
-
 
 class RolloutSwitchDocument(Document):
     """One switch of a rollout.
 
-    ``progress``: waiting, staged, applying, applied, verified, set, restored, left_alone. ``target`` is what
-    was wanted, ``after`` what the device holds of it (``notes`` say why it differs), ``before`` what it ran
-    (null where its queues differed), ``read_back`` what it was read to run after. ``detail``: the last
+    ``progress``: waiting, staged, applying, applied, verified, set, restored, left_alone. ``target`` is the
+    planned watermark, ``after`` what the device makes of it (``notes`` say why it differs), ``before`` what
+    it ran (null where its queues differed), ``read_back`` what was read afterwards. ``detail``: the last
     failure.
     """
 
@@ -57,7 +50,6 @@ class RolloutSwitchDocument(Document):
 
     @classmethod
     def of(cls, name: str, one: SwitchProgress, *, stage: int, writes: bool, target: Watermark) -> Self:
-        """The document of one switch."""
         change = one.change
         return cls(
             switch=name,
@@ -75,7 +67,7 @@ class RolloutSwitchDocument(Document):
 
 
 class RolloutEventDocument(Document):
-    """One thing that happened; ``what`` is its name in the journal."""
+    """One event; ``what`` is its name in the journal."""
 
     at: str
     what: str
@@ -84,7 +76,7 @@ class RolloutEventDocument(Document):
 
 
 class PhaseDocument(Document):
-    """A phase, and when it began."""
+    """A phase and its start."""
 
     at: str
     phase: str
@@ -93,10 +85,10 @@ class PhaseDocument(Document):
 class RolloutDocument(Document):
     """A rollout.
 
-    ``phase``: proposed, approved, canary, soak, fleet, done, rolling_back, rolled_back; ``why`` says why it
-    turned back. ``stages`` are switches in the order they are set, the canary first; ``stage`` counts them.
-    ``seen`` is what telemetry saw last of the switches set so far, ``before`` and ``predicted`` what the same
-    were and were expected to be. ``stalled``: why nothing goes on just now. ``events`` are null in lists.
+    ``phase``: proposed, approved, canary, soak, fleet, done, rolling_back, rolled_back; ``why``: the reason
+    of a rollback. ``stages`` are switches in the order they are set, the canary first; ``stage`` counts them.
+    ``seen`` is the last telemetry of the switches set so far, ``before`` and ``predicted`` what it was and
+    was expected to be. ``stalled``: why it does not proceed now. ``events`` are null in lists.
     """
 
     id: str
@@ -122,27 +114,23 @@ class RolloutDocument(Document):
 
     @classmethod
     def of(cls, rollout: Rollout, *, events: bool = True) -> Self:
-        """The document of a rollout."""
         state, plan = rollout.state, rollout.state.plan
-        return cls(
+        return cls.from_attributes(
+            state,
             id=plan.id,
             recommendation=plan.recommendation,
             phase=state.phase.value,
             ended=state.phase.ended,
-            why=state.why,
-            approved_by=state.approved_by,
-            frozen=state.frozen,
             stalled=rollout.stalled,
             proposed_at=_at(state.proposed_s),
             since=_at(state.since_s),
-            stage=state.stage,
             stages=[list(stage) for stage in plan.stages],
             phases=[PhaseDocument(at=_at(at_s), phase=phase.value) for at_s, phase in state.phases],
             soak_s=plan.soak_s(state.stage),
             soak_from=None if state.soak_from_s is None else _at(state.soak_from_s),
-            seen=None if state.measured is None else FiguresSeenDocument.of(state.measured),
-            before=FiguresSeenDocument.of(plan.known(plan.before, state.stage)),
-            predicted=FiguresSeenDocument.of(plan.known(plan.predicted, state.stage)),
+            seen=None if state.measured is None else FiguresSeenDocument.from_attributes(state.measured),
+            before=FiguresSeenDocument.from_attributes(plan.known(plan.before, state.stage)),
+            predicted=FiguresSeenDocument.from_attributes(plan.known(plan.predicted, state.stage)),
             switches=[
                 RolloutSwitchDocument.of(
                     name,
@@ -159,15 +147,15 @@ class RolloutDocument(Document):
 
 
 class RolloutsDocument(Document):
-    """The newest rollouts first, out of ``total`` remembered."""
+    """The newest first, out of ``total`` remembered."""
 
     total: int
     rollouts: list[RolloutDocument]
 
 
 class FreezeDocument(Document):
-    """Whether switches may be set; ``by`` whom and when that was last changed. ``unknown``: why that is not
-    known, while the journal of rollouts cannot be read; until then ``frozen`` is true, and none is set.
+    """Whether switches may be set; ``by`` whom and when that last changed. ``unknown``: why the journal of
+    rollouts cannot be read; until then ``frozen`` is true.
     """
 
     frozen: bool
@@ -177,13 +165,11 @@ class FreezeDocument(Document):
 
     @classmethod
     def of(cls, freeze: Freeze) -> Self:
-        """The document of the switch."""
-        at = None if freeze.at_s is None else _at(freeze.at_s)
-        return cls(frozen=freeze.frozen, by=freeze.by, at=at, unknown=freeze.unknown)
+        return cls.from_attributes(freeze, at=None if freeze.at_s is None else _at(freeze.at_s))
 
 
 class FreezeInput(Asked):
-    """What an operator wants."""
+    """Freeze or thaw."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 

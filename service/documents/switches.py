@@ -1,7 +1,4 @@
-"""An inventory as documents: whether it can be used, and what its switches run.
-
-Switches as documents.
-"""
+"""An inventory, and switches with what they run, as documents."""
 
 from __future__ import annotations
 
@@ -24,8 +21,7 @@ from twin.watermark import Watermark
 class InventoryCheckDocument(Document):
     """How many switches of each platform, and a sentence for each problem.
 
-    ``reporting`` is how many send binary INT reports by a node id, ``untuned`` those of them whose units are
-    not told.
+    ``reporting`` switches send binary INT reports by node id; the units of those ``untuned`` are unknown.
     """
 
     path: str
@@ -44,7 +40,6 @@ class InventoryCheckDocument(Document):
         reporting: int = 0,
         untuned: Iterable[str] = (),
     ) -> Self:
-        """The document of a checked inventory."""
         counted = Counter(device.platform for device in devices.values())
         return cls(
             path=str(path),
@@ -64,12 +59,11 @@ class ReadQueueDocument(Document):
 
 
 class ReadSwitchDocument(Document):
-    """One switch as its adapter reads it.
+    """One switch as read by its adapter.
 
-    ``running`` is what its queues run, most of them where they differ; ``queues`` lists them all.
-    ``reachable`` false: it was not read, for the reason in ``detail``. ``expected`` is what the settings
-    say it runs, null where they say nothing; ``drifted``: whether a queue runs something else than the switch
-    would hold of that, null where one of the two is not known.
+    ``running`` is what most of its queues run; ``queues`` lists them all. ``reachable`` false: it could not
+    be read, ``detail`` says why. ``expected`` is from the settings, null where they have none; ``drifted``:
+    whether a queue runs something other than the switch makes of ``expected``, null where either is unknown.
     """
 
     name: str
@@ -93,28 +87,23 @@ class ReadSwitchDocument(Document):
     def of(
         cls, device: Device, capabilities: Capabilities, answer: Answer, expected: Watermark | None
     ) -> Self:
-        """The document of a switch that was asked."""
         reading = answer.reading
-        return cls(
+        return cls.from_attributes(
+            capabilities,
             name=device.name,
             platform=device.platform,
             address=device.address,
-            writes=capabilities.writes,
             reachable=answer.failure is None,
             detail=None if answer.failure is None else str(answer.failure),
-            running=None if reading is None else _watermark(reading.usual),
+            running=None if reading is None else watermark_document(reading.usual),
             queues=[
-                ReadQueueDocument(port=one.port, queue=one.queue, watermark=_watermark(one.watermark))
+                ReadQueueDocument(port=one.port, queue=one.queue, watermark=watermark_document(one.watermark))
                 for one in (reading.queues if reading is not None else ())
             ],
             read_at=None if reading is None else timestamp(reading.read_ns),
-            expected=_watermark(expected),
+            expected=watermark_document(expected),
             drifted=drifted(reading, expected, capabilities.units),
             units=units_text(capabilities.units),
-            atomic=capabilities.atomic,
-            dead_man=capabilities.dead_man,
-            undo=capabilities.undo,
-            read_back=capabilities.read_back,
         )
 
 
@@ -146,10 +135,6 @@ def units_text(units: WatermarkUnits) -> str:
     return f"{units.name} of {float(units.unit_bytes):g} B"
 
 
-def _watermark(watermark: Watermark | None) -> WatermarkDocument | None:
-    return None if watermark is None else WatermarkDocument.of(watermark)
-
-
 class SwitchRecordDocument(Document):
     """One change that was made, or that a dry run would have made."""
 
@@ -170,21 +155,13 @@ class QueueWatermarkDocument(Document):
 
     @classmethod
     def of(cls, queue: QueueWatermark) -> Self:
-        """The document of a queue."""
-        mark = queue.watermark
-        return cls(
-            port=queue.port,
-            queue=queue.queue,
-            kmin_bytes=None if mark is None else mark.kmin_bytes,
-            kmax_bytes=None if mark is None else mark.kmax_bytes,
-            pmax=None if mark is None else mark.pmax,
-        )
+        mark = {name: getattr(queue.watermark, name, None) for name in WatermarkDocument.model_fields}
+        return cls(port=queue.port, queue=queue.queue, **mark)
 
 
 class CapabilitiesDocument(Document):
-    """What the platform can do: what a watermark belongs to, how thresholds and Pmax are written there,
-    whether an unconfirmed change undoes itself (``dead_man``), how one is taken back, and what a reading is
-    read from.
+    """The platform: what a watermark belongs to, units of thresholds and Pmax, whether an unconfirmed change
+    reverts itself (``dead_man``), how a change is undone, and what a reading is read from.
     """
 
     per: str
@@ -200,30 +177,25 @@ class CapabilitiesDocument(Document):
 
     @classmethod
     def of(cls, capabilities: Capabilities) -> Self:
-        """The document of what an adapter can do."""
         units = capabilities.units
-        return cls(
-            per=capabilities.per,
+        return cls.from_attributes(
+            capabilities,
             unit=units.name,
             unit_bytes=float(units.unit_bytes),
             lowest=units.lowest,
             highest=units.highest,
             pmax_step=1 / units.pmax_steps,
-            atomic=capabilities.atomic,
-            dead_man=capabilities.dead_man,
-            undo=capabilities.undo,
-            read_back=capabilities.read_back,
         )
 
 
 class SwitchDocument(Document):
     """One switch: its adapter, what it runs, and the newest changes first.
 
-    ``running`` is as read at ``read_at``: null where that is not known, or where its queues differ, which
-    ``queues`` then lists. ``reachable`` false: it could not be read just now, for the reason in ``detail``,
-    and the last reading stands. ``set_to`` is what was last set on it from here; ``drifted``: it was read to
-    run something else since. ``untuned``: it reports INT in units nobody told, so the depth of its queues is
-    not known and no round sets it.
+    ``running`` is as read at ``read_at``: null where unknown, or where its queues differ and ``queues`` lists
+    them. ``reachable`` false: the last try failed, ``detail`` says why, and the last reading is shown.
+    ``set_to`` is what was last set from here; ``drifted``: it has been read to run something else since.
+    ``untuned``: the units of its INT reports are unknown, so its queue depths are unknown and no round sets
+    it.
     """
 
     name: str
@@ -253,7 +225,6 @@ class SwitchDocument(Document):
         untuned: bool,
         records: Iterable[DryRunRecord],
     ) -> Self:
-        """The document of a switch."""
         differ = reading is not None and reading.watermark is None
         return cls(
             name=name,
@@ -284,5 +255,5 @@ class SwitchDocument(Document):
 
 
 def watermark_document(watermark: Watermark | None) -> WatermarkDocument | None:
-    """The document of a watermark that may not be known."""
+    """None where the watermark is unknown."""
     return None if watermark is None else WatermarkDocument.of(watermark)

@@ -1,8 +1,6 @@
-"""What the state says of receivers and ports; null wherever a device does not tell a figure.
+"""Answers to posted reports, the network state, flows, counters and the topology as documents.
 
-What posting reports answers, and the network state and flows as documents.
-
-The topology as a document, in the format it is declared in.
+Null: the device does not report the figure.
 """
 
 from __future__ import annotations
@@ -16,29 +14,24 @@ from typing import Any, Self
 import numpy as np
 
 from service.documents.base import Document, Figure, timestamp
-from telemetry.counters.window import PortRates, Rates
+from telemetry.counters.window import PortRates
 from telemetry.report import ReportProblem
-from telemetry.state import FlowClass, FlowTable, Incast, NetworkState, QueueRef, QueueState
+from telemetry.state import FlowClass, FlowTable, NetworkState, QueueRef, QueueState
 from telemetry.topology import Topology
 
 
 class IncastDocument(Document):
-    """One receiver: ``degree`` is the most senders that had a message to it under way at the same moment of
-    the window, ``senders`` how many there were in all of it.
+    """One receiver: ``degree`` is the most senders with an unfinished message to it at one moment of the
+    window, ``senders`` how many there were in all of it.
     """
 
     receiver: str
     degree: int
     senders: int
 
-    @classmethod
-    def of(cls, incast: Incast) -> Self:
-        """The document of one receiver's incast."""
-        return cls(receiver=incast.receiver, degree=incast.degree, senders=incast.senders)
-
 
 class RatesDocument(Document):
-    """What counters say of now: share of time paused by PFC, then events a second; null where not told."""
+    """Current counter rates: share of time paused by PFC, then events per second; null where not reported."""
 
     pause_share: Figure
     pfc_rx_frames_per_s: Figure
@@ -54,14 +47,9 @@ class QueueRatesDocument(RatesDocument):
 
     queue: int
 
-    @classmethod
-    def of(cls, queue: int, rates: Rates) -> Self:
-        """The document of one queue's rates."""
-        return cls(queue=queue, **rates._asdict())
-
 
 class PortDocument(RatesDocument):
-    """The counters of one port over ``covered_s``: as paused as its most paused queue, all else added up."""
+    """The counters of one port over ``covered_s``: pauses of its most paused queue, sums of all else."""
 
     switch: str
     port: str
@@ -70,31 +58,25 @@ class PortDocument(RatesDocument):
 
     @classmethod
     def of(cls, port: PortRates) -> Self:
-        """The document of one port's rates."""
-        return cls(
-            switch=port.switch,
-            port=port.port,
-            covered_s=port.covered_s,
-            queues=[QueueRatesDocument.of(number, rates) for number, rates in port.queues.items()],
-            **port.rates._asdict(),
-        )
+        queues = [QueueRatesDocument.from_attributes(rates, queue=one) for one, rates in port.queues.items()]
+        return cls.from_attributes(port, queues=queues, **port.rates._asdict())
 
 
 def worst_first(port: PortRates) -> tuple[float, float, str, str]:
-    """Sorts ports by what hurts: lost packets, then pauses."""
+    """Sort key: lost packets, then pauses."""
     rates = port.rates
     return -(rates.drops_per_s or 0.0), -(rates.pause_share or 0.0), port.switch, port.port
 
 
 class ReportErrorDocument(Document):
-    """One report that was left out: its index in the body, and why."""
+    """One rejected report: its index in the body, and why."""
 
     index: int
     detail: str
 
 
 class IngestDocument(Document):
-    """How many reports were taken; ``errors`` lists the first of ``error_count``."""
+    """How many reports were accepted; ``errors`` lists the first of ``error_count``."""
 
     accepted: int
     rejected: int
@@ -111,7 +93,7 @@ class IngestDocument(Document):
         refused: Sequence[ReportProblem] = (),
         listed: int,
     ) -> Self:
-        """The document that lists the first of all problems by position; ``malformed`` are in that order."""
+        """With the first ``listed`` problems by position; ``malformed`` are in that order."""
         position = attrgetter("index")
         first = islice(merge(malformed, sorted(refused, key=position), key=position), listed)
         return cls(
@@ -139,28 +121,21 @@ class QueueDocument(Document):
 
     @classmethod
     def of(cls, queue: QueueState) -> Self:
-        """The document of a queue."""
-        return cls(
+        return cls.from_attributes(
+            queue,
             switch=queue.ref.switch,
             port=queue.ref.port,
             queue=queue.ref.queue,
             samples=queue.n_samples,
-            depth_mean_bytes=queue.depth_mean_bytes,
-            depth_p99_bytes=queue.depth_p99_bytes,
-            depth_max_bytes=queue.depth_max_bytes,
-            marked_ratio=queue.marked_ratio,
-            marked_packets_per_s=queue.marked_packets_per_s,
-            throughput_bytes_per_s=queue.throughput_bytes_per_s,
-            capacity_bytes_per_s=queue.capacity_bytes_per_s,
         )
 
 
 class StateDocument(Document):
     """One window of the network.
 
-    ``mice_to_elephants`` and ``mice_to_elephants_bytes`` are mice for each elephant, by number and by bytes;
-    null without elephants. ``incast`` lists the receivers where most senders met, of ``receiver_count``;
-    ``ports`` what counters say of the ports that lose or are paused most, of ``port_count`` that give any.
+    ``mice_to_elephants`` and ``mice_to_elephants_bytes`` are mice per elephant, by number and by bytes; null
+    without elephants. ``incast`` lists the receivers with the most senders, of ``receiver_count``; ``ports``
+    the counters of the ports with the most drops and pauses, of ``port_count`` that report any.
     """
 
     window_start: str
@@ -188,24 +163,20 @@ class StateDocument(Document):
     def of(
         cls, state: NetworkState, ports: Sequence[PortRates], *, age_s: float | None, stale: bool, limit: int
     ) -> Self:
-        """The document of a state and of the ports' counters, the ``limit`` worst of each: queues the deepest
-        first, those of unknown depth last."""
+        """The ``limit`` worst of each; queues the deepest first, those of unknown depth last."""
         deepest = sorted(state.queues, key=deepest_first)
-        return cls(
+        return cls.from_attributes(
+            state,
             window_start=timestamp(state.window_start_ns),
             window_end=timestamp(state.window_end_ns),
-            duration_s=state.duration_s,
             reports=state.n_reports,
-            packet_bytes=state.packet_bytes,
             topology="declared" if state.topology_declared else "discovered",
             dominant_class=state.dominant_class.label,
             flows=by_label(state.flows_by_class),
             bytes=by_label(state.bytes_by_class),
-            mice_to_elephants=state.mice_to_elephants,
-            mice_to_elephants_bytes=state.mice_to_elephants_bytes,
             flow_groups=len(state.groups),
             receiver_count=len(state.incast),
-            incast=[IncastDocument.of(one) for one in state.incast[:limit]],
+            incast=[IncastDocument.from_attributes(one) for one in state.incast[:limit]],
             queue_count=len(state.queues),
             queues=[QueueDocument.of(queue) for queue in deepest[:limit]],
             port_count=len(ports),
@@ -233,7 +204,7 @@ class FlowDocument(Document):
 
 
 class FlowsDocument(Document):
-    """The flows asked for, most bytes first, out of ``total`` of that class."""
+    """The requested flows, most bytes first, out of ``total`` of that class."""
 
     total: int
     flows: list[FlowDocument]
@@ -247,7 +218,7 @@ class FlowsDocument(Document):
 
 
 def deepest_first(queue: QueueState) -> tuple[bool, float, QueueRef]:
-    """Sorts queues by depth; those whose depth nobody told come last."""
+    """Sort key: by depth; queues of unknown depth last."""
     return not queue.has_depth, -queue.depth_mean_bytes if queue.has_depth else 0.0, queue.ref
 
 
@@ -272,14 +243,13 @@ def _flow(state: NetworkState, table: FlowTable, row: int) -> FlowDocument:
 
 
 class TopologyDocument(Document):
-    """What was declared, and what the hops of reports show."""
+    """The declared topology, and the one discovered from hops of reports."""
 
     declared: dict[str, Any] | None
     discovered: dict[str, Any] | None
 
     @classmethod
     def of(cls, declared: Topology | None, discovered: Topology | None) -> Self:
-        """The document of the two."""
         return cls(
             declared=declared.to_json() if declared else None,
             discovered=discovered.to_json() if discovered else None,

@@ -230,8 +230,8 @@ def outcome_document(
         since=None if times is None or times.set_ns is None else timestamp(times.set_ns),
         until=None if times is None or times.after is None else timestamp(times.after[1]),
         predicted=PredictedDocument(
-            incumbent=PredictedFiguresDocument.of(found.incumbent),
-            recommended=PredictedFiguresDocument.of(found.recommendation),
+            incumbent=PredictedFiguresDocument.from_attributes(found.incumbent),
+            recommended=PredictedFiguresDocument.from_attributes(found.recommendation),
             queue_change=_change(found.recommendation.queue_mean_bytes, found.incumbent.queue_mean_bytes),
         ),
         before=before,

@@ -11,7 +11,6 @@ from hashlib import blake2b
 
 from sqlalchemy import Connection
 
-from service.documents.recommendation import RecommendationDocument
 from service.events import Clocks
 from service.history.recording import QueueHistory
 from service.ingest.counter_owner import PortMonitor
@@ -165,14 +164,11 @@ class History:
             both.create_task(self.queues.run_forever(), name="queue-history")
             both.create_task(self._prune_forever(), name="history-tidied")
 
-    def round_ended(self, found: RecommendationDocument) -> None:
+    def round_ended(
+        self, recommendation_id: str, predicted_bytes: float | None, measured_bytes: float | None
+    ) -> None:
         """Records the round's residual: the twin's prediction against what was measured."""
-        row = ResidualRow(
-            self._clocks.wall_ns(),
-            found.id,
-            found.incumbent.queue_mean_bytes,
-            found.measured.queue_mean_bytes,
-        )
+        row = ResidualRow(self._clocks.wall_ns(), recommendation_id, predicted_bytes, measured_bytes)
         self._recorder.put(partial(residual_rows.put, row=row))
 
     def prune(self) -> None:

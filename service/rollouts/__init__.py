@@ -1,1 +1,1 @@
-"""Rollouts in the service: their journal, what telemetry says of them, and what drives the machine."""
+"""Rollouts in the service: their journal, their telemetry, and what runs the state machine."""

@@ -1,14 +1,15 @@
-"""Tells metrics, events, the log, the history and the guard what happens to rollouts; must not act on it."""
+"""Publishes rollout events to metrics, event streams, the log, the audit log and the push gate."""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 
 from service.auth.audit import Audit
 from service.events import Broadcaster
 from service.fleet import Fleet
 from service.metrics import Metrics
-from service.rollouts.runner import Rollout
+from service.rollouts.rollout import Rollout
 from service.tuning.gate import PushGate
 from service.tuning.recommendations import RecommendationStore
 from settings.security import Caller
@@ -20,35 +21,24 @@ GUARD = Caller("policy (rollout's guard)", frozenset(), "local")
 _log = logging.getLogger("ecntwin.rollouts")
 
 
-class RolloutNews:
-    """``heard`` is told of every event of every rollout, ``timed`` of every step."""
+@dataclass(kw_only=True)
+class RolloutNotifier:
+    fleet: Fleet
+    store: RecommendationStore
+    gate: PushGate
+    metrics: Metrics
+    events: Broadcaster
+    audit: Audit
 
-    def __init__(
-        self,
-        *,
-        fleet: Fleet,
-        store: RecommendationStore,
-        gate: PushGate,
-        metrics: Metrics,
-        events: Broadcaster,
-        audit: Audit,
-    ) -> None:
-        self._fleet = fleet
-        self._store = store
-        self._gate = gate
-        self._metrics = metrics
-        self._events = events
-        self._audit = audit
-
-    def heard(self, rollout: Rollout, before: RolloutState | None, event: Event) -> None:
-        """Something happened to a rollout."""
+    def event(self, rollout: Rollout, before: RolloutState | None, event: Event) -> None:
+        """Publishes an event that took a rollout from ``before`` (None: it is new) to its state now."""
         state = rollout.state
-        self._store.follow(state.plan.recommendation, state)
+        self.store.follow(state.plan.recommendation, state)
         self._count(state, event)
         switch = event.switch if isinstance(event, ToSwitch) else None
         one = None if switch is None else state.switches.get(switch)
         entered = before is None or before.phase is not state.phase
-        self._events.publish(
+        self.events.publish(
             "rollout",
             {
                 "id": rollout.id,
@@ -62,29 +52,26 @@ class RolloutNews:
         if isinstance(event, Failed | LeftAlone):
             _log.warning("rollout %s: %s", rollout.id, event.sentence)
         if entered and state.phase is Phase.ROLLING_BACK and not isinstance(event, RollbackAsked):
-            self._audit.noted(GUARD, "rollback", rollout.id, outcome=f"begun: {state.why}")
+            self.audit.noted(GUARD, "rollback", rollout.id, outcome=f"begun: {state.why}")
         if entered:
             why = f": {state.why}" if state.why and state.phase is not Phase.DONE else ""
             _log.info("rollout %s is %s%s", rollout.id, state.phase.value.replace("_", " "), why)
             if state.phase.ended:
-                self._metrics.rollouts.labels(state.phase.value).inc()
-                self._ended(state)
+                self.metrics.rollouts.labels(state.phase.value).inc()
+                if set(state.touched).intersection(state.plan.written):
+                    self.gate.watermark_changed()
 
-    def timed(self, switch: str, step: str, seconds: float) -> None:
-        """A step on a switch took so long."""
-        self._metrics.step_seconds.labels(self._fleet.kind(switch), step).observe(seconds)
-
-    def _ended(self, state: RolloutState) -> None:
-        if set(state.touched).intersection(state.plan.written):
-            self._gate.watermark_changed()
+    def step_timed(self, switch: str, step: str, seconds: float) -> None:
+        """Observes the duration of a step on a switch."""
+        self.metrics.step_seconds.labels(self.fleet.kind(switch), step).observe(seconds)
 
     def _count(self, state: RolloutState, event: Event) -> None:
         match event:
             case Failed(switch=name, reason=reason):
-                self._metrics.switch_failures.labels(self._fleet.kind(name), reason).inc()
+                self.metrics.switch_failures.labels(self.fleet.kind(name), reason).inc()
             case Undone(switch=name):
-                self._metrics.switch_rollbacks.labels(self._fleet.kind(name)).inc()
+                self.metrics.switch_rollbacks.labels(self.fleet.kind(name)).inc()
             case LeftAlone(switch=name):
-                self._metrics.switch_failures.labels(self._fleet.kind(name), "concurrent_edit").inc()
+                self.metrics.switch_failures.labels(self.fleet.kind(name), "concurrent_edit").inc()
             case Applying(switch=name) if name in state.plan.written:
-                self._gate.watermark_changed()
+                self.gate.watermark_changed()

@@ -1,4 +1,4 @@
-"""A recommendation's rollout: which switches in which order, to what, judged by what; must not begin it."""
+"""The plan of a recommendation's rollout: switches in stages, their targets, and limits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from service.rollouts.watch import Watcher
-from service.tuning.recommendations import KeptRound
+from service.tuning.entry import Entry
 from settings.model import RolloutSettings
 from switches.rollout.plan import Figures, Limits, RolloutPlan, stages_of
 from twin.search.push_gate import within_step
@@ -15,9 +15,7 @@ from twin.watermark import Watermark
 
 async def plan_of(
     rollout_id: str,
-    recommendation_id: str,
-    kept: KeptRound,
-    watermark: Watermark,
+    entry: Entry,
     settings: RolloutSettings,
     watcher: Watcher,
     *,
@@ -25,16 +23,17 @@ async def plan_of(
     written: Sequence[str],
     max_step: float,
 ) -> RolloutPlan:
-    """The plan to take ``watermark`` to the switches of ``runs``, which is what each of them runs now.
+    """The plan to set what ``entry`` staged on the switches of ``runs``, which maps each to what it runs now.
 
-    No switch's value moves by more than the factor ``max_step``: one that runs something far off is taken
-    part of the way. The canary is a leaf that is written, where there is one.
+    No value moves by more than the factor ``max_step``: a switch that runs something far off is taken part of
+    the way. The canary is a leaf that is written, where there is one.
     """
-    first = set(written or runs)  # a canary that is not set shows nothing
+    target = entry.staged or entry.watermark
+    first = set(written or runs)  # a canary that is not written shows nothing
     stages = stages_of(
         runs,
         canary=[name for name in settings.canary if name in first],
-        leaves=[name for name in kept.leaves if name in first] or sorted(first),
+        leaves=[name for name in entry.leaves if name in first] or sorted(first),
         batch_size=settings.batch_size,
     )
     before = []
@@ -42,20 +41,18 @@ async def plan_of(
         before.append(await watcher.lately([name for names in stages[: stage + 1] for name in names]))
     return RolloutPlan(
         id=rollout_id,
-        recommendation=recommendation_id,
-        targets={name: within_step(now, watermark, max_step) for name, now in runs.items()},
+        recommendation=entry.id,
+        targets={name: within_step(now, target, max_step) for name, now in runs.items()},
         stages=stages,
-        limits=limits_of(settings, window_s=kept.window_s, max_step=max_step),
+        limits=limits_of(settings, window_s=entry.window_s, max_step=max_step),
         before=tuple(before),
-        predicted=tuple(_predicted(figures, kept.queue_ratio) for figures in before),
+        predicted=tuple(_predicted(figures, entry.queue_ratio) for figures in before),
         written=tuple(written),
     )
 
 
 def limits_of(settings: RolloutSettings, *, window_s: float = 0.0, max_step: float = math.inf) -> Limits:
-    """When a rollout waits and turns back under these settings; ``window_s`` is what a look at telemetry
-    looks back.
-    """
+    """When a rollout waits and rolls back under these settings; ``window_s`` is the telemetry window."""
     return Limits(
         soak_s=settings.soak_s,
         batch_soak_s=settings.batch_soak_s,
@@ -71,7 +68,7 @@ def limits_of(settings: RolloutSettings, *, window_s: float = 0.0, max_step: flo
 
 
 def _predicted(before: Figures, ratio: float | None) -> Figures:
-    """The twin's ports are not telemetry's queues: its prediction counts as a change of what was measured."""
+    """The twin's ports are not telemetry's queues, so its prediction is applied as a ratio."""
     if ratio is None or before.queue_mean_bytes is None:
         return Figures()
     return Figures(queue_mean_bytes=before.queue_mean_bytes * ratio)

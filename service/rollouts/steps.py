@@ -1,4 +1,4 @@
-"""One step on one switch, and the event that tells how it went; must not decide what follows."""
+"""Runs one step on one switch, and returns the event of its outcome."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ _STEPS: dict[type[SwitchAction], Step] = {
 
 
 def step_of(action: SwitchAction) -> Step:
-    """What the step is called in events and metrics."""
     return _STEPS[type(action)]
 
 
@@ -50,11 +49,10 @@ async def event_of(
     still: Callable[[], bool],
     wall_s: Callable[[], float],
 ) -> Event | None:
-    """Does it, and says how it went; never raises ``SwitchError``.
+    """Runs the step; never raises ``SwitchError``.
 
-    None where it was not ``still`` wanted when the switch was free for it: nothing was done. Where the
-    rollout set, or is to set, a device, and pushing has been turned off since, nothing is done either, least
-    of all recorded as done.
+    None where it was not ``still`` wanted once the switch was free: nothing was done. Where pushing has been
+    turned off since the plan was made, it fails without touching a device.
     """
     name, step = action.switch, step_of(action)
 
@@ -76,18 +74,18 @@ async def event_of(
     except SwitchError as error:
         return failed(error.reason, str(error), passing=isinstance(error, UnreachableError))
     except Exception as error:
-        _log.exception("the adapter of switch %s failed in a way it should not", name)
+        _log.exception("the adapter of switch %s failed unexpectedly", name)
         sentence = f"the adapter of switch {name!r} failed ({type(error).__name__}); see the service's log"
         return failed("mistake", sentence, passing=False)
 
 
 def differing(change: StagedChange, reading: Reading, at_s: float) -> Failed:
-    """A switch that is set was read, by whomever, to run something else."""
+    """The failure of a switch that was set and now runs something else."""
     error = ReadBackError(
         f"switch {change.switch!r}",
         str(reading.usual or "queues that differ, or do not mark"),
         f"what a rollout has set ({change.after}) runs until the rollout has ended",
-        "look whether somebody else sets this switch too, or whether it has started anew",
+        "check whether something else sets this switch, or whether it has restarted",
     )
     return Failed(
         at_s=at_s, switch=change.switch, step="check", reason=error.reason, sentence=str(error), passing=False
@@ -106,7 +104,7 @@ async def _done(
         case Stage(target=target):
             change = await fleet.step(name, lambda adapter: adapter.stage(target, plan.id), still=still)
             if name in plan.written:
-                _check_nobody_else(change, fleet.set_to(name))
+                _check_not_changed_elsewhere(change, fleet.set_to(name))
                 _check_step(change, plan.limits.max_step)
             return Staged(at_s=wall_s(), switch=name, change=change)
         case Apply(change=change):
@@ -133,23 +131,23 @@ async def _done(
 def _confirm(adapter: SwitchAdapter, change: StagedChange) -> None:
     adapter.confirm(change)
     if adapter.capabilities().dead_man:
-        # Where the device's own timer ran out before, it has taken the change back: there was nothing to end.
+        # If the device's own timer has run out, it has reverted the change.
         adapter.verify(change)
 
 
-def _check_nobody_else(change: StagedChange, wanted: Watermark | None) -> None:
-    """A reading may be old when a change is approved; staging knows what runs."""
+def _check_not_changed_elsewhere(change: StagedChange, wanted: Watermark | None) -> None:
+    """Staging reads what runs; the reading an approval is based on may be older."""
     if wanted is not None and change.ran != wanted:
         raise ConcurrentEditError(
             f"switch {change.switch!r}",
             str(change.ran or "queues that differ"),
-            f"it runs what was last set here ({wanted}) before it is set again; somebody else has set it",
+            f"it must run what was last set from here ({wanted}); it was set elsewhere",
             f"look at /v1/switches/{change.switch}, and POST its /adopt if that is as it should be",
         )
 
 
 def _check_step(change: StagedChange, max_step: float | None) -> None:
-    """No queue is moved further than a step, whatever the plan took it to run."""
+    """No queue may change by more than one step, whatever the plan assumed it runs."""
     if max_step is None:
         return
     for queue in change.before:

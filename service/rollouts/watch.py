@@ -1,7 +1,7 @@
-"""What telemetry says of some switches since a change: the window's queues, and counters; must not judge it.
+"""What telemetry shows of some switches since a change: queues of the window, and counters.
 
-Reports and counters carry the devices' clocks, which need not be the service's: what counts as "since" is
-told by the newest of their times when the watching began.
+Reports and counters carry the devices' clocks, which may differ from the service's: "since" counts from the
+newest device time when watching began.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ LATELY_NS = 60_000_000_000  # counters come every few seconds at best, whatever 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """When watching began, in the service's seconds, and in the devices' times: None before any report, no
-    switch without counters.
+    """When watching began: in the service's seconds, and by the devices' clocks (None before any report;
+    switches without counters are absent).
     """
 
     at_s: float
@@ -39,12 +39,12 @@ class Watcher:
         self._silence_s = silence_s
 
     async def mark(self, switches: Sequence[str]) -> Mark:
-        """Now, as the devices tell it."""
+        """Now, by the devices' clocks."""
         at_s, state = self._window.now_s(), await self._state()
         return Mark(at_s, None if state is None else state.window_end_ns, await self._newest_ns(switches))
 
     async def lately(self, switches: Sequence[str]) -> Figures:
-        """The window as it is, and the counters over the same length of time or the last minute."""
+        """The window now, and the counters over its length, or at least the last minute."""
         state = await self._state()
         if state is None:
             return Figures()
@@ -54,18 +54,18 @@ class Watcher:
         return await self._figures(switches, state, since_ns)
 
     async def since(self, mark: Mark, switches: Sequence[str]) -> Figures:
-        """Since the mark. Queue and throughput are not told until the whole window lies after it."""
+        """Since the mark. Queue and throughput are None until the whole window lies after it."""
         state = await self._state()
         after = state if state is not None and state.window_start_ns >= (mark.reports_ns or 0) else None
         return await self._figures(switches, after, mark.counters_ns)
 
     def silent(self, mark: Mark) -> str | None:
-        """A sentence where telemetry has stopped. Before the first report that counts from the mark on: a
-        service that has just started has heard of no sender yet.
+        """A sentence where telemetry has stopped. Before the first report, silence counts from the mark: a
+        service that has just started has no sender yet.
         """
         silent_s = self._window.silent_s(mark.at_s)
         if silent_s > self._silence_s:
-            return f"no INT report for {silent_s:.0f} s; at most {self._silence_s:g} s are waited"
+            return f"no INT report for {silent_s:.0f} s; the limit is {self._silence_s:g} s"
         return None
 
     async def _state(self) -> NetworkState | None:
@@ -89,33 +89,23 @@ class Watcher:
             depth = sum(depths) / len(depths) if depths else None if queues else 0.0
             throughput = sum(queue.throughput_bytes_per_s for queue in queues)
         ports = 0
-        paused, frames, dropped = _Rate(), _Rate(), _Rate()
-        # Each by its own clock and over its own time: one that is silent, or slow, neither hides what the
-        # others tell nor makes it look like more.
+        rates: dict[str, float] = {}
+        # Each by its own clock and over its own time: a silent or slow switch neither hides the others'
+        # counters nor inflates them.
         for switch, newest_ns in (await self._newest_ns(switches)).items():
             if switch not in since_ns or newest_ns <= since_ns[switch]:
                 continue
             grown = await self._counters.increase([switch], since_ns[switch], newest_ns)
             if grown.covered_s > 0 and grown.ports:
                 ports += grown.ports if grown.counters.pfc_pause_ns is not None else 0
-                paused.add(grown.counters.pfc_pause_ns, grown.covered_s)
-                frames.add(grown.counters.pfc_tx_frames, grown.covered_s)
-                dropped.add(grown.counters.dropped_packets, grown.covered_s)
+                for name in ("pfc_pause_ns", "pfc_tx_frames", "dropped_packets"):
+                    if (count := getattr(grown.counters, name)) is not None:
+                        rates[name] = rates.get(name, 0.0) + count / grown.covered_s
+        paused = rates.get("pfc_pause_ns")
         return Figures(
             queue_mean_bytes=depth,
             throughput_bytes_per_s=throughput,
-            pause_share=None if paused.per_s is None else paused.per_s / NS_PER_S / ports,
-            pfc_frames_per_s=frames.per_s,
-            drops_per_s=dropped.per_s,
+            pause_share=None if paused is None else paused / NS_PER_S / ports,
+            pfc_frames_per_s=rates.get("pfc_tx_frames"),
+            drops_per_s=rates.get("dropped_packets"),
         )
-
-
-@dataclass(slots=True)
-class _Rate:
-    """Counts a second of all switches that count; None where none does."""
-
-    per_s: float | None = None
-
-    def add(self, count: int | None, covered_s: float) -> None:
-        if count is not None:
-            self.per_s = (self.per_s or 0.0) + count / covered_s

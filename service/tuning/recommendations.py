@@ -1,184 +1,33 @@
-"""A round as it is kept, what was decided about it, and both as one document; must not keep any.
-
-The newest rounds and what was decided about them, in bounded memory; must not know how one is run.
-"""
+"""The service's recommendations: the newest in bounded memory, older ones in the database."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Protocol, Self
 
-from service.documents.base import timestamp
-from service.documents.predictions import PredictionDocument, WatermarkDocument
-from service.documents.recommendation import (
-    Decision,
-    PushedDocument,
-    RecommendationDocument,
-    RoundDocument,
-    round_fields,
-)
-from service.documents.telemetry import by_label
+from service.documents.recommendation import Decision
+from service.tuning.entry import Entry
 from service.tuning.gate import NOTHING_STAGED, Cleared
+from service.tuning.persistence import SavedRounds
 from service.tuning.round import RoundResult
-from settings.errors import ConflictError, NotFoundError
-from switches.rollout.state import Phase, Progress, RolloutState
-from twin.watermark import Watermark
+from settings.errors import ConflictError, NotFoundError, UnavailableError
+from switches.rollout.state import RolloutState
 
-
-@dataclass(frozen=True, slots=True)
-class KeptRound:
-    """What a round said, and what a rollout of it needs to know: the switches it is about, which of them all
-    have hosts on them, and how much time its window spans. None of it ever changes.
-    """
-
-    said: RoundDocument
-    switches: tuple[str, ...]
-    leaves: tuple[str, ...]
-    window_s: float
-
-    @classmethod
-    def of(cls, result: RoundResult, wall_s: float) -> Self:
-        """A round that has just ended, after ``wall_s`` seconds."""
-        fields = round_fields(
-            result.recommendation,
-            flows=by_label(result.state.flows_by_class),
-            measured_queue_bytes=result.measured_queue_bytes,
-            left_out=result.left_out,
-            wall_s=wall_s,
-        )
-        return cls(RoundDocument(**fields), result.switches, result.leaves, result.window_s)
-
-    @property
-    def watermark(self) -> Watermark:
-        """The one it recommends."""
-        return watermark_of(self.said.recommendation)
-
-    @property
-    def queue_ratio(self) -> float | None:
-        """The mean queue predicted for it over the one predicted for the incumbent; None: not known."""
-        new, old = self.said.recommendation.queue_mean_bytes, self.said.incumbent.queue_mean_bytes
-        return new / old if new is not None and old else None
-
-
-@dataclass(frozen=True, slots=True)
-class Pushed:
-    """A rollout by its id, and what it has done so far."""
-
-    rollout: str
-    switches: tuple[PushedDocument, ...] = ()
-
-    @classmethod
-    def of(cls, rollout: RolloutState) -> Self:
-        """The switches that were read to run the change."""
-        return cls(
-            rollout.plan.id,
-            tuple(
-                PushedDocument(
-                    switch=name,
-                    writes=name in rollout.plan.written,
-                    diff=one.change.diff,
-                    read_back=None if one.runs is None else WatermarkDocument.of(one.runs),
-                )
-                for name, one in rollout.switches.items()
-                if one.change is not None and one.progress in (Progress.VERIFIED, Progress.SET)
-            ),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A round and its decision.
-
-    ``staged`` is what an approval sets, ``holds`` why nothing may be written to a device yet, in sentences;
-    ``pushed`` is how far the rollout of an approval is. ``caution`` is what keeps policy, and no person, from
-    approving it.
-    """
-
-    id: str
-    created_ns: int
-    kept: KeptRound
-    status: Decision
-    staged: Watermark | None = None
-    holds: tuple[str, ...] = ()
-    decided_by: str | None = None
-    decided_ns: int | None = None
-    pushed: Pushed | None = None
-    caution: str | None = None
-
-    def document(self, *, candidates: bool = True, trajectories: bool = True) -> RecommendationDocument:
-        """The entry as the service answers it; without ``candidates`` also without trajectories."""
-        said = _fields(self.kept.said)
-        if not candidates:
-            said["candidates"] = []
-        if not (candidates and trajectories):
-            said["trajectories"] = None
-        return RecommendationDocument(
-            **said,
-            id=self.id,
-            created=timestamp(self.created_ns),
-            status=self.status,
-            decided_by=self.decided_by,
-            decided_at=None if self.decided_ns is None else timestamp(self.decided_ns),
-            staged=None if self.staged is None else WatermarkDocument.of(self.staged),
-            switches=list(self.kept.switches),
-            holds=list(self.holds),
-            caution=self.caution,
-            rollout=None if self.pushed is None else self.pushed.rollout,
-            pushed=[] if self.pushed is None else list(self.pushed.switches),
-        )
-
-
-def watermark_of(document: WatermarkDocument | PredictionDocument) -> Watermark:
-    """The watermark of a document."""
-    return Watermark(document.kmin_bytes, document.kmax_bytes, document.pmax)
-
-
-def _fields(said: RoundDocument) -> dict[str, Any]:
-    return {name: getattr(said, name) for name in RoundDocument.model_fields}
-
-
-PENDING_FOR_NS = 3_600 * 1_000_000_000  # what waited longer than this over a restart was for another network
-
-
-class Keeper(Protocol):
-    """Who keeps rounds for longer than memory does."""
-
-    def save(self, entry: Entry) -> None:
-        """Keeps a new round."""
-        ...
-
-    def stand(self, entry: Entry) -> None:
-        """Keeps what was decided about one."""
-        ...
-
-    def remove(self, entry_id: str) -> None:
-        """Forgets one."""
-        ...
-
-
-class NoKeeper:
-    """Keeps nothing."""
-
-    def save(self, entry: Entry) -> None:
-        """See ``Keeper``."""
-
-    def stand(self, entry: Entry) -> None:
-        """See ``Keeper``."""
-
-    def remove(self, entry_id: str) -> None:
-        """See ``Keeper``."""
+PENDING_FOR_NS = 3_600 * 1_000_000_000  # one that waited longer than this over a restart is outdated
 
 
 class RecommendationStore:
-    """At most ``keep`` rounds; the oldest go first. ``clock_ns`` is wall-clock nanoseconds since 1970."""
+    """At most ``keep`` entries in memory; the oldest go first. ``clock_ns`` is nanoseconds since 1970.
 
-    def __init__(self, keep: int, *, clock_ns: Callable[[], int], keeper: Keeper | None = None) -> None:
+    Memory is authoritative: the database (``saved``) is written a moment later, and may be unavailable.
+    """
+
+    def __init__(self, keep: int, saved: SavedRounds, *, clock_ns: Callable[[], int]) -> None:
         self._keep = keep
+        self._saved = saved
         self._clock_ns = clock_ns
-        self._keeper = keeper or NoKeeper()
         self._entries: OrderedDict[str, Entry] = OrderedDict()
         self._count = 0
 
@@ -186,63 +35,56 @@ class RecommendationStore:
         return len(self._entries)
 
     def add(self, result: RoundResult, wall_s: float, cleared: Cleared = NOTHING_STAGED) -> Entry:
-        """Keeps a round. One that recommends a change supersedes those still pending.
+        """Adds a round. One that recommends a change supersedes those still pending.
 
-        Of rounds in a row that recommend no change only the newest is kept: they say the same.
+        Of consecutive rounds that recommend no change only the newest is kept.
         """
         created_ns = self._clock_ns()
         self._count += 1
         stamp = datetime.fromtimestamp(created_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%S")
-        changes = result.recommendation.changes
-        status: Decision = "pending" if changes else "kept"
-        kept = KeptRound.of(result, wall_s)
-        entry = Entry(f"{stamp}-{self._count}", created_ns, kept, status, cleared.staged, cleared.holds)
-        if changes:
+        entry = Entry.of(f"{stamp}-{self._count}", created_ns, result, wall_s=wall_s, cleared=cleared)
+        if entry.status == "pending":
             for other in list(self._entries.values()):
                 if other.status == "pending":
-                    self._stand(replace(other, status="superseded"))
+                    self.update(replace(other, status="superseded"))
         else:
             newest = next(reversed(self._entries.values()), None)
             if newest is not None and newest.status == "kept":
                 del self._entries[newest.id]
-                self._keeper.remove(newest.id)
+                self._saved.remove(newest.id)
         self._entries[entry.id] = entry
-        self._keeper.save(entry)
-        while len(self._entries) > self._keep:
-            self._entries.popitem(last=False)
+        self._saved.save(entry)
+        self._trim()
         return entry
 
-    def take_up(self, remembered: Iterable[Entry]) -> None:
-        """Puts rounds of before this service began before its own; newest first, each once, and as memory
-        has it where that knows one: the database hears of it later.
+    def restore(self, saved: Iterable[Entry]) -> None:
+        """Puts entries of an earlier service, newest first, before this one's; memory wins over ``saved``.
 
-        One that has waited for a decision for over an hour waits no more.
+        A pending one is superseded where this service has its own, or if it is over an hour old.
         """
         now_ns = self._clock_ns()
         own = list(self._entries.values())
-        before = [entry for entry in remembered if entry.id not in self._entries]
+        before = [entry for entry in saved if entry.id not in self._entries]
         self._entries.clear()
         for entry in reversed(before):
             self._entries[entry.id] = entry
-            # Ids count on, lest two of one second are the same.
+            # Numbers continue, so that no two ids of one second are the same.
             self._count = max(self._count, _number(entry.id))
             superseded = bool(own) or abs(now_ns - entry.created_ns) > PENDING_FOR_NS
             if entry.status == "pending" and superseded:
-                self._stand(replace(entry, status="superseded"))
+                self.update(replace(entry, status="superseded"))
         self._entries.update((entry.id, entry) for entry in own)
-        while len(self._entries) > self._keep:
-            self._entries.popitem(last=False)
+        self._trim()
 
     def newest(self, limit: int) -> list[Entry]:
-        """The newest rounds, newest first."""
         return list(reversed(self._entries.values()))[:limit]
 
     def find(self, entry_id: str) -> Entry | None:
-        """The round of that id, if it is in memory."""
+        """The entry of that id, if it is in memory."""
         return self._entries.get(entry_id)
 
     def get(self, entry_id: str) -> Entry:
-        """The round of that id; raises ``NotFoundError``."""
+        """The entry of that id in memory; raises ``NotFoundError``."""
         try:
             return self._entries[entry_id]
         except KeyError:
@@ -253,10 +95,44 @@ class RecommendationStore:
                 "list them at /v1/recommendations",
             ) from None
 
-    def current(self) -> Entry:
-        """The newest change that stands (pending or approved), else the newest round.
+    async def page(self, limit: int, *, before: str | None = None) -> list[Entry]:
+        """The newest from memory and database, newest first; with ``before`` only those older than that id.
 
-        Raises ``NotFoundError`` before any.
+        Raises ``NotFoundError`` for an unknown id. Without the database only those in memory.
+        """
+        found = self.newest(len(self))
+        oldest_ns = found[-1].created_ns if found else None
+        if before is not None:
+            one = await self.fetch(before)
+            oldest_ns = one.created_ns if oldest_ns is None else min(oldest_ns, one.created_ns)
+            found = [entry for entry in found if entry.created_ns < one.created_ns]
+        if len(found) >= limit:
+            return found[:limit]
+        try:
+            older = await self._saved.newest(limit - len(found), before_ns=oldest_ns)
+        except UnavailableError:
+            older = []
+        # Where the wall clock was set back, an entry with an older time may be in memory too.
+        return found + [entry for entry in older if entry.id not in self._entries]
+
+    async def fetch(self, entry_id: str) -> Entry:
+        """The entry of that id from memory or database; raises ``NotFoundError``, and ``UnavailableError``
+        where it is not in memory and the database is unavailable.
+        """
+        found = self.find(entry_id) or await self._saved.one(entry_id)
+        return found or self.get(entry_id)
+
+    async def total(self) -> int:
+        """How many there are; without the database those in memory."""
+        try:
+            return max(len(self), await self._saved.count())
+        except UnavailableError:
+            return len(self)
+
+    def current(self) -> Entry:
+        """The newest pending or approved change, else the newest round.
+
+        Raises ``NotFoundError`` before the first round.
         """
         newest_first = self.newest(len(self._entries))
         for entry in newest_first:
@@ -272,7 +148,7 @@ class RecommendationStore:
         )
 
     def pending(self, entry_id: str) -> Entry:
-        """The round of that id if it waits for a decision; raises ``ConflictError`` if it does not."""
+        """The pending entry of that id; raises ``ConflictError`` if it is not pending."""
         entry = self.get(entry_id)
         if entry.status != "pending":
             raise ConflictError(
@@ -285,44 +161,37 @@ class RecommendationStore:
 
     def decide(self, entry: Entry, status: Decision, by: str) -> Entry:
         """Records a decision; returns the entry as it is now."""
-        decided = self.decided(entry, status, by)
-        self.stands(decided)
-        return decided
+        return self.update(self.decided(entry, status, by))
 
     def decided(self, entry: Entry, status: Decision, by: str) -> Entry:
-        """What an entry would be by a decision, which has no effect yet."""
+        """The entry with a decision that is not recorded yet."""
         return replace(entry, status=status, decided_by=by, decided_ns=self._clock_ns())
 
-    def stands(self, decided: Entry) -> None:
-        """Records a decision, whatever has come of its round meanwhile."""
-        self._stand(decided)
-
     def was_approved(self, entry_id: str, by: str, at_ns: int) -> None:
-        """Takes up an approval that the journal of rollouts has, where its service was killed before it was
-        written beside the round.
-        """
+        """Restores an approval that is in the rollout journal but was not saved before a crash."""
         entry = self.find(entry_id)
         if entry is not None and entry.status in ("pending", "superseded"):
-            self._stand(replace(entry, status="approved", decided_by=by, decided_ns=at_ns))
+            self.update(replace(entry, status="approved", decided_by=by, decided_ns=at_ns))
 
     def caution(self, entry: Entry, why: str) -> None:
-        """Notes what speaks against approving it and keeps policy alone from it, in a sentence."""
+        """Notes a sentence on why policy does not approve it."""
         if (found := self.find(entry.id)) is not None:
-            self._stand(replace(found, caution=why))
+            self.update(replace(found, caution=why))
 
     def follow(self, entry_id: str, rollout: RolloutState) -> None:
-        """Where a recommendation's rollout is; one that was taken back makes it ``rolled_back``."""
-        entry = self.find(entry_id)
-        if entry is None:
-            return  # it was long ago
-        back = rollout.phase in (Phase.ROLLING_BACK, Phase.ROLLED_BACK)
-        status: Decision = "rolled_back" if back and entry.status == "approved" else entry.status
-        self._stand(replace(entry, pushed=Pushed.of(rollout), status=status))
+        if (found := self.find(entry_id)) is not None:
+            self.update(found.with_rollout(rollout))
 
-    def _stand(self, entry: Entry) -> None:
+    def update(self, entry: Entry) -> Entry:
+        """Saves a changed entry, even one that memory has dropped meanwhile."""
         if entry.id in self._entries:
             self._entries[entry.id] = entry
-        self._keeper.stand(entry)
+        self._saved.save_standing(entry)
+        return entry
+
+    def _trim(self) -> None:
+        while len(self._entries) > self._keep:
+            self._entries.popitem(last=False)
 
 
 def _number(entry_id: str) -> int:

@@ -1,9 +1,4 @@
-"""One tuning round, from a network state to a recommendation: what the service and the command share.
-
-Blocking and without a loop or a clock of its own; must not know HTTP.
-
-A tuning round on files: what ``ecntwin tune`` and ``ecntwin demo`` share; must not print.
-"""
+"""One tuning round, from a network state or a recording to a recommendation. Blocking."""
 
 from __future__ import annotations
 
@@ -15,10 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
-from service.documents.recommendation import RoundDocument, round_fields
-from service.documents.telemetry import by_label
 from settings.errors import InputError
 from settings.validation import mistake
 from telemetry.decode.json import decode
@@ -33,6 +26,7 @@ from twin.from_telemetry import REPLAY_S, scenario_from_state
 from twin.scenario import FabricSizes, Scenario
 from twin.scenario_file import dcqcn_from_json
 from twin.search.problem import SearchSettings, TuningProblem
+from twin.search.push_gate import residual_ratio
 from twin.search.recommendation import Recommendation
 from twin.search.round import Progress, tune
 from twin.watermark import Watermark
@@ -41,18 +35,21 @@ from twin.workers.pool import Workers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fabric:
-    """What reports do not tell; ``mtu_payload_bytes`` None derives it from the largest packets seen."""
+    """What INT does not report; ``mtu_payload_bytes`` None: from the largest packets seen."""
 
     dcqcn: DcqcnParams
-    mtu_payload_bytes: int | None = None
-    wire_overhead_bytes: int = FabricSizes.wire_overhead_bytes
-    buffer_bytes: float = FabricSizes.buffer_bytes
-    pfc: bool = FabricSizes.pfc
+    mtu_payload_bytes: Annotated[int, Field(gt=0, strict=True)] | None = None
+    wire_overhead_bytes: Annotated[int, Field(ge=0, strict=True)] = FabricSizes.wire_overhead_bytes
+    buffer_bytes: Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)] = FabricSizes.buffer_bytes
+    pfc: Annotated[bool, Field(strict=True)] = FabricSizes.pfc
+
+
+_FABRIC = TypeAdapter(Fabric)  # ignores the other keys of a scenario file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """How rounds are run: the fabric, the search, the base to draw around (None: the incumbent)."""
+    """Parameters of a round; candidates are drawn around ``base`` (None: the incumbent)."""
 
     fabric: Fabric
     search: SearchSettings
@@ -63,10 +60,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """A round's answer beside what it was asked on.
-
-    ``measured_queue_bytes`` compares with the mean queue predicted for the incumbent.
-    """
+    """``measured_queue_bytes`` compares with the mean queue predicted for the incumbent."""
 
     recommendation: Recommendation
     state: NetworkState
@@ -75,29 +69,39 @@ class RoundResult:
     stage_s: dict[str, float]
 
     @property
+    def wall_s(self) -> float:
+        return sum(self.stage_s.values())
+
+    @property
     def search_s(self) -> float:
         """Time spent searching."""
         return sum(seconds for stage, seconds in self.stage_s.items() if stage != "scenario")
 
     @property
     def switches(self) -> tuple[str, ...]:
-        """The switches whose queues it is about, sorted."""
+        """The switches whose queues are tuned, sorted."""
         return switches_of(self.scenario)
 
     @property
     def leaves(self) -> tuple[str, ...]:
-        """The switches with hosts on them, sorted."""
+        """The switches with hosts attached, sorted."""
         return leaves_of(self.state.topology)
 
     @property
     def window_s(self) -> float:
-        """How much time the state spans."""
+        """Length of the state's window."""
         return (self.state.window_end_ns - self.state.window_start_ns) / NS_PER_S
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The switches that it is not about, as no depth of their queues is known; sorted."""
+        """Switches that are not tuned because the depth of their queues is unknown, sorted."""
         return self.state.switches_without_depth
+
+    @property
+    def residual_ratio(self) -> float | None:
+        return residual_ratio(
+            self.recommendation.incumbent_prediction.queue_mean_bytes, self.measured_queue_bytes
+        )
 
 
 def run_round(
@@ -106,16 +110,27 @@ def run_round(
     incumbent: Callable[[Iterable[str]], Watermark],
     *,
     workers: Workers,
-    clock_s: Callable[[], float],
+    clock_s: Callable[[], float] = time.perf_counter,
     progress: Callable[[Progress], None] | None = None,
 ) -> RoundResult:
-    """One round on this state. ``incumbent`` says what the switches it names run.
+    """``incumbent`` returns what the given switches run.
 
-    Raises ``TwinError`` where the state makes no problem or the search cannot finish, and whatever
-    ``progress`` raises.
+    Raises ``TwinError`` where there is no traffic or the search fails, and whatever ``progress`` raises.
     """
-    stages = _Stages(clock_s)
-    stages.enter("scenario")
+    stage_s: defaultdict[str, float] = defaultdict(float)
+    stage, since_s = "scenario", clock_s()
+
+    def enter(next_stage: str) -> None:
+        nonlocal stage, since_s
+        now_s = clock_s()
+        stage_s[stage] += now_s - since_s
+        stage, since_s = next_stage, now_s
+
+    def report(step: Progress) -> None:
+        enter(step.stage)
+        if progress is not None:
+            progress(step)
+
     scenario = scenario_of(state, ask.fabric)
     running = incumbent(switches_of(scenario))
     problem = TuningProblem(
@@ -124,15 +139,11 @@ def run_round(
         base=ask.base or running,
         dominant_class=state.dominant_class.label,
     )
-
-    def told(step: Progress) -> None:
-        stages.enter(step.stage)
-        if progress is not None:
-            progress(step)
-
-    stages.enter("propose")
-    answer = tune(problem, ask.search, seed=ask.seed, workers=workers, progress=told, version=ask.version)
-    return RoundResult(answer, state, scenario, measured_queue_bytes(state, scenario), stages.close())
+    enter("propose")
+    answer = tune(problem, ask.search, seed=ask.seed, workers=workers, progress=report, version=ask.version)
+    measured = measured_queue_bytes(state, scenario)
+    enter("")
+    return RoundResult(answer, state, scenario, measured, dict(stage_s))
 
 
 def scenario_of(state: NetworkState, fabric: Fabric, *, replay_s: float = REPLAY_S) -> Scenario:
@@ -156,7 +167,6 @@ def switches_of(scenario: Scenario) -> tuple[str, ...]:
 
 
 def leaves_of(topology: Topology) -> tuple[str, ...]:
-    """The switches with hosts on them, sorted."""
     hosts = {host.name for host in topology.hosts}
     return tuple(
         sorted({port.node for port in topology.ports if port.peer in hosts and port.node not in hosts})
@@ -166,7 +176,7 @@ def leaves_of(topology: Topology) -> tuple[str, ...]:
 def measured_queue_bytes(state: NetworkState, scenario: Scenario) -> float | None:
     """Mean depth over the scenario's monitored ports as telemetry saw it, a port's queues added.
 
-    None where none of them was seen.
+    None where no report shows any of them.
     """
     depth: defaultdict[tuple[str, str], float] = defaultdict(float)
     for queue in state.queues:
@@ -179,33 +189,12 @@ def measured_queue_bytes(state: NetworkState, scenario: Scenario) -> float | Non
     return sum(depth.get(port, 0.0) for port in seen) / len(seen)
 
 
-class _Stages:
-    """Adds up the time spent in each stage, one after the other."""
-
-    def __init__(self, clock_s: Callable[[], float]) -> None:
-        self._clock_s = clock_s
-        self._spent: defaultdict[str, float] = defaultdict(float)
-        self._stage: str | None = None
-        self._since_s = 0.0
-
-    def enter(self, stage: str) -> None:
-        now_s = self._clock_s()
-        if self._stage is not None:
-            self._spent[self._stage] += now_s - self._since_s
-        self._stage, self._since_s = stage, now_s
-
-    def close(self) -> dict[str, float]:
-        if self._stage is not None:
-            self.enter(self._stage)
-        return dict(self._spent)
-
-
 MOST_FILE_BYTES = 4 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A file of reports as one window: its state, and what was left out."""
+    """A file of reports as one window; ``problems`` are of the reports left out."""
 
     state: NetworkState
     accepted: int
@@ -213,19 +202,8 @@ class Recording:
     problems: tuple[ReportProblem, ...]
 
 
-class _FabricInScenario(BaseModel):
-    """What a scenario file tells of the fabric besides its topology and traffic."""
-
-    model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False)
-
-    mtu_payload_bytes: Annotated[int, Field(gt=0)] | None = None
-    wire_overhead_bytes: Annotated[int, Field(ge=0)] = FabricSizes.wire_overhead_bytes
-    buffer_bytes: Annotated[float, Field(gt=0)] = FabricSizes.buffer_bytes
-    pfc: bool = FabricSizes.pfc
-
-
 def read_json(path: Path, what: str) -> Any:
-    """A JSON file; raises ``InputError`` naming the file and what is wrong with it."""
+    """Raises ``InputError``."""
     try:
         return json.loads(read_bytes(path, what))
     except ValueError as error:
@@ -233,7 +211,7 @@ def read_json(path: Path, what: str) -> Any:
 
 
 def read_bytes(path: Path, what: str) -> bytes:
-    """A file's bytes; raises ``InputError``."""
+    """Raises ``InputError``."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -242,21 +220,16 @@ def read_bytes(path: Path, what: str) -> bytes:
 
 
 def read_fabric(path: Path, dcqcn: DcqcnParams | None) -> tuple[Topology, Fabric]:
-    """The topology in a topology or scenario file, and what the latter says of the fabric.
-
-    ``dcqcn`` given wins over the scenario's.
-    """
+    """From a topology or scenario file; ``dcqcn`` overrides the scenario's."""
     document = read_json(path, "topology")
     if not isinstance(document, dict) or "topology" not in document:
         return topology_from_json(document, where=path.name), Fabric(dcqcn=dcqcn or preset("paper"))
     topology = topology_from_json(document["topology"], where=f"{path.name} topology")
-    try:
-        said = _FabricInScenario.model_validate(document)
-    except ValidationError as error:
-        first = mistake(error.errors(include_url=False)[0], prefix=path.name)
-        raise InputError(*first) from error
     params = dcqcn or dcqcn_from_json(document.get("dcqcn"), where=f"{path.name} dcqcn")
-    return topology, Fabric(dcqcn=params, **said.model_dump())
+    try:
+        return topology, _FABRIC.validate_python({**document, "dcqcn": params})
+    except ValidationError as error:
+        raise InputError(*mistake(error.errors(include_url=False)[0], prefix=path.name)) from error
 
 
 def read_dcqcn(given: str) -> DcqcnParams:
@@ -294,7 +267,7 @@ def parse_watermark(given: str, option: str) -> Watermark:
 
 
 def read_recording(reports: Path, topology: Topology | None) -> Recording:
-    """Every report of a file in one window that just holds them. Raises ``DecodeError``, ``WindowError``."""
+    """All reports of a file in one window. Raises ``DecodeError``, ``WindowError``, ``InputError``."""
     decoded = decode(read_bytes(reports, "reports"), max_body_bytes=MOST_FILE_BYTES)
     if decoded.errors and len(decoded.batch) == 0:
         raise _none_usable(reports, decoded.errors)
@@ -309,42 +282,14 @@ def read_recording(reports: Path, topology: Topology | None) -> Recording:
 def _none_usable(reports: Path, problems: Sequence[ReportProblem]) -> InputError:
     return InputError(
         f"reports {reports.name}",
-        f"{len(problems)} reports of which none can be used, the first for this: {problems[0].detail}",
-        "a round needs reports that can be used",
+        f"{len(problems)} reports, none of them usable; the first because {problems[0].detail}",
+        "a round needs usable reports",
         "correct the exporter or the topology",
     )
 
 
-def tune_recording(
-    recording: Recording,
-    ask: Ask,
-    incumbent: Watermark,
-    *,
-    workers: Workers,
-    progress: Callable[[Progress], None] | None = None,
-) -> tuple[RoundResult, RoundDocument]:
-    """A round on a recording, and its document."""
-    began_s = time.perf_counter()
-    result = run_round(
-        recording.state,
-        ask,
-        lambda _: incumbent,
-        workers=workers,
-        clock_s=time.perf_counter,
-        progress=progress,
-    )
-    fields = round_fields(
-        result.recommendation,
-        flows=by_label(recording.state.flows_by_class),
-        measured_queue_bytes=result.measured_queue_bytes,
-        left_out=result.left_out,
-        wall_s=time.perf_counter() - began_s,
-    )
-    return result, RoundDocument(**fields)
-
-
 def with_candidates(ask: Ask, candidates: int | None) -> Ask:
-    """The same with a budget of ``candidates``, its second draw no more than a quarter of the first."""
+    """With a budget of ``candidates``, of which at most a quarter are the second draw's."""
     if candidates is None:
         return ask
     narrowed = min(ask.search.narrowed, candidates // 4)

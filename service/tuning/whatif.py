@@ -1,7 +1,4 @@
-"""Predictions for watermarks somebody names, on a scenario: what ``ecntwin whatif`` and ``/v1/whatif`` share.
-
-Blocking; must not know HTTP.
-"""
+"""Predictions for given watermarks on a scenario, for ``ecntwin whatif`` and ``/v1/whatif``. Blocking."""
 
 from __future__ import annotations
 
@@ -23,14 +20,14 @@ from twin.trajectories import Trajectories, predict_trajectories
 from twin.watermark import Watermark
 from twin.workers.pool import InProcessWorkers, Task, Workers, shipped
 
-# Engines that run this many side by side: fewer than two such batches are not worth starting processes for.
+# Watermarks per batch: fewer than two batches are not worth starting processes for.
 SIDE_BY_SIDE = 8
 STAGE, CURVES_STAGE = "watermarks", "trajectories"
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Watermarks to predict, beside the ``incumbent`` if there is one, and whether as curves too."""
+    """Watermarks to predict, with an ``incumbent`` to compare with, and with trajectories."""
 
     watermarks: tuple[Watermark, ...]
     engine: str
@@ -40,12 +37,12 @@ class Wanted:
 
     @property
     def tried(self) -> tuple[Watermark, ...]:
-        """All that are predicted, the incumbent first."""
+        """All watermarks to predict, the incumbent first."""
         return self.watermarks if self.incumbent is None else (self.incumbent, *self.watermarks)
 
     @property
     def n_runs(self) -> int:
-        """How often the engine runs, at most."""
+        """At most so many runs of the engine."""
         return len(self.tried) * (2 if self.trajectories else 1)
 
 
@@ -58,20 +55,20 @@ def what_if(
     version: str,
     progress: Callable[[Progress], None] | None = None,
 ) -> WhatIfDocument:
-    """Predictions in the order given, scored against each other and the incumbent. Raises ``TwinError``.
+    """Predictions in the order given, scored together with the incumbent. Raises ``TwinError``.
 
-    ``progress`` is called in this thread after every batch of watermarks; what it raises ends the work.
+    ``progress`` is called in this thread after every batch; what it raises ends the work.
     """
     check_engine(wanted.engine)
     if not wanted.watermarks:
         raise ParameterError(
             "watermarks", "none", "at least one watermark is predicted", "give (Kmin, Kmax, Pmax)"
         )
-    told = progress or _silent
+    progress = progress or (lambda step: None)
     began_s = time.perf_counter()
     with shipped([scenario]) as (file,):
-        predictions = _predict(scenario, file, wanted, workers, told)
-        curves = _curves(scenario, file, wanted, workers, told) if wanted.trajectories else None
+        predictions = _predict(scenario, file, wanted, workers, progress)
+        curves = _curves(scenario, file, wanted, workers, progress) if wanted.trajectories else None
     wall_s = time.perf_counter() - began_s
     scores = score(predictions, weights, scenario.pfc, persistent_share=persistent_share(scenario)).score
     documents = [
@@ -95,7 +92,7 @@ def what_if(
 
 
 def _predict(
-    scenario: Scenario, file: Path, wanted: Wanted, workers: Workers, told: Callable[[Progress], None]
+    scenario: Scenario, file: Path, wanted: Wanted, workers: Workers, progress: Callable[[Progress], None]
 ) -> list[Prediction]:
     watermarks = wanted.tried
     batches = math.ceil(len(watermarks) / SIDE_BY_SIDE)
@@ -106,16 +103,16 @@ def _predict(
 
     def done(number: int, predictions: list[Prediction]) -> None:
         found[number] = predictions
-        told(Progress(STAGE, sum(map(len, found.values())), len(watermarks)))
+        progress(Progress(STAGE, sum(map(len, found.values())), len(watermarks)))
 
-    told(Progress(STAGE, 0, len(watermarks)))
+    progress(Progress(STAGE, 0, len(watermarks)))
     tasks = [Task(file, wanted.engine, scenario.duration_s, chunk, wanted.seed) for chunk in chunks]
     workers.run(tasks, done)
     return [prediction for number in range(len(chunks)) for prediction in found[number]]
 
 
 def _curves(
-    scenario: Scenario, file: Path, wanted: Wanted, workers: Workers, told: Callable[[Progress], None]
+    scenario: Scenario, file: Path, wanted: Wanted, workers: Workers, progress: Callable[[Progress], None]
 ) -> Trajectories | str:
     """The trajectories, or a sentence on why there are none."""
     try:
@@ -126,17 +123,13 @@ def _curves(
             engine=wanted.engine,
             seed=wanted.seed,
             workers=workers,
-            progress=lambda done, total: told(Progress(CURVES_STAGE, done, total)),
+            progress=lambda done, total: progress(Progress(CURVES_STAGE, done, total)),
         )
     except TwinError as error:
         return f"No trajectories of the queues: {error}."
 
 
 def workers_for(engine: str, n_watermarks: int, workers: Workers) -> Workers:
-    """``workers``, or none where there is too little to share out."""
+    """``workers``, or this process for a single batch."""
     enough = 1 if engine in ONE_BY_ONE else SIDE_BY_SIDE
     return workers if n_watermarks > enough else InProcessWorkers()
-
-
-def _silent(progress: Progress) -> None:
-    """Reports nothing."""

@@ -1,17 +1,18 @@
-"""What-if requests to the service, a few watermarks at once and many in their turn; must not know HTTP."""
+"""What-if requests to the service: interactive ones on a reserved worker, the others in turn."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from service.documents.predictions import MOST_PACKET_HOPS, WhatIfDocument, WhatIfRequest
 from service.events import Broadcaster
+from service.fleet import Fleet
 from service.ingest.window_owner import WindowOwner
 from service.tuning.round import Ask, scenario_of, switches_of
 from service.tuning.whatif import SIDE_BY_SIDE, Wanted, what_if
@@ -27,12 +28,12 @@ from twin.workers.pool import Workers
 
 
 class _GoneError(Exception):
-    """Ends the work for a caller who went away."""
+    """Aborts the work of a cancelled request."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """What watermarks are tried on; ``taken_s`` is when its state was, None for one a request brought."""
+    """A scenario to predict on; ``taken_s`` is the time of its state, None for a scenario in the request."""
 
     scenario: Scenario
     incumbent: Watermark | None
@@ -41,49 +42,42 @@ class _Problem:
 
 @dataclass(frozen=True, slots=True)
 class _Lane:
-    """Workers that answer one request at a time, in the order they came."""
+    """Workers that serve one request at a time, first come, first served."""
 
     workers: Workers
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class AskedWhatIf:
-    """Answers on the window, beside what runs now, or on a scenario that a request brings along.
+@dataclass(kw_only=True)
+class WhatIfRequests:
+    """Predicts on the window, beside what runs now, or on a scenario in the request.
 
-    A few watermarks on the window go to ``quick``, which no round keeps busy; all else to ``workers``, which
-    rounds use too. ``incumbent`` says what the switches it names run; ``clock_s`` is monotonic seconds.
-    Cancel an answer nobody waits for: it loses its turn, or ends at its next batch. Use from one event loop.
+    A few watermarks on the window go to ``quick``, which rounds never use; all else to ``workers``, which
+    they share. ``clock_s`` is monotonic seconds. A cancelled request loses its turn, or ends at its next
+    batch. Use from one event loop only.
     """
 
-    def __init__(
-        self,
-        ask: Ask,
-        *,
-        window: WindowOwner,
-        events: Broadcaster,
-        workers: Workers,
-        quick: Workers,
-        incumbent: Callable[[Iterable[str]], Watermark],
-        clock_s: Callable[[], float],
-    ) -> None:
-        self._ask = ask
-        self._window = window
-        self._events = events
-        self._quick = _Lane(quick)
-        self._many = _Lane(workers)
-        self._incumbent = incumbent
-        self._clock_s = clock_s
+    ask: Ask
+    window: WindowOwner
+    events: Broadcaster
+    workers: Workers
+    quick: Workers
+    fleet: Fleet
+    clock_s: Callable[[], float]
+
+    def __post_init__(self) -> None:
+        self._quick, self._many = _Lane(self.quick), _Lane(self.workers)
         self._state: tuple[float, NetworkState] | None = None
         self._scenario: tuple[NetworkState, float, Scenario] | None = None
 
     async def answer(self, asked: WhatIfRequest) -> WhatIfDocument:
-        """The predictions; raises ``ApiError`` and ``TwinError`` for what cannot be predicted."""
+        """Raises ``ApiError`` and ``TwinError`` for what cannot be predicted."""
         watermarks = tuple(given.watermark() for given in asked.watermarks)
         beside = None if asked.incumbent is None else asked.incumbent.watermark()
         few = len(watermarks) < SIDE_BY_SIDE and asked.engine not in ONE_BY_ONE and asked.scenario is None
         lane = self._quick if few else self._many
         async with lane.turn:
-            # Only now: whoever waited gets the window as it is at his turn.
+            # Only now: a request that waited gets the window as it is at its turn.
             problem = await self._problem(asked)
             wanted = Wanted(
                 watermarks,
@@ -96,32 +90,30 @@ class AskedWhatIf:
             document = await self._run(problem.scenario, wanted, lane.workers)
         if problem.taken_s is None:
             return document
-        return document.model_copy(update={"age_s": max(self._clock_s() - problem.taken_s, 0.0)})
+        return document.model_copy(update={"age_s": max(self.clock_s() - problem.taken_s, 0.0)})
 
     def close(self) -> None:
-        """Ends the quick workers; the others are their maker's."""
-        self._quick.workers.close()
+        """Closes the quick workers; the others belong to the caller."""
+        self.quick.close()
 
     async def _run(self, scenario: Scenario, wanted: Wanted, workers: Workers) -> WhatIfDocument:
-        """In a thread. Cancelled, it ends with the thread, at its next batch: the lane is not free before."""
+        """In a thread. A cancellation ends it at its next batch; the lane stays taken until then."""
         loop, gone = asyncio.get_running_loop(), threading.Event()
 
-        def told(step: Progress) -> None:
+        def report(step: Progress) -> None:
             if gone.is_set():
                 raise _GoneError
-            loop.call_soon_threadsafe(
-                self._events.publish, "whatif", {"done": step.done, "total": step.total}
-            )
+            loop.call_soon_threadsafe(self.events.publish, "whatif", {"done": step.done, "total": step.total})
 
         running = asyncio.ensure_future(
             asyncio.to_thread(
                 what_if,
                 scenario,
                 wanted,
-                weights=self._ask.search.weights,
+                weights=self.ask.search.weights,
                 workers=workers,
-                version=self._ask.version,
-                progress=told,
+                version=self.ask.version,
+                progress=report,
             )
         )
         try:
@@ -130,7 +122,7 @@ class AskedWhatIf:
             gone.set()
             await asyncio.wait({running})
             if not running.cancelled():
-                running.exception()  # nobody waits to hear of it
+                running.exception()  # retrieved, so that asyncio does not warn
             raise
 
     async def _problem(self, asked: WhatIfRequest) -> _Problem:
@@ -139,20 +131,19 @@ class AskedWhatIf:
             return _Problem(scenario.until(asked.window_s or scenario.duration_s), None, None)
         taken_s, state = await self._state_of(asked.max_age_s)
         scenario = await self._scenario_of(state, min(asked.window_s or REPLAY_S, REPLAY_S))
-        return _Problem(scenario, self._incumbent(switches_of(scenario)), taken_s)
+        return _Problem(scenario, self.fleet.incumbent(switches_of(scenario)), taken_s)
 
     async def _state_of(self, max_age_s: float) -> tuple[float, NetworkState]:
-        """The state and when it was taken: the last one that was asked on while that is young enough."""
-        now_s = self._clock_s()
+        """The state and when it was taken: that of the last request, while no older than ``max_age_s``."""
+        now_s = self.clock_s()
         if self._state is None or now_s - self._state[0] >= max_age_s:
-            self._state = now_s, await self._window.state()
+            self._state = now_s, await self.window.state()
         return self._state
 
     async def _scenario_of(self, state: NetworkState, replay_s: float) -> Scenario:
-        """The same one while the state is the same."""
         known = self._scenario
         if known is None or known[0] is not state or known[1] != replay_s:
-            made = await asyncio.to_thread(scenario_of, state, self._ask.fabric, replay_s=replay_s)
+            made = await asyncio.to_thread(scenario_of, state, self.ask.fabric, replay_s=replay_s)
             known = self._scenario = state, replay_s, made
         return known[2]
 

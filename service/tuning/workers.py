@@ -1,4 +1,4 @@
-"""Makes the workers that rounds run on, from the settings; Dask is imported where it is asked for only."""
+"""Makes the workers that rounds run on, from the settings; imports Dask only where it is configured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from twin.workers.pool import Workers, make_workers
 
 _log = logging.getLogger("ecntwin.search")
 
-# Those that Dask gives a handler and a form of their own.
+# Dask gives these a handler and a format of their own.
 _LOGGERS_OF_DASK = (
     "bokeh",
     "distributed",
@@ -24,14 +24,14 @@ _LOGGERS_OF_DASK = (
 
 
 def search_workers(search: SearchSection) -> Workers:
-    """Processes here, or a cluster's workers; connects to nothing yet. Raises ``SettingsError``."""
+    """Local processes or a Dask cluster, not connected yet. Raises ``SettingsError``."""
     if search.backend == "processes":
         return make_workers(search.workers or max(2, os.cpu_count() or 2), niceness=search.niceness)
     return _dask_workers(search)
 
 
 def check_backend(search: SearchSection) -> None:
-    """Raises ``SettingsError`` where rounds could not run as the settings say, whoever answers."""
+    """Raises ``SettingsError`` where the configured workers cannot be made."""
     if search.backend == "dask":
         _dask_workers(search).close()
 
@@ -41,10 +41,10 @@ def _dask_workers(search: SearchSection) -> Workers:
         raise SettingsError(
             "settings search.backend",
             "'dask'",
-            "it needs what comes with ecntwin[dask]",
+            "it needs the extra ecntwin[dask]",
             "install that (pip install 'ecntwin[dask]'), or set it to processes",
         )
-    assert search.dask_scheduler is not None  # the settings have seen to it
+    assert search.dask_scheduler is not None  # validated with the settings
     from twin.workers.dask import DaskWorkers
     from twin.workers.dask_connection import TlsFiles
 
@@ -57,10 +57,10 @@ def _dask_workers(search: SearchSection) -> Workers:
             raise SettingsError(
                 "settings search.dask_ca, dask_certificate, dask_key",
                 str(error),
-                "they are PEM files: who is trusted, who this service is, and its key",
+                "they are PEM files: the CA, this service's certificate, and its key",
                 "correct the paths or the files",
             ) from error
-    _log_as_others_do()
+    _use_our_logging()
     return DaskWorkers(
         search.dask_scheduler,
         tls=tls,
@@ -70,7 +70,7 @@ def _dask_workers(search: SearchSection) -> Workers:
     )
 
 
-def _log_as_others_do() -> None:
+def _use_our_logging() -> None:
     for name in _LOGGERS_OF_DASK:
         logger = logging.getLogger(name)
         logger.handlers.clear()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from typing import cast
 
 from prometheus_client import CollectorRegistry
 
@@ -19,7 +20,9 @@ from service.ingest.threads import DecodingThreads, IngestLimits
 from service.ingest.window_owner import WindowOwner
 from service.metrics import Metrics
 from service.rollouts.manager import Rollouts
-from service.rollouts.runner import Rollout
+from service.rollouts.notify import RolloutNotifier
+from service.rollouts.rollout import Rollout
+from service.rollouts.runner import Runner, SteadyClock
 from service.rollouts.watch import Watcher
 from settings.model import IncumbentSettings, PushSettings
 from store.database import Database
@@ -35,16 +38,17 @@ from telemetry.settings import WindowSettings
 REPORT_EVERY_S = 0.02
 WINDOW = WindowSettings(period_ns=20_000_000, n_periods=3)
 
-Told = Callable[[Rollout, RolloutState | None, Event], None]
-
 
 @dataclass
 class Steps:
-    """How long each step took, in seconds."""
+    """A notifier that notes how long each step took, in seconds."""
 
     by_name: dict[str, list[float]] = field(default_factory=dict)
 
-    def timed(self, switch: str, step: str, seconds: float) -> None:
+    def event(self, rollout: Rollout, before: RolloutState | None, event: Event) -> None:
+        """Ignored."""
+
+    def step_timed(self, switch: str, step: str, seconds: float) -> None:
         self.by_name.setdefault(step, []).append(seconds)
 
 
@@ -56,7 +60,6 @@ async def rollouts_alone(
     at_once: int = 16,
     measure_every_s: float = 0.05,
     steps: Steps | None = None,
-    told: Told = lambda rollout, before, event: None,
 ) -> AsyncIterator[Rollouts]:
     """They take up what the journal holds. Reports of the first switch come all the time, for a soak."""
     metrics = Metrics(CollectorRegistry(), version="test")
@@ -77,25 +80,22 @@ async def rollouts_alone(
     adapters = Adapters(PushSettings(enabled=True), AdapterRegistry(), devices=devices, clock_ns=time.time_ns)
     fleet = Fleet(
         IncumbentSettings(),
-        adapters.make,
-        names=adapters.names,
-        told=lambda switch, before, after: after.reading and rollouts.was_read(after.reading),
+        adapters,
+        on_reading=lambda switch, before, after: after.reading and rollouts.was_read(after.reading),
         at_once=at_once,
     )
     database = Database(journal_url)
     await asyncio.to_thread(database.open)
-    rollouts = Rollouts(
+    runner = Runner(
         fleet,
         Journal(database),
         Watcher(window, counters, silence_s=5.0),
+        cast("RolloutNotifier", steps or Steps()),
+        SteadyClock(time.time, time.monotonic),
         at_once=at_once,
         measure_every_s=measure_every_s,
-        keep=100,
-        wall_s=time.time,
-        clock_s=time.monotonic,
-        told=told,
-        timed=(steps or Steps()).timed,
     )
+    rollouts = Rollouts(runner, keep=100)
     feeding = asyncio.create_task(_feed(window, next(iter(devices))))
     try:
         await rollouts.resume()

@@ -236,7 +236,7 @@ def test_reports_that_fit_no_declared_port_are_told(command: Command, example: P
     assert json.loads(out)["candidate_count"] >= 2
     assert "'Ethernet1'" in err
     assert err.splitlines()[-1].endswith("4780 of 31983 reports were left out")
-    assert "none can be used" in command.refused(*tune, "--topology", other)
+    assert "none of them usable" in command.refused(*tune, "--topology", other)
 
 
 def test_check_config_shows_every_setting_and_names_a_mistake(command: Command, tmp_path: Path) -> None:

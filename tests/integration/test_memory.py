@@ -180,7 +180,7 @@ async def test_without_its_database_it_advises_and_sets_nothing_and_goes_on_when
 async def test_a_service_that_starts_without_its_database_takes_it_up_later(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.persistence.EVERY_S", 0.05)
+    monkeypatch.setattr("service.persistence.RETRY_EVERY_S", 0.05)
     url = postgres.url()
     async with over(url) as first:
         await first.client.put("/v1/topology", json=TOPOLOGY)
@@ -215,7 +215,7 @@ async def test_a_service_that_starts_without_its_database_takes_it_up_later(
 async def test_a_journal_that_cannot_be_read_is_not_taken_for_a_thaw(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.persistence.EVERY_S", 0.05)
+    monkeypatch.setattr("service.persistence.RETRY_EVERY_S", 0.05)
     file = tmp_path / "ecntwin.db"
     async with over(f"sqlite:///{file}") as first:
         assert await got(first, "/v1/freeze") == {"frozen": False, "by": None, "at": None, "unknown": None}

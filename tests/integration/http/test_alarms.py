@@ -263,7 +263,9 @@ async def test_policy_waits_until_alarms_of_before_the_start_have_had_time_to_co
             found = (await here.client.post("/v1/tune")).json()
             now = (await here.client.get("/v1/recommendations/current")).json()
             assert (found["status"], now["status"]) == (status, status)
-            assert ("alarms of before the service started" in (now["caution"] or "")) == (status == "pending")
+            assert ("alarms from before the service started" in (now["caution"] or "")) == (
+                status == "pending"
+            )
 
 
 async def test_policy_does_not_mind_a_warning_nor_another_switch() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from service.rollouts.runner import Rollout
+from service.rollouts.rollout import Rollout
 from switches.registry import AdapterRegistry
 from switches.rollout.state import Phase
 from tests.integration.service import SETTLED, TOPOLOGY, Running, Wanted, manual, running, traffic
@@ -367,7 +367,7 @@ async def test_a_soak_that_a_restart_interrupts_waits_for_the_first_report(
         second.service.hand.now_s += 7
         ended = await second.ended(again.id)
         assert ended["phase"] == ("done" if come else "rolled_back")
-        assert ended["why"] == (None if come else "no INT report for 21 s; at most 15 s are waited")
+        assert ended["why"] == (None if come else "no INT report for 21 s; the limit is 15 s")
 
 
 async def test_policy_approves_what_nothing_holds_back() -> None:
@@ -429,7 +429,7 @@ async def test_what_is_being_approved_is_not_rejected_nor_approved_again(here: H
     approving = asyncio.create_task(here.post(f"{at}/approve"))
     await writing.wait()
     for decision in ("reject", "approve"):
-        assert "it is being decided" in (await here.refused(f"{at}/{decision}"))["rule"]
+        assert "while another one is being made" in (await here.refused(f"{at}/{decision}"))["received"]
     written.set()
     assert (await approving)["status"] == "approved"
 

@@ -109,7 +109,7 @@ def test_all_are_read_and_a_failure_stays_with_its_switch() -> None:
         "d": asked("d", lambda: reading("d")),
     }
     steps: list[tuple[int, int]] = []
-    found = read_all(adapters, told=lambda done, total: steps.append((done, total)))
+    found = read_all(adapters, progress=lambda done, total: steps.append((done, total)))
     assert list(found) == ["a", "b", "c", "d"]
     assert found["a"].reading == reading("a")
     assert found["d"].reading == reading("d")

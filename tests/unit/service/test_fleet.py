@@ -14,6 +14,7 @@ from switches.base import Reading, SwitchAdapter
 from switches.device import Device
 from switches.dryrun import DryRunAdapter
 from switches.errors import UnknownSwitchError, UnreachableError
+from tests.unit.service.making import making
 from tests.unit.switches.labs import NEW, OLD, Lab
 from twin.watermark import Watermark
 
@@ -27,12 +28,12 @@ def dry(switch: str, running: Watermark) -> DryRunAdapter:
 
 
 def fleet(**switches: WatermarkSettings) -> Fleet:
-    return Fleet(IncumbentSettings(switches=switches), dry, patience_s=PATIENCE_S)
+    return Fleet(IncumbentSettings(switches=switches), making(dry), patience_s=PATIENCE_S)
 
 
 def of(lab: Lab) -> Fleet:
     return Fleet(
-        IncumbentSettings(), lambda switch, _: lab.adapter(switch), names=lab.ports, patience_s=PATIENCE_S
+        IncumbentSettings(), making(lambda switch, _: lab.adapter(switch), lab.ports), patience_s=PATIENCE_S
     )
 
 
@@ -43,7 +44,7 @@ def test_switches_are_known_from_settings_from_an_inventory_and_from_the_topolog
         made.append(switch)
         return dry(switch, running)
 
-    one = Fleet(IncumbentSettings(switches={"leaf2": OTHER}), make, names=["spine1"])
+    one = Fleet(IncumbentSettings(switches={"leaf2": OTHER}), making(make, ["spine1"]))
     one.saw(["leaf1", "leaf1", "leaf2"])
     assert one.names == ("leaf1", "leaf2", "spine1")
     assert sorted(made) == ["leaf1", "leaf2", "spine1"]
@@ -118,14 +119,14 @@ def test_what_was_set_and_does_not_run_is_drift_until_it_is_adopted() -> None:
     async def scene() -> None:
         await one.refresh()
         assert not one.drifted("leaf1")  # nothing was set here
-        one.was_set("leaf1", NEW)
+        one.set_watermarks.put("leaf1", NEW)
         assert one.drifted("leaf1")
-        one.was_set("leaf1", await one.read_now("leaf1"))
+        one.set_watermarks.put("leaf1", await one.read_now("leaf1"))
         assert (one.drifted("leaf1"), one.set_to("leaf1")) == (False, OLD)
         lab.ports["leaf1"]["Ethernet0"] = NEW  # its queues differ
         await one.refresh()
         assert one.drifted("leaf1")
-        one.was_set("leaf1", await one.read_now("leaf1"))
+        one.set_watermarks.put("leaf1", await one.read_now("leaf1"))
         assert (one.drifted("leaf1"), one.set_to("leaf1")) == (False, None)
 
     asyncio.run(scene())

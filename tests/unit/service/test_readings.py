@@ -9,12 +9,13 @@ import httpx
 import pytest
 
 from service.fleet import Fleet
-from service.readings import Known
+from service.readings import LastReading
 from settings.model import IncumbentSettings
 from switches.base import Reading
 from switches.device import Device
 from switches.dryrun import DryRunAdapter
 from switches.errors import UnreachableError
+from tests.unit.service.making import making
 from tests.unit.switches.labs import NEW, OLD, Lab
 from twin.watermark import Watermark
 
@@ -29,7 +30,7 @@ def lab_of_two() -> Lab:
 
 def fleet_of(lab: Lab) -> Fleet:
     return Fleet(
-        IncumbentSettings(), lambda switch, _: lab.adapter(switch), names=lab.ports, patience_s=PATIENCE_S
+        IncumbentSettings(), making(lambda switch, _: lab.adapter(switch), lab.ports), patience_s=PATIENCE_S
     )
 
 
@@ -40,7 +41,7 @@ async def sets(fleet: Fleet, switch: str, watermark: Watermark) -> None:
     reading = await fleet.step(switch, lambda adapter: adapter.verify(change))
     if fleet.writes(switch):
         fleet.note(reading)
-        fleet.was_set(switch, change.after)
+        fleet.set_watermarks.put(switch, change.after)
 
 
 def dry(switch: str, running: Watermark) -> DryRunAdapter:
@@ -149,7 +150,7 @@ def test_a_step_that_fails_changes_nothing_of_what_is_known() -> None:
 
 
 def test_a_dry_run_never_changes_what_runs() -> None:
-    fleet = Fleet(IncumbentSettings(), dry, names=["leaf1"], patience_s=PATIENCE_S)
+    fleet = Fleet(IncumbentSettings(), making(dry, ["leaf1"]), patience_s=PATIENCE_S)
 
     async def scene() -> None:
         await sets(fleet, "leaf1", NEW)
@@ -186,7 +187,7 @@ def test_a_slow_switch_is_waited_for_a_while_and_noted_when_it_comes() -> None:
     names = [f"leaf{number}" for number in range(40)]
     all_heard = asyncio.Event()
 
-    def told(switch: str, before: Known, after: Known) -> None:
+    def told(switch: str, before: LastReading, after: LastReading) -> None:
         heard.append(switch)
         if len(heard) == len(names):
             all_heard.set()
@@ -194,7 +195,7 @@ def test_a_slow_switch_is_waited_for_a_while_and_noted_when_it_comes() -> None:
     def make(switch: str, running: Watermark) -> Slow:
         return Slow(Device(name=switch, platform="dry-run", running=running), clock_ns=lambda: 7)
 
-    fleet = Fleet(IncumbentSettings(), make, names=names, told=told, patience_s=0.01)
+    fleet = Fleet(IncumbentSettings(), making(make, names), on_reading=told, patience_s=0.01)
 
     async def scene() -> None:
         documents = await fleet.documents()
@@ -222,8 +223,7 @@ def test_an_adapter_that_breaks_is_a_sentence_too() -> None:
     device = Device(name="leaf1", platform="dry-run", running=OLD)
     fleet = Fleet(
         IncumbentSettings(),
-        lambda *_: Broken(device, clock_ns=lambda: 7),
-        names=["leaf1"],
+        making(lambda *_: Broken(device, clock_ns=lambda: 7), ["leaf1"]),
         patience_s=PATIENCE_S,
     )
     document = asyncio.run(fleet.document("leaf1"))
@@ -246,7 +246,7 @@ def test_what_is_read_from_now_on_was_not_read_before() -> None:
             return found
 
         adapter.read = slow  # type: ignore[method-assign]
-        fleet = Fleet(IncumbentSettings(), lambda switch, _: adapter, names=["leaf1"], patience_s=PATIENCE_S)
+        fleet = Fleet(IncumbentSettings(), making(lambda *_: adapter, ["leaf1"]), patience_s=PATIENCE_S)
         earlier = asyncio.create_task(fleet.refresh())
         await asyncio.to_thread(begun.wait, PATIENCE_S)
         lab.ports["leaf1"] = dict.fromkeys("ab", NEW)

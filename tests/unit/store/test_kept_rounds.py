@@ -12,8 +12,9 @@ import pytest
 from sqlalchemy import update
 
 from service.documents.recommendation import PushedDocument
-from service.tuning.persistence import MOST_WAITING, KeptRounds, Recall, entry_of, row_of
-from service.tuning.recommendations import PENDING_FOR_NS, Entry, Pushed, RecommendationStore
+from service.tuning.entry import Entry
+from service.tuning.persistence import MOST_WAITING, SavedRounds, entry_of, row_of
+from service.tuning.recommendations import PENDING_FOR_NS, RecommendationStore
 from service.tuning.round import run_round
 from settings.errors import NotFoundError
 from store.database import Database
@@ -45,11 +46,8 @@ class Memory:
         self.database = Database(url)
         self.database.open()
         self.recorder = Recorder(self.database)
-        self.kept = KeptRounds(self.database, self.recorder, keep=keep, keep_days=1.0)
-        self.store = RecommendationStore(
-            in_memory, clock_ns=count(begun_ns, SECOND_NS).__next__, keeper=self.kept
-        )
-        self.recall = Recall(self.store, self.kept)
+        self.kept = SavedRounds(self.database, self.recorder, keep=keep, keep_days=1.0)
+        self.store = RecommendationStore(in_memory, self.kept, clock_ns=count(begun_ns, SECOND_NS).__next__)
 
 
 def over(url: str, scene: Callable[[Memory], Coroutine[Any, Any, None]], **given: Any) -> None:
@@ -59,21 +57,21 @@ def over(url: str, scene: Callable[[Memory], Coroutine[Any, Any, None]], **given
 
 
 def test_an_entry_comes_back_as_it_was() -> None:
-    store = RecommendationStore(3, clock_ns=lambda: T0_NS)
     entry = replace(
-        store.add(CHANGING, 1.5),
+        Entry.of("20260101T000000-1", T0_NS, CHANGING, wall_s=1.5),
         status="approved",
         staged=Watermark(1_000, 2_000, 0.5),
         holds=("It cools down.",),
         decided_by="ada",
         decided_ns=T0_NS + 1,
         caution="Approved although.",
-        pushed=Pushed("r-1", (PushedDocument(switch="leaf1", writes=True, diff="- a\n+ b", read_back=None),)),
+        rollout="r-1",
+        pushed=(PushedDocument(switch="leaf1", writes=True, diff="- a\n+ b", read_back=None),),
     )
     again = entry_of(row_of(entry))
     assert again == entry
     assert again.document() == entry.document()
-    assert again.kept.watermark == CHANGING.recommendation.watermark
+    assert again.watermark == CHANGING.recommendation.watermark
 
 
 def test_a_service_started_anew_knows_what_was_recommended_and_decided(database_url: str) -> None:
@@ -85,24 +83,24 @@ def test_a_service_started_anew_knows_what_was_recommended_and_decided(database_
         memory.store.decide(memory.store.pending(ids[4]), "rejected", "ada")
         ids.append(memory.store.add(CHANGING, 1.0).id)
         await memory.recorder.flush()
-        assert [entry.id for entry in await memory.recall.newest(10)] == ids[::-1]
+        assert [entry.id for entry in await memory.store.page(10)] == ids[::-1]
 
     async def after(memory: Memory) -> None:
-        memory.store.take_up(await memory.kept.newest(3))
+        memory.store.restore(await memory.kept.newest(3))
         assert len(memory.store) == 3
-        found = await memory.recall.newest(10)
+        found = await memory.store.page(10)
         assert [entry.id for entry in found] == ids[::-1]
         assert [entry.status for entry in found] == ["pending", "rejected", *["superseded"] * 4]
-        assert (found[1].decided_by, (await memory.recall.one(ids[0])).status) == ("ada", "superseded")
+        assert (found[1].decided_by, (await memory.store.fetch(ids[0])).status) == ("ada", "superseded")
         assert memory.store.pending(ids[5]).document().candidates
-        assert [entry.id for entry in await memory.recall.newest(2, before=ids[3])] == [ids[2], ids[1]]
-        assert await memory.recall.count() == 6
+        assert [entry.id for entry in await memory.store.page(2, before=ids[3])] == [ids[2], ids[1]]
+        assert await memory.store.total() == 6
         new = memory.store.add(CHANGING, 1.0)
         assert new.id not in ids
         await memory.recorder.flush()
         assert (await memory.kept.newest(2))[1].status == "superseded"
         with pytest.raises(NotFoundError):
-            await memory.recall.one("never")
+            await memory.store.fetch("never")
 
     over(database_url, before)
     over(database_url, after, begun_ns=T0_NS + 60 * SECOND_NS)
@@ -114,7 +112,7 @@ def test_what_waited_for_long_over_a_restart_waits_no_more(database_url: str) ->
         await memory.recorder.flush()
 
     async def after(memory: Memory) -> None:
-        memory.store.take_up(await memory.kept.newest(3))
+        memory.store.restore(await memory.kept.newest(3))
         assert memory.store.current().status == "superseded"
 
     over(database_url, before)
@@ -128,7 +126,7 @@ def test_rounds_of_before_lie_before_those_that_ran_without_the_database(databas
 
     async def after(memory: Memory) -> None:
         own = memory.store.add(CHANGING, 1.0)
-        memory.store.take_up(await memory.kept.newest(3))
+        memory.store.restore(await memory.kept.newest(3))
         assert [entry.status for entry in memory.store.newest(3)] == ["pending", "superseded"]
         assert memory.store.newest(1) == [own]
 
@@ -199,9 +197,9 @@ def test_without_its_database_memory_answers(tmp_path: Any) -> None:
     async def scene(memory: Memory) -> None:
         entries = [memory.store.add(CHANGING, 1.0) for _ in range(4)]
         memory.database.close()
-        assert newest_ids(await memory.recall.newest(10)) == newest_ids(entries[:0:-1])
-        assert await memory.recall.count() == 3
-        assert await memory.recall.one(entries[2].id)
+        assert newest_ids(await memory.store.page(10)) == newest_ids(entries[:0:-1])
+        assert await memory.store.total() == 3
+        assert await memory.store.fetch(entries[2].id)
 
     memory = Memory(f"sqlite:///{tmp_path}/x.db")
     asyncio.run(scene(memory))

@@ -16,14 +16,14 @@ FILE, OTHER_FILE, PUT = {"a": 1}, {"a": 2}, {"a": 3}
 
 def test_the_file_holds_until_something_is_declared_and_again_once_it_changes(database_url: str) -> None:
     async def scene(revisions: Revisions) -> None:
-        assert await revisions.taken_up("topology", None, FROM_SETTINGS) is None
-        assert await revisions.taken_up("topology", FILE, FROM_SETTINGS) == FILE
-        assert await revisions.taken_up("topology", FILE, FROM_SETTINGS) == FILE
+        assert await revisions.restored("topology", None, FROM_SETTINGS) is None
+        assert await revisions.restored("topology", FILE, FROM_SETTINGS) == FILE
+        assert await revisions.restored("topology", FILE, FROM_SETTINGS) == FILE
         await revisions.declared("topology", PUT, "ada")
         await revisions.declared("topology", PUT, "bob")  # as whoever declares it every minute does
-        assert await revisions.taken_up("topology", FILE, FROM_SETTINGS) == PUT
-        assert await revisions.taken_up("topology", None, FROM_SETTINGS) == PUT
-        assert await revisions.taken_up("topology", OTHER_FILE, FROM_SETTINGS) == OTHER_FILE
+        assert await revisions.restored("topology", FILE, FROM_SETTINGS) == PUT
+        assert await revisions.restored("topology", None, FROM_SETTINGS) == PUT
+        assert await revisions.restored("topology", OTHER_FILE, FROM_SETTINGS) == OTHER_FILE
         found = await revisions.listed("topology", 10)
         assert [one.by for one in found] == [FROM_SETTINGS, "ada", FROM_SETTINGS]
         assert (await revisions.one(found[1].number)).document == '{"a":3}'

@@ -12,7 +12,8 @@ import pytest
 
 from service.rollouts.plan import limits_of, plan_of
 from service.rollouts.watch import Watcher
-from service.tuning.recommendations import KeptRound
+from service.tuning.entry import Entry
+from service.tuning.gate import Cleared
 from service.tuning.round import RoundResult, leaves_of, run_round
 from settings.model import RolloutSettings
 from switches.rollout.plan import Figures, Limits, RolloutPlan
@@ -58,9 +59,7 @@ def planned(
     return asyncio.run(
         plan_of(
             "x-2",
-            "x",
-            KeptRound.of(result, 1.0),
-            NEW,
+            Entry.of("x", 0, result, wall_s=1.0, cleared=Cleared(NEW)),
             RolloutSettings(**settings),
             cast("Watcher", Eyes(*blind)),
             runs=runs,

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from service.rollouts import manager, runner
-from service.rollouts.freeze import Freeze
+from service.rollouts.rollout import Freeze
 from settings.errors import UnavailableError
 from switches.rollout import machine
 from switches.rollout.events import (
@@ -112,7 +112,7 @@ def test_a_freeze_that_cannot_be_written_down_holds_all_the_same(monkeypatch: py
         rollout = await here.rollouts.start(QUICK, "ada")
         await until(lambda: "apply" in here.switches["a"].calls)
         here.journal.broken = True
-        with pytest.raises(UnavailableError, match="the freeze holds all the same"):
+        with pytest.raises(UnavailableError, match="the freeze holds, but is not saved"):
             await here.rollouts.set_freeze(True, "eve")
         assert here.rollouts.freeze.frozen
         here.journal.broken = False
@@ -131,7 +131,7 @@ def test_a_freeze_asked_for_before_the_journal_could_be_read_outlasts_what_it_sa
     async def scene(here: World) -> None:
         await here.journal.append("freeze", T0, b'{"frozen":false,"by":"ada"}')
         here.journal.known, here.journal.broken = False, True
-        with pytest.raises(UnavailableError, match="the freeze holds all the same"):
+        with pytest.raises(UnavailableError, match="the freeze holds, but is not saved"):
             await here.rollouts.set_freeze(True, "eve")
         here.journal.broken = False
         await here.rollouts.resume()
@@ -185,7 +185,7 @@ def test_whoever_listens_cannot_stop_a_rollout() -> None:
         def told(*_: Any) -> None:
             raise ZeroDivisionError
 
-        here.rollouts._told = told
+        here.event = told  # type: ignore[method-assign]
         assert (await here.rolled_out(QUICK)).phase is Phase.DONE
         assert here.rollouts.get("r").stalled is None
         await here.stop()
@@ -338,7 +338,7 @@ def test_what_was_set_by_others_between_approval_and_staging_is_not_overwritten(
         here.switches["b"].running = FOREIGN  # nobody has read it yet
         state = await here.rolled_out(plan(soak_s=0.0, rollout_id="r2"))
         assert (state.phase, state.touched) == (Phase.ROLLED_BACK, ())
-        assert "somebody else" in (state.why or "")
+        assert "it was set elsewhere" in (state.why or "")
         assert here.runs["b"] == FOREIGN
         await here.fleet.refresh()
         assert here.fleet.drifted("b")

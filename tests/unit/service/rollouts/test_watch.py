@@ -63,7 +63,7 @@ def test_before_the_first_report_silence_counts_from_when_the_watching_began() -
         here.hand.now_s += 15
         assert watcher.silent(mark) is None
         here.hand.now_s += 1
-        assert watcher.silent(mark) == "no INT report for 16 s; at most 15 s are waited"
+        assert watcher.silent(mark) == "no INT report for 16 s; the limit is 15 s"
         await here.post_reports(reports(0.0, 0.001, 1_000))
         assert watcher.silent(mark) is None
 
@@ -77,7 +77,7 @@ def test_silence_is_told_by_its_length() -> None:
         mark = await watcher.mark(["leaf1"])
         assert watcher.silent(mark) is None
         here.hand.now_s += 2
-        assert watcher.silent(mark) == "no INT report for 17 s; at most 15 s are waited"
+        assert watcher.silent(mark) == "no INT report for 17 s; the limit is 15 s"
 
     scene(acts)
 

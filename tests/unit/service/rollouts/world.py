@@ -10,7 +10,9 @@ from typing import cast
 
 from service.fleet import Fleet
 from service.rollouts.manager import Rollouts
-from service.rollouts.runner import Rollout
+from service.rollouts.notify import RolloutNotifier
+from service.rollouts.rollout import Rollout
+from service.rollouts.runner import Runner, SteadyClock
 from service.rollouts.watch import Mark, Watcher
 from settings.errors import UnavailableError
 from settings.model import IncumbentSettings
@@ -21,6 +23,7 @@ from switches.errors import ConcurrentEditError, ReadBackError, SwitchError, Unr
 from switches.rollout.events import Event, decode
 from switches.rollout.plan import Figures, RolloutPlan
 from switches.rollout.state import RolloutState
+from tests.unit.service.making import making
 from tests.unit.switches.rollout.rollouts import GOOD, OLD, plan
 from twin.watermark import Watermark
 
@@ -136,7 +139,7 @@ class Eyes:
 
 @dataclass
 class World:
-    """A shell over some switches. ``heard`` is all that was told; a second at each look at a clock."""
+    """Rollouts over some switches, and their notifier. A second passes at each look at a clock."""
 
     switches: dict[str, Switch]
     journal: Notes
@@ -150,23 +153,20 @@ class World:
         ticks = itertools.count(int(T0))
         self.fleet = Fleet(
             IncumbentSettings(),
-            lambda name, _: self.switches[name],
-            names=self.switches,
-            told=lambda switch, before, after: after.reading and self.rollouts.was_read(after.reading),
+            making(lambda name, _: self.switches[name], self.switches),
+            on_reading=lambda switch, before, after: after.reading and self.rollouts.was_read(after.reading),
             patience_s=PATIENCE_S,
         )
-        self.rollouts = Rollouts(
+        runner = Runner(
             self.fleet,
             self.journal,
             cast("Watcher", self.eyes),
+            cast("RolloutNotifier", self),
+            SteadyClock(lambda: next(ticks) + self.wall_ahead_s, lambda: float(next(ticks))),
             at_once=4,
             measure_every_s=0.001,
-            keep=10,
-            wall_s=lambda: next(ticks) + self.wall_ahead_s,
-            clock_s=lambda: float(next(ticks)),
-            told=self._told,
-            timed=lambda switch, step, _: self.timed.append((switch, step)),
         )
+        self.rollouts = Rollouts(runner, keep=10)
 
     @property
     def runs(self) -> dict[str, Watermark]:
@@ -185,10 +185,13 @@ class World:
         self.fleet.close()
         self.journal.database.close()
 
-    def _told(self, rollout: Rollout, before: RolloutState | None, event: Event) -> None:
+    def event(self, rollout: Rollout, before: RolloutState | None, event: Event) -> None:
         self.heard.append(event)
         if event not in self.journal.events(rollout.id):
             self.before_its_entry.append(event)
+
+    def step_timed(self, switch: str, step: str, seconds: float) -> None:
+        self.timed.append((switch, step))
 
 
 def world(*names: str, url: str | None = None, **running: Watermark) -> World:

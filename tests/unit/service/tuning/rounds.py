@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
+from service.tuning.persistence import SavedRounds
+from service.tuning.recommendations import RecommendationStore
 from service.tuning.round import Ask, Fabric
+from store.database import Database
+from store.recorder import Recorder
 from telemetry.decode.json import decode
 from telemetry.settings import WindowSettings
 from telemetry.state import NetworkState
@@ -39,3 +44,10 @@ def ask(margin: float) -> Ask:
         margin=margin,
     )
     return Ask(fabric=Fabric(dcqcn=PAPER), search=search, base=None, seed=1, version="0")
+
+
+def store_in_memory(keep: int, clock_ns: Callable[[], int]) -> RecommendationStore:
+    """A store that never writes to its database."""
+    database = Database(None)
+    saved = SavedRounds(database, Recorder(database), keep=keep, keep_days=1.0)
+    return RecommendationStore(keep, saved, clock_ns=clock_ns)

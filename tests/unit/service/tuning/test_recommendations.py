@@ -12,7 +12,7 @@ from settings.errors import ConflictError, NotFoundError
 from switches.base import QueueWatermark, StagedChange
 from switches.rollout.plan import Limits, RolloutPlan
 from switches.rollout.state import Phase, Progress, RolloutState, SwitchProgress
-from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
+from tests.unit.service.tuning.rounds import INCUMBENT, ask, state, store_in_memory
 from twin.workers.pool import InProcessWorkers
 
 
@@ -31,7 +31,7 @@ CHANGING, KEEPING = a_round(), a_round(margin=100.0)
 
 @pytest.fixture
 def store() -> RecommendationStore:
-    return RecommendationStore(3, clock_ns=count(1_767_225_600_000_000_000, 1_000_000_000).__next__)
+    return store_in_memory(3, count(1_767_225_600_000_000_000, 1_000_000_000).__next__)
 
 
 def test_a_change_waits_and_supersedes_the_one_before(store: RecommendationStore) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -14,10 +14,11 @@ from service.documents.predictions import WhatIfDocument, WhatIfRequest
 from service.events import Broadcaster
 from service.tuning import whatif_requests
 from service.tuning.round import Fabric, scenario_of
-from service.tuning.whatif_requests import AskedWhatIf
+from service.tuning.whatif_requests import WhatIfRequests
 from telemetry.state import NetworkState
 from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
 from twin.dcqcn import PAPER
+from twin.watermark import Watermark
 from twin.workers.pool import InProcessWorkers, Job
 
 T = TypeVar("T")
@@ -57,6 +58,13 @@ class Seen:
         return replace(STATE) if self.moves else STATE
 
 
+class Leaf1:
+    """A fleet of one switch."""
+
+    def incumbent(self, switches: Iterable[str]) -> Watermark:
+        return INCUMBENT if list(switches) == ["leaf1"] else pytest.fail("unknown switch")
+
+
 @dataclass
 class Rig:
     """Everything around what-if, in hand."""
@@ -67,13 +75,13 @@ class Rig:
     now_s: float = 100.0
 
     def __post_init__(self) -> None:
-        self.asked = AskedWhatIf(
-            ask(margin=0.0),
+        self.asked = WhatIfRequests(
+            ask=ask(margin=0.0),
             window=self.window,  # type: ignore[arg-type] # it is only asked for its state
             events=Broadcaster(),
             workers=self.many,
             quick=self.quick,
-            incumbent=lambda switches: INCUMBENT if list(switches) == ["leaf1"] else pytest.fail("who?"),
+            fleet=Leaf1(),  # type: ignore[arg-type] # it is only asked for the incumbent
             clock_s=lambda: self.now_s,
         )
 

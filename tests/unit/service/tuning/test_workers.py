@@ -64,7 +64,7 @@ def test_addresses_of_schedulers(host: str) -> None:
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.tuning.workers.find_spec", lambda name: None)
     check_backend(search())
-    with pytest.raises(SettingsError, match=r"it needs what comes with ecntwin\[dask\]"):
+    with pytest.raises(SettingsError, match=r"it needs the extra ecntwin\[dask\]"):
         check_backend(search(backend="dask", dask_scheduler=SCHEDULER))
 
 

@@ -1,0 +1,123 @@
+"""One recommendation as the service keeps it: what its round found and what was decided about it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Self
+
+from service.documents.base import timestamp
+from service.documents.predictions import WatermarkDocument
+from service.documents.recommendation import (
+    Decision,
+    PushedDocument,
+    RecommendationDocument,
+    RoundDocument,
+    round_document,
+)
+from service.tuning.gate import NOTHING_STAGED, Cleared
+from service.tuning.round import RoundResult
+from switches.rollout.state import Phase, Progress, RolloutState
+from twin.watermark import Watermark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """Immutable; a decision makes a new one.
+
+    ``said`` is the round as clients read it; decisions use the fields beside it. ``queue_ratio`` is the mean
+    queue predicted for ``watermark`` ÷ the one predicted for the incumbent (None: unknown). ``switches`` are
+    tuned, ``leaves`` have hosts attached, ``window_s`` is the length of the round's window.
+
+    ``staged`` is what an approval sets, ``holds`` are sentences on why no device may be written yet,
+    ``caution`` is what keeps policy, but no person, from approving. ``pushed`` are the switches of
+    ``rollout`` that were read to run the change.
+    """
+
+    id: str
+    created_ns: int
+    watermark: Watermark
+    queue_ratio: float | None
+    # The text of a row's ``document`` in the database, in this order.
+    said: RoundDocument
+    switches: tuple[str, ...]
+    leaves: tuple[str, ...]
+    window_s: float
+    # The text of a row's ``standing``, in this order.
+    status: Decision
+    staged: Watermark | None = None
+    holds: tuple[str, ...] = ()
+    decided_by: str | None = None
+    decided_ns: int | None = None
+    caution: str | None = None
+    rollout: str | None = None
+    pushed: tuple[PushedDocument, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        entry_id: str,
+        created_ns: int,
+        result: RoundResult,
+        *,
+        wall_s: float,
+        cleared: Cleared = NOTHING_STAGED,
+    ) -> Self:
+        """The entry of a round that has just ended, after ``wall_s`` seconds."""
+        answer = result.recommendation
+        return cls(
+            id=entry_id,
+            created_ns=created_ns,
+            watermark=answer.watermark,
+            queue_ratio=queue_ratio(
+                answer.winner_prediction.queue_mean_bytes, answer.incumbent_prediction.queue_mean_bytes
+            ),
+            said=round_document(result, wall_s=wall_s),
+            switches=result.switches,
+            leaves=result.leaves,
+            window_s=result.window_s,
+            status="pending" if answer.changes else "kept",
+            staged=cleared.staged,
+            holds=cleared.holds,
+        )
+
+    def with_rollout(self, rollout: RolloutState) -> Self:
+        """With the progress of its rollout; one that is taken back makes it ``rolled_back``."""
+        back = self.status == "approved" and rollout.phase in (Phase.ROLLING_BACK, Phase.ROLLED_BACK)
+        pushed = tuple(
+            PushedDocument(
+                switch=name,
+                writes=name in rollout.plan.written,
+                diff=one.change.diff,
+                read_back=None if one.runs is None else WatermarkDocument.of(one.runs),
+            )
+            for name, one in rollout.switches.items()
+            if one.change is not None and one.progress in (Progress.VERIFIED, Progress.SET)
+        )
+        status: Decision = "rolled_back" if back else self.status
+        return replace(self, status=status, rollout=rollout.plan.id, pushed=pushed)
+
+    def document(self, *, candidates: bool = True, trajectories: bool = True) -> RecommendationDocument:
+        """As HTTP answers it; without ``candidates`` also without trajectories."""
+        said = {name: getattr(self.said, name) for name in RoundDocument.model_fields}
+        if not candidates:
+            said["candidates"] = []
+        if not (candidates and trajectories):
+            said["trajectories"] = None
+        return RecommendationDocument.from_attributes(
+            self,
+            **said,
+            created=timestamp(self.created_ns),
+            decided_at=None if self.decided_ns is None else timestamp(self.decided_ns),
+            staged=None if self.staged is None else WatermarkDocument.of(self.staged),
+            switches=list(self.switches),
+            holds=list(self.holds),
+            pushed=list(self.pushed),
+        )
+
+
+def queue_ratio(new_bytes: float | None, old_bytes: float | None) -> float | None:
+    """New ÷ old; None where either is unknown or not finite, or the old one is 0."""
+    if new_bytes is None or not old_bytes or not (math.isfinite(new_bytes) and math.isfinite(old_bytes)):
+        return None
+    return new_bytes / old_bytes
