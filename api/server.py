@@ -60,10 +60,10 @@ class PatientProtocol(HttpToolsProtocol):
         self._client_timeout_s = client_timeout_s
         self._max_head_bytes = max_head_bytes
         self._max_header_fields = max_header_fields
-        self._until_asked: asyncio.TimerHandle | None = None
-        self._until_read: asyncio.TimerHandle | None = None
-        self._until_closed: asyncio.TimerHandle | None = None
-        self._turn: asyncio.Handle | None = None
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._read_timer: asyncio.TimerHandle | None = None
+        self._close_timer: asyncio.TimerHandle | None = None
+        self._next_parse: asyncio.Handle | None = None
         self._received = b""
         self._parsed = 0  # bytes of _received
         self._in_head = True
@@ -74,12 +74,12 @@ class PatientProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's
         super().connection_made(transport)
         self.flow = _Flow(transport, self._continue)
-        self._await_request()
+        self._start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._asked()
-        self._read()
-        for handle in (self._turn, self._until_closed):
+        self._stop_head_timer()
+        self._stop_read_timer()
+        for handle in (self._next_parse, self._close_timer):
             if handle is not None:
                 handle.cancel()
         super().connection_lost(exc)
@@ -87,15 +87,15 @@ class PatientProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._forget_parsed()
         self._received += data
-        if self._turn is None:
+        if self._next_parse is None:
             self._parse()
-        if len(data) >= _LARGE_READ_BYTES and self._turn is None and not self.transport.is_closing():
+        if len(data) >= _LARGE_READ_BYTES and self._next_parse is None and not self.transport.is_closing():
             self.transport.pause_reading()
-            self._turn = self.loop.call_soon(self._parse)
+            self._next_parse = self.loop.call_soon(self._parse)
 
     def _parse(self) -> None:
         """Parses one piece; the rest in later turns of the event loop."""
-        self._turn = None
+        self._next_parse = None
         if self._may_parse() and self._parsed < len(self._received):
             self._unset_keepalive_if_required()
             error = self._feed(self._next_piece())
@@ -105,19 +105,19 @@ class PatientProtocol(HttpToolsProtocol):
             # uvicorn's keep-alive timer ends with the first bytes of a request; this one covers its head.
             cycle: RequestResponseCycle | None = self.cycle
             if cycle is None or cycle.response_complete:
-                self._await_request()
+                self._start_head_timer()
         if self._parsed < len(self._received) and not self.transport.is_closing():
             self.transport.pause_reading()
         self._continue()
 
     def _continue(self) -> None:
-        if self._turn is not None or self.transport.is_closing() or self.flow.read_paused:
+        if self._next_parse is not None or self.transport.is_closing() or self.flow.read_paused:
             return
         if self._parsed == len(self._received):
             self._forget_parsed()
             self.transport.resume_reading()
         elif self._may_parse():
-            self._turn = self.loop.call_soon(self._parse)
+            self._next_parse = self.loop.call_soon(self._parse)
 
     def _may_parse(self) -> bool:
         cycle: RequestResponseCycle | None = self.cycle
@@ -181,7 +181,7 @@ class PatientProtocol(HttpToolsProtocol):
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._asked()
+        self._stop_head_timer()
         self._in_head, self._extra_bytes = False, 0
         named = dict(self.headers)
         chunked = b"transfer-encoding" in named
@@ -220,11 +220,11 @@ class PatientProtocol(HttpToolsProtocol):
             left = self.transport.get_write_buffer_size()
             self._expect_reading(left) if left < waiting_bytes else self._end()
 
-        self._read()
-        self._until_read = self.loop.call_later(self._client_timeout_s, over)
+        self._stop_read_timer()
+        self._read_timer = self.loop.call_later(self._client_timeout_s, over)
 
     def resume_writing(self) -> None:
-        self._read()
+        self._stop_read_timer()
         super().resume_writing()
 
     def _too_much(self) -> RequestError:
@@ -265,11 +265,11 @@ class PatientProtocol(HttpToolsProtocol):
         self.transport.write(STATUS_LINE[error.status] + lines.encode() + b"\r\n" + content)
         self.transport.close()
         # Over TLS, close() waits for a peer that keeps sending.
-        self._until_closed = self.loop.call_later(_REFUSED_S, self._end)
+        self._close_timer = self.loop.call_later(_REFUSED_S, self._end)
 
-    def _await_request(self) -> None:
-        if self._until_asked is None:
-            self._until_asked = self.loop.call_later(self._client_timeout_s, self._end)
+    def _start_head_timer(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self._client_timeout_s, self._end)
 
     def _end(self) -> None:
         """Resets the connection: unread output would otherwise stay in the kernel for minutes."""
@@ -278,15 +278,15 @@ class PatientProtocol(HttpToolsProtocol):
             made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         self.transport.abort()
 
-    def _asked(self) -> None:
-        if self._until_asked is not None:
-            self._until_asked.cancel()
-            self._until_asked = None
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
-    def _read(self) -> None:
-        if self._until_read is not None:
-            self._until_read.cancel()
-            self._until_read = None
+    def _stop_read_timer(self) -> None:
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None
 
 
 class _Flow(FlowControl):
