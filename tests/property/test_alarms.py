@@ -1,4 +1,4 @@
-"""Alarms for every sequence of values: no flapping inside the band, bounded, told exactly as they change."""
+"""Alarms for random sequences of values: no flapping inside the band, bounded, every change reported once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrow and JSON tell of the same reports, what is written is what is read, and no bytes break it."""
+"""Arrow and JSON give the same reports, encoding round-trips, and no bytes crash the decoder."""
 
 from __future__ import annotations
 

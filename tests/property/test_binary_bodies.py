@@ -1,4 +1,4 @@
-"""Whatever is posted as binary reports: a decode error or an answer, and the good are never lost."""
+"""Random binary bodies: a decode error or an answer, and good reports are never lost."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def decoded(body: bytes, *, merge: bool = False) -> Decoded:
 
 
 def alone(payload: bytes) -> tuple[int, int]:
-    """How many reports and errors a payload has by itself."""
+    """Number of reports and errors of a single payload."""
     reports = BinaryReports(IntSettings(), Devices(), metrics=BinaryMetrics(CollectorRegistry()))
     found = reports.decode([payload], 0)
     return len(found.batch) + found.aside, len(found.errors)
@@ -58,7 +58,7 @@ def test_anything_is_an_answer_or_a_decode_error(body: bytes) -> None:
 
 @pytest.mark.parametrize("magic", MAGICS)
 def test_no_payload_of_reports_begins_as_a_file_does(magic: bytes) -> None:
-    """Read as a payload, what begins so holds no report, whatever follows."""
+    """A payload with these first bytes holds no report, whatever follows."""
     for rest in (bytes(60), b"\xff" * 60, *PAYLOADS.values()):
         reports, errors = alone(magic + rest[len(magic) :])
         assert (reports, errors) == (0, 1)

@@ -1,6 +1,4 @@
-"""However a time is split, what counters grew in its parts is what they grew in all of it; no body breaks
-the decoder.
-"""
+"""Growth over parts of a time adds up to growth over all of it; no body crashes the decoder."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ KEYS = [SeriesKey(switch, port, 3) for switch in ("leaf1", "leaf2") for port in 
 
 
 def samples_of(key: SeriesKey, steps: list[tuple[int, int, bool, int | None]]) -> list[CounterSample]:
-    """Each step: so much later, grown by so much or reset and grown by so much; marks given or not."""
+    """Steps of time, growth and resets; marks given or not."""
     made, ts_ns, sent = [], 0, 0
     for later_ns, more, reset, marked in steps:
         ts_ns += later_ns

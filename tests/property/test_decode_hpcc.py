@@ -1,4 +1,4 @@
-"""HPCC's headers: what is written is what is read, in the units and widths of the wire."""
+"""HPCC headers: written values are read back in the units and widths of the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written is what is read, for every shape that can be written; read at once or one by one."""
+"""Written reports are read back, for every layout; read at once or one by one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NOBODY = FlowKey("0.0.0.0", "0.0.0.0", 0, 0, 0)
 
 @dataclass(frozen=True)
 class Expected:
-    """One report as it was meant: what it tells of the flow, and of each hop."""
+    """The expected report: its flow, and the values of each hop."""
 
     flow: FlowKey
     hops: list[Metadata]
@@ -54,7 +54,7 @@ class Expected:
 
 
 def metadata(**kinds: st.SearchStrategy[Any]) -> st.SearchStrategy[Metadata]:
-    """Any of these values told, or left out."""
+    """Any of these values, present or absent."""
     return st.builds(Metadata, **{name: st.none() | kind for name, kind in kinds.items()})
 
 
@@ -106,7 +106,7 @@ def stacks(draw: st.DrawFn, *, old: bool) -> list[Metadata]:
 
 @st.composite
 def packets(draw: st.DrawFn) -> tuple[bytes, InnerType, Expected]:
-    """A reported packet, with or without INT headers of some kind, and what it should be read as."""
+    """A reported packet, with or without INT headers of some kind, and the expected result."""
     kind = draw(st.sampled_from(["plain", "port", "layer4", "dscp", "old", "mx"]))
     flow = draw(flows() if kind == "plain" else flows((17,)))
     ethernet, ecn = draw(st.booleans()), draw(st.integers(0, 3))

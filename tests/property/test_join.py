@@ -1,4 +1,4 @@
-"""A batch in parts is the same reports, and each part knows its own alone."""
+"""A batch in parts has the same reports, and each part only its own flows and sites."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The few journeys that are kept show the same fabric as all of them."""
+"""The selected journeys give the same topology as all of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Whatever arrives on the port: reports, problems with a byte's offset, and no other way out.
+"""Random bytes on the port: reports, or problems with a byte's offset, and no other outcome.
 
-``make fuzz`` runs these for ten minutes with other seeds; ECNTWIN_FUZZ_EXAMPLES is how many inputs a run
-tries.
+``make fuzz`` runs these for ten minutes with other seeds; ECNTWIN_FUZZ_EXAMPLES is the number of inputs per
+run.
 """
 
 from __future__ import annotations

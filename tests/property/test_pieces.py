@@ -1,4 +1,4 @@
-"""Bodies are cut where a reader that goes byte by byte would cut them, wherever blocks begin."""
+"""Bodies are split as by a reader that goes byte by byte, wherever blocks begin."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Whatever a switch puts in its rows and leaves, decoding gives what is a count and tells the rest; a counter
-that is not counted is never taken for 0.
-"""
+"""Random rows and leaves of switches: counts are decoded, others reported, a missing counter is never 0."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ COUNTED = st.builds(
 
 
 def is_count(value: object) -> bool:
-    """By definition: digits of ASCII and nothing else, or a whole number, that the window can hold."""
+    """ASCII digits only, or a whole number, within the range of counters."""
     if isinstance(value, str):
         return value != "" and set(value) <= set("0123456789") and int(value) <= MOST
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST

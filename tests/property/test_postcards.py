@@ -1,4 +1,4 @@
-"""Postcards shuffled, interleaved and cut into any batches give the paths that the packets took."""
+"""Postcards in any order and in any batches give the paths that the packets took."""
 
 from __future__ import annotations
 

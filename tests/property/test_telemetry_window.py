@@ -1,4 +1,4 @@
-"""What the window shows depends on which reports came, not on their order, their copies or their batches."""
+"""The window's state does not depend on the reports' order, duplicates or batches."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def told(changes: tuple[Change, ...]) -> list[tuple[str, str]]:
 
 
 def through(made: AlarmBoard, *steps: tuple[float, float]) -> list[tuple[float, str, str]]:
-    """What changed at which time, of values at times."""
+    """The changes, by time, for values at times."""
     return [(at_s, *one) for at_s, value in steps for one in told(made.update(at_s, [found(value)]))]
 
 

@@ -103,9 +103,7 @@ def test_the_rate_of_a_port_shows_in_how_long_deep_packets_stay() -> None:
 
 
 def bursts(seed: int, *, mixed: bool, rate: float) -> tuple[HopRows, HopRows, float]:
-    """Bursts of packets through one queue: each with the bytes it met, and with those it left behind; and the
-    time that took.
-    """
+    """Bursts of packets through one queue: depth at each packet's arrival and departure, and the duration."""
     draw = np.random.default_rng(seed)
     begin = np.cumsum(draw.exponential(50e-6, 400))
     size = draw.integers(1, 60, 400)

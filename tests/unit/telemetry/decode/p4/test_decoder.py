@@ -139,7 +139,7 @@ def test_what_the_source_alone_added_lies_below_the_stack() -> None:
 
 
 def test_a_packet_that_ends_unmarked_says_nothing_of_earlier_hops_either() -> None:
-    """Else a hop would be known of unmarked packets only, and seem never to mark."""
+    """Otherwise a hop would only be known for unmarked packets, and seem never to mark."""
     payload = PAYLOADS["G"].replace(bytes.fromhex("456b0048"), bytes.fromhex("456a0048"))
     reports = alone(payload)
     assert reports.batch.marked.tolist() == [MARK_UNKNOWN, MARK_UNKNOWN, 0]
@@ -696,7 +696,7 @@ def test_which_packet_of_its_flow_it_was_and_who_saw_it_first(copies: int) -> No
 def test_payloads_that_are_each_laid_out_in_a_way_of_their_own_are_limited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each is looked at alone, which takes a hundred times as long; what is known is read all the same."""
+    """Such payloads are read one by one, at a hundred times the cost; known layouts are read all the same."""
     monkeypatch.setattr(decoder_module, "_FREE_PARTS", 100)
     monkeypatch.setattr(decoder_module, "_BYTES_A_PART", 1_000_000)
     decoder = P4Decoder(BYTES)
@@ -729,7 +729,7 @@ def test_a_datagram_of_many_bad_reports_is_given_up() -> None:
 
 
 def test_new_places_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is named, which takes time and room as hundreds of its bytes do."""
+    """Naming a place costs as much time and memory as hundreds of bytes."""
     monkeypatch.setattr(assemble, "_FREE_PLACES", 30)
     monkeypatch.setattr(assemble, "_BYTES_A_PLACE", 1_000_000)
     told = Metadata(queue=(3, 600))

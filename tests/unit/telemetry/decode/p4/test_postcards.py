@@ -38,7 +38,7 @@ def card(
     flags: int = 2,
     hops: int = 0,
 ) -> bytes:
-    """What a node sends about a flow's packet of this number."""
+    """A node's postcard about packet ``number`` of a flow."""
     stack = int_headers([Metadata(node=90 + hop, queue=(3, 1)) for hop in range(hops)], original=4791)
     behind = (stack if hops else b"") + base_transport(5, number)
     inner = packet(
