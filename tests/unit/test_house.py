@@ -105,6 +105,21 @@ def test_every_page_of_docs_can_be_reached_from_the_readme() -> None:
     assert pages <= reached
 
 
+def test_a_folder_is_seen_in_one_look() -> None:
+    entries: dict[Path, set[str]] = {}
+    for path in tracked_files():
+        inside = path.relative_to(ROOT)
+        for folder in list(inside.parents)[:-1]:
+            entries.setdefault(folder, set()).add(inside.relative_to(folder).parts[0])
+    data = (Path("tests/data"), Path("api/reference"), Path("api/dashboard"), Path("web"))
+    long = {
+        str(folder): len(found)
+        for folder, found in entries.items()
+        if len(found) > 20 and not any(folder.is_relative_to(one) for one in data)
+    }
+    assert not long
+
+
 def test_no_file_names_a_path_of_the_machine_it_was_written_on() -> None:
     machine_path = re.compile(rb"(?:^|[^A-Za-z0-9_.])/(?:work|home|Users|farm)/[A-Za-z0-9_]")
     found = [
