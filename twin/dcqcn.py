@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from telemetry.topology import GBPS
-from twin.checks import check_above_zero, check_count, check_not_negative
-from twin.errors import ParameterError
+from twin.errors import ParameterError, check_above_zero, check_count, check_not_negative
 
 MICROSECOND = 1e-6
 

@@ -1,4 +1,4 @@
-"""The twin's error tree.
+"""The twin's error tree, and the range checks of numbers that raise it.
 
 TwinError
 ├── WatermarkError    a (Kmin, Kmax, Pmax) that no switch could run
@@ -8,6 +8,10 @@ TwinError
 """
 
 from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
 
 from telemetry.errors import ExplainedError
 
@@ -30,3 +34,46 @@ class ScenarioError(TwinError):
 
 class SearchError(TwinError):
     """A tuning round that could not finish."""
+
+
+def check_above_zero(
+    where: str, value: float, *, endless: bool = False, error: type[TwinError] = ParameterError
+) -> None:
+    """Raises ``error`` unless ``value`` is above 0, and finite unless ``endless``."""
+    _check_number(where, value, error)
+    if not value > 0 or (math.isinf(value) and not endless):
+        rule = "it must be above 0" if endless else "it must be above 0 and finite"
+        raise error(where, str(value), rule, "give a positive number")
+
+
+def check_not_negative(where: str, value: float, *, error: type[TwinError] = ParameterError) -> None:
+    """Raises ``error`` unless ``value`` is finite and at least 0."""
+    _check_number(where, value, error)
+    if not (value >= 0 and math.isfinite(value)):
+        raise error(where, str(value), "it must not be negative or infinite", "give 0 or more")
+
+
+def check_share(where: str, value: float) -> None:
+    """Raises ``ParameterError`` unless 0 < ``value`` ≤ 1."""
+    _check_number(where, value, ParameterError)
+    if not 0 < value <= 1:
+        raise ParameterError(
+            where, str(value), "it is a share of the line rate, in (0, 1]", "give a number such as 0.6"
+        )
+
+
+def check_count(where: str, value: Any, *, least: int = 1) -> None:
+    """Raises ``ParameterError`` unless ``value`` is a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise ParameterError(where, repr(value), "it is a whole number", "round it")
+    if value < least:
+        raise ParameterError(where, str(value), f"it must be at least {least}", f"give {least} or more")
+
+
+def _check_number(where: str, value: Any, error: type[TwinError]) -> None:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise error(where, repr(value), "it must be a number", "give a number")
+    try:
+        float(value)
+    except OverflowError:  # YAML and JSON allow whole numbers of any length
+        raise error(where, "a number of over 300 digits", "it is finite", "lower it") from None

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.topology import EgressPort
-from twin.checks import check_above_zero, check_not_negative
 from twin.dcqcn import DcqcnParams
-from twin.errors import ScenarioError
+from twin.errors import ScenarioError, check_above_zero, check_not_negative
 
 
 @dataclass(frozen=True, kw_only=True)

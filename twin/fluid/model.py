@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.checks import check_above_zero
-from twin.errors import ScenarioError
+from twin.errors import ScenarioError, check_above_zero
 from twin.fluid._arrays import (
     CANDIDATE_ROWS,
     CONTENT_ROWS,

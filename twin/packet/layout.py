@@ -16,8 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.checks import check_above_zero
-from twin.errors import ParameterError
+from twin.errors import ParameterError, check_above_zero
 
 TIME, BYTES, COUNT, INDEX, FLAG = np.float64, np.float64, np.int64, np.int32, np.int8
 

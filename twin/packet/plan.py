@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.topology import EgressPort
-from twin.checks import check_above_zero, check_not_negative
 from twin.dcqcn import DcqcnParams
-from twin.errors import ScenarioError
+from twin.errors import ScenarioError, check_above_zero, check_not_negative
 from twin.packet import layout
 from twin.packet.layout import CONTROL_WIRE_BYTES, RESERVE_BYTES, PacketSettings, Params, Table
 from twin.scenario import FabricSizes, Scenario, reverse_ports

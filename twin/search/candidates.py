@@ -15,8 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from twin.checks import check_above_zero
-from twin.errors import ParameterError
+from twin.errors import ParameterError, check_above_zero
 from twin.watermark import Watermark, WatermarkBounds
 
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from twin.checks import check_count, check_not_negative
 from twin.engine import DEFAULT_ENGINE, DEFAULT_SECOND_ENGINE
-from twin.errors import ParameterError
+from twin.errors import ParameterError, check_count, check_not_negative
 from twin.prediction import ELEPHANT_FROM_BYTES
 from twin.scenario import Scenario
 from twin.search.candidates import lambda_for

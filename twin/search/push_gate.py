@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from twin.checks import check_above_zero, check_not_negative
-from twin.errors import ParameterError
+from twin.errors import ParameterError, check_above_zero, check_not_negative
 from twin.units import bytes_text, duration_text, percent_text
 from twin.watermark import Watermark, WatermarkBounds
 

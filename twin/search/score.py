@@ -22,8 +22,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.checks import check_not_negative
-from twin.errors import ParameterError
+from twin.errors import ParameterError, check_not_negative
 from twin.prediction import Prediction, SolveStatus
 
 QUEUE_OFFSET_BYTES = 1_000.0

@@ -10,8 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from twin.checks import check_above_zero, check_count, check_not_negative
-from twin.errors import ParameterError
+from twin.errors import ParameterError, check_above_zero, check_count, check_not_negative
 
 _TYPES: dict[str, DTypeLike] = {
     "src": np.int32,

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.checks import check_above_zero, check_count, check_not_negative
-from twin.errors import ParameterError
+from twin.errors import ParameterError, check_above_zero, check_count, check_not_negative
 from twin.traffic.base import Hosts, Seed, Traffic, check_duration, check_flows, generator_of
 
 _MOST_DEPENDENCIES = 50_000_000  # 400 MB of row numbers

@@ -12,8 +12,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, get_type_hints
 
-from twin.checks import check_not_negative
-from twin.errors import ParameterError
+from twin.errors import ParameterError, check_not_negative
 from twin.traffic.base import Hosts, Pattern, Seed, Traffic, check_duration, generator_of, inside
 from twin.traffic.collectives import AllToAll, RingAllReduce
 from twin.traffic.patterns import ElephantsAndMice, Incast, Poisson

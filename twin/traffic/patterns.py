@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.checks import check_above_zero, check_count, check_not_negative, check_share
-from twin.errors import ParameterError
+from twin.errors import ParameterError, check_above_zero, check_count, check_not_negative, check_share
 from twin.traffic.base import Hosts, Seed, Traffic, check_duration, check_flows, chosen_hosts, generator_of
 from twin.traffic.sizes import SizeDistribution
 

@@ -10,8 +10,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from twin.checks import check_above_zero, check_count
-from twin.errors import ParameterError
+from twin.errors import ParameterError, check_above_zero, check_count
 
 
 @dataclass(frozen=True)
