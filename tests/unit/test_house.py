@@ -105,6 +105,20 @@ def test_every_page_of_docs_can_be_reached_from_the_readme() -> None:
     assert pages <= reached
 
 
+def test_files_that_pages_name_are_there() -> None:
+    rooms = "api|bench|cli|deploy|lab|scripts|service|settings|store|switches|telemetry|tests|twin|web"
+    named = re.compile(rf"`((?:{rooms})/[\w./-]*\.[a-z]+)`")
+    others = ("adr", "switches")  # what was so when it was decided; files of vendors
+    pages = [page for page in MARKDOWN if page.parent.name not in others and page.name != "CHANGELOG.md"]
+    missing = {
+        (page.name, name)
+        for page in pages
+        for name in named.findall(page.read_text("utf-8"))
+        if not (ROOT / name).exists() and not re.search("[A-Z]{4}", name)  # NAME is the reader's
+    }
+    assert not missing
+
+
 def test_a_folder_is_seen_in_one_look() -> None:
     entries: dict[Path, set[str]] = {}
     for path in tracked_files():
