@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from twin.engine import DEFAULT_ENGINE, DEFAULT_SECOND_ENGINE
-from twin.errors import ParameterError, check_count, check_not_negative
+from twin.errors import ParameterError, check_not_negative
 from twin.prediction import ELEPHANT_FROM_BYTES
 from twin.scenario import Scenario
 from twin.search.candidates import lambda_for
@@ -98,7 +98,10 @@ class SearchSettings:
             "second_packet_hops": 1,
         }
         for name, low in least.items():
-            check_count(f"search {name}", getattr(self, name), least=low)
+            value = getattr(self, name)
+            if not value >= low:
+                rule, remedy = f"it is at least {low}", f"give {low} or more"
+                raise ParameterError(f"search {name}", str(value), rule, remedy)
         for name in ("margin", "near_tie", "second_margin"):
             check_not_negative(f"search {name}", getattr(self, name))
         if not 0 < self.keep <= 1:
