@@ -7,7 +7,7 @@ from typing import Any, Self
 from pydantic import ConfigDict, Field
 
 from lab.figures import Figures
-from service.documents.base import Asked, Document
+from service.documents.base import Document, RequestBody
 from service.documents.predictions import SlowdownDocument, WatermarkDocument, WatermarkInput
 from service.documents.switches import QueueWatermarkDocument
 from telemetry.topology import GBPS
@@ -113,7 +113,7 @@ class LinkDocument(Document):
     up: bool
 
 
-class _Asked(Asked):
+class _Asked(RequestBody):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
@@ -128,7 +128,7 @@ class LinkInput(_Asked):
     port: str
 
 
-class LabWatermarkInput(Asked, WatermarkInput):
+class LabWatermarkInput(RequestBody, WatermarkInput):
     """A watermark for a switch, or only for these ports of it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

@@ -80,7 +80,7 @@ class DeclaredTopology:
         try:
             topology = topology_from_json(saved, where="the topology that was declared last")
         except TopologyError as error:  # from a version that accepted more
-            _log.error("%s: it is ignored, declare it anew", error)
+            _log.error("%s: it is ignored, declare it again", error)
             return
         await self._replace(topology)
 

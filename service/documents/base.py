@@ -23,7 +23,7 @@ class Document(BaseModel):
         return cls(**others, **given)
 
 
-class Asked(BaseModel):
+class RequestBody(BaseModel):
     """An object in a request. All its errors are listed, so the number of keys is limited."""
 
     @model_validator(mode="before")

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from service.documents.base import Asked, Document, Figure
+from service.documents.base import Document, Figure, RequestBody
 from telemetry.topology import GBPS
 from twin.engine import DEFAULT_ENGINE, EngineName
 from twin.prediction import SIZE_CLASSES, Prediction, SolveStatus
@@ -179,7 +179,7 @@ MOST_PACKET_HOPS = 2_000_000_000
 MOST_CURVES = 8  # watermarks of a request with trajectories
 
 
-class WhatIfRequest(Asked, Document):
+class WhatIfRequest(RequestBody, Document):
     """Watermarks to predict on ``scenario`` (with its flows inline under ``flows``), else on the current
     state.
 

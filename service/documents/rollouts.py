@@ -7,7 +7,7 @@ from typing import Any, Self
 import msgspec
 from pydantic import ConfigDict
 
-from service.documents.base import Asked, Document, Figure, timestamp
+from service.documents.base import Document, Figure, RequestBody, timestamp
 from service.documents.predictions import WatermarkDocument
 from service.documents.switches import watermark_document
 from service.rollouts.rollout import Freeze, Rollout
@@ -168,7 +168,7 @@ class FreezeDocument(Document):
         return cls.from_attributes(freeze, at=None if freeze.at_s is None else _at(freeze.at_s))
 
 
-class FreezeInput(Asked):
+class FreezeInput(RequestBody):
     """Freeze or thaw."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

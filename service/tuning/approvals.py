@@ -163,8 +163,8 @@ class Approvals:
         if entry.id in self._deciding:
             raise ConflictError(
                 f"recommendation {entry.id!r}",
-                "a decision while another one is being made",
-                "it is decided once",
+                None,
+                "it is being decided",
                 "look at /v1/recommendations/current",
             )
         return entry
@@ -191,8 +191,8 @@ class Approvals:
         if holds:
             raise ConflictError(
                 f"recommendation {entry.id!r}",
-                "an approval of one that is held back",
-                " ".join(holds).removesuffix("."),
+                None,
+                "held back: " + " ".join(holds).removesuffix("."),
                 "wait for a round without holds",
             )
 
@@ -201,7 +201,7 @@ class Approvals:
         if drifted:
             raise ConflictError(
                 f"recommendation {entry.id!r}",
-                f"an approval while {', '.join(drifted[:5])} run something that was not set from here",
-                "settings made elsewhere are not overwritten unseen",
+                None,
+                f"{', '.join(drifted[:5])} run what was not set here, and that is not overwritten",
                 f"look at /v1/switches/{drifted[0]}, and POST its /adopt if that is as it should be",
             )

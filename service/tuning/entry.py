@@ -82,7 +82,7 @@ class Entry:
         )
 
     def with_rollout(self, rollout: RolloutState) -> Self:
-        """With the progress of its rollout; one that is taken back makes it ``rolled_back``."""
+        """With the progress of its rollout; one that is rolled back makes it ``rolled_back``."""
         back = self.status == "approved" and rollout.phase in (Phase.ROLLING_BACK, Phase.ROLLED_BACK)
         pushed = tuple(
             PushedDocument(

@@ -429,7 +429,7 @@ async def test_what_is_being_approved_is_not_rejected_nor_approved_again(here: H
     approving = asyncio.create_task(here.post(f"{at}/approve"))
     await writing.wait()
     for decision in ("reject", "approve"):
-        assert "while another one is being made" in (await here.refused(f"{at}/{decision}"))["received"]
+        assert "it is being decided" in (await here.refused(f"{at}/{decision}"))["rule"]
     written.set()
     assert (await approving)["status"] == "approved"
 
