@@ -53,6 +53,7 @@ class TogetherScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist has
         return "the page" if file.startswith("tests/e2e/page/") else file
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> TogetherScheduling:
     """What ``make test`` runs with; pytest-xdist's own loadgroup does nothing under pytest 9.2."""
     return TogetherScheduling(config, log)

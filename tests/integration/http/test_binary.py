@@ -218,7 +218,7 @@ async def test_a_device_without_units_is_shown_and_not_tuned(
         assert found["left_out"] == ["leaf3"]
         assert any("leaf3" in note for note in found["notes"])
         entry = here.service.store.get(found["id"])
-        assert entry.kept.switches == ("leaf1",)
+        assert entry.switches == ("leaf1",)
 
 
 async def post_both(here: Running, number: int) -> None:

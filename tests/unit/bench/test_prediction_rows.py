@@ -41,7 +41,7 @@ GOOD_ROW = {"kmin_bytes": 1, "kmax_bytes": 2, "pmax": 0.5}
 @pytest.mark.parametrize(
     ("bad", "says"),
     [
-        ({"kmax_bytes": 2, "pmax": 0.5}, "results\\[0\\] kmin_bytes: received nothing"),
+        ({"kmax_bytes": 2, "pmax": 0.5}, "results\\[0\\] kmin_bytes: a row names its watermark"),
         (GOOD_ROW | {"status": "fine"}, "status: received 'fine'"),
         (GOOD_ROW | {"goodput_gbps": "8"}, "goodput_gbps: received '8'"),
         (GOOD_ROW | {"slowdown": [1]}, "slowdown: received \\[1\\]"),
