@@ -51,6 +51,7 @@ def test_at_the_truths_port_rate_the_incasts_are_in_order() -> None:
     assert goodput.ratio == pytest.approx(1.0, abs=0.002)
 
 
+@pytest.mark.slow
 def test_no_engine_could_meet_the_parking_lots_goodput_order() -> None:
     # The reason given above, on a third of the watermarks.
     watermarks = [row.watermark for row in accuracy.truth("parking-lot")][::3]

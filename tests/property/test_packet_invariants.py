@@ -140,7 +140,7 @@ def problems(draw: st.DrawFn, *, pfc: bool | None = None, cutting: bool = True) 
     cuts = []
     for _ in range(draw(st.integers(0, 2)) if cutting else 0):
         port = draw(st.integers(0, len(plan.ports) - 1))
-        begin = draw(st.floats(0, BUSY_S))
+        begin = draw(st.just(0.0) | st.floats(1e-12, BUSY_S))  # half of the smallest float is 0
         # Also for less than a packet takes along the cable.
         cuts.append((begin, port, True))
         cuts.append((begin + draw(st.sampled_from([0.0, 2e-7, 1e-5, 1e-4])), port, False))
