@@ -11,11 +11,14 @@ import pytest
 import yaml
 
 from service.rollouts.watch import Watcher
+from tests.counterparts.one_loop import anyio_backend, one_loop
 from tests.counterparts.openconfig_counters import OpenConfigCounting
 from tests.counterparts.redis_server import RedisServer
 from tests.counterparts.sonic_counters import CountersDb
 from tests.counterparts.switches.gnmi_switch import GnmiSwitch
 from tests.integration.service import PATIENCE_S, Running, Wanted, manual, running
+
+__all__ = ["anyio_backend", "one_loop"]
 
 pytestmark = pytest.mark.anyio
 

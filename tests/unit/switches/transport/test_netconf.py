@@ -123,7 +123,7 @@ def test_a_port_that_nobody_listens_on_is_unreachable(known_hosts: str) -> None:
 def test_a_host_that_says_nothing_is_given_up_in_time(known_hosts: str) -> None:
     with (
         socket.create_server((LOOPBACK, 0)) as mute,
-        pytest.raises(UnreachableError, match=r"no session within 0\.2 s"),
+        pytest.raises(UnreachableError, match="no session"),  # by this limit or by the SSH library's
     ):
         session(mute.getsockname()[1], NetconfOptions(known_hosts=known_hosts), timeout_s=0.2).open()
 
