@@ -30,6 +30,7 @@ def test_two_stretches_add_up_to_the_whole() -> None:
         assert getattr(total, name) == sum(getattr(one, name) for one in found)
     carried = sum(one.goodput_bytes_per_s * (one.end_s - one.begin_s) for one in found)
     assert total.goodput_bytes_per_s * 0.005 == pytest.approx(carried)
+    assert carried == pytest.approx(fabric.measured().delivered_bytes)
     looks = sum(one.queue_mean_bytes * (one.end_s - one.begin_s) for one in found)
     assert total.queue_mean_bytes * 0.005 == pytest.approx(looks, rel=1e-3)
     assert total.slowdown["all"].n == total.completions > 0
