@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from twin.watermark import Watermark
 MOUSE_BELOW_BYTES = 100_000
 ELEPHANT_FROM_BYTES = 1_000_000
 SIZE_CLASSES = ("all", "mice", "medium", "elephant")
+BLOCKS = 8  # equal parts of the metrics window, each left out once for the error of a gain
 
 
 class SolveStatus(Enum):
@@ -46,13 +47,41 @@ class Slowdown:
 
 
 @dataclass(frozen=True, slots=True)
+class Probe:
+    """Slowdown of one full packet that crosses the fabric at a random moment, over ``n`` such packets.
+
+    It takes the path of a random flow and waits in the switch queues as deep as they are then (design section
+    1.5); alone on that path its slowdown is 1.
+    """
+
+    n: int
+    p50: float
+    p99: float
+
+
+class GainFigures(NamedTuple):
+    """What a gain compares between two runs; None where the run saw none of it."""
+
+    goodput_bytes_per_s: float | None
+    elephant_slowdown: float | None  # mean
+    mice_p99_slowdown: float | None
+    probe_p99_slowdown: float | None
+    paused_share: float | None
+    loss_share: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """One engine's figures for one watermark on one scenario, inside the scenario's metrics window.
 
     Queue figures pool 1 µs samples over the monitored ports; ``port_queue_mean_bytes`` has one entry per
     monitored port, in the scenario's order. ``goodput_bytes_per_s`` is payload delivered, all flows.
     ``slowdown`` is keyed by size class (``SIZE_CLASSES``; mice < 100 KB ≤ medium < 1 MB ≤ elephant), absent
-    classes left out. Where ``status`` is not OK the figures are NaN.
+    classes left out. ``probe`` is keyed ``all`` and by path class (``1 hop``, ``3 hops``: switches crossed).
+    ``paused_share`` is port-seconds paused ÷ (egress ports, NICs included × duration), ``loss_share`` bytes
+    lost ÷ bytes sent, None where the engine does not report them. ``without_block[b]`` are the same figures
+    with block b of the window left out (flows belong to the block they start in), ``by_seed`` those of each
+    run of a mean over seeds. Where ``status`` is not OK the figures are NaN.
     """
 
     watermark: Watermark
@@ -66,6 +95,28 @@ class Prediction:
     pfc_pause_s: float
     slowdown: Mapping[str, Slowdown] = field(default_factory=dict)
     port_queue_mean_bytes: tuple[float, ...] = ()
+    probe: Mapping[str, Probe] = field(default_factory=dict)
+    paused_share: float | None = None
+    loss_share: float | None = None
+    without_block: tuple[GainFigures, ...] = ()
+    by_seed: tuple[GainFigures, ...] = ()
+
+    @property
+    def gain_figures(self) -> GainFigures:
+        """The figures of the whole run that a gain compares."""
+        elephant, mice, probe = (
+            self.slowdown.get("elephant"),
+            self.slowdown.get("mice"),
+            self.probe.get("all"),
+        )
+        return GainFigures(
+            self.goodput_bytes_per_s,
+            elephant.mean if elephant and elephant.n else None,
+            mice.p99 if mice and mice.n else None,
+            probe.p99 if probe and probe.n else None,
+            self.paused_share,
+            self.loss_share,
+        )
 
     @classmethod
     def failed(cls, watermark: Watermark, status: SolveStatus) -> Prediction:
@@ -120,7 +171,28 @@ def averaged(predictions: Sequence[Prediction]) -> Prediction:
             float(np.mean([entry.mean for entry in entries])),
             float(np.mean([entry.p99 for entry in entries])),
         )
-    return replace(predictions[0], **figures, slowdown=slowdown, port_queue_mean_bytes=ports)
+    return replace(
+        predictions[0],
+        **figures,
+        slowdown=slowdown,
+        port_queue_mean_bytes=ports,
+        probe={
+            name: Probe(
+                entry.n,
+                float(np.mean([one.probe[name].p50 for one in predictions])),
+                float(np.mean([one.probe[name].p99 for one in predictions])),
+            )
+            for name, entry in predictions[0].probe.items()
+            if all(name in one.probe for one in predictions)
+        },
+        paused_share=_mean([one.paused_share for one in predictions]),
+        loss_share=_mean([one.loss_share for one in predictions]),
+        without_block=tuple(
+            GainFigures(*(_mean(values) for values in zip(*block, strict=True)))
+            for block in zip(*(one.without_block for one in predictions), strict=True)
+        ),
+        by_seed=tuple(one.gain_figures for one in predictions),
+    )
 
 
 def pooled(parts: Sequence[Prediction]) -> Prediction:
@@ -151,6 +223,19 @@ def pooled(parts: Sequence[Prediction]) -> Prediction:
         pfc_pause_s=sum(one.pfc_pause_s for one in parts),
         slowdown=slowdown,
         port_queue_mean_bytes=tuple(value for one in parts for value in one.port_queue_mean_bytes),
+        probe={
+            name: Probe(
+                sum(one.n for one in found),
+                float(np.average([one.p50 for one in found], weights=[one.n for one in found])),
+                max(one.p99 for one in found),
+            )
+            for name in dict.fromkeys(name for one in parts for name in one.probe)
+            if (found := [one.probe[name] for one in parts if name in one.probe])
+        },
+        paused_share=_mean([one.paused_share for one in parts], ports),
+        loss_share=_mean([one.loss_share for one in parts], by_traffic),
+        without_block=(),
+        by_seed=(),
     )
 
 
@@ -203,6 +288,14 @@ def _pooled_slowdown(entries: Sequence[Slowdown]) -> Slowdown:
     seen = [entry for entry in entries if entry.n]
     mean = float(np.average([entry.mean for entry in seen], weights=[entry.n for entry in seen]))
     return Slowdown(sum(counts), mean, max(entry.p99 for entry in seen))
+
+
+def _mean(
+    values: Sequence[float | None], weights: Sequence[float] | NDArray[np.float64] | None = None
+) -> float | None:
+    """The mean; None where one of them is."""
+    known = [value for value in values if value is not None]
+    return float(np.average(known, weights=weights)) if len(known) == len(values) else None
 
 
 def _median_ratio(pairs: Sequence[tuple[float, float]]) -> float:
