@@ -17,6 +17,7 @@ from telemetry.errors import TopologyError
 from telemetry.topology import Topology, topology_from_json
 from twin.search.problem import SearchSettings
 from twin.search.push_gate import GateSettings
+from twin.search.score import weights_for
 
 
 def inventory_of(settings: Settings) -> Inventory | None:
@@ -56,7 +57,9 @@ def ask_of(settings: Settings) -> Ask:
             candidates=search.candidates,
             narrowed=search.narrowed,
             margin=settings.tuning.margin,
-            weights=search.policy(),
+            score=search.score,
+            policy=search.policy(),
+            weights=weights_for(search.weights, search.policy()),
             bounds=settings.bounds.bounds(),
             second_engine=search.second_opinion,
             second_candidates=search.second_opinion_candidates,

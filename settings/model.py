@@ -27,9 +27,10 @@ from twin.dcqcn import DcqcnParams, preset
 from twin.engine import DEFAULT_SECOND_ENGINE, SecondEngineName
 from twin.scenario import FabricSizes
 from twin.scenario_file import dcqcn_from_json
+from twin.search.gain import HARM_PRICE, Policy, policy_named
 from twin.search.problem import SearchSettings
 from twin.search.push_gate import GateSettings
-from twin.search.score import Weights, weights_named
+from twin.search.score import ScoreName
 from twin.watermark import Watermark, WatermarkBounds
 
 ENV_DELIMITER = "__"
@@ -189,6 +190,10 @@ class SearchSection(BackendSettings):
     round in the service's own process would keep it from answering. ``niceness`` is by how much they give way
     to reports that come in (0: not at all, 19: as far as can be).
 
+    ``score`` decides: ``gain`` over what runs now, or the patent's ``normalised``. ``weights`` are a policy
+    (balanced, throughput, latency) or two numbers such as ``0.7,0.3`` for bulk speed and small-message delay;
+    ``harm_price`` is what a share of port time paused, or of bytes lost, costs in gain.
+
     ``second_opinion`` names the engine that reviews the incumbent and the ``second_opinion_candidates`` best,
     and on which the round decides; none or false asks nobody. It runs under ``second_opinion_seeds`` seeds,
     each for as much of the window as ``second_opinion_packet_hops`` allow. Engines that differ by more than
@@ -206,7 +211,9 @@ class SearchSection(BackendSettings):
     workers: int | None = Field(default=None, ge=2)
     niceness: int = Field(default=19, ge=0, le=19)
     seed: int = Field(default=1, ge=0)
+    score: ScoreName = _SEARCH.score
     weights: str = "balanced"
+    harm_price: float = Field(default=HARM_PRICE, ge=0, allow_inf_nan=False)
     base: WatermarkSettings | None = None
     second_opinion: SecondEngineName | None = DEFAULT_SECOND_ENGINE
     second_opinion_candidates: int = Field(default=_SEARCH.second_candidates, ge=1, le=1_000)
@@ -228,17 +235,17 @@ class SearchSection(BackendSettings):
         self.policy()
         return self
 
-    def policy(self) -> Weights:
-        return weights_named(self.weights)
+    def policy(self) -> Policy:
+        return policy_named(self.weights, self.harm_price)
 
 
 class TuningSettings(Section):
     """When rounds run, what makes a new recommendation, and what holds one back.
 
-    ``margin`` is the predicted gain in score over the incumbent below which nothing new is recommended. A
-    push waits ``cool_down_s`` after the last, needs the twin's queue within a factor ``residual_limit`` of
-    the measured one and the engines within ``disagreement_limit`` of each other (1: a factor of two; None:
-    any), and moves no value by more than the factor ``max_step`` (None: any).
+    ``margin`` is the predicted gain over the incumbent that a change must surely exceed (0.03: three
+    percent). A push waits ``cool_down_s`` after the last, needs the twin's queue within a factor
+    ``residual_limit`` of the measured one and the engines within ``disagreement_limit`` of each other (1: a
+    factor of two; None: any), and moves no value by more than the factor ``max_step`` (None: any).
     """
 
     enabled: bool = True

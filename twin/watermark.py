@@ -56,6 +56,14 @@ class Watermark:
                 "watermark pmax", str(self.pmax), "Pmax must be in (0, 1]", "give a probability such as 0.1"
             )
 
+    def distance_to(self, other: Watermark) -> float:
+        """How far apart two watermarks are: Euclidean in ln Kmin, ln Kmax and ln Pmax."""
+        mine, theirs = (
+            (math.log(max(one.kmin_bytes, 1)), math.log(one.kmax_bytes), math.log(one.pmax))
+            for one in (self, other)
+        )
+        return math.dist(mine, theirs)
+
     def __str__(self) -> str:
         return f"Kmin {self.kmin_bytes} B, Kmax {self.kmax_bytes} B, Pmax {self.pmax:g}"
 

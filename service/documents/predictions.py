@@ -10,6 +10,8 @@ from service.documents.base import Document, Figure, RequestBody
 from telemetry.topology import GBPS
 from twin.engine import DEFAULT_ENGINE, EngineName
 from twin.prediction import SIZE_CLASSES, Prediction, SolveStatus
+from twin.search.recommendation import ScoredCandidate
+from twin.search.score import ScoreName
 from twin.trajectories import Trajectories
 from twin.watermark import Watermark
 
@@ -48,8 +50,29 @@ class SlowdownDocument(Document):
     p99: Figure
 
 
+class ProbeDocument(Document):
+    """Slowdown of one full packet that crosses at a random moment; null where the engine has none."""
+
+    n: int = 0
+    p50: Figure = None
+    p99: Figure = None
+
+
+class GainDocument(Document):
+    """The parts a gain is the sum of: bulk speed, small-message delay, pauses and losses, weighed."""
+
+    bulk: Figure
+    delay: Figure
+    harm: Figure
+
+
 class PredictionDocument(WatermarkDocument):
-    """The twin's prediction for one watermark; all figures null where ``status`` is not ok."""
+    """The twin's prediction for one watermark; all figures null where ``status`` is not ok.
+
+    ``score`` is what decides (``score_is``): the gain over the incumbent, with its standard error, or the
+    patent's normalised score, which is always beside it. ``paused_share`` is port time paused ÷ all port
+    time, ``loss_share`` bytes lost ÷ bytes sent.
+    """
 
     status: str
     status_detail: str
@@ -61,16 +84,36 @@ class PredictionDocument(WatermarkDocument):
     loss_bytes: Figure
     pfc_pause_s: Figure
     slowdown: dict[str, SlowdownDocument]
+    probe_slowdown: ProbeDocument = ProbeDocument()
+    probe_by_path: dict[str, ProbeDocument] = {}
+    paused_share: Figure = None
+    loss_share: Figure = None
     score: Figure
+    score_error: Figure = None
+    score_normalised: Figure = None
+    gain: GainDocument | None = None
 
     @classmethod
-    def predicted(cls, prediction: Prediction, score: float | None) -> Self:
-        return cls(**prediction_fields(prediction), score=score)
+    def predicted(cls, prediction: Prediction, scored: ScoredCandidate | None) -> Self:
+        return cls(**prediction_fields(prediction), **score_fields(scored))
+
+
+def score_fields(scored: ScoredCandidate | None) -> dict[str, Any]:
+    """The scores of a ``PredictionDocument``; null for a watermark that was not a candidate."""
+    names = ("score", "score_error", "score_normalised")
+    return {
+        **{name: None if scored is None else getattr(scored, name) for name in names},
+        "gain": None if scored is None or scored.gain is None else GainDocument(**scored.gain),
+    }
 
 
 def prediction_fields(prediction: Prediction) -> dict[str, Any]:
-    """The fields of a ``PredictionDocument`` except its score."""
+    """The fields of a ``PredictionDocument`` except its scores."""
     found = prediction.slowdown
+    probes = {
+        name: ProbeDocument(n=one.n, p50=float(one.p50), p99=float(one.p99))
+        for name, one in prediction.probe.items()
+    }
     absent = SlowdownDocument(n=0, mean=None, p99=None)
     return {
         **WatermarkDocument.of(prediction.watermark).model_dump(),
@@ -91,6 +134,10 @@ def prediction_fields(prediction: Prediction) -> dict[str, Any]:
             else absent
             for name in SIZE_CLASSES
         },
+        "probe_slowdown": probes.pop("all", ProbeDocument()),
+        "probe_by_path": probes,
+        "paused_share": prediction.paused_share,
+        "loss_share": prediction.loss_share,
     }
 
 
@@ -220,8 +267,10 @@ class WhatIfRequest(RequestBody, Document):
 class WhatIfDocument(Document):
     """Predictions in the order of the watermarks, and of the incumbent they were scored with.
 
-    ``window_s`` is the simulated time, ``age_s`` the age of the window when the answer was ready; null on a
-    scenario. ``notes`` say why there are no trajectories.
+    ``score_is`` names the score; gains are over the incumbent, or over the first watermark where none was
+    given. ``window_s`` is the simulated time, ``age_s`` the age of the window when the answer was ready; null on a
+    scenario. ``notes`` say what a score leaves out and why
+    there are no trajectories.
     """
 
     scenario: str
@@ -231,6 +280,7 @@ class WhatIfDocument(Document):
     wall_s: float
     window_s: float
     age_s: float | None = None
+    score_is: ScoreName
     incumbent: PredictionDocument | None
     results: list[PredictionDocument]
     trajectories: AskedTrajectoriesDocument | None

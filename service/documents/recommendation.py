@@ -13,16 +13,19 @@ from service.documents.predictions import (
     TrajectoriesDocument,
     WatermarkDocument,
     prediction_fields,
+    score_fields,
 )
 from service.documents.telemetry import by_label
 from service.tuning.round import RoundResult
 from twin.prediction import Prediction
+from twin.search.gain import Policy, policy_text
 from twin.search.recommendation import (
     Compared,
     PartRecommendation,
     ScoredCandidate,
     SecondOpinion,
 )
+from twin.search.score import ScoreName
 
 _NAMED = 5
 
@@ -32,9 +35,9 @@ Decision = Literal["pending", "kept", "approved", "rejected", "superseded", "rol
 class CandidateDocument(PredictionDocument):
     """One watermark that was tried.
 
-    Figures are those of the longest window it ran (``window_s``); ``raw`` terms, the normalised ``terms`` and
-    ``score`` are on the scale of the full window, and of the second engine where there is a second opinion,
-    so that they compare across candidates.
+    Figures are those of the longest window it ran (``window_s``), its gain is over the incumbent in that
+    window and, with a second opinion, the mean of both engines'. ``raw`` terms and the normalised ``terms``
+    are on the scale of the full window.
     """
 
     origin: str
@@ -49,6 +52,7 @@ class CandidateDocument(PredictionDocument):
         return cls.from_attributes(
             candidate,
             **prediction_fields(candidate.prediction),
+            **score_fields(candidate),
             origin=candidate.origin.value,
             seeds=candidate.n_seeds,
             raw={name: float(value) for name, value in candidate.raw.items()},
@@ -57,10 +61,15 @@ class CandidateDocument(PredictionDocument):
 
 
 class ImprovementDocument(Document):
-    """The best candidate against the incumbent; ``relative`` figures are new ÷ old − 1."""
+    """The best candidate against the incumbent; ``relative`` figures are new ÷ old − 1.
+
+    ``alike`` others could not be told apart from the best; of them all ``best`` is nearest to the incumbent.
+    """
 
     best: WatermarkDocument
     score_gain: Figure
+    score_error: Figure = None
+    alike: int = 0
     margin: float
     relative: dict[str, Figure]
 
@@ -98,7 +107,8 @@ class ComparedDocument(Document):
     @classmethod
     def of(cls, compared: Compared) -> Self:
         first, second = (
-            PredictionDocument.predicted(one, compared.score) for one in (compared.first, compared.second)
+            PredictionDocument(**prediction_fields(one), score=compared.score)
+            for one in (compared.first, compared.second)
         )
         return cls(first=first, second=second)
 
@@ -138,6 +148,19 @@ class SecondOpinionDocument(Document):
         )
 
 
+class PolicyDocument(Document):
+    """What the gain weighs: bulk speed and small-message delay, and the price of a share paused or lost."""
+
+    name: str
+    bulk: float
+    delay: float
+    harm_price: float
+
+    @classmethod
+    def of(cls, policy: Policy) -> Self:
+        return cls.from_attributes(policy, name=policy_text(policy))
+
+
 class MeasuredDocument(Document):
     """What telemetry measured in the same window, and the twin's error (0: none)."""
 
@@ -164,7 +187,10 @@ class RoundDocument(Document):
     measured: MeasuredDocument
     throughput_is: str
     queue_is: str
-    # Of each of the ``terms``: the throughput adds to a score, the others subtract. Null in old rounds.
+    # Of the candidates' ``score``: a gain compares between rounds, a normalised score only within one.
+    score_is: ScoreName = "normalised"
+    policy: PolicyDocument | None = None
+    # Of each of the ``terms``: the throughput adds to a normalised score, the others subtract.
     weights: dict[str, float] | None = None
     candidate_count: int
     candidates: list[CandidateDocument]
@@ -215,10 +241,10 @@ class RecommendationsDocument(Document):
 def round_document(result: RoundResult, *, wall_s: float) -> RoundDocument:
     """The document of a round that took ``wall_s`` seconds."""
     answer = result.recommendation
-    scores = {candidate.watermark: candidate.score for candidate in answer.candidates}
+    candidates = {candidate.watermark: candidate for candidate in answer.candidates}
 
     def scored(prediction: Prediction) -> PredictionDocument:
-        return PredictionDocument.predicted(prediction, scores.get(prediction.watermark))
+        return PredictionDocument.predicted(prediction, candidates.get(prediction.watermark))
 
     opinion, trajectories = answer.second_opinion, answer.trajectories
     return RoundDocument.from_attributes(
@@ -231,6 +257,7 @@ def round_document(result: RoundResult, *, wall_s: float) -> RoundDocument:
         left_out=list(result.left_out),
         improvement=ImprovementDocument.from_attributes(
             answer.improvement,
+            alike=answer.improvement.n_alike,
             best=WatermarkDocument.of(answer.improvement.best),
             relative={name: float(value) for name, value in answer.improvement.relative.items()},
         ),
@@ -238,6 +265,7 @@ def round_document(result: RoundResult, *, wall_s: float) -> RoundDocument:
         measured=MeasuredDocument(
             queue_mean_bytes=result.measured_queue_bytes, residual_ratio=result.residual_ratio
         ),
+        policy=PolicyDocument.of(answer.policy),
         weights={
             name: float(getattr(answer.weights, name))
             for name in dict.fromkeys(name for one in answer.candidates for name in one.normalised)

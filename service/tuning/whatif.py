@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from service.documents.predictions import AskedTrajectoriesDocument, PredictionDocument, WhatIfDocument
+from service.documents.predictions import (
+    AskedTrajectoriesDocument,
+    GainDocument,
+    PredictionDocument,
+    WhatIfDocument,
+    prediction_fields,
+)
 from twin.engine import ONE_BY_ONE, check_engine
 from twin.errors import ParameterError, TwinError
-from twin.prediction import Prediction
+from twin.prediction import Prediction, SolveStatus
 from twin.scenario import Scenario
-from twin.search.problem import persistent_share
+from twin.search.explain import absent_notes
+from twin.search.gain import gain_over, persistent_bytes_share
+from twin.search.problem import SearchSettings, persistent_share
 from twin.search.round import Progress
-from twin.search.score import Weights, score
+from twin.search.score import score
 from twin.trajectories import Trajectories, predict_trajectories
 from twin.watermark import Watermark
 from twin.workers.pool import InProcessWorkers, Task, Workers, shipped
@@ -50,12 +59,14 @@ def what_if(
     scenario: Scenario,
     wanted: Wanted,
     *,
-    weights: Weights,
+    search: SearchSettings,
     workers: Workers,
     version: str,
     progress: Callable[[Progress], None] | None = None,
 ) -> WhatIfDocument:
-    """Predictions in the order given, scored together with the incumbent. Raises ``TwinError``.
+    """Predictions in the order given, with their gains over the incumbent (None: over the first of them).
+
+    ``search`` says which score, policy and weights. Raises ``TwinError``.
 
     ``progress`` is called in this thread after every batch; what it raises ends the work.
     """
@@ -70,11 +81,16 @@ def what_if(
         predictions = _predict(scenario, file, wanted, workers, progress)
         curves = _curves(scenario, file, wanted, workers, progress) if wanted.trajectories else None
     wall_s = time.perf_counter() - began_s
-    scores = score(predictions, weights, scenario.pfc, persistent_share=persistent_share(scenario)).score
     documents = [
-        PredictionDocument.predicted(prediction, value)
-        for prediction, value in zip(predictions, scores.tolist(), strict=True)
+        PredictionDocument(**prediction_fields(prediction), **scores)
+        for prediction, scores in zip(predictions, _scores(scenario, predictions, search), strict=True)
     ]
+    notes = [curves] if isinstance(curves, str) else []
+    if predictions[0].status is not SolveStatus.OK:
+        notes.append(
+            f"No gains: the run of {predictions[0].watermark}, which they would compare with, ended with "
+            f"status {predictions[0].status.code} ({predictions[0].status.value}); give another incumbent."
+        )
     return WhatIfDocument(
         scenario=scenario.name,
         engine=wanted.engine,
@@ -82,13 +98,37 @@ def what_if(
         version=version,
         wall_s=wall_s,
         window_s=scenario.duration_s,
+        score_is=search.score,
         incumbent=None if wanted.incumbent is None else documents[0],
         results=documents[-len(wanted.watermarks) :],
         trajectories=AskedTrajectoriesDocument.of(curves, incumbent=wanted.incumbent is not None)
         if isinstance(curves, Trajectories)
         else None,
-        notes=[curves] if isinstance(curves, str) else [],
+        notes=[*absent_notes(predictions[0], scenario), *notes],
     )
+
+
+def _scores(
+    scenario: Scenario, predictions: Sequence[Prediction], search: SearchSettings
+) -> list[dict[str, Any]]:
+    """The scores of each prediction, gains over the first; null for failed runs."""
+    now = predictions[0]
+    share = persistent_bytes_share(scenario, now.goodput_bytes_per_s)
+    gains = [gain_over(now, one, search.policy, share) for one in predictions]
+    scores = score(
+        predictions, search.weights, scenario.pfc, persistent_share=persistent_share(scenario)
+    ).with_gains(gains, search.score)
+    return [
+        {
+            "score": float(decides),
+            "score_error": gain.error,
+            "score_normalised": float(normalised),
+            "gain": GainDocument(bulk=gain.bulk, delay=gain.delay, harm=gain.harm) if sound else None,
+        }
+        for decides, normalised, gain, sound in zip(
+            scores.score, scores.normalised_score, gains, scores.feasible, strict=True
+        )
+    ]
 
 
 def _predict(

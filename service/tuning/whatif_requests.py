@@ -110,7 +110,7 @@ class WhatIfRequests:
                 what_if,
                 scenario,
                 wanted,
-                weights=self.ask.search.weights,
+                search=self.ask.search,
                 workers=workers,
                 version=self.ask.version,
                 progress=report,

@@ -6,14 +6,17 @@ senders that cannot or will not slow down keep queues long whatever is marked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twin.prediction import Prediction, SolveStatus
 from twin.scenario import Scenario
-from twin.search.explain import relative_changes, why
+from twin.search.explain import absent_notes, relative_changes, why
+from twin.search.gain import PARTS, gain_text, policy_text
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.recommendation import (
     Improvement,
@@ -24,12 +27,81 @@ from twin.search.recommendation import (
     VerdictKind,
 )
 from twin.search.runs import Ledger
-from twin.search.score import LEAST_LOSS_BYTES, LEAST_PAUSE_S, LEAST_SPREAD, Scores, best_among
+from twin.search.score import (
+    LEAST_LOSS_BYTES,
+    LEAST_PAUSE_S,
+    LEAST_SPREAD,
+    ScoreName,
+    Scores,
+    choose,
+    surely_above,
+)
 from twin.search.second_engine import Decision
-from twin.units import bytes_text, duration_text
+from twin.units import bytes_text, duration_text, percent_text
+from twin.watermark import Watermark
 
 PINNED_QUEUE_RATIO = 1.25
 EMPTY_QUEUE_BYTES = 2_000.0  # a packet or two on average
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The candidate a round would recommend, on the score that decides."""
+
+    row: int
+    score_gain: float
+    error: float | None
+    n_alike: int
+    stands: bool
+    sure: bool
+    by: ScoreName
+
+    @classmethod
+    def among(
+        cls,
+        scores: Scores,
+        may_win: Collection[int],
+        incumbent: int,
+        settings: SearchSettings,
+        watermarks: Sequence[Watermark],
+    ) -> Found:
+        """The choice among candidates that may win."""
+        choice = choose(
+            scores,
+            among=may_win,
+            incumbent=incumbent,
+            margin=settings.margin,
+            watermarks=watermarks,
+            near_tie=settings.near_tie,
+        )
+        by_gain = scores.by == "gain"
+        gained = float(scores.score[choice.row] - scores.score[incumbent])
+        error = scores.gains[choice.row].error if by_gain else math.nan
+        return cls(
+            row=choice.row,
+            score_gain=gained,
+            error=error if math.isfinite(error) else None,
+            n_alike=choice.n_alike,
+            stands=choice.row == incumbent,
+            sure=surely_above(scores.gains[choice.row], settings.margin)
+            if by_gain
+            else gained > settings.margin,
+            by=scores.by,
+        )
+
+    @property
+    def verb(self) -> str:
+        return "gains" if self.by == "gain" else "scores"
+
+    @property
+    def text(self) -> str:
+        """Such as ``gains 8 ± 2 %``."""
+        if self.by == "gain":
+            return f"gains {gain_text(self.score_gain, self.error)}"
+        return f"gains {self.score_gain:.3f} in score"
+
+    def amount(self, value: float) -> str:
+        return percent_text(value) if self.by == "gain" else f"{value:g}"
 
 
 def judge(
@@ -37,15 +109,13 @@ def judge(
     scenario: Scenario,
     *,
     n_tried: int,
-    gain: float,
+    found: Found,
     margin: float,
-    stands: bool,
     pfc: bool,
 ) -> Verdict:
     """The verdict, from the predictions of all candidates that ran the full window.
 
-    ``n_tried`` counts those dropped early too; ``gain`` is that of the best candidate over the incumbent,
-    ``stands`` whether the incumbent is the best.
+    ``n_tried`` counts those dropped early too.
     """
     rows = [one for one in predictions if one.status is SolveStatus.OK]
     queue = np.array([one.queue_mean_bytes for one in rows])
@@ -67,22 +137,25 @@ def judge(
             f"{bytes_text(high)}{pauses}; {_what_would_help(scenario)}.",
             remarks,
         )
-    if stands:
+    if found.stands:
         return Verdict(
             VerdictKind.STAND_STILL,
-            f"Stand still: none of {n_tried} candidates scores better than the incumbent by more than noise.",
+            f"Stand still: none of {n_tried} candidates {found.verb} more than the incumbent beyond noise.",
             remarks,
         )
-    if not gain > margin:
+    if not found.sure:
+        less = "less two errors does not exceed" if found.error is not None else "does not exceed"
         return Verdict(
             VerdictKind.STAND_STILL,
-            f"Stand still: the best candidate gains {gain:.3f} in score, which does not exceed the margin "
-            f"of {margin:g}.",
+            f"Stand still: the best candidate {found.text}, which {less} the margin of "
+            f"{found.amount(margin)}.",
             remarks,
         )
+    alike = f"; {found.n_alike} others cannot be told apart from the best, this one is nearest to what runs"
     return Verdict(
         VerdictKind.CHANGE,
-        f"Change: the best of {n_tried} candidates gains {gain:.3f} in score (margin {margin:g}).",
+        f"Change: the best of {n_tried} candidates {found.text} (margin {found.amount(margin)})"
+        f"{alike if found.n_alike else ''}.",
         remarks,
     )
 
@@ -180,8 +253,9 @@ def recommend(
     on the undivided scenario.
     """
     scores, opinion = decision.scores, decision.opinion
-    best = best_among(scores.fleet, among=decision.fleet, incumbent=incumbent, near_tie=settings.near_tie)
-    gain = float(scores.fleet.score[best] - scores.fleet.score[incumbent])
+    watermarks = [one.watermark for one in ledger.proposals]
+    found = Found.among(scores.fleet, decision.fleet, incumbent, settings, watermarks)
+    best = found.row
     everyone = range(len(ledger.proposals))
     # The verdict is on candidates that ran in full.
     in_full = [number for number in everyone if ledger.rung_of(number) == len(settings.fractions) - 1]
@@ -189,9 +263,8 @@ def recommend(
         [ledger.whole(number) for number in in_full],
         problem.scenario,
         n_tried=len(everyone),
-        gain=gain,
+        found=found,
         margin=settings.margin,
-        stands=best == incumbent,
         pfc=problem.pauses,
     )
     winner = best if verdict.kind is VerdictKind.CHANGE else incumbent
@@ -207,7 +280,9 @@ def recommend(
         candidates=tuple(_candidate(number, ledger, scores.fleet, problem, settings) for number in order),
         improvement=Improvement(
             best=ledger.proposals[best].watermark,
-            score_gain=gain,
+            score_gain=found.score_gain,
+            score_error=found.error,
+            n_alike=found.n_alike,
             margin=settings.margin,
             relative=relative_changes(incumbent_prediction, best_prediction),
         ),
@@ -220,6 +295,11 @@ def recommend(
             dominant_class=problem.dominant_class,
             lambda_=problem.lambda_,
             pfc=problem.pauses,
+            gained=None
+            if found.by == "normalised"
+            else f"{gain_text(found.score_gain, found.error)} better for the "
+            f"{policy_text(settings.policy)} policy",
+            policy=settings.policy,
             opinion=opinion,
         ),
         parts=tuple(
@@ -233,8 +313,10 @@ def recommend(
         version=version,
         throughput_is=scores.fleet.throughput_is,
         queue_is=scores.fleet.queue_is,
+        score_is=settings.score,
+        policy=settings.policy,
         weights=settings.weights,
-        notes=(*problem.notes, *decision.notes),
+        notes=(*problem.notes, *absent_notes(incumbent_prediction, problem.scenario), *decision.notes),
         second_opinion=opinion,
     )
 
@@ -245,6 +327,7 @@ def _candidate(
     proposal = ledger.proposals[number]
     rung = ledger.rung_of(number)
     feasible = bool(scores.feasible[number])
+    gain = scores.gains[number]
     return ScoredCandidate(
         watermark=proposal.watermark,
         origin=proposal.origin,
@@ -256,6 +339,9 @@ def _candidate(
         raw={name: float(column[number]) for name, column in scores.raw.items()},
         normalised={name: float(column[number]) for name, column in scores.normalised.items()},
         score=float(scores.score[number]) if feasible else None,
+        score_error=gain.error if feasible and math.isfinite(gain.error) else None,
+        score_normalised=float(scores.normalised_score[number]) if feasible else None,
+        gain={part: getattr(gain, part) for part in PARTS} if feasible else None,
     )
 
 
@@ -271,18 +357,17 @@ def _part(
 ) -> PartRecommendation:
     own = decision.scores.parts[number]
     last = len(settings.fractions) - 1
-    best = best_among(own, among=decision.parts[number], incumbent=incumbent, near_tie=settings.near_tie)
-    gain = float(own.score[best] - own.score[incumbent])
+    watermarks = [one.watermark for one in ledger.proposals]
+    found = Found.among(own, decision.parts[number], incumbent, settings, watermarks)
     verdict = judge(
         ledger.at(number, in_full, last),
         part,
         n_tried=len(ledger.proposals),
-        gain=gain,
+        found=found,
         margin=settings.margin,
-        stands=best == incumbent,
         pfc=problem.pauses,
     )
-    winner = best if verdict.kind is VerdictKind.CHANGE else incumbent
+    winner = found.row if verdict.kind is VerdictKind.CHANGE else incumbent
     before, after = ledger.at(number, [incumbent, winner], last)
     return PartRecommendation(
         name=part.name,
@@ -290,7 +375,7 @@ def _part(
         switch_ports=tuple((port.node, port.port) for port in part.ports if port.port is not None),
         traffic_share=float(decision.scores.traffic_share[number]),
         watermark=ledger.proposals[winner].watermark,
-        score_gain=gain,
+        score_gain=found.score_gain,
         incumbent_prediction=before,
         winner_prediction=after,
         verdict=verdict,

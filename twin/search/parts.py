@@ -17,7 +17,8 @@ from scipy.sparse.csgraph import connected_components
 
 from twin.prediction import Prediction
 from twin.scenario import Flows, Scenario, reverse_ports
-from twin.search.score import Scores, Weights, score
+from twin.search.gain import Gain, joined
+from twin.search.score import ScoreName, Scores, Weights, score
 
 
 @dataclass(frozen=True)
@@ -35,15 +36,17 @@ def fleet_scores(
     weights: Weights,
     pfc: bool,
     persistent_shares: Sequence[float | None],
+    gains: Sequence[Sequence[Gain]],
+    by: ScoreName,
 ) -> FleetScores:
-    """Scores ``predictions[part][candidate]``.
+    """Scores ``predictions[part][candidate]`` by their ``gains[part][candidate]`` or by the patent's score.
 
     A part is weighted by the bytes it delivers under the incumbent (row ``incumbent``), so that nine idle
     jobs do not outvote the one that carries most traffic. A candidate must be feasible in every part.
     """
     parts = tuple(
-        score(rows, weights, pfc, persistent_share=share)
-        for rows, share in zip(predictions, persistent_shares, strict=True)
+        score(rows, weights, pfc, persistent_share=share).with_gains(own, by)
+        for rows, share, own in zip(predictions, persistent_shares, gains, strict=True)
     )
     delivered = np.array([rows[incumbent].goodput_bytes_per_s for rows in predictions], dtype=np.float64)
     delivered = np.where(np.isfinite(delivered), delivered, 0.0)
@@ -52,27 +55,25 @@ def fleet_scores(
         return FleetScores(parts[0], parts, share)
     feasible = np.all([part.feasible for part in parts], axis=0)
 
-    def weighed(columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    def weighed(columns: Sequence[NDArray[np.float64]], elsewhere: float = np.nan) -> NDArray[np.float64]:
         total = np.zeros(len(feasible))
         for weight, column in zip(share, columns, strict=True):
             total += weight * np.where(feasible, column, 0.0)
-        return np.where(feasible, total, np.nan)
+        return np.where(feasible, total, elsewhere)
 
-    return FleetScores(
-        Scores(
-            score=np.where(feasible, weighed([part.score for part in parts]), -np.inf),
-            feasible=feasible,
-            raw={name: weighed([part.raw[name] for part in parts]) for name in parts[0].raw},
-            normalised={
-                name: weighed([part.normalised[name] for part in parts]) for name in parts[0].normalised
-            },
-            queue_mean_bytes=weighed([part.queue_mean_bytes for part in parts]),
-            throughput_is=" and ".join(dict.fromkeys(part.throughput_is for part in parts)),
-            queue_is=" and ".join(dict.fromkeys(part.queue_is for part in parts)),
-        ),
-        parts,
-        share,
+    fleet = Scores(
+        score=weighed([part.score for part in parts], -np.inf),
+        normalised_score=weighed([part.normalised_score for part in parts], -np.inf),
+        feasible=feasible,
+        raw={name: weighed([part.raw[name] for part in parts]) for name in parts[0].raw},
+        normalised={name: weighed([part.normalised[name] for part in parts]) for name in parts[0].normalised},
+        queue_mean_bytes=weighed([part.queue_mean_bytes for part in parts]),
+        throughput_is=" and ".join(dict.fromkeys(part.throughput_is for part in parts)),
+        queue_is=" and ".join(dict.fromkeys(part.queue_is for part in parts)),
+        by=by,
+        gains=tuple(joined(row, share.tolist()) for row in zip(*(part.gains for part in parts), strict=True)),
     )
+    return FleetScores(fleet, parts, share)
 
 
 def split(scenario: Scenario, max_parts: int = 8) -> list[Scenario]:

@@ -11,7 +11,8 @@ from twin.errors import ParameterError, check_not_negative
 from twin.prediction import ELEPHANT_FROM_BYTES
 from twin.scenario import Scenario
 from twin.search.candidates import lambda_for
-from twin.search.score import NEAR_TIE, WEIGHT_PRESETS, Weights
+from twin.search.gain import POLICIES, Policy
+from twin.search.score import NEAR_TIE, WEIGHT_PRESETS, ScoreName, Weights
 from twin.watermark import Watermark, WatermarkBounds
 
 
@@ -52,9 +53,11 @@ class SearchSettings:
     ``candidates`` watermarks (incumbent, base and vendor rows included) run on windows of ``fractions`` of
     the scenario, the last being 1; after each but the last the better share ``keep`` goes on. ``narrowed``
     more are drawn around the ``neighbourhoods`` best and run in full, then the ``leaders`` best under
-    ``seeds`` different seeds. A recommendation must beat the incumbent's score by ``margin``; scores within
-    ``near_tie`` are equal. ``engine`` is a name of ``twin.engine`` or ``module:Class``; a worker gets
-    ``batch`` candidates at a time.
+    ``seeds`` different seeds, and under up to ``most_seeds`` while several may be the best. ``engine`` is a
+    name of ``twin.engine`` or ``module:Class``; a worker gets ``batch`` candidates at a time.
+
+    ``score`` decides: the gain over the incumbent under ``policy``, or the patent's min-max score under
+    ``weights``, where scores within ``near_tie`` are equal. A recommendation must gain more than ``margin``.
 
     Then ``second_engine`` (None: none) runs the incumbent and ``second_candidates`` of the best under
     ``second_seeds`` seeds, for as much of the window as ``second_packet_hops`` a run allow, and the decision
@@ -69,8 +72,11 @@ class SearchSettings:
     keep: float = 0.375
     leaders: int = 8
     seeds: int = 4
+    most_seeds: int = 8
     batch: int = 16
-    margin: float = 0.05
+    margin: float = 0.03
+    score: ScoreName = "gain"
+    policy: Policy = POLICIES["balanced"]
     near_tie: float = NEAR_TIE
     weights: Weights = WEIGHT_PRESETS["balanced"]
     bounds: WatermarkBounds = field(default_factory=WatermarkBounds)
@@ -90,6 +96,7 @@ class SearchSettings:
             "neighbourhoods": 1,
             "leaders": 1,
             "seeds": 1,
+            "most_seeds": 1,
             "batch": 1,
             "max_parts": 1,
             "narrowed": 0,
@@ -115,7 +122,7 @@ class SearchSettings:
 
 
 def persistent_share(scenario: Scenario) -> float | None:
-    """Never-ending flows as a share of those and the finite elephants; None where there is neither."""
+    """Never-ending flows as a share of those and the finite elephants, by number; None without either."""
     payload = scenario.flows.payload_bytes
     persistent = int(np.count_nonzero(np.isinf(payload)))
     elephants = int(np.count_nonzero(np.isfinite(payload) & (payload >= ELEPHANT_FROM_BYTES)))

@@ -9,7 +9,8 @@ from enum import Enum
 
 from twin.prediction import Prediction
 from twin.search.candidates import Origin
-from twin.search.score import Weights
+from twin.search.gain import Policy
+from twin.search.score import ScoreName, Weights
 from twin.trajectories import Trajectories
 from twin.watermark import Watermark
 
@@ -35,9 +36,10 @@ class ScoredCandidate:
     """One watermark of the round.
 
     ``rung`` is the last window length it ran (0 the shortest), ``window_s`` that length, and ``prediction``
-    the mean over ``n_seeds`` seeds there. Terms and score are scaled to the full window (for candidates
-    dropped early by the median ratio of those that ran both) and, in the same way, to the second engine where
-    it ran. ``score`` is None where a run failed.
+    the mean over ``n_seeds`` seeds there. ``score`` is what decided, None where a run failed: the ``gain``
+    over the incumbent in the same window, joined with the second engine's where it ran, or
+    ``score_normalised``, whose terms (``raw``, ``normalised``) are scaled to the full window for candidates
+    dropped early.
     """
 
     watermark: Watermark
@@ -50,21 +52,29 @@ class ScoredCandidate:
     raw: Mapping[str, float]
     normalised: Mapping[str, float]
     score: float | None
+    score_error: float | None = None
+    score_normalised: float | None = None
+    gain: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Improvement:
-    """The best candidate against the incumbent: score gained, the margin to exceed, relative changes.
+    """The best candidate against the incumbent: score gained with its error, the margin to exceed, relative
+    changes.
 
-    ``best``, the twin's best watermark, is recommended where the gain exceeds the margin.
+    ``best``, the twin's choice, is recommended where the gain less two errors exceeds the margin;
+    ``n_alike`` others could not be told apart from the best, and it is the one nearest to the incumbent.
     ``relative[figure]`` is new ÷ old − 1 for figures the incumbent has above 0: ``queue_mean``,
-    ``queue_p99``, ``goodput``, ``elephant_slowdown``, ``mice_p99_slowdown``, ``loss``, ``pause``.
+    ``queue_p99``, ``goodput``, ``elephant_slowdown``, ``mice_p99_slowdown``, ``probe_p99_slowdown``,
+    ``loss``, ``pause``.
     """
 
     best: Watermark
     score_gain: float
     margin: float
     relative: Mapping[str, float]
+    score_error: float | None = None
+    n_alike: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +148,8 @@ class Recommendation:
     """The result of one round; ``watermark`` is the incumbent unless the verdict is to change.
 
     ``winner_prediction`` is that of ``watermark``. ``candidates`` are all that were tried, best first. With a
-    ``second_opinion`` scores are on the second engine's scale; predictions are always the first's, which ran
-    every candidate. ``trajectories`` are those of the incumbent and of ``watermark``, by the first engine
+    ``second_opinion`` gains are those of both engines; predictions are always the first's, which ran every
+    candidate. ``trajectories`` are those of the incumbent and of ``watermark``, by the first engine
     under ``seed``; None where they failed, see ``notes``. The same problem, settings, seed and version give
     the same recommendation anywhere.
     """
@@ -160,6 +170,8 @@ class Recommendation:
     version: str
     throughput_is: str
     queue_is: str
+    score_is: ScoreName
+    policy: Policy
     weights: Weights
     notes: tuple[str, ...] = ()
     second_opinion: SecondOpinion | None = None

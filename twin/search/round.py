@@ -22,11 +22,12 @@ from twin.search.candidates import (
     without_repeats,
 )
 from twin.search.conclusion import recommend
+from twin.search.gain import Gain, gain_over, persistent_bytes_share
 from twin.search.parts import FleetScores, fleet_scores, split
 from twin.search.problem import SearchSettings, TuningProblem, persistent_share
 from twin.search.recommendation import Recommendation
 from twin.search.runs import Ledger
-from twin.search.score import rank, tie_width
+from twin.search.score import lead, rank, tie_width
 from twin.search.second_engine import Asked, Decision, RoundSoFar, second_stage
 from twin.search.vendor_table import vendor_table
 from twin.trajectories import predict_trajectories
@@ -117,12 +118,14 @@ class _Round:
         self._problem = problem
         self._settings = settings
         self._seed = seed
-        self._seeds = engine_seeds(seed, settings.seeds)
+        every = engine_seeds(seed, max(settings.seeds, settings.most_seeds))
+        self._seeds, self._more_seeds = every[: settings.seeds], every[settings.seeds :]
         self._workers = workers
         self._progress = progress or (lambda _: None)
         self._parts = parts
         self._files = files
         self._shares = [persistent_share(part) for part in parts]
+        self._bytes_shares: dict[int, float | None] = {}
         self._last_rung = len(settings.fractions) - 1
         self._ledger = Ledger(len(parts), len(settings.fractions))
 
@@ -135,7 +138,7 @@ class _Round:
                 alive = self._survivors(alive, rung)
         self._draw_closer(alive)
         confirmed = frozenset(self._confirm())
-        first = Decision(self._settled_scores(), confirmed, (confirmed,) * len(self._parts))
+        first = Decision(self._scores(self._gains()), confirmed, (confirmed,) * len(self._parts))
         answer = recommend(
             self._problem,
             settings,
@@ -175,13 +178,15 @@ class _Round:
             first_seeds=self._seeds,
             second_seeds=engine_seeds(self._seed, self._settings.second_seeds),
             predict=self._predict_apart,
-            score=self._scores,
             confirm=self._run_as_leaders,
+            gain=self._gain,
+            gains=self._gains,
+            score=self._scores,
         )
 
     def _survivors(self, alive: Sequence[int], rung: int) -> list[int]:
         """The better share: the best over all parts, the best of each part, the incumbent."""
-        scores = self._scores([self._ledger.at(part, alive, rung) for part in range(len(self._parts))])
+        scores = self._scores_at(alive, rung)
         n_kept = max(math.ceil(self._settings.keep * len(alive)), self._settings.leaders)
         kept = set(rank(scores.fleet, near_tie=0.0)[:n_kept].tolist())
         if len(self._parts) > 1:
@@ -198,8 +203,8 @@ class _Round:
     def _draw_closer(self, alive: Sequence[int]) -> None:
         if self._settings.narrowed == 0:
             return
-        full = [self._ledger.at(part, alive, self._last_rung) for part in range(len(self._parts))]
-        order = rank(self._scores(full).fleet, near_tie=0.0)[: self._settings.neighbourhoods]
+        order = rank(self._scores_at(alive, self._last_rung).fleet, near_tie=0.0)
+        order = order[: self._settings.neighbourhoods]
         known = self._ledger.proposals
         sampler = NarrowedSampler([known[alive[row]].watermark for row in order], self._settings.bounds)
         drawn = fill(
@@ -215,26 +220,41 @@ class _Round:
         """Runs the leaders under every seed until the best is among them; returns all that ran so.
 
         More seeds move scores, so a candidate with one seed, or dropped early, may come to the front: it runs
-        under every seed too before it may win.
+        under every seed too before it may win. While several may still be the best, they get further seeds.
         """
+        settings = self._settings
         confirmed: list[int] = []
         for attempt in range(_CONFIRMATIONS):
-            scores = self._settled_scores()
-            width = tie_width(scores.fleet, self._settings.near_tie)
+            scores = self._scores(self._gains())
+            by_gain = settings.score == "gain"
+            width = 0.0 if by_gain else tie_width(scores.fleet, settings.near_tie)
             order = rank(scores.fleet, incumbent=_INCUMBENT, near_tie=width).tolist()
             if order[0] in confirmed:
                 break
-            leaders = order[: self._settings.leaders]
+            leaders = order[: settings.leaders]
             if attempt == 0:
                 leaders = [_INCUMBENT, *leaders]
                 if len(self._parts) > 1:
                     for part in scores.parts:
-                        own = rank(part, incumbent=_INCUMBENT, near_tie=self._settings.near_tie)
+                        own = rank(part, incumbent=_INCUMBENT, near_tie=0.0 if by_gain else settings.near_tie)
                         leaders += own[:2].tolist()
             fresh = [number for number in dict.fromkeys(leaders) if number not in confirmed]
             self._run_as_leaders(fresh)
             confirmed += fresh
+        if settings.score == "gain":
+            self._race(confirmed)
         return confirmed
+
+    def _race(self, confirmed: Sequence[int]) -> None:
+        """One more seed at a time for those that cannot be told apart from the best, while there are any."""
+        for seed in self._more_seeds:
+            gains = self._scores(self._gains()).fleet.gains
+            best = max(confirmed, key=lambda number: (gains[number].value, -number))
+            rivals = [number for number in confirmed if lead(gains[best], gains[number]) <= 0.0]
+            if len(rivals) < 2:
+                break
+            racing = list(dict.fromkeys([_INCUMBENT, *rivals]))
+            self._predict("leaders", racing, self._last_rung, (seed,))
 
     def _run_as_leaders(self, candidates: Collection[int]) -> None:
         """Runs the full window under every seed, as far as these have not."""
@@ -320,10 +340,32 @@ class _Round:
                     status.value.partition("; ")[2] or "look at the scenario",
                 )
 
-    def _settled_scores(self) -> FleetScores:
-        return self._scores([self._ledger.settled(part) for part in range(len(self._parts))])
+    def _gain(self, part: int, now: Prediction, new: Prediction) -> Gain:
+        """The gain of one prediction over the incumbent's on a part."""
+        if part not in self._bytes_shares:
+            goodput = self._ledger.at(part, [_INCUMBENT], 0)[0].goodput_bytes_per_s
+            self._bytes_shares[part] = persistent_bytes_share(self._parts[part], goodput)
+        return gain_over(now, new, self._settings.policy, self._bytes_shares[part])
 
-    def _scores(self, predictions: Sequence[Sequence[Prediction]]) -> FleetScores:
+    def _gains(self, candidates: Sequence[int] | None = None) -> list[list[Gain]]:
+        """By part, the first engine's gains of these candidates (None: all), each in its longest window."""
+        numbers = range(len(self._ledger.proposals)) if candidates is None else candidates
+        return [
+            [self._gain(part, *self._ledger.paired(part, number, _INCUMBENT)) for number in numbers]
+            for part in range(len(self._parts))
+        ]
+
+    def _scores_at(self, alive: Sequence[int], rung: int) -> FleetScores:
+        """Scores of candidates that all ran one window."""
+        rows = [self._ledger.at(part, alive, rung) for part in range(len(self._parts))]
+        return self._scored(rows, self._gains(alive))
+
+    def _scores(self, gains: list[list[Gain]]) -> FleetScores:
+        """Scores of all candidates by these gains."""
+        return self._scored([self._ledger.settled(part) for part in range(len(self._parts))], gains)
+
+    def _scored(self, rows: Sequence[Sequence[Prediction]], gains: list[list[Gain]]) -> FleetScores:
+        settings = self._settings
         return fleet_scores(
-            predictions, _INCUMBENT, self._settings.weights, self._problem.pauses, self._shares
+            rows, _INCUMBENT, settings.weights, self._problem.pauses, self._shares, gains, settings.score
         )

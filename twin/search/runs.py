@@ -48,6 +48,13 @@ class Ledger:
         rung = self.rung_of(candidate)
         return pooled([self._mean(part, candidate, rung) for part in range(self._n_parts)])
 
+    def paired(self, part: int, candidate: int, with_: int) -> tuple[Prediction, Prediction]:
+        """Another candidate's prediction and its own, of its longest window, over the seeds both ran."""
+        rung = self.rung_of(candidate)
+        theirs, own = self._by_seed[part, with_, rung], self._by_seed[part, candidate, rung]
+        seeds = sorted(theirs.keys() & own.keys())
+        return averaged([theirs[seed] for seed in seeds]), averaged([own[seed] for seed in seeds])
+
     def settled(self, part: int) -> list[Prediction]:
         """Every candidate at full length: as run, or estimated from the longest window it ran."""
         everyone = range(len(self.proposals))

@@ -1,4 +1,6 @@
-"""Score = a·T̂ − b·Q̂ − c·L̂ over a candidate set (design section 1.5), with three rules beyond the formula.
+"""The patent's score, a·T̂ − b·Q̂ − c·L̂ over a candidate set, with three rules beyond the formula.
+
+``search.score: normalised`` decides by it; otherwise it is kept beside each candidate's gain (``gain``).
 
 *Spread.* Terms are min-max normalised, but noise is not blown up to the full scale: the divisor is at least
 the term's ``LEAST_SPREAD``. A constant term is 0 for all; a pause of 0.228 to 0.235 s at every setting weighs
@@ -18,15 +20,21 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from twin.errors import ParameterError, check_not_negative
 from twin.prediction import Prediction, SolveStatus
+from twin.search.gain import Gain, Policy
+from twin.watermark import Watermark
+
+ScoreName = Literal["gain", "normalised"]
 
 QUEUE_OFFSET_BYTES = 1_000.0
-NEAR_TIE = 0.02  # another seed moves a score by about this much
+NEAR_TIE = 0.02  # another seed moves a normalised score by about this much
+MOST_ALIKE = 0.02  # gains further apart count as different however large their errors
 
 # The smallest spread over a candidate set that counts in full: twice the effect of another seed (packet-level
 # runs: goodput 0.4 %, elephant slowdown 6 %, queue 6 %, mice p99 11 %); logarithmic for the queue.
@@ -77,22 +85,18 @@ WEIGHT_PRESETS: Mapping[str, Weights] = MappingProxyType(
 )
 
 
-def weights_named(name: str) -> Weights:
-    """The preset of that name; raises ``ParameterError`` naming the known ones."""
-    try:
-        return WEIGHT_PRESETS[name]
-    except KeyError:
-        known = ", ".join(sorted(WEIGHT_PRESETS))
-        raise ParameterError(
-            "weights", repr(name), f"known presets are {known}", "name one of them"
-        ) from None
+def weights_for(text: str, policy: Policy) -> Weights:
+    """The preset named ``text``, else the weights nearest to a policy's own."""
+    largest = max(policy.bulk, policy.delay)
+    return WEIGHT_PRESETS.get(text) or Weights(policy.bulk / largest, policy.delay / largest)
 
 
 @dataclass(frozen=True)
 class Scores:
     """Scores of a candidate set, arrays in its order.
 
-    ``score`` is −inf where infeasible. ``raw`` holds each term before normalising (``throughput``, ``queue``,
+    ``score`` is what decides, −inf where infeasible: the gain or, ``by`` choice, the ``normalised_score``.
+    ``raw`` holds each term before normalising (``throughput``, ``queue``,
     ``loss_bytes``, ``pause_s`` and, where weighed, ``completion`` and ``mice``), ``normalised`` each after
     (``throughput``, ``queue``, ``loss``, ...): 0 at the set's smallest, 1 at its largest; NaN where
     infeasible. ``throughput_is`` and ``queue_is`` name the figures used for T and Q.
@@ -105,6 +109,25 @@ class Scores:
     queue_mean_bytes: NDArray[np.float64]
     throughput_is: str
     queue_is: str
+    normalised_score: NDArray[np.float64]
+    by: ScoreName = "normalised"
+    gains: tuple[Gain, ...] = ()
+
+    def with_gains(self, gains: Sequence[Gain], by: ScoreName) -> Scores:
+        """These scores beside ``gains``, one or the other deciding."""
+        values = np.array([one.value for one in gains])
+        feasible = self.feasible & np.isfinite(values)
+        decides = values if by == "gain" else self.normalised_score
+        return replace(
+            self, score=np.where(feasible, decides, -np.inf), feasible=feasible, gains=tuple(gains), by=by
+        )
+
+    def terms(self, weights: Weights) -> NDArray[np.float64]:
+        """What each row's score is the sum of, [row, term]."""
+        if self.by == "gain":
+            return np.array([(one.bulk, one.delay, one.harm) for one in self.gains])
+        columns = sorted(self.normalised.items())
+        return np.stack([getattr(weights, name) * column for name, column in columns], axis=1)
 
 
 def score(
@@ -149,8 +172,10 @@ def score(
     for name in ("queue", "loss", "completion", "mice"):
         if name in normalised:
             total = total - getattr(weights, name) * normalised[name]
+    total = np.where(feasible, total, -np.inf)
     return Scores(
-        score=np.where(feasible, total, -np.inf),
+        score=total,
+        normalised_score=total,
         feasible=feasible,
         raw=raw,
         normalised=normalised,
@@ -194,6 +219,56 @@ def best_among(scores: Scores, *, among: Collection[int], incumbent: int, near_t
     eligible = replace(scores, feasible=scores.feasible & may_win)
     first = int(rank(eligible, incumbent=incumbent, near_tie=tie_width(scores, near_tie))[0])
     return first if eligible.feasible[first] else incumbent
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The candidate to recommend, and how many others cannot be told apart from the best; 0: none."""
+
+    row: int
+    n_alike: int = 0
+
+
+def choose(
+    scores: Scores,
+    *,
+    among: Collection[int],
+    incumbent: int,
+    margin: float,
+    watermarks: Sequence[Watermark],
+    near_tie: float = NEAR_TIE,
+) -> Choice:
+    """The candidate of ``among`` to recommend.
+
+    By gain: of those that cannot be told apart from the best (within two errors of the difference, at most
+    ``MOST_ALIKE``) and that surely gain more than ``margin``, the one nearest to what runs; the best where
+    none is sure. By the normalised score: ``best_among``.
+    """
+    if scores.by != "gain":
+        return Choice(best_among(scores, among=among, incumbent=incumbent, near_tie=near_tie))
+    feasible = [row for row in sorted(among) if scores.feasible[row]]
+    best = max(
+        feasible, key=lambda row: (float(scores.score[row]), row == incumbent, -row), default=incumbent
+    )
+    alike = [row for row in feasible if lead(scores.gains[best], scores.gains[row]) <= 0.0]
+    if incumbent in alike:
+        return Choice(incumbent, len(alike) - 1)
+    sure = [row for row in alike if surely_above(scores.gains[row], margin)]
+    here = watermarks[incumbent]
+    row = min(sure, key=lambda at: (here.distance_to(watermarks[at]), at), default=best)
+    return Choice(row, len(alike) - 1)
+
+
+def lead(better: Gain, other: Gain) -> float:
+    """By how much a gain leads another beyond what noise explains; at most 0: they cannot be told apart."""
+    noise = float(np.sqrt(np.sum((better.deviations - other.deviations) ** 2)))
+    return better.value - other.value - (min(2.0 * noise, MOST_ALIKE) if math.isfinite(noise) else 0.0)
+
+
+def surely_above(gain: Gain, margin: float) -> bool:
+    """Whether a gain less two errors exceeds ``margin``; an unknown error counts as 0."""
+    error = gain.error if math.isfinite(gain.error) else 0.0
+    return gain.value - 2.0 * error > margin
 
 
 def _throughput(

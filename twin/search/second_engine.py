@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from twin.errors import ScenarioError, SearchError
 from twin.prediction import Prediction, SolveStatus, averaged, pooled
 from twin.scenario import Scenario, affordable_s
-from twin.search.disagreement import ahead, corrected, differ_text, disagreement, few, on_one_scale
+from twin.search.disagreement import ahead, differ_text, disagreement, few, of_both
 from twin.search.explain import watermark_text
+from twin.search.gain import Gain
 from twin.search.parts import FleetScores
 from twin.search.problem import SearchSettings
 from twin.search.recommendation import Compared, SecondOpinion
 from twin.search.runs import Ledger
-from twin.search.score import Scores, best_among
+from twin.search.score import Scores, choose
 from twin.units import duration_text, percent_text
 
 STAGE = "second opinion"
@@ -47,8 +48,9 @@ class Decision:
 class RoundSoFar:
     """The round, as far as this stage needs it.
 
-    ``predict`` runs engines, ``score`` scores a full set of predictions by part, ``confirm`` has the first
-    engine run candidates under all its seeds.
+    ``predict`` runs engines, ``confirm`` has the first engine run candidates under all its seeds, ``gain`` is
+    that of a prediction over the incumbent's on a part. ``gains`` are the first engine's by part, ``score``
+    scores all candidates by those given.
     """
 
     scenario: Scenario
@@ -59,16 +61,19 @@ class RoundSoFar:
     first_seeds: tuple[int, ...]
     second_seeds: tuple[int, ...]
     predict: Callable[[str, Sequence[Asked]], list[list[Prediction]]]
-    score: Callable[[Sequence[Sequence[Prediction]]], FleetScores]
     confirm: Callable[[Collection[int]], None]
+    gain: Callable[[int, Prediction, Prediction], Gain]
+    gains: Callable[[], list[list[Gain]]]
+    score: Callable[[list[list[Gain]]], FleetScores]
 
 
 def second_stage(so_far: RoundSoFar, first: Decision) -> Decision:
     """Reviews ``first``, the first engine's decision, by the second engine.
 
-    Only a candidate that ran to its end under the second engine may win, on the scores of ``on_one_scale``.
-    Where the second engine cannot run the incumbent, or fails, the first decision stands, with a note. Other
-    errors of ``predict`` than ``SearchError`` and ``ScenarioError`` end the round.
+    Only a candidate that ran to its end under the second engine may win, on the gains of both (``of_both``);
+    a normalised score stays the first engine's. Where the second engine cannot run the incumbent, or fails,
+    the first decision stands, with a note. Other errors of ``predict`` than ``SearchError`` and
+    ``ScenarioError`` end the round.
     """
     settings = so_far.settings
     if settings.second_engine is None:
@@ -95,9 +100,7 @@ def _unasked(first: Decision, note: str) -> Decision:
 
 def _as_of_now(so_far: RoundSoFar, first: Decision) -> Decision:
     """The first engine's decision on all of its runs: it has run more seeds since."""
-    return replace(
-        first, scores=so_far.score([so_far.ledger.settled(part) for part in range(so_far.n_parts)])
-    )
+    return replace(first, scores=so_far.score(so_far.gains()))
 
 
 class _Review:
@@ -128,7 +131,7 @@ class _Review:
             return self._undecided()
         scores = self._scores()
         for _ in range(settings.second_candidates):
-            front = ahead(scores.fleet, self._fleet, settings.near_tie)
+            front = ahead(scores.fleet, self._fleet) if settings.score == "gain" else None
             if front is None:
                 break
             self._fleet.append(front)
@@ -176,7 +179,14 @@ class _Review:
 
     def _best(self, scores: Scores, among: Collection[int]) -> int:
         so_far = self._so_far
-        return best_among(scores, among=among, incumbent=so_far.incumbent, near_tie=so_far.settings.near_tie)
+        return choose(
+            scores,
+            among=among,
+            incumbent=so_far.incumbent,
+            margin=so_far.settings.margin,
+            watermarks=[one.watermark for one in so_far.ledger.proposals],
+            near_tie=so_far.settings.near_tie,
+        ).row
 
     def _ok(self, part: int, row: int) -> bool:
         return all(one.status is SolveStatus.OK for one in self._runs[part, row])
@@ -185,17 +195,27 @@ class _Review:
         return all(self._ok(part, row) for part in range(self._so_far.n_parts))
 
     def _scores(self) -> FleetScores:
-        """All candidates on the second engine's scale."""
-        rows = []
-        for part in range(self._so_far.n_parts):
-            settled = self._so_far.ledger.settled(part)
-            asked = {
-                row: corrected(settled[row], short, second, self._share)
-                for (at, row), (short, second) in self._runs.items()
-                if at == part
-            }
-            rows.append(on_one_scale(settled, asked, len(self._so_far.second_seeds) * self._share))
-        return self._so_far.score(rows)
+        """All candidates on both engines' gains."""
+        so_far, first = self._so_far, self._so_far.gains()
+        watermarks = [one.watermark for one in so_far.ledger.proposals]
+        return so_far.score(
+            [
+                of_both(first[part], self._second_gains(part, first[part]), watermarks)
+                for part in range(so_far.n_parts)
+            ]
+        )
+
+    def _second_gains(self, part: int, first: Sequence[Gain]) -> dict[int, Gain]:
+        """The second engine's gains on a part, from a window cut short moved as the first's are."""
+        short_now, now = self._runs[part, self._so_far.incumbent]
+        found = {}
+        for (at, row), (short, second) in self._runs.items():
+            if at == part:
+                gain = self._so_far.gain(part, now, second)
+                if self._share < 1.0:
+                    gain = gain.moved(self._so_far.gain(part, short_now, short), first[row])
+                found[row] = gain
+        return found
 
     def _undecided(self) -> Decision:
         so_far, first = self._so_far, _as_of_now(self._so_far, self._first)

@@ -10,8 +10,9 @@ import pytest
 
 from tests.unit.twin.analytic_engine import AnalyticEngine
 from tests.unit.twin.fabrics import star
-from twin.prediction import Prediction, Slowdown, SolveStatus
-from twin.search.disagreement import corrected, differ_text, disagreement, few, on_one_scale
+from twin.prediction import BLOCKS, Prediction, Slowdown, SolveStatus
+from twin.search.disagreement import ahead, differ_text, disagreement, few, of_both
+from twin.search.gain import SEEDS_COUNTED, Gain
 from twin.search.score import WEIGHT_PRESETS, Scores, best_among, score, tie_width
 from twin.watermark import Watermark
 
@@ -77,94 +78,45 @@ class TestTheFew:
         assert int(np.argmin(scores.score)) not in chosen
 
 
-class TestOneScale:
-    def test_the_uncut_window_is_the_second_engines_own(self) -> None:
-        (full,), (second,) = predicted(MARKS[:1]), predicted(MARKS[:1], seed=2)
-        assert corrected(full, full, second, 1.0) is second
+def gain(value: float, error: float = 0.01) -> Gain:
+    deviations = np.zeros(BLOCKS + SEEDS_COUNTED + 1)
+    deviations[0] = error
+    return Gain(value, 0.0, 0.0, deviations)
 
-    def test_engines_that_agree_on_the_short_window_leave_the_full_one(self) -> None:
-        (full,), (short,) = predicted(MARKS[:1]), predicted(MARKS[:1], duration_s=0.004)
-        again = corrected(full, short, short, 0.2)
-        assert again.queue_mean_bytes == pytest.approx(full.queue_mean_bytes)
-        assert again.slowdown["mice"].p99 == pytest.approx(full.slowdown["mice"].p99)
-        assert again.goodput_bytes_per_s == pytest.approx(full.goodput_bytes_per_s)
-        assert again.pfc_pause_s == full.pfc_pause_s
-        assert again.marked_fraction == pytest.approx(full.marked_fraction)
 
-    def test_ratios_and_differences_carry_over(self) -> None:
-        (full,) = predicted(MARKS[3:4])
-        short = replace(full, pfc_pause_s=0.0, loss_bytes=3e6)
-        second = replace(scaled(full, 1.5), pfc_pause_s=1e-3, loss_bytes=0.0, marked_fraction=1.0)
-        found = corrected(replace(full, loss_bytes=4e6), short, second, 0.25)
-        assert found.queue_mean_bytes == pytest.approx(1.5 * full.queue_mean_bytes)
-        assert found.slowdown["elephant"].mean == pytest.approx(1.5 * full.slowdown["elephant"].mean)
-        assert found.pfc_pause_s == pytest.approx(full.pfc_pause_s + 4e-3)
-        assert found.loss_bytes == 0.0
-        assert found.marked_fraction <= 1.0
+class TestBothEngines:
+    FIRST = tuple(gain(value) for value in (0.0, 0.02, 0.1, 0.2, 0.05, -0.3))
 
-    def test_a_class_the_short_window_did_not_see_stays(self) -> None:
-        (full,) = predicted(MARKS[:1])
-        short = replace(full, slowdown={"mice": full.slowdown["mice"]})
-        found = corrected(full, short, scaled(short, 2.0), 0.5)
-        assert found.slowdown["elephant"] == full.slowdown["elephant"]
-        assert found.slowdown["mice"].mean == pytest.approx(2 * full.slowdown["mice"].mean)
+    def test_alike_in_error_they_count_alike(self) -> None:
+        found = of_both(self.FIRST, {0: gain(0.0), 2: gain(0.2), 3: gain(0.1)}, MARKS)
+        assert [found[row].value for row in (0, 2, 3)] == pytest.approx([0.0, 0.15, 0.15])
 
-    def test_a_failure_stays_a_failure(self) -> None:
-        (full,) = predicted(MARKS[:1])
-        failed = Prediction.failed(MARKS[0], SolveStatus.BUDGET)
-        assert corrected(full, full, failed, 0.5) is failed
+    def test_their_difference_is_part_of_the_error(self) -> None:
+        found = of_both(self.FIRST, {2: gain(0.2)}, MARKS)[2]
+        assert found.error == pytest.approx(math.hypot(0.01, 0.05))
 
-    def test_the_others_move_by_the_median_ratio(self) -> None:
-        first = predicted(MARKS)
-        asked = {row: scaled(first[row], factor) for row, factor in ((0, 1.2), (2, 1.3), (4, 2.0))}
-        rows = on_one_scale(first, asked)
-        assert rows[1].queue_mean_bytes == pytest.approx(1.3 * first[1].queue_mean_bytes)
-        assert rows[5].slowdown["mice"].p99 == pytest.approx(1.3 * first[5].slowdown["mice"].p99)
-        assert [row.watermark for row in rows] == MARKS
+    def test_the_noisier_second_counts_less_and_the_sharper_no_more_than_half(self) -> None:
+        noisy = of_both(self.FIRST, {2: gain(0.2, 0.02)}, MARKS)[2]
+        assert noisy.value == pytest.approx(0.1 + 0.1 * 0.2)
+        assert of_both(self.FIRST, {2: gain(0.2, 0.001)}, MARKS)[2].value == pytest.approx(0.15)
 
-    def test_engines_that_differ_by_one_factor_agree(self) -> None:
-        first = predicted(MARKS)
-        asked = {row: scaled(first[row], 1.3) for row in (0, 2, 4)}
-        for row, one in enumerate(on_one_scale(first, asked)):
-            assert one.queue_mean_bytes == pytest.approx(1.3 * first[row].queue_mean_bytes)
-            assert one.slowdown["mice"].p99 == pytest.approx(1.3 * first[row].slowdown["mice"].p99)
-            assert one.goodput_bytes_per_s == pytest.approx(1.3 * first[row].goodput_bytes_per_s)
+    def test_the_others_move_as_those_near_them(self) -> None:
+        found = of_both(self.FIRST, {0: gain(0.0), 3: gain(0.4)}, MARKS)
+        moved = [one.value - first.value for one, first in zip(found, self.FIRST, strict=True)]
+        assert moved[0] == 0.0
+        assert moved[3] == pytest.approx(0.1)
+        assert 0.0 < moved[1] < moved[2] < 0.1
 
-    def test_within_what_a_seed_moves_both_count_alike(self) -> None:
-        first = predicted(MARKS)
-        asked = {row: scaled(first[row], factor) for row, factor in ((1, 0.997), (2, 1.0), (3, 1.003))}
-        rows = on_one_scale(first, asked)
-        assert rows[3].goodput_bytes_per_s == pytest.approx(1.0015 * first[3].goodput_bytes_per_s)
-        assert rows[1].slowdown["mice"].p99 == pytest.approx(0.9985 * first[1].slowdown["mice"].p99)
+    def test_a_failed_run_stays_failed_and_moves_nothing(self) -> None:
+        found = of_both(self.FIRST, {1: gain(math.nan), 2: gain(0.2)}, MARKS)
+        assert math.isnan(found[1].value)
+        assert found[3].value == pytest.approx(0.25)
 
-    def test_far_beyond_it_the_second_engine_counts_alone(self) -> None:
-        first = predicted(MARKS)
-        asked = {row: scaled(first[row], factor) for row, factor in ((1, 0.2), (2, 1.0), (3, 5.0))}
-        rows = on_one_scale(first, asked)
-        for row, second in asked.items():
-            assert rows[row].goodput_bytes_per_s == pytest.approx(second.goodput_bytes_per_s, rel=1e-4)
-            assert rows[row].slowdown["mice"].p99 == pytest.approx(second.slowdown["mice"].p99, rel=0.04)
-
-    def test_more_runs_are_trusted_more(self) -> None:
-        first = predicted(MARKS)
-        asked = {row: scaled(first[row], factor) for row, factor in ((1, 0.85), (2, 1.0), (3, 1.15))}
-        few_, many = (on_one_scale(first, asked, n)[3].slowdown["mice"].p99 for n in (1.0, 20.0))
-        assert few_ < many < asked[3].slowdown["mice"].p99
-
-    def test_pauses_and_losses_from_nothing(self) -> None:
-        first = predicted(MARKS)
-        paused = replace(first[2], pfc_pause_s=0.02, loss_bytes=1e7)
-        rows = on_one_scale(first, {1: first[1], 2: paused})
-        assert rows[2].pfc_pause_s == pytest.approx(0.02, rel=0.01)
-        assert rows[2].loss_bytes == pytest.approx(1e7, rel=0.01)
-        assert rows[1].loss_bytes == 0.0
-
-    def test_a_failed_run_stays_failed_and_teaches_nothing(self) -> None:
-        first = predicted(MARKS)
-        failed = Prediction.failed(MARKS[1], SolveStatus.BUDGET)
-        rows = on_one_scale(first, {1: failed, 2: first[2]})
-        assert rows[1] is failed
-        assert rows[3].queue_mean_bytes == pytest.approx(first[3].queue_mean_bytes)
+    def test_a_lead_of_what_it_did_not_run_is_worth_another_run(self) -> None:
+        scores = scored(predicted(MARKS)).with_gains(self.FIRST, "gain")
+        assert ahead(scores, [0, 1, 2]) == 3
+        assert ahead(scores, [0, 3]) is None
+        assert ahead(scores.with_gains([gain(0.0)] * 6, "gain"), [0]) is None
 
 
 class TestDisagreement:

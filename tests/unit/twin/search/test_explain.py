@@ -8,6 +8,7 @@ from tests.unit.twin.analytic_engine import AnalyticEngine
 from tests.unit.twin.fabrics import star
 from twin.prediction import Prediction, Slowdown, SolveStatus
 from twin.search.explain import relative_changes, why
+from twin.search.gain import Policy
 from twin.search.recommendation import Verdict, VerdictKind
 from twin.units import bytes_text, change_text, duration_text, percent_text
 from twin.watermark import Watermark
@@ -27,27 +28,37 @@ def prediction(queue: float, elephant: float | None, mice: float | None, pause: 
 
 
 def sentence(before: Prediction, after: Prediction, pfc: bool = True) -> str:
-    return why(CHANGE, after.watermark, before, after, dominant_class="mouse", lambda_=0.8, pfc=pfc)
+    return why(
+        CHANGE,
+        after.watermark,
+        before,
+        after,
+        dominant_class="mouse",
+        lambda_=0.8,
+        pfc=pfc,
+        policy=Policy(),
+        gained="8.1 ± 1.9 % better for the balanced policy",
+    )
 
 
 def test_a_change_in_numbers_with_units() -> None:
     assert sentence(prediction(62_700, 6.0, 20.0, 0.009), prediction(30_000, 6.2, 15.0)) == (
-        "Kmin 120 KB, Kmax 480 KB, Pmax 10 %: mean queue falls from 62.7 KB to 30 KB (−52 %), "
-        "elephants 3 % slower, p99 mice 25 % faster, no pause (was 9 ms of PFC pause); "
-        "mice-dominated traffic, λ 0.8."
+        "Kmin 120 KB, Kmax 480 KB, Pmax 10 %: 8.1 ± 1.9 % better for the balanced policy: "
+        "mice 25 % faster at p99, elephants 3 % slower, mean queue falls from 62.7 KB to 30 KB (−52 %), "
+        "no pause (was 9 ms of PFC pause); mice-dominated traffic, λ 0.8."
     )
 
 
 def test_without_completions_it_speaks_of_goodput() -> None:
     text = sentence(prediction(10_000, None, None), prediction(20_000, None, None), pfc=False)
-    assert "mean queue rises from 10 KB to 20 KB (+100 %), goodput +0 %, no loss;" in text
+    assert "goodput +0 %, mean queue rises from 10 KB to 20 KB (+100 %), no loss;" in text
 
 
 def test_a_queue_that_stays_and_one_that_was_empty() -> None:
     assert "mean queue stays at 10 KB" in sentence(
         prediction(10_000, 2.0, None), prediction(10_010, 2.0, None)
     )
-    assert "mean queue 10 KB, elephants as fast as before" in sentence(
+    assert "elephants as fast as before, mean queue 10 KB" in sentence(
         prediction(0.0, 2.0, None), prediction(10_000, 2.0, None)
     )
 

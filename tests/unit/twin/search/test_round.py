@@ -21,7 +21,8 @@ from twin.errors import ParameterError, SearchError
 from twin.prediction import SolveStatus
 from twin.scenario import Scenario
 from twin.search.candidates import Origin
-from twin.search.conclusion import judge
+from twin.search.conclusion import Found, judge
+from twin.search.gain import POLICIES
 from twin.search.problem import SearchSettings, TuningProblem, persistent_share
 from twin.search.recommendation import Recommendation, VerdictKind
 from twin.search.round import Progress, engine_seeds, propose, tune
@@ -39,7 +40,14 @@ def problem(pairs: list[tuple[int, int]] = COUPLED, **changes: Any) -> TuningPro
 
 
 def settings(engine: str = "AnalyticEngine", **changes: Any) -> SearchSettings:
-    small: dict[str, Any] = {"candidates": 48, "narrowed": 16, "leaders": 4, "seeds": 3, "batch": 8}
+    small: dict[str, Any] = {
+        "candidates": 48,
+        "narrowed": 16,
+        "leaders": 4,
+        "seeds": 3,
+        "most_seeds": 3,
+        "batch": 8,
+    }
     small["second_engine"] = None  # see test_second_engine
     return SearchSettings(engine=f"{HERE}:{engine}", **(small | changes))
 
@@ -165,7 +173,23 @@ class TestWhatIsRecommended:
 
     def test_weights_are_the_operators(self) -> None:
         queues = {
-            preset: one_round(how=settings(weights=weights)).winner_prediction.queue_mean_bytes
+            name: one_round(how=settings(policy=policy)).winner_prediction.queue_mean_bytes
+            for name, policy in POLICIES.items()
+        }
+        assert queues["latency"] < queues["throughput"]
+
+    def test_the_patents_score_may_decide_and_is_kept_beside_the_gain(self) -> None:
+        by_gain, by_score = one_round(), one_round(how=settings(score="normalised", narrowed=0))
+        for answer in (by_gain, by_score):
+            for one in answer.candidates:
+                assert one.gain is not None
+                kept = sum(one.gain.values()) if answer.score_is == "gain" else one.score_normalised
+                assert one.score == pytest.approx(kept)
+        assert by_score.candidates[1].score_error is not None
+        queues = {
+            preset: one_round(
+                how=settings(score="normalised", weights=weights)
+            ).winner_prediction.queue_mean_bytes
             for preset, weights in WEIGHT_PRESETS.items()
         }
         assert queues["latency"] < queues["throughput"]
@@ -178,7 +202,7 @@ class TestStandingStill:
         assert answer.watermark == INCUMBENT
         assert answer.winner_prediction == answer.incumbent_prediction
         assert answer.improvement.best != INCUMBENT
-        assert "does not exceed the margin of 5" in answer.why
+        assert "does not exceed the margin of 500 %" in answer.why
         assert answer.why.startswith("Keep Kmin 400 KB, Kmax 1.6 MB, Pmax 20 %")
 
     def test_a_gain_that_is_no_number_or_just_the_margin_keeps_the_incumbent(self) -> None:
@@ -188,10 +212,9 @@ class TestStandingStill:
             (math.nan, VerdictKind.STAND_STILL),
             (0.06, VerdictKind.CHANGE),
         ):
-            found = judge(
-                tried, problem().scenario, n_tried=len(tried), gain=gain, margin=0.05, stands=False, pfc=True
-            )
-            assert found.kind is kind
+            best = Found(1, gain, None, 0, stands=False, sure=gain > 0.05, by="gain")
+            verdict = judge(tried, problem().scenario, n_tried=len(tried), found=best, margin=0.05, pfc=True)
+            assert verdict.kind is kind
 
     def test_the_winner_run_again_as_incumbent_stands(self) -> None:
         first = one_round(how=settings(near_tie=0.1))
@@ -315,7 +338,7 @@ class TestParts:
     def test_the_fleets_score_is_the_traffic_weighted_sum(self) -> None:
         answer = one_round(problem(APART))
         for one in answer.candidates:
-            assert one.score == pytest.approx(
+            assert one.score_normalised == pytest.approx(
                 one.normalised["throughput"] - one.normalised["queue"] - one.normalised["loss"]
             )
         assert answer.improvement.score_gain > answer.improvement.margin

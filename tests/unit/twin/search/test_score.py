@@ -13,7 +13,8 @@ import pytest
 from bench.prediction_rows import as_predictions
 from twin.errors import ParameterError
 from twin.prediction import Prediction, Slowdown, SolveStatus
-from twin.search.score import WEIGHT_PRESETS, Weights, rank, score, weights_named
+from twin.search.gain import POLICIES, Policy
+from twin.search.score import WEIGHT_PRESETS, Weights, rank, score, weights_for
 from twin.watermark import Watermark
 
 BALANCED = WEIGHT_PRESETS["balanced"]
@@ -183,9 +184,8 @@ def test_weights_outside_their_meaning_are_refused(bad: dict[str, float]) -> Non
 
 
 def test_presets_by_name() -> None:
-    assert weights_named("throughput").queue == 0.3
-    with pytest.raises(ParameterError, match="balanced, latency, throughput"):
-        weights_named("fast")
+    assert weights_for("throughput", POLICIES["throughput"]).queue == 0.3
+    assert weights_for("0.4,0.2", Policy(0.4, 0.2)) == Weights(1.0, 0.5, 1.0)
 
 
 @pytest.mark.parametrize("name", TRUTHS)

@@ -12,6 +12,7 @@ from tests.unit.twin.analytic_engine import HERE, AnalyticEngine
 from tests.unit.twin.fabrics import star
 from tests.unit.twin.search.test_round import APART, COUPLED, INCUMBENT, problem, settings
 from twin.errors import ParameterError
+from twin.search.gain import POLICIES
 from twin.search.problem import TuningProblem
 from twin.search.recommendation import Recommendation, SecondOpinion, VerdictKind
 from twin.search.round import Progress, engine_seeds, tune
@@ -98,7 +99,8 @@ class TestWhatItDecides:
         assert f"; confirmed by {SAME}, within 0 % in " in answer.why
 
     def test_the_decision_is_the_second_engines(self) -> None:
-        answer, alone = reviewed("UnmovedElephantsEngine"), reviewed(None)
+        bulk = POLICIES["throughput"]
+        answer, alone = reviewed("UnmovedElephantsEngine", policy=bulk), reviewed(None, policy=bulk)
         opinion = opinion_of(answer)
         assert opinion.changed_pick
         assert opinion.first_pick == alone.improvement.best

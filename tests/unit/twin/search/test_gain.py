@@ -1,0 +1,202 @@
+"""The gain over the incumbent, its error, and the choice among candidates that cannot be told apart."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.unit.twin.fabrics import star
+from twin.errors import ParameterError
+from twin.prediction import BLOCKS, GainFigures, Prediction, Probe, Slowdown, SolveStatus
+from twin.search.gain import (
+    POLICIES,
+    Gain,
+    Policy,
+    gain_over,
+    gain_text,
+    joined,
+    persistent_bytes_share,
+    policy_named,
+    policy_text,
+)
+from twin.search.score import WEIGHT_PRESETS, Choice, Scores, choose, score
+from twin.watermark import Watermark
+
+NOW = Watermark(400_000, 1_600_000, 0.2)
+FIGURES = GainFigures(1e10, 4.0, 10.0, 20.0, 0.0, 0.0)
+
+
+def run(watermark: Watermark = NOW, **changes: float) -> Prediction:
+    """A run with the incumbent's figures but for ``changes``, as a bulk, mice and probe mix has them."""
+    figures = FIGURES._replace(**changes)
+    return Prediction(
+        watermark,
+        SolveStatus.OK,
+        *(5e4, 4e5, 1e6, figures.goodput_bytes_per_s or 0.0, 0.1, 0.0, 0.0),
+        slowdown={
+            "elephant": Slowdown(9, figures.elephant_slowdown or math.nan, 9.0),
+            "mice": Slowdown(99, 2.0, figures.mice_p99_slowdown or math.nan),
+        },
+        probe={"all": Probe(1000, 1.5, figures.probe_p99_slowdown or math.nan)},
+        paused_share=figures.paused_share,
+        loss_share=figures.loss_share,
+        without_block=(figures,) * BLOCKS,
+    )
+
+
+def value(policy: Policy = POLICIES["balanced"], share: float | None = 0.0, **changes: float) -> float:
+    return gain_over(run(), run(Watermark(5_000, 200_000, 0.1), **changes), policy, share).value
+
+
+class TestTheGain:
+    def test_the_incumbent_gains_exactly_nothing(self) -> None:
+        found = gain_over(run(), run(), POLICIES["balanced"], 0.5)
+        assert (found.value, found.error) == (0.0, 0.0)
+
+    def test_each_part_by_its_weight(self) -> None:
+        assert value(elephant_slowdown=2.0) == pytest.approx(0.5 * math.log(2))
+        assert value(mice_p99_slowdown=5.0) == pytest.approx(0.5 * 0.5 * math.log(2))
+        assert value(probe_p99_slowdown=40.0) == pytest.approx(-0.5 * 0.5 * math.log(2))
+        assert value(paused_share=0.01) == pytest.approx(-0.1)
+        assert value(loss_share=0.002) == pytest.approx(-0.02)
+        assert value(POLICIES["latency"], elephant_slowdown=2.0) == pytest.approx(0.2 * math.log(2))
+        assert value(Policy(1, 0, harm_price=100), paused_share=0.01) == pytest.approx(-1.0)
+
+    def test_bulk_traffic_that_persists_counts_by_bytes_delivered(self) -> None:
+        assert value(share=1.0, goodput_bytes_per_s=2e10, elephant_slowdown=99.0) == pytest.approx(
+            0.5 * math.log(2)
+        )
+        mixed = value(share=0.25, goodput_bytes_per_s=2e10, elephant_slowdown=8.0)
+        assert mixed == pytest.approx(0.5 * (0.25 - 0.75) * math.log(2))
+        assert value(share=None, goodput_bytes_per_s=2e10, elephant_slowdown=8.0) == 0.0
+
+    def test_what_one_of_the_two_lacks_counts_nothing(self) -> None:
+        now, new = run(), run(mice_p99_slowdown=1.0, probe_p99_slowdown=10.0)
+        bare = replace(now, slowdown={}, paused_share=None)
+        assert gain_over(bare, new, Policy(), 0.0).value == pytest.approx(0.5 * math.log(2))
+
+    def test_a_failed_run_has_none(self) -> None:
+        failed = Prediction.failed(NOW, SolveStatus.DIVERGED)
+        assert math.isnan(gain_over(run(), failed, Policy(), 0.0).value)
+
+    def test_absurd_company_moves_nothing(self) -> None:
+        rows = [run(), run(Watermark(5_000, 200_000, 0.1), elephant_slowdown=3.9)]
+        absurd = [
+            run(Watermark(1, 2 + n, 1.0), elephant_slowdown=10.0**n, probe_p99_slowdown=1e6 / (n + 1))
+            for n in range(50)
+        ]
+        alone, crowded = (scored(one) for one in (rows, rows + absurd))
+        assert crowded.score[:2] == pytest.approx(alone.score, abs=1e-12)
+        assert crowded.normalised_score[1] != pytest.approx(alone.normalised_score[1], abs=1e-3)
+
+
+class TestItsError:
+    def test_of_blocks_is_the_jackknifes_over_paired_figures(self) -> None:
+        rng = np.random.default_rng(1)
+        moves, common = rng.normal(0.0, 0.01, BLOCKS), rng.normal(0.0, 0.5, BLOCKS)
+        now = replace(
+            run(),
+            without_block=tuple(FIGURES._replace(elephant_slowdown=4 * math.exp(c)) for c in common),
+        )
+        new = replace(
+            run(elephant_slowdown=3.0),
+            without_block=tuple(
+                FIGURES._replace(elephant_slowdown=3 * math.exp(c + m))
+                for c, m in zip(common, moves, strict=True)
+            ),
+        )
+        expected = 0.5 * math.sqrt((BLOCKS - 1) / BLOCKS * np.sum((moves - moves.mean()) ** 2))
+        assert gain_over(now, new, Policy(), 0.0).error == pytest.approx(expected)
+
+    def test_of_seeds_is_that_of_their_mean(self) -> None:
+        now = replace(run(), by_seed=(FIGURES,) * 3)
+        slowdowns = (3.0, 3.2, 3.1)
+        new = replace(
+            run(Watermark(5_000, 200_000, 0.1), elephant_slowdown=3.1),
+            by_seed=tuple(FIGURES._replace(elephant_slowdown=one) for one in slowdowns),
+        )
+        expected = 0.5 * np.std(np.log(slowdowns), ddof=1) / math.sqrt(3)
+        assert gain_over(now, new, Policy(), 0.0).error == pytest.approx(expected)
+
+    def test_is_unknown_after_one_run_of_an_engine_without_blocks(self) -> None:
+        now, new = (replace(one, without_block=()) for one in (run(), run(Watermark(1, 2, 0.5))))
+        assert math.isnan(gain_over(now, new, Policy(), 0.0).error)
+        assert gain_over(now, now, Policy(), 0.0).error == 0.0
+
+    def test_of_parts_that_share_nothing_adds_in_squares(self) -> None:
+        one = Gain(0.1, 0.0, 0.0, np.array([0.03, 0.0]))
+        fleet = joined([one, one], [0.5, 0.5])
+        assert fleet.value == pytest.approx(0.1)
+        assert fleet.error == pytest.approx(0.03 / math.sqrt(2))
+
+
+def scored(rows: list[Prediction]) -> Scores:
+    gains = [gain_over(rows[0], one, Policy(), 0.0) for one in rows]
+    return score(rows, WEIGHT_PRESETS["balanced"], pfc=True).with_gains(gains, "gain")
+
+
+def chosen(*gains: tuple[float, float, Watermark], margin: float = 0.03) -> Choice:
+    """The choice among candidates of (gain, error, watermark); the incumbent is row 0."""
+    rows = [run(), *(run(mark) for _, _, mark in gains)]
+    found = [Gain(0.0, 0.0, 0.0, np.zeros(len(gains)))]
+    for place, (mean, error, _) in enumerate(gains):
+        found.append(Gain(mean, 0.0, 0.0, error * (np.arange(len(gains)) == place)))
+    scores = score(rows, WEIGHT_PRESETS["balanced"], pfc=True).with_gains(found, "gain")
+    watermarks = [one.watermark for one in rows]
+    return choose(scores, among=range(len(rows)), incumbent=0, margin=margin, watermarks=watermarks)
+
+
+FAR, NEAR = Watermark(4_000, 100_000, 0.9), Watermark(300_000, 1_200_000, 0.2)
+
+
+class TestTheChoice:
+    def test_is_the_best_where_it_can_be_told_apart(self) -> None:
+        assert chosen((0.10, 0.001, FAR), (0.08, 0.001, NEAR)) == Choice(1, 0)
+
+    def test_is_nearest_to_what_runs_among_those_alike(self) -> None:
+        assert chosen((0.10, 0.01, FAR), (0.09, 0.01, NEAR)) == Choice(2, 1)
+
+    def test_gains_far_apart_are_never_alike(self) -> None:
+        assert chosen((0.20, 0.05, FAR), (0.15, 0.001, NEAR)).row == 1
+
+    def test_prefers_one_that_surely_exceeds_the_margin(self) -> None:
+        assert chosen((0.06, 0.01, FAR), (0.05, 0.02, NEAR)).row == 1
+
+    def test_is_the_incumbent_where_nothing_can_be_told_apart_from_it(self) -> None:
+        assert chosen((0.010, 0.01, FAR), (0.005, 0.01, NEAR)) == Choice(0, 2)
+
+
+class TestThePolicy:
+    def test_weights_are_scaled_to_sum_to_one(self) -> None:
+        assert Policy(2, 6) == Policy(0.25, 0.75)
+        assert policy_named("2,6", 3.0) == Policy(0.25, 0.75, 3.0)
+        assert policy_named("latency", 3.0) == Policy(0.2, 0.8, 3.0)
+
+    @pytest.mark.parametrize("text", ["fast", "1", "1,2,3", "a,b", ""])
+    def test_an_unknown_one_is_refused_by_name(self, text: str) -> None:
+        with pytest.raises(ParameterError, match="known policies are balanced, latency, throughput"):
+            policy_named(text)
+
+    @pytest.mark.parametrize("text", ["0,0", "-1,2", "nan,1", "inf,1"])
+    def test_weights_outside_their_meaning_are_refused(self, text: str) -> None:
+        with pytest.raises(ParameterError, match="weights"):
+            policy_named(text)
+
+    def test_is_named_where_it_has_a_name(self) -> None:
+        assert policy_text(policy_named("throughput", 2.0)) == "throughput"
+        assert policy_text(Policy(7, 3)) == "0.7/0.3"
+
+    def test_a_gain_is_said_in_percent_with_its_error(self) -> None:
+        assert gain_text(0.0812, 0.0194) == "8.1 ± 1.9 %"
+        assert gain_text(0.52, math.nan) == "52 %"
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"), [(np.inf, 1.0), (5e6, 0.0), (5e4, None)], ids=["endless", "elephants", "mice"]
+)
+def test_traffic_of_one_kind(payload: float, expected: Any) -> None:
+    assert persistent_bytes_share(star([(0, 1), (2, 1)], payload_bytes=payload), 1e9) == expected

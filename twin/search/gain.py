@@ -1,0 +1,230 @@
+"""Gain over the incumbent, in logarithms of completion times (design section 1.5), with its standard error.
+
+    gain = α·ln(T/T₀) − β·ln(D/D₀) − γ·(L − L₀)
+
+T is what bulk traffic gets: 1 ÷ mean elephant slowdown where elephants complete, delivered bytes per second
+where flows persist, weighted by their bytes where there are both. D is what small messages suffer: the
+geometric mean of the mice's p99 slowdown and the probe's. L is the share of port time paused plus the
+share of bytes lost. A part whose figure one of the two runs lacks counts nothing. The incumbent gains
+exactly 0, and a candidate's gain depends on itself and the incumbent alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin.errors import ParameterError, check_not_negative
+from twin.prediction import BLOCKS, ELEPHANT_FROM_BYTES, GainFigures, Prediction, SolveStatus
+from twin.scenario import Scenario
+
+HARM_PRICE = 10.0  # one percent of port time paused costs as much as everything ten percent slower
+SEEDS_COUNTED = 16  # engine seeds that enter an error; further ones only move the mean
+PARTS = ("bulk", "delay", "harm")
+_ENGINE = BLOCKS + SEEDS_COUNTED
+_N_DEVIATIONS = _ENGINE + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What an operator wants: the weights α of bulk speed and β of small-message delay, scaled to sum to 1,
+    and γ, the price of a share of port time paused or of bytes lost. Raises ``ParameterError``.
+    """
+
+    bulk: float = 0.5
+    delay: float = 0.5
+    harm_price: float = HARM_PRICE
+
+    def __post_init__(self) -> None:
+        for name in ("bulk", "delay", "harm_price"):
+            check_not_negative(f"weights {name}", getattr(self, name))
+        total = self.bulk + self.delay
+        if total == 0:
+            raise ParameterError(
+                "weights", "0 for bulk and for delay", "one of them must count", "give such as 0.5,0.5"
+            )
+        object.__setattr__(self, "bulk", self.bulk / total)
+        object.__setattr__(self, "delay", self.delay / total)
+
+
+POLICIES: Mapping[str, Policy] = MappingProxyType(
+    {"balanced": Policy(0.5, 0.5), "throughput": Policy(0.8, 0.2), "latency": Policy(0.2, 0.8)}
+)
+
+
+def policy_text(policy: Policy) -> str:
+    """The policy's name, or its weights, such as ``0.7/0.3``."""
+    weights = (policy.bulk, policy.delay)
+    names = (name for name, one in POLICIES.items() if (one.bulk, one.delay) == weights)
+    return next(names, f"{policy.bulk:.2g}/{policy.delay:.2g}")
+
+
+def gain_text(gain: float, error: float | None) -> str:
+    """Such as ``8 ± 2 %``."""
+    if error is None or not math.isfinite(error):
+        return f"{_percent(gain)} %"
+    return f"{_percent(gain)} ± {_percent(error)} %"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f}" if abs(value) < 0.0995 else f"{100 * value:.0f}"
+
+
+def policy_named(text: str, harm_price: float = HARM_PRICE) -> Policy:
+    """The policy of that name, or of own weights such as ``0.7,0.3``; raises ``ParameterError``."""
+    weights = POLICIES.get(text)
+    if weights is not None:
+        return Policy(weights.bulk, weights.delay, harm_price)
+    try:
+        bulk, delay = (float(part) for part in text.split(","))
+    except ValueError:
+        known = ", ".join(sorted(POLICIES))
+        raise ParameterError(
+            "weights",
+            repr(text),
+            f"known policies are {known}; own weights are two numbers, bulk speed and small-message delay",
+            "name one of them, or give such as 0.7,0.3",
+        ) from None
+    return Policy(bulk, delay, harm_price)
+
+
+def persistent_bytes_share(scenario: Scenario, goodput_bytes_per_s: float) -> float | None:
+    """Bytes of never-ending flows as a share of theirs and of the completing elephants'; None without either.
+
+    Never-ending flows get what is delivered beside the finite ones: ``goodput_bytes_per_s`` over the run less
+    the finite flows' payload.
+    """
+    payload, left_s = scenario.flows.payload_bytes, scenario.duration_s - scenario.flows.start_s
+    finite = np.isfinite(payload)
+    if finite.all():
+        return 0.0 if bool(np.any(payload >= ELEPHANT_FROM_BYTES)) else None
+    # No flow sends more than its NIC carries in the time it has.
+    nic = scenario.flows.path_ports[scenario.flows.path_offset[:-1]]
+    carried = np.minimum(payload, np.maximum(left_s, 0.0) * scenario.port_rate_bytes_per_s[nic])
+    elephants = float(carried[finite & (payload >= ELEPHANT_FROM_BYTES)].sum())
+    persistent = max(goodput_bytes_per_s * scenario.duration_s - float(carried[finite].sum()), 0.0)
+    return persistent / (persistent + elephants) if persistent + elephants > 0 else 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gain:
+    """A gain and what it is made of; NaN where a run failed.
+
+    ``bulk``, ``delay`` and ``harm`` sum to ``value``. ``deviations`` are independent contributions to the
+    error: of the window's blocks (jackknife), of engine seeds, and of two engines; their root sum of squares
+    is the standard error, that of the difference of two gains' deviations the error of their difference. All
+    NaN where nothing is known about the error.
+    """
+
+    bulk: float
+    delay: float
+    harm: float
+    deviations: NDArray[np.float64]
+
+    @property
+    def value(self) -> float:
+        return self.bulk + self.delay + self.harm
+
+    @property
+    def error(self) -> float:
+        return float(np.sqrt(np.sum(self.deviations**2)))
+
+    def moved(self, before: Gain, after: Gain) -> Gain:
+        """This gain changed as another went from ``before`` to ``after``; its own error."""
+        return Gain(
+            self.bulk + after.bulk - before.bulk,
+            self.delay + after.delay - before.delay,
+            self.harm + after.harm - before.harm,
+            self.deviations,
+        )
+
+
+def gain_over(now: Prediction, new: Prediction, policy: Policy, persistent_share: float | None) -> Gain:
+    """The gain of ``new`` over the incumbent's ``now``, both of the same engine, flows and seeds.
+
+    ``persistent_share`` weighs the two kinds of bulk traffic (``persistent_bytes_share``).
+    """
+    if now.status is not SolveStatus.OK or new.status is not SolveStatus.OK:
+        return Gain(math.nan, math.nan, math.nan, np.full(_N_DEVIATIONS, math.nan))
+    parts = _parts(now.gain_figures, new.gain_figures, policy, persistent_share)
+
+    def paired(ours: Sequence[GainFigures], theirs: Sequence[GainFigures]) -> NDArray[np.float64]:
+        return np.array(
+            [sum(_parts(a, b, policy, persistent_share)) for a, b in zip(theirs, ours, strict=True)]
+        )
+
+    deviations = np.zeros(_N_DEVIATIONS)
+    blocks = paired(new.without_block, now.without_block)
+    if blocks.size > 1:
+        # Delete-one-block jackknife: variance (n − 1)/n · Σ (gain without b − their mean)².
+        deviations[: blocks.size] = (blocks - blocks.mean()) * math.sqrt((blocks.size - 1) / blocks.size)
+    seeds = paired(new.by_seed, now.by_seed)[:SEEDS_COUNTED]
+    if seeds.size > 1:
+        scale = math.sqrt(seeds.size * (seeds.size - 1))
+        deviations[BLOCKS : BLOCKS + seeds.size] = (seeds - seeds.mean()) / scale
+    if blocks.size < 2 and seeds.size < 2 and new.watermark != now.watermark:
+        deviations[:] = math.nan
+    return Gain(*parts, deviations)
+
+
+def of_two_engines(first: Gain, second: Gain, share: float) -> Gain:
+    """One candidate's gain by two engines, the second's counting by ``share``.
+
+    How far they are apart adds to the error, as one standard deviation where both count half.
+    """
+    rest = 1.0 - share
+    # Of an engine that tells nothing of its error only the distance counts.
+    known = np.where(np.isnan(second.deviations), first.deviations, second.deviations)
+    deviations = rest * first.deviations + share * known
+    deviations[_ENGINE] = math.sqrt(rest * share) * (second.value - first.value)
+    return Gain(
+        rest * first.bulk + share * second.bulk,
+        rest * first.delay + share * second.delay,
+        rest * first.harm + share * second.harm,
+        deviations,
+    )
+
+
+def joined(parts: Sequence[Gain], weights: Sequence[float]) -> Gain:
+    """The weighted sum of one candidate's gains on parts that share no traffic: independent errors."""
+    return Gain(
+        sum(weight * one.bulk for weight, one in zip(weights, parts, strict=True)),
+        sum(weight * one.delay for weight, one in zip(weights, parts, strict=True)),
+        sum(weight * one.harm for weight, one in zip(weights, parts, strict=True)),
+        np.concatenate([weight * one.deviations for weight, one in zip(weights, parts, strict=True)]),
+    )
+
+
+def _parts(
+    now: GainFigures, new: GainFigures, policy: Policy, persistent_share: float | None
+) -> tuple[float, float, float]:
+    bulk = 0.0
+    share = persistent_share
+    if share is not None and share < 1.0:
+        bulk -= (1.0 - share) * _log_ratio(now.elephant_slowdown, new.elephant_slowdown)
+    if share:
+        bulk += share * _log_ratio(now.goodput_bytes_per_s, new.goodput_bytes_per_s)
+    seen = [
+        (before, after)
+        for before, after in (
+            (now.mice_p99_slowdown, new.mice_p99_slowdown),
+            (now.probe_p99_slowdown, new.probe_p99_slowdown),
+        )
+        if before is not None and after is not None
+    ]
+    delay = sum(_log_ratio(before, after) for before, after in seen) / max(len(seen), 1)
+    harm = sum(
+        after - before
+        for before, after in ((now.paused_share, new.paused_share), (now.loss_share, new.loss_share))
+        if before is not None and after is not None
+    )
+    return policy.bulk * bulk, -policy.delay * delay, -policy.harm_price * harm
+
+
+def _log_ratio(before: float | None, after: float | None) -> float:
+    return math.log(after / before) if before and after and before > 0 and after > 0 else 0.0
