@@ -255,19 +255,27 @@ def tune(
 
 @app.command()
 def whatif(
-    scenario: Annotated[Path, typer.Argument(help="Scenario file.", show_default=False)],
     watermarks: Annotated[
         Path, typer.Option(help="JSON array of watermarks, or an object with it under results.")
     ],
+    scenario: Annotated[
+        Path | None, typer.Argument(help="Scenario file; none with --reports.", show_default=False)
+    ] = None,
+    reports: Annotated[Path | None, unset(help="INT reports to rebuild the scenario from.")] = None,
+    topology: Annotated[Path | None, unset(help="Topology or scenario file, with --reports.")] = None,
+    dcqcn: Annotated[str | None, unset(help="Preset (paper, vendor) or JSON file, with --reports.")] = None,
+    incumbent: Annotated[str | None, unset(help="KMIN,KMAX,PMAX that ran under --reports.")] = None,
     engine: EngineOption = DEFAULT_ENGINE,
     seed: Seed = 1,
     workers: Annotated[int | None, unset(min=0, help="Worker processes.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Predict given watermarks on a scenario."""
+    """Predict given watermarks on a scenario, or on recorded reports."""
+    from cli.whatif import problem_of
     from cli.whatif import whatif as run
 
-    run(scenario, watermarks, engine, seed=seed, n_workers=workers, as_json=as_json)
+    problem = problem_of(scenario, reports, topology, dcqcn, incumbent)
+    run(problem, watermarks, engine, seed=seed, n_workers=workers, as_json=as_json)
 
 
 @app.command()

@@ -141,7 +141,7 @@ def tune(
     document = _round(
         recording, with_candidates(ask, candidates), running, n_workers=n_workers, quiet=as_json
     )
-    _report_rejected(recording)
+    report_rejected(recording)
     if as_json:
         print_json(document)
         return
@@ -157,7 +157,8 @@ def tune(
         screen.print(note)
 
 
-def _report_rejected(recording: Recording) -> None:
+def report_rejected(recording: Recording) -> None:
+    """Counts the reports left out on standard error, the first few with their mistake."""
     for problem in recording.problems[:MOST_PROBLEMS_SHOWN]:
         sys.stderr.write(f"ecntwin: {problem.detail}\n")
     if recording.rejected:

@@ -9,13 +9,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from cli.output import console, print_json, shown_progress
 from cli.prediction_tables import whatif_table
+from cli.tune import report_rejected
 from service.documents.predictions import WatermarkInput
-from service.tuning.round import read_json
+from service.tuning.recorded import recorded_scenario
+from service.tuning.round import parse_watermark, read_dcqcn, read_json
 from service.tuning.whatif import Wanted, what_if, workers_for
 from settings.errors import InputError
 from settings.validation import mistake
 from settings.version import ecntwin_version
 from twin.errors import WatermarkError
+from twin.scenario import Scenario
 from twin.scenario_file import load_scenario
 from twin.search.score import weights_named
 from twin.watermark import Watermark
@@ -27,10 +30,32 @@ PRINTED = {"scenario", "engine", "seed", "version", "wall_s", "results"}
 _WATERMARKS = TypeAdapter(list[WatermarkInput])
 
 
+def problem_of(
+    scenario: Path | None,
+    reports: Path | None,
+    topology: Path | None,
+    dcqcn: str | None,
+    incumbent: str | None,
+) -> Scenario:
+    """From a scenario file, or from recorded reports and the topology they are of; raises ``InputError``."""
+    if reports is None and scenario is not None and topology is None and dcqcn is None:
+        return load_scenario(scenario)
+    if scenario is not None or reports is None or topology is None:
+        raise InputError(
+            "whatif",
+            None,
+            "it predicts on a scenario file, or on --reports with their --topology",
+            "give one of the two",
+        )
+    running = None if incumbent is None else parse_watermark(incumbent, "--incumbent")
+    rebuilt = recorded_scenario(reports, topology, None if dcqcn is None else read_dcqcn(dcqcn), running)
+    report_rejected(rebuilt.recording)
+    return rebuilt.scenario
+
+
 def whatif(
-    scenario: Path, watermarks: Path, engine: str, *, seed: int, n_workers: int | None, as_json: bool
+    problem: Scenario, watermarks: Path, engine: str, *, seed: int, n_workers: int | None, as_json: bool
 ) -> None:
-    problem = load_scenario(scenario)
     wanted = read_watermarks(watermarks)
     pool = make_workers((os.cpu_count() or 1) if n_workers is None else n_workers)
     try:

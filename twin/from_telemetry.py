@@ -30,15 +30,18 @@ def scenario_from_state(
     wire_overhead_bytes: int,
     buffer_bytes: float,
     pfc: bool,
+    monitored: tuple[int, ...] | None = None,
     replay_s: float = REPLAY_S,
 ) -> Scenario:
-    """The last ``replay_s`` seconds of the window as a scenario that monitors the congested ports.
+    """The last ``replay_s`` seconds of the window as a scenario that monitors the congested ports, or those
+    given.
 
     Flows follow the path telemetry saw. One that began inside the replayed time starts at line rate, one that
     ran before at its average rate with the bytes it had left. Raises ``ScenarioError`` where no flow can be
     placed on the topology.
     """
     topology, arrivals = state.topology, state.arrivals
+    congested = _congested(state)
     begin_s = max(0.0, state.duration_s - replay_s)
     if len(arrivals) > MOST_STARTS:
         begin_s = max(begin_s, min(float(np.sort(arrivals.start_s)[-MOST_STARTS]), 0.95 * state.duration_s))
@@ -93,7 +96,7 @@ def scenario_from_state(
         name="telemetry window",
         ports=topology.ports,
         flows=flows,
-        monitored=_monitored(state),
+        monitored=monitored or congested,
         dcqcn=dcqcn,
         mtu_payload_bytes=mtu_payload_bytes,
         wire_overhead_bytes=wire_overhead_bytes,
@@ -109,7 +112,7 @@ def _resumed(before: NDArray[np.bool_], start_s: NDArray[np.float64], begin_s: f
     return np.asarray(before & ((start_s < begin_s) | (start_s <= _RUNNING_FROM_S)))
 
 
-def _monitored(state: NetworkState) -> tuple[int, ...]:
+def _congested(state: NetworkState) -> tuple[int, ...]:
     """The bottlenecks: ports that run nearly full or queue at least a hundredth of the deepest mean.
 
     Ports where nothing waits would dilute the mean that candidates are judged by. Queues without a reported

@@ -73,7 +73,7 @@ def scenario_from_json(document: Mapping[str, Any], *, directory: Path, where: s
         name=str(document.get("name", where)),
         ports=topology.ports,
         flows=flows_from_rows(topology, rows, where=flows_at),
-        monitored=_monitored(document, topology, where),
+        monitored=monitored_ports(document, topology, where),
         dcqcn=dcqcn_from_json(document.get("dcqcn"), where=f"{where} dcqcn"),
         mtu_payload_bytes=_whole(document, "mtu_payload_bytes", where),
         wire_overhead_bytes=_whole(document, "wire_overhead_bytes", where),
@@ -210,7 +210,10 @@ def _flow_rows(
     return list(reader), name
 
 
-def _monitored(document: Mapping[str, Any], topology: Topology, where: str) -> tuple[int, ...]:
+def monitored_ports(document: Mapping[str, Any], topology: Topology, where: str) -> tuple[int, ...]:
+    """The document's ``monitored_ports`` as indices of the topology's ports: all of switches where it names
+    none. Raises ``ScenarioError``.
+    """
     listed = document.get("monitored_ports")
     if listed is None:
         return tuple(index for index, port in enumerate(topology.ports) if port.port is not None)

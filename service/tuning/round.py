@@ -24,7 +24,7 @@ from twin.dcqcn import PRESETS, DcqcnParams, preset
 from twin.errors import WatermarkError
 from twin.from_telemetry import REPLAY_S, scenario_from_state
 from twin.scenario import FabricSizes, Scenario
-from twin.scenario_file import dcqcn_from_json
+from twin.scenario_file import dcqcn_from_json, monitored_ports
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.push_gate import residual_ratio
 from twin.search.recommendation import Recommendation
@@ -35,13 +35,16 @@ from twin.workers.pool import Workers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fabric:
-    """What INT does not report; ``mtu_payload_bytes`` None: from the largest packets seen."""
+    """What INT does not report; ``mtu_payload_bytes`` None: from the largest packets seen; ``monitored``
+    indexes the topology's ports whose queues are pooled, None: the bottlenecks seen.
+    """
 
     dcqcn: DcqcnParams
     mtu_payload_bytes: Annotated[int, Field(gt=0, strict=True)] | None = None
     wire_overhead_bytes: Annotated[int, Field(ge=0, strict=True)] = FabricSizes.wire_overhead_bytes
     buffer_bytes: Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)] = FabricSizes.buffer_bytes
     pfc: Annotated[bool, Field(strict=True)] = FabricSizes.pfc
+    monitored: tuple[int, ...] | None = None
 
 
 _FABRIC = TypeAdapter(Fabric)  # ignores the other keys of a scenario file
@@ -156,6 +159,7 @@ def scenario_of(state: NetworkState, fabric: Fabric, *, replay_s: float = REPLAY
         wire_overhead_bytes=fabric.wire_overhead_bytes,
         buffer_bytes=fabric.buffer_bytes,
         pfc=fabric.pfc,
+        monitored=fabric.monitored,
         replay_s=replay_s,
     )
 
@@ -220,14 +224,18 @@ def read_bytes(path: Path, what: str) -> bytes:
 
 
 def read_fabric(path: Path, dcqcn: DcqcnParams | None) -> tuple[Topology, Fabric]:
-    """From a topology or scenario file; ``dcqcn`` overrides the scenario's."""
+    """From a topology or scenario file; ``dcqcn`` overrides the scenario's. Queue figures of a scenario that
+    names its ``monitored_ports`` are those ports'.
+    """
     document = read_json(path, "topology")
     if not isinstance(document, dict) or "topology" not in document:
         return topology_from_json(document, where=path.name), Fabric(dcqcn=dcqcn or preset("paper"))
     topology = topology_from_json(document["topology"], where=f"{path.name} topology")
     params = dcqcn or dcqcn_from_json(document.get("dcqcn"), where=f"{path.name} dcqcn")
+    named = "monitored_ports" in document
+    monitored = monitored_ports(document, topology, path.name) if named else None
     try:
-        return topology, _FABRIC.validate_python({**document, "dcqcn": params})
+        return topology, _FABRIC.validate_python({**document, "dcqcn": params, "monitored": monitored})
     except ValidationError as error:
         raise InputError(*mistake(error.errors(include_url=False)[0], prefix=path.name)) from error
 

@@ -153,6 +153,44 @@ def test_missing_files_are_one_sentence(
     assert "'magic'" in command.refused("whatif", scenario, "--watermarks", marks, "--engine", "magic")
 
 
+def test_whatif_predicts_on_reports_as_on_a_scenario(command: Command, example: Path, marks: Path) -> None:
+    reports, told = example / "reports.ndjson.gz", example / "scenario.json"
+    found = command.json(
+        *("whatif", "--reports", reports, "--topology", told, "--watermarks", marks, "--workers", 0),
+        *("--incumbent", "400000,1600000,0.2"),
+    )
+    assert found.keys() == {"scenario", "engine", "seed", "version", "wall_s", "results"}
+    low, high = found["results"]
+    assert (low["kmin_bytes"], high["kmin_bytes"]) == (5_000, 1_000_000)
+    assert 0 < low["queue_mean_bytes"] < high["queue_mean_bytes"]
+    assert {"mice", "medium", "elephant"} <= low["slowdown"].keys()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ((), "a scenario file, or on --reports"),
+        (("--reports", "reports.ndjson.gz"), "a scenario file, or on --reports"),
+        (
+            ("scenario.json", "--reports", "reports.ndjson.gz", "--topology", "topology.json"),
+            "one of the two",
+        ),
+        (("scenario.json", "--dcqcn", "vendor"), "one of the two"),
+        (("--reports", "none.gz", "--topology", "topology.json"), "none.gz"),
+        (
+            ("--reports", "reports.ndjson.gz", "--topology", "topology.json", "--incumbent", "9,3,1"),
+            "Kmin must be below",
+        ),
+        (("--reports", "reports.ndjson.gz", "--topology", "topology.json", "--dcqcn", "quick"), "vendor"),
+    ],
+)
+def test_a_wrong_source_of_whatif_is_one_sentence(
+    command: Command, example: Path, marks: Path, given: tuple[str, ...], says: str
+) -> None:
+    files = [example / one if one.endswith(("json", "gz")) else one for one in given]
+    assert says in command.refused("whatif", *files, "--watermarks", marks)
+
+
 def test_tune_answers_as_the_service_does(command: Command, example: Path) -> None:
     found = command.json(
         *("tune", "--reports", example / "reports.ndjson.gz", "--topology", example / "scenario.json"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.tune import example_folder
+from service.tuning.recorded import recorded_scenario
 from service.tuning.round import parse_watermark, read_dcqcn, read_fabric, read_json, read_recording
 from settings.errors import ApiError, InputError
 from telemetry.errors import DecodeError, TelemetryError, TopologyError
@@ -65,12 +66,28 @@ def test_a_scenario_file_tells_more_of_the_fabric_than_a_topology(example: Path)
     assert read_fabric(example / "scenario.json", VENDOR)[1].dcqcn == VENDOR
 
 
+def test_the_monitored_ports_of_a_scenario_file_are_those_pooled(example: Path, tmp_path: Path) -> None:
+    document = json.loads((example / "scenario.json").read_text("utf-8"))
+    only = {"switch": "tor1", "to": document["topology"]["hosts"][3]["name"]}
+    path = tmp_path / "one.json"
+    path.write_text(json.dumps(document | {"monitored_ports": [only]}), "utf-8")
+    rebuilt = recorded_scenario(example / "reports.ndjson.gz", path, None, None).scenario
+    assert [(port.node, port.peer) for port in (rebuilt.ports[p] for p in rebuilt.monitored)] == [
+        (only["switch"], only["to"])
+    ]
+    bare = recorded_scenario(example / "reports.ndjson.gz", example / "topology.json", VENDOR, None)
+    assert len(bare.scenario.monitored) == 16
+    assert bare.scenario.dcqcn == VENDOR
+    assert bare.recording.accepted == 31_983
+
+
 @pytest.mark.parametrize(
     ("changes", "kind", "says"),
     [
         ({"buffer_bytes": -1}, InputError, "buffer_bytes"),
         ({"buffer_bytes": float("nan")}, InputError, "finite"),
         ({"pfc": "yes"}, InputError, "pfc"),
+        ({"monitored_ports": [{"switch": "tor1", "to": "x"}]}, ScenarioError, "monitored_ports[0]"),
         ({"dcqcn": {"g": "x"}}, ScenarioError, "dcqcn g"),
         ({"topology": []}, TopologyError, "JSON object"),
         (
