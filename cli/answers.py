@@ -17,10 +17,10 @@ class MarkAnswer(msgspec.Struct, frozen=True):
 
 
 class SlowdownAnswer(msgspec.Struct, frozen=True):
-    """Completion time ÷ completion time alone, of a class of flows."""
+    """Completion time ÷ completion time alone, of a class of flows or of a probe."""
 
-    mean: float | None
-    p99: float | None
+    mean: float | None = None
+    p99: float | None = None
 
 
 class PredictionAnswer(MarkAnswer, frozen=True):
@@ -32,9 +32,11 @@ class PredictionAnswer(MarkAnswer, frozen=True):
     pfc_pause_s: float | None
     slowdown: dict[str, SlowdownAnswer]
     score: float | None
+    probe_slowdown: SlowdownAnswer = SlowdownAnswer()
+    score_error: float | None = None
 
 
-class CandidateAnswer(PredictionAnswer, frozen=True):
+class CandidateAnswer(PredictionAnswer, frozen=True, kw_only=True):
     origin: str
     source: str
 
@@ -71,6 +73,7 @@ class RecommendationAnswer(msgspec.Struct, frozen=True):
     holds: list[str]
     caution: str | None
     rollout: str | None
+    score_is: str = "normalised"
 
     @property
     def wanted(self) -> MarkAnswer:

@@ -27,6 +27,10 @@ tokens = typer.Typer(
 EngineOption = Annotated[
     str, typer.Option("--engine", help=f"{', '.join(ENGINE_NAMES[:-1])} or {ENGINE_NAMES[-1]}.")
 ]
+WeightsOption = Annotated[
+    str, typer.Option("--weights", help="balanced, throughput, latency, or BULK,DELAY such as 0.7,0.3.")
+]
+ScoreOption = Annotated[str, typer.Option("--score", help="gain or normalised.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.", show_default=False)]
 
 
@@ -228,7 +232,8 @@ def tune(
     dcqcn: Annotated[str | None, unset(help="Preset (paper, vendor) or JSON file.")] = None,
     incumbent: Annotated[str, typer.Option(help="Current watermark: KMIN,KMAX,PMAX.")] = "400000,1600000,0.2",
     candidates: Annotated[int, typer.Option(help="Watermarks to try.")] = 256,
-    weights: Annotated[str, typer.Option(help="balanced, throughput or latency.")] = "balanced",
+    weights: WeightsOption = "balanced",
+    score: ScoreOption = "gain",
     seed: Seed = 1,
     workers: Annotated[int | None, unset(min=0, help="Worker processes.")] = None,
     second_opinion: Annotated[
@@ -237,6 +242,7 @@ def tune(
     as_json: Json = False,
 ) -> None:
     """Run one tuning round on recorded reports."""
+    from cli.tune import Scoring
     from cli.tune import tune as run
 
     run(
@@ -245,7 +251,7 @@ def tune(
         dcqcn,
         incumbent,
         candidates,
-        weights,
+        Scoring(weights, score),
         seed=seed,
         n_workers=workers,
         second_opinion=second_opinion,
@@ -264,18 +270,32 @@ def whatif(
     reports: Annotated[Path | None, unset(help="INT reports to rebuild the scenario from.")] = None,
     topology: Annotated[Path | None, unset(help="Topology or scenario file, with --reports.")] = None,
     dcqcn: Annotated[str | None, unset(help="Preset (paper, vendor) or JSON file, with --reports.")] = None,
-    incumbent: Annotated[str | None, unset(help="KMIN,KMAX,PMAX that ran under --reports.")] = None,
+    incumbent: Annotated[
+        str | None, unset(help="KMIN,KMAX,PMAX that gains are over; else the first watermark.")
+    ] = None,
+    weights: WeightsOption = "balanced",
+    score: ScoreOption = "gain",
     engine: EngineOption = DEFAULT_ENGINE,
     seed: Seed = 1,
     workers: Annotated[int | None, unset(min=0, help="Worker processes.")] = None,
     as_json: Json = False,
 ) -> None:
     """Predict given watermarks on a scenario, or on recorded reports."""
+    from cli.tune import Scoring
     from cli.whatif import problem_of
     from cli.whatif import whatif as run
 
     problem = problem_of(scenario, reports, topology, dcqcn, incumbent)
-    run(problem, watermarks, engine, seed=seed, n_workers=workers, as_json=as_json)
+    run(
+        problem,
+        watermarks,
+        engine,
+        incumbent,
+        Scoring(weights, score),
+        seed=seed,
+        n_workers=workers,
+        as_json=as_json,
+    )
 
 
 @app.command()

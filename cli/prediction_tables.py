@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.output import NONE, gbps_text, headed_table, watermark_cells
-from twin.units import bytes_text, change_text, duration_text, percent_text
+from twin.units import bytes_text, change_text, duration_text, gain_text, percent_text
 
 if TYPE_CHECKING:
     from cli.answers import CandidateAnswer, PredictionAnswer
@@ -55,6 +55,7 @@ def comparison_table(now: Predicted, best: Predicted) -> Table:
     rows: Sequence[tuple[str, float | None, float | None, Callable[[float], str], int]] = (
         ("mean queue", now.queue_mean_bytes, best.queue_mean_bytes, bytes_text, _BETTER_LOWER),
         ("99 % queue", now.queue_p99_bytes, best.queue_p99_bytes, bytes_text, _BETTER_LOWER),
+        ("probe, 99 % slowdown", now.probe_slowdown.p99, best.probe_slowdown.p99, _ratio, _BETTER_LOWER),
         ("mice, 99 % slowdown", now.slowdown["mice"].p99, best.slowdown["mice"].p99, _ratio, _BETTER_LOWER),
         (
             "elephants, mean slowdown",
@@ -75,11 +76,13 @@ def comparison_table(now: Predicted, best: Predicted) -> Table:
     return table
 
 
-def candidates_table(candidates: Sequence[Tried], limit: int, *, origins: bool = True) -> Table:
+def candidates_table(
+    candidates: Sequence[Tried], limit: int, *, score_is: str, origins: bool = True
+) -> Table:
     """The best candidates and the incumbent; ``origins`` adds the column that says where each comes from."""
     table = headed_table(
         f"Best of {len(candidates)} candidates",
-        *("", "Kmin", "Kmax", "Pmax", "mean queue", "mice 99 %", "elephants", "score"),
+        *("", "Kmin", "Kmax", "Pmax", "mean queue", "mice 99 %", "elephants", score_is),
         *(("origin",) if origins else ()),
     )
     ranked = [one for one in candidates if one.score is not None]
@@ -91,7 +94,7 @@ def candidates_table(candidates: Sequence[Tried], limit: int, *, origins: bool =
         table.add_row(
             place,
             *watermark_cells(one),
-            *_figures(one),
+            *_figures(one, score_is),
             *((one.source or one.origin,) if origins else ()),
             style="bold" if place == "1" else None,
         )
@@ -106,7 +109,17 @@ def opinion_table(document: RoundDocument) -> Table | None:
     first, second = document.engine, opinion.engine
     table = headed_table(
         f"Second opinion: {first} / {second} over {duration_text(opinion.window_s)}",
-        *("", "Kmin", "Kmax", "Pmax", "mean queue", "99 % queue", "mice 99 %", "elephants", "score"),
+        *(
+            "",
+            "Kmin",
+            "Kmax",
+            "Pmax",
+            "mean queue",
+            "99 % queue",
+            "mice 99 %",
+            "elephants",
+            document.score_is,
+        ),
     )
     for place, one in enumerate(opinion.candidates):
         mark = (one.first.kmin_bytes, one.first.kmax_bytes, one.first.pmax)
@@ -118,7 +131,7 @@ def opinion_table(document: RoundDocument) -> Table | None:
                 f"{_shown(figure(one.first), text)} / {_shown(figure(one.second), text)}"
                 for figure, text in _OPINION_FIGURES
             ),
-            _shown(one.second.score, lambda value: f"{value:.3f}"),
+            _score(one.second, document.score_is),
             style="bold" if best else None,
         )
     return table
@@ -128,19 +141,30 @@ def whatif_table(document: WhatIfDocument) -> Table:
     seconds = duration_text(document.wall_s)
     table = headed_table(
         f"{document.scenario}: engine {document.engine}, seed {document.seed}, {seconds}",
-        *("Kmin", "Kmax", "Pmax", "mean queue", "mice 99 %", "elephants", "score", "goodput", "status"),
+        *("Kmin", "Kmax", "Pmax", "mean queue", "mice 99 %", "elephants", document.score_is),
+        *("goodput", "status"),
     )
     for one in document.results:
-        table.add_row(*watermark_cells(one), *_figures(one), _shown(one.goodput_gbps, gbps_text), one.status)
+        table.add_row(
+            *watermark_cells(one),
+            *_figures(one, document.score_is),
+            _shown(one.goodput_gbps, gbps_text),
+            one.status,
+        )
     return table
 
 
-def _figures(one: Predicted) -> tuple[str, str, str, str]:
+def _score(one: Predicted, score_is: str) -> str:
+    error = one.score_error
+    return _shown(one.score, lambda it: gain_text(it, error) if score_is == "gain" else f"{it:.3f}")
+
+
+def _figures(one: Predicted, score_is: str) -> tuple[str, str, str, str]:
     return (
         _shown(one.queue_mean_bytes, bytes_text),
         _shown(one.slowdown["mice"].p99, _ratio),
         _shown(one.slowdown["elephant"].mean, _ratio),
-        _shown(one.score, lambda value: f"{value:.3f}"),
+        _score(one, score_is),
     )
 
 

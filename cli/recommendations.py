@@ -119,7 +119,7 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
     yield lines
     yield comparison_table(found.incumbent, found.recommendation)
     if found.candidates:
-        yield candidates_table(found.candidates, CANDIDATES_SHOWN, origins=wide)
+        yield candidates_table(found.candidates, CANDIDATES_SHOWN, score_is=found.score_is, origins=wide)
     if found.status == "pending":
         yield Text(f"ecntwin approve {found.id} shows it switch by switch, and asks.", "dim")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -30,8 +30,9 @@ from service.tuning.round import (
 from settings.errors import InputError
 from settings.version import ecntwin_version
 from telemetry.state import FlowClass, NetworkState
+from twin.search.gain import policy_named
 from twin.search.problem import SearchSettings
-from twin.search.score import weights_named
+from twin.search.score import weights_for
 from twin.units import bytes_text, change_text, duration_text, percent_text
 from twin.watermark import Watermark
 from twin.workers.pool import make_workers
@@ -97,7 +98,7 @@ def _show_state(screen: Console, recording: Recording) -> None:
 
 
 def _show_answer(screen: Console, answer: RoundDocument) -> None:
-    screen.print(candidates_table(answer.candidates, CANDIDATES_OF_DEMO))
+    screen.print(candidates_table(answer.candidates, CANDIDATES_OF_DEMO, score_is=answer.score_is))
     screen.print(comparison_table(answer.incumbent, answer.recommendation))
     opinion = opinion_table(answer)
     if opinion is not None:
@@ -117,13 +118,30 @@ def _show_answer(screen: Console, answer: RoundDocument) -> None:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """``--weights`` and ``--score``."""
+
+    weights: str
+    score: str
+
+    def search(self) -> SearchSettings:
+        """The search's defaults with these; raises ``ParameterError``."""
+        policy = policy_named(self.weights)
+        return SearchSettings(
+            score=self.score,  # type: ignore[arg-type] # it checks
+            policy=policy,
+            weights=weights_for(self.weights, policy),
+        )
+
+
 def tune(
     reports: Path,
     topology: Path,
     dcqcn: str | None,
     incumbent: str,
     candidates: int,
-    weights: str,
+    scoring: Scoring,
     *,
     seed: int,
     n_workers: int | None,
@@ -132,7 +150,7 @@ def tune(
 ) -> None:
     """Rejected reports are counted on standard error."""
     running = parse_watermark(incumbent, "--incumbent")
-    search = SearchSettings(weights=weights_named(weights))
+    search = scoring.search()
     if not second_opinion:
         search = replace(search, second_engine=None)
     declared, fabric = read_fabric(topology, read_dcqcn(dcqcn) if dcqcn is not None else None)
@@ -148,7 +166,7 @@ def tune(
     screen = console()
     screen.print(state_flows_table(recording.state))
     screen.print(comparison_table(document.incumbent, document.recommendation))
-    screen.print(candidates_table(document.candidates, CANDIDATES_SHOWN))
+    screen.print(candidates_table(document.candidates, CANDIDATES_SHOWN, score_is=document.score_is))
     opinion = opinion_table(document)
     if opinion is not None:
         screen.print(opinion)

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from cli.output import console, print_json, shown_progress
 from cli.prediction_tables import whatif_table
-from cli.tune import report_rejected
+from cli.tune import Scoring, report_rejected
 from service.documents.predictions import WatermarkInput
 from service.tuning.recorded import recorded_scenario
 from service.tuning.round import parse_watermark, read_dcqcn, read_json
@@ -20,12 +20,11 @@ from settings.version import ecntwin_version
 from twin.errors import WatermarkError
 from twin.scenario import Scenario
 from twin.scenario_file import load_scenario
-from twin.search.score import weights_named
 from twin.watermark import Watermark
 from twin.workers.pool import make_workers
 
-# The rest of the document (incumbent, age, curves) only a running service can fill.
-PRINTED = {"scenario", "engine", "seed", "version", "wall_s", "results"}
+# The rest of the document (age, curves) only a running service can fill.
+PRINTED = {"scenario", "engine", "seed", "version", "wall_s", "score_is", "results", "notes"}
 
 _WATERMARKS = TypeAdapter(list[WatermarkInput])
 
@@ -54,16 +53,25 @@ def problem_of(
 
 
 def whatif(
-    problem: Scenario, watermarks: Path, engine: str, *, seed: int, n_workers: int | None, as_json: bool
+    problem: Scenario,
+    watermarks: Path,
+    engine: str,
+    incumbent: str | None,
+    scoring: Scoring,
+    *,
+    seed: int,
+    n_workers: int | None,
+    as_json: bool,
 ) -> None:
     wanted = read_watermarks(watermarks)
+    now = None if incumbent is None else parse_watermark(incumbent, "--incumbent")
     pool = make_workers((os.cpu_count() or 1) if n_workers is None else n_workers)
     try:
         with shown_progress(quiet=as_json) as progress:
             document = what_if(
                 problem,
-                Wanted(tuple(wanted), engine, seed),
-                weights=weights_named("balanced"),
+                Wanted(tuple(wanted), engine, seed, incumbent=now),
+                search=scoring.search(),
                 workers=workers_for(engine, len(wanted), pool),
                 version=ecntwin_version(),
                 progress=progress,
@@ -73,7 +81,10 @@ def whatif(
     if as_json:
         print_json(document.model_dump(mode="json", include=PRINTED))
     else:
-        console().print(whatif_table(document))
+        screen = console()
+        screen.print(whatif_table(document))
+        for note in document.notes:
+            screen.print(note)
 
 
 def read_watermarks(path: Path) -> list[Watermark]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 
 def bytes_text(value: float) -> str:
     """Three significant digits in B, KB, MB or GB (powers of ten, as switches are configured)."""
@@ -21,6 +23,18 @@ def percent_text(ratio: float) -> str:
 def change_text(relative: float) -> str:
     """A relative change with its sign in whole percent: −0.52 is −52 %."""
     return f"{100 * relative:+.0f} %".replace("-", "−")
+
+
+def gain_text(gain: float, error: float | None) -> str:
+    """A gain with its standard error in percent, such as ``8.1 ± 1.9 %``."""
+    if error is None or not math.isfinite(error):
+        return f"{_percent(gain)} %"
+    return f"{_percent(gain)} ± {_percent(error)} %"
+
+
+def _percent(value: float) -> str:
+    digits = 1 if abs(value) < 0.0995 else 0
+    return f"{100 * value:.{digits}f}".replace("-", "−")
 
 
 def _scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:

@@ -85,7 +85,7 @@ class PredictionDocument(WatermarkDocument):
     pfc_pause_s: Figure
     slowdown: dict[str, SlowdownDocument]
     probe_slowdown: ProbeDocument = ProbeDocument()
-    probe_by_path: dict[str, ProbeDocument] = {}
+    probe_by_path: dict[str, ProbeDocument] = Field(default_factory=dict)
     paused_share: Figure = None
     loss_share: Figure = None
     score: Figure
@@ -268,9 +268,8 @@ class WhatIfDocument(Document):
     """Predictions in the order of the watermarks, and of the incumbent they were scored with.
 
     ``score_is`` names the score; gains are over the incumbent, or over the first watermark where none was
-    given. ``window_s`` is the simulated time, ``age_s`` the age of the window when the answer was ready; null on a
-    scenario. ``notes`` say what a score leaves out and why
-    there are no trajectories.
+    given. ``window_s`` is the simulated time, ``age_s`` the age of the window when the answer was ready; null
+    on a scenario. ``notes`` say what a score leaves out and why there are no trajectories.
     """
 
     scenario: str

@@ -1,6 +1,7 @@
-"""Candidate watermarks: biased Monte-Carlo draws around μ_target = λ·μ_base, then narrower around leaders.
+"""Candidate watermarks: biased Monte-Carlo draws around μ_target = λ·μ_base beside draws that fill the whole
+space evenly, then narrower ones around leaders.
 
-Draws are truncated log-normal (Kmin, Kmax) and log-uniform (Pmax), inside hard bounds.
+All draw in the space where a gain varies: ln Kmin, ln Kmax/Kmin and ln Pmax, inside hard bounds.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ class Origin(Enum):
     BASE = "base"
     VENDOR = "vendor"
     DRAWN = "drawn"
+    SPREAD = "spread"
     NARROWED = "narrowed"
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A watermark to try, its origin, and the name of a vendor's row."""
+    """A watermark to try, its origin, and its source: a vendor's row, or what a narrowed draw is near to."""
 
     watermark: Watermark
     origin: Origin
@@ -58,15 +60,26 @@ def without_repeats(proposals: Iterable[Proposal]) -> list[Proposal]:
 
 
 def fill(
-    known: list[Proposal], sampler: CandidateSampler, origin: Origin, total: int, rng: np.random.Generator
+    known: list[Proposal],
+    sampler: CandidateSampler,
+    origin: Origin,
+    total: int,
+    rng: np.random.Generator,
+    sources: Sequence[str] = ("",),
 ) -> list[Proposal]:
-    """``known`` extended by draws to ``total`` different watermarks, fewer where bounds are too tight."""
+    """``known`` extended by draws to ``total`` different watermarks, fewer where bounds are too tight.
+
+    Draws take their sources in turn, as ``NarrowedSampler`` takes its leaders.
+    """
     proposals = without_repeats(known)
     for _ in range(8):
         missing = total - len(proposals)
         if missing <= 0:
             break
-        drawn = (Proposal(watermark, origin) for watermark in sampler.draw(missing, rng))
+        drawn = (
+            Proposal(watermark, origin, sources[place % len(sources)])
+            for place, watermark in enumerate(sampler.draw(missing, rng))
+        )
         proposals = without_repeats([*proposals, *drawn])
     return proposals
 
@@ -107,15 +120,16 @@ def draw_watermarks(
     bounds: WatermarkBounds,
     *,
     kmin_median_bytes: NDArray[np.float64],
-    kmax_median_bytes: NDArray[np.float64],
+    kmax_to_kmin: NDArray[np.float64],
     sigma: float,
     pmax_base: NDArray[np.float64],
     pmax_factor: float,
 ) -> list[Watermark]:
     """One watermark per entry of the medians (arrays of equal length), inside ``bounds``, Kmin < Kmax.
 
-    Kmin is drawn first, below the highest Kmax; Kmax is then truncated above that Kmin. Pmax is log-uniform
-    within a factor ``pmax_factor`` of its base. Thresholds are whole kilobytes where the bounds allow.
+    Kmin is drawn first, below the highest Kmax; then Kmax around that Kmin times its median ratio
+    ``kmax_to_kmin``, truncated above that Kmin. Pmax is log-uniform within a factor ``pmax_factor`` of its
+    base. Thresholds are whole kilobytes where the bounds allow.
     """
     count = len(kmin_median_bytes)
     uniform = rng.random((3, count))
@@ -127,7 +141,7 @@ def draw_watermarks(
         min(bounds.kmin_high_bytes, bounds.kmax_high_bytes - 1),
     )
     kmax_low = np.maximum(bounds.kmax_low_bytes, np.minimum(kmin + 1, bounds.kmax_high_bytes - 0.5))
-    kmax = truncated_log_normal(uniform[1], kmax_median_bytes, sigma, kmax_low, bounds.kmax_high_bytes)
+    kmax = truncated_log_normal(uniform[1], kmin * kmax_to_kmin, sigma, kmax_low, bounds.kmax_high_bytes)
     centre = np.clip(pmax_base, bounds.pmax_low, bounds.pmax_high)
     pmax = log_uniform(
         uniform[2],
@@ -153,7 +167,8 @@ def _rounded(kmin: float, kmax: float, pmax: float, bounds: WatermarkBounds) -> 
     readable = round(pmax, 4)
     probability = readable if bounds.pmax_low <= readable <= bounds.pmax_high else pmax
     low, high = (GRANULARITY_BYTES * round(value / GRANULARITY_BYTES) for value in (kmin, kmax))
-    if low < high:
+    high = max(high, low + GRANULARITY_BYTES)
+    if low > 0:
         watermark = Watermark(low, high, probability)
         if bounds.contains(watermark):
             return watermark
@@ -179,10 +194,11 @@ def lambda_for(dominant_class: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class BiasedSampler:
-    """Kmin and Kmax truncated log-normal with median λ × the base's, Pmax log-uniform around the base's.
+    """Kmin truncated log-normal with median λ × the base's, Kmax/Kmin around the base's, Pmax log-uniform.
 
-    ``sigma`` is the spread of ln K: at 1.2 two draws in three lie within a factor 3.3 of μ_target and one in
-    a hundred beyond a factor 20, enough to leave a base that is wrong by an order of magnitude.
+    ``sigma`` is the spread of ln Kmin and of ln Kmax/Kmin: at 1.2 two draws in three lie within a factor 3.3
+    of μ_target and one in a hundred beyond a factor 20, enough to leave a base that is wrong by an order of
+    magnitude.
     """
 
     base: Watermark
@@ -201,7 +217,7 @@ class BiasedSampler:
             rng,
             self.bounds,
             kmin_median_bytes=np.full(count, self.lambda_ * self.base.kmin_bytes),
-            kmax_median_bytes=np.full(count, self.lambda_ * self.base.kmax_bytes),
+            kmax_to_kmin=np.full(count, self.base.kmax_bytes / max(self.base.kmin_bytes, 1)),
             sigma=self.sigma,
             pmax_base=np.full(count, self.base.pmax),
             pmax_factor=self.pmax_factor,
@@ -209,8 +225,38 @@ class BiasedSampler:
 
 
 @dataclass(frozen=True, slots=True)
+class SpaceFillingSampler:
+    """Evenly over the bounds in ln Kmin, ln Kmax/Kmin and ln Pmax: a scrambled Sobol sequence.
+
+    It finds what lies far from the base, where the biased draws have almost none.
+    """
+
+    bounds: WatermarkBounds = field(default_factory=WatermarkBounds)
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[Watermark]:
+        """See ``CandidateSampler``."""
+        from scipy.stats import qmc  # imported here: see truncated_log_normal
+
+        bounds, exponent = self.bounds, math.ceil(math.log2(max(count, 1)))
+        points = qmc.Sobol(3, rng=rng).random_base2(exponent)[:count]
+        kmin = log_uniform(
+            points[:, 0], bounds.kmin_low_bytes, min(bounds.kmin_high_bytes, bounds.kmax_high_bytes - 1)
+        )
+        kmax = log_uniform(
+            points[:, 1],
+            np.maximum(bounds.kmax_low_bytes, np.minimum(kmin + 1, bounds.kmax_high_bytes - 0.5)),
+            bounds.kmax_high_bytes,
+        )
+        pmax = log_uniform(points[:, 2], bounds.pmax_low, bounds.pmax_high)
+        return [
+            _rounded(float(low), float(high), float(probability), bounds)
+            for low, high, probability in zip(kmin, kmax, pmax, strict=True)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
 class NarrowedSampler:
-    """Draws near each of ``leaders`` in turn: ln K by ``sigma``, Pmax within ``pmax_factor``."""
+    """Draws near each of ``leaders`` in turn: ln Kmin and ln Kmax/Kmin by ``sigma``, Pmax by a factor."""
 
     leaders: Sequence[Watermark]
     bounds: WatermarkBounds = field(default_factory=WatermarkBounds)
@@ -231,7 +277,7 @@ class NarrowedSampler:
             rng,
             self.bounds,
             kmin_median_bytes=np.array([leader.kmin_bytes for leader in near], dtype=np.float64),
-            kmax_median_bytes=np.array([leader.kmax_bytes for leader in near], dtype=np.float64),
+            kmax_to_kmin=np.array([leader.kmax_bytes / max(leader.kmin_bytes, 1) for leader in near]),
             sigma=self.sigma,
             pmax_base=np.array([leader.pmax for leader in near], dtype=np.float64),
             pmax_factor=self.pmax_factor,

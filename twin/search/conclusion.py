@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from twin.prediction import Prediction, SolveStatus
 from twin.scenario import Scenario
 from twin.search.explain import absent_notes, relative_changes, why
-from twin.search.gain import PARTS, gain_text, policy_text
+from twin.search.gain import PARTS, policy_text
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.recommendation import (
     Improvement,
@@ -37,7 +37,7 @@ from twin.search.score import (
     surely_above,
 )
 from twin.search.second_engine import Decision
-from twin.units import bytes_text, duration_text, percent_text
+from twin.units import bytes_text, duration_text, gain_text, percent_text
 from twin.watermark import Watermark
 
 PINNED_QUEUE_RATIO = 1.25

@@ -64,17 +64,6 @@ def policy_text(policy: Policy) -> str:
     return next(names, f"{policy.bulk:.2g}/{policy.delay:.2g}")
 
 
-def gain_text(gain: float, error: float | None) -> str:
-    """Such as ``8 ± 2 %``."""
-    if error is None or not math.isfinite(error):
-        return f"{_percent(gain)} %"
-    return f"{_percent(gain)} ± {_percent(error)} %"
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f}" if abs(value) < 0.0995 else f"{100 * value:.0f}"
-
-
 def policy_named(text: str, harm_price: float = HARM_PRICE) -> Policy:
     """The policy of that name, or of own weights such as ``0.7,0.3``; raises ``ParameterError``."""
     weights = POLICIES.get(text)

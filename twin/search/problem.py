@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import get_args
 
 import numpy as np
 
@@ -109,6 +110,9 @@ class SearchSettings:
             if not value >= low:
                 rule, remedy = f"it is at least {low}", f"give {low} or more"
                 raise ParameterError(f"search {name}", str(value), rule, remedy)
+        if self.score not in get_args(ScoreName):
+            known = ", ".join(get_args(ScoreName))
+            raise ParameterError("score", repr(self.score), f"known scores are {known}", "name one of them")
         for name in ("margin", "near_tie", "second_margin"):
             check_not_negative(f"search {name}", getattr(self, name))
         if not 0 < self.keep <= 1:

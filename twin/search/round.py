@@ -17,6 +17,7 @@ from twin.search.candidates import (
     NarrowedSampler,
     Origin,
     Proposal,
+    SpaceFillingSampler,
     fill,
     generator,
     without_repeats,
@@ -34,7 +35,7 @@ from twin.trajectories import predict_trajectories
 from twin.watermark import Watermark
 from twin.workers.pool import Task, Workers, shipped
 
-_DRAWN_STREAM, _NARROWED_STREAM, _ENGINE_STREAM = range(3)
+_DRAWN_STREAM, _NARROWED_STREAM, _ENGINE_STREAM, _SPREAD_STREAM = range(4)
 _INCUMBENT = 0  # proposed first, so its candidate number
 _CONFIRMATIONS = 4
 
@@ -74,7 +75,7 @@ def tune(
 
 
 def propose(problem: TuningProblem, settings: SearchSettings, seed: int) -> list[Proposal]:
-    """The first candidates: incumbent, base and vendor rows, then biased draws.
+    """The first candidates: incumbent, base and vendor rows, then biased and space-filling draws, half each.
 
     The incumbent is first and stays even outside the bounds; everything else is inside.
     """
@@ -93,7 +94,10 @@ def propose(problem: TuningProblem, settings: SearchSettings, seed: int) -> list
         sigma=settings.sigma,
         pmax_factor=settings.pmax_factor,
     )
-    return fill(inside, sampler, Origin.DRAWN, settings.candidates, generator(seed, _DRAWN_STREAM))
+    biased = len(inside) + math.ceil(max(settings.candidates - len(inside), 0) / 2)
+    drawn = fill(inside, sampler, Origin.DRAWN, biased, generator(seed, _DRAWN_STREAM))
+    everywhere = SpaceFillingSampler(settings.bounds)
+    return fill(drawn, everywhere, Origin.SPREAD, settings.candidates, generator(seed, _SPREAD_STREAM))
 
 
 def engine_seeds(seed: int, count: int) -> tuple[int, ...]:
@@ -206,13 +210,15 @@ class _Round:
         order = rank(self._scores_at(alive, self._last_rung).fleet, near_tie=0.0)
         order = order[: self._settings.neighbourhoods]
         known = self._ledger.proposals
-        sampler = NarrowedSampler([known[alive[row]].watermark for row in order], self._settings.bounds)
+        near = [known[alive[row]] for row in order]
+        sampler = NarrowedSampler([one.watermark for one in near], self._settings.bounds)
         drawn = fill(
             known,
             sampler,
             Origin.NARROWED,
             len(known) + self._settings.narrowed,
             generator(self._seed, _NARROWED_STREAM),
+            sources=[f"near {one.source or one.origin.value}" for one in near],
         )
         self._predict("narrowed", self._ledger.extend(drawn), self._last_rung, self._seeds[:1])
 

@@ -22,6 +22,7 @@ from twin.search.candidates import (
     NarrowedSampler,
     Origin,
     Proposal,
+    SpaceFillingSampler,
     fill,
     generator,
     lambda_for,
@@ -34,6 +35,7 @@ from twin.watermark import Watermark, WatermarkBounds
 BASE = Watermark(400_000, 1_600_000, 0.2)
 SAMPLERS: dict[str, CandidateSampler] = {
     "biased": BiasedSampler(BASE, 0.8),
+    "space-filling": SpaceFillingSampler(),
     "narrowed": NarrowedSampler([BASE, Watermark(5_000, 200_000, 0.01)]),
 }
 
@@ -94,8 +96,9 @@ def test_no_draw_leaves_the_bounds_wherever_the_base_is(
 ) -> None:
     drawn = BiasedSampler(base, lambda_, bounds).draw(8, generator(seed, 0))
     near = NarrowedSampler([base], bounds).draw(8, generator(seed, 1))
-    assert len(drawn) == len(near) == 8
-    for watermark in (*drawn, *near):
+    spread = SpaceFillingSampler(bounds).draw(8, generator(seed, 2))
+    assert len(drawn) == len(near) == len(spread) == 8
+    for watermark in (*drawn, *near, *spread):
         assert bounds.contains(watermark)
         assert watermark.kmin_bytes < watermark.kmax_bytes
 
@@ -150,6 +153,16 @@ def test_pmax_is_log_uniform_around_its_base() -> None:
     assert pmax.min() >= 0.005 - 1e-4
     assert pmax.max() <= 0.5 + 1e-4
     assert stats.kstest(np.log(pmax), stats.uniform(np.log(0.005), np.log(100)).cdf).pvalue > 0.01
+
+
+def test_space_filling_draws_reach_every_corner() -> None:
+    drawn = SpaceFillingSampler().draw(128, generator(1, 0))
+    logs = np.log([[one.kmin_bytes, one.kmax_bytes / one.kmin_bytes, one.pmax] for one in drawn])
+    # Eight boxes by the medians of the three axes: even draws leave none of them to chance.
+    corner = (logs > np.median(logs, axis=0)) @ (1, 2, 4)
+    assert np.bincount(corner, minlength=8).min() >= 8
+    assert min(one.kmin_bytes for one in drawn) < 3_000
+    assert max(one.kmin_bytes for one in drawn) > 3_000_000
 
 
 def test_narrowed_draws_stay_near_their_leaders() -> None:

@@ -17,13 +17,13 @@ from twin.search.gain import (
     Gain,
     Policy,
     gain_over,
-    gain_text,
     joined,
     persistent_bytes_share,
     policy_named,
     policy_text,
 )
 from twin.search.score import WEIGHT_PRESETS, Choice, Scores, choose, score
+from twin.units import gain_text
 from twin.watermark import Watermark
 
 NOW = Watermark(400_000, 1_600_000, 0.2)

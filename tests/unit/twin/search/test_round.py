@@ -26,7 +26,6 @@ from twin.search.gain import POLICIES
 from twin.search.problem import SearchSettings, TuningProblem, persistent_share
 from twin.search.recommendation import Recommendation, VerdictKind
 from twin.search.round import Progress, engine_seeds, propose, tune
-from twin.search.score import WEIGHT_PRESETS
 from twin.watermark import Watermark, WatermarkBounds
 from twin.workers.pool import InProcessWorkers, ProcessWorkers
 
@@ -137,7 +136,7 @@ class TestWhatIsRecommended:
         assert len(answer.candidates) == 48 + 16
         assert answer.candidates[0].watermark == answer.watermark
         by_origin = {one.origin for one in answer.candidates}
-        assert by_origin == {Origin.INCUMBENT, Origin.VENDOR, Origin.DRAWN, Origin.NARROWED}
+        assert by_origin == set(Origin) - {Origin.BASE}
         for one in answer.candidates:
             assert one.prediction.watermark == one.watermark
             assert set(one.normalised) == {"throughput", "queue", "loss"}
@@ -186,13 +185,6 @@ class TestWhatIsRecommended:
                 kept = sum(one.gain.values()) if answer.score_is == "gain" else one.score_normalised
                 assert one.score == pytest.approx(kept)
         assert by_score.candidates[1].score_error is not None
-        queues = {
-            preset: one_round(
-                how=settings(score="normalised", weights=weights)
-            ).winner_prediction.queue_mean_bytes
-            for preset, weights in WEIGHT_PRESETS.items()
-        }
-        assert queues["latency"] < queues["throughput"]
 
 
 class TestStandingStill:
