@@ -31,7 +31,7 @@ class _Silent:
 
 
 def run(seeds: Sequence[int] = SEEDS, plan: DemoPlan = FULL) -> list[dict[str, Any]]:
-    """A row a seed: scores over the whole run, what they are made of, the closed loop's lead."""
+    """A row a seed: gains over the whole run, what they are made of, the closed loop's lead."""
     rows = []
     for seed in seeds:
         outcome = conduct(plan, seed, _Silent())
@@ -44,14 +44,14 @@ def run(seeds: Sequence[int] = SEEDS, plan: DemoPlan = FULL) -> list[dict[str, A
                 "runs": [
                     {
                         "name": one.name,
-                        "score": score,
+                        "gain": gain.value,
                         "queue_mean_bytes": one.whole.queue_mean_bytes,
                         "queue_p99_bytes": one.whole.queue_p99_bytes,
                         "mice_p99_slowdown": one.whole.slowdown["mice"].p99,
                         "elephant_mean_slowdown": one.whole.slowdown["elephant"].mean,
                         "pfc_pause_s": one.whole.paused_s,
                     }
-                    for one, score in zip(outcome.runs, outcome.scores.score.tolist(), strict=True)
+                    for one, gain in zip(outcome.runs, outcome.gains, strict=True)
                 ],
             }
         )
@@ -68,7 +68,7 @@ def measure() -> Iterable[Figure]:
         f"of {len(rows)}",
         goal=WINS_GOAL,
         better="higher",
-        note="score over the whole run less the better static's, by seed: "
+        note="gain over the whole run less the better static's, by seed: "
         + ", ".join(f"{lead:+.2f}" for lead in leads),
     )
     yield Figure(

@@ -14,7 +14,7 @@ from lab.demo.processes import Child
 from lab.documents import FiguresDocument
 from telemetry.topology import GBPS
 from twin.prediction import Prediction, Slowdown, SolveStatus
-from twin.search.score import Scores, score, weights_named
+from twin.search.gain import POLICIES, Gain, gain_over
 from twin.watermark import Watermark
 
 CALL_S = 300.0
@@ -234,17 +234,17 @@ def _watermark(document: dict[str, Any]) -> Watermark:
 
 
 CLOSED_LOOP, VENDOR, PAPER_SETTING = "closed loop", "vendor default", "DCQCN paper"
-WEIGHTS = "balanced"
+POLICY = "balanced"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The runs, the closed loop first, and their scores in that order."""
+    """The runs, the closed loop first, the vendor default second, and their gains over the latter."""
 
     plan: DemoPlan
     seed: int
     runs: tuple[Run, ...]
-    scores: Scores
+    gains: tuple[Gain, ...]
     wall_s: float
 
     @property
@@ -253,19 +253,20 @@ class Outcome:
 
     @property
     def lead(self) -> float:
-        """The closed loop's score minus that of the better static setting."""
-        found = self.scores.score.tolist()
-        return float(found[0] - max(found[1:]))
+        """The closed loop's gain less that of the better static setting."""
+        loop, *others = (one.value for one in self.gains)
+        return loop - max(others)
 
 
 def outcome_of(plan: DemoPlan, seed: int, runs: Sequence[Run], wall_s: float) -> Outcome:
-    """The runs scored; the first is the closed loop's."""
+    """The runs with their gains; the first is the closed loop's, the second the vendor default's."""
     predictions = [measured(run.whole) for run in runs]
-    return Outcome(plan, seed, tuple(runs), score(predictions, weights_named(WEIGHTS), True), wall_s)
+    gains = (gain_over(predictions[1], one, POLICIES[POLICY], 0.0) for one in predictions)
+    return Outcome(plan, seed, tuple(runs), tuple(gains), wall_s)
 
 
 def measured(figures: FiguresDocument) -> Prediction:
-    """A lab's figures as a ``Prediction``, which ``score`` takes; its watermark is meaningless."""
+    """A lab's figures as a ``Prediction``, which ``gain_over`` takes; its watermark is meaningless."""
     found = {
         name: Slowdown(one.n, float(one.mean), float(one.p99))
         for name, one in figures.slowdown.items()

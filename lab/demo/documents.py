@@ -8,21 +8,22 @@ from lab.demo.closed_loop import Interval, Outcome, Round, Run
 from lab.demo.plan import Phase
 from lab.documents import FiguresDocument
 from service.documents.base import Document, Figure
+from service.documents.predictions import GainDocument
 from settings.version import ecntwin_version
 
 
 class RunDocument(Document):
-    """``figures``: of the whole run, unfinished flows at their age; ``terms``: normalised, of ``score``."""
+    """``figures``: of the whole run, unfinished flows at their age; ``gain`` over the vendor default."""
 
     name: str
     score: Figure
-    terms: dict[str, Figure]
+    gain: GainDocument
     figures: FiguresDocument
     intervals: tuple[Interval, ...]
 
 
 class DemoDocument(Document):
-    """The three runs, the closed loop first; ``lead`` is its score less the better static setting's."""
+    """The three runs, the closed loop first; ``lead`` is its gain less the better static setting's."""
 
     plan: str
     seed: int
@@ -57,10 +58,11 @@ class DemoDocument(Document):
 
 
 def _run(outcome: Outcome, number: int, run: Run) -> RunDocument:
+    gain = outcome.gains[number]
     return RunDocument(
         name=run.name,
-        score=float(outcome.scores.score[number]),
-        terms={name: float(column[number]) for name, column in outcome.scores.normalised.items()},
+        score=gain.value,
+        gain=GainDocument(bulk=gain.bulk, delay=gain.delay, harm=gain.harm),
         figures=run.whole,
         intervals=run.intervals,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 from lab.demo.closed_loop import CLOSED_LOOP, PAPER_SETTING, VENDOR, Interval, Outcome, Run
-from twin.units import bytes_text, duration_text
+from twin.units import bytes_text, duration_text, gain_text
 
 WIDTH, HEIGHT = 1040, 860
 _LEFT, _TOP, _PANEL_W, _PANEL_H, _GAP_X, _GAP_Y = 78, 146, 412, 180, 98, 64
@@ -88,7 +88,7 @@ def picture(outcome: Outcome) -> str:
 def _heading(outcome: Outcome) -> list[str]:
     plan = outcome.plan
     hosts = plan.fabric.leaves * plan.fabric.hosts
-    scores = [f"{value:.2f}".replace("-", "−") for value in outcome.scores.score.tolist()]
+    gains = [f"{gain_text(one.value, None)}" for one in outcome.gains]
     parts = [
         _text(_LEFT, 34, "The closed loop against settings that stay", "font-size='20' font-weight='600'"),
         _text(
@@ -100,8 +100,8 @@ def _heading(outcome: Outcome) -> list[str]:
         ),
     ]
     x = float(_LEFT)
-    for run, score in zip(outcome.runs, scores, strict=True):
-        label = f"{run.name}: score {score}"
+    for run, gain in zip(outcome.runs, gains, strict=True):
+        label = f"{run.name}: gain {gain}"
         parts.append(_line(x, 82, x + 28, 82, run.name))
         parts.append(_text(x + 35, 86, label))
         x += 70 + 7.5 * len(label)

@@ -17,7 +17,7 @@ from rich.text import Text
 from lab.demo.closed_loop import CLOSED_LOOP, PAPER_SETTING, VENDOR, Interval, Outcome, Round, Run
 from lab.demo.plan import PAPER, VENDOR_DEFAULT, DemoPlan
 from lab.documents import FiguresDocument
-from twin.units import bytes_text, change_text, duration_text, percent_text
+from twin.units import bytes_text, change_text, duration_text, gain_text, percent_text
 from twin.watermark import Watermark
 
 NONE = "–"
@@ -98,7 +98,7 @@ def _line(plan: DemoPlan, interval: Interval, round_: Round | None) -> Text:
     )
     if round_ is None:
         return line.append("end")
-    gain = "" if round_.score_gain is None else f"  gain {round_.score_gain:.2f}"
+    gain = "" if round_.score_gain is None else f"  gain {gain_text(round_.score_gain, None)}"
     if round_.outcome == "pushed":
         return line.append(f"→ {brief(round_.watermark)}{gain}", style="green")
     reason = f": {round_.why}" if round_.outcome in ("held", "failed") else ""
@@ -145,27 +145,28 @@ def result_table(outcome: Outcome) -> Table:
         shown = (NONE if value is None else text(value) for value in (before, other, after))
         table.add_row(name, *shown, change)
     table.add_section()
-    closed, first, second = (f"{value:.2f}".replace("-", "−") for value in outcome.scores.score.tolist())
-    table.add_row("score", first, second, f"[bold]{closed}[/]", "")
+    closed, first, second = (gain_text(one.value, None) for one in outcome.gains)
+    table.add_row("gain", first, second, f"[bold]{closed}[/]", "")
     return table
 
 
 def verdict(outcome: Outcome) -> str:
     rounds = outcome.loop.rounds
     pushed = sum(one.outcome == "pushed" for one in rounds)
-    places = list(zip(outcome.scores.score.tolist()[1:], outcome.runs[1:], strict=True))
-    better = max(places, key=lambda place: place[0])[1].name
+    places = list(zip(outcome.gains[1:], outcome.runs[1:], strict=True))
+    better = max(places, key=lambda place: place[0].value)[1].name
     short = ""
     if outcome.plan.too_short_to_judge:
         n = len(outcome.plan.ends_s)
         short = (
             f" A run this short shows how it works, not how well: 1 interval of {n} is over before any round."
         )
-    compared = "above" if outcome.lead > 0 else "below"
+    compared = "better" if outcome.lead > 0 else "worse"
     return (
-        f"{pushed} of {len(rounds)} rounds changed the watermark; over the whole run the closed loop scores "
-        f"{abs(outcome.lead):.2f} {compared} the better static setting, the {better}'s. Score: "
-        f"throughput less queue less pause, each from 0 to 1 over the three runs.{short}"
+        f"{pushed} of {len(rounds)} rounds changed the watermark; over the whole run the closed loop is "
+        f"{gain_text(abs(outcome.lead), None)} {compared} than the better static setting, the {better}'s. "
+        f"Gain: elephants' speed and small messages' delay, half each, and pauses, over the vendor "
+        f"default.{short}"
     )
 
 
