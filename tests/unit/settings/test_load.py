@@ -100,7 +100,7 @@ def test_the_example_in_deploy_is_valid_and_shows_defaults() -> None:
         ("dcqcn: {preset: quick}", ["dcqcn", "known presets are paper, vendor"]),
         ("dcqcn: {parameters: {g: 2}}", ["dcqcn", "gain lies in (0, 1)"]),
         ("dcqcn: {preset: paper, parameters: {g: 0.1}}", ["dcqcn", "not both"]),
-        ("search: {weights: fast}", ["search", "known presets are balanced"]),
+        ("search: {weights: fast}", ["search", "known policies are balanced"]),
         ("search: {workers: 1}", ["search.workers", "greater than or equal to 2"]),
         (
             "security: {tokens: [{name: a, sha256: abc, scopes: [read]}]}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from io import StringIO
 from xml.etree import ElementTree
 
@@ -44,23 +45,23 @@ def outcome(**loop: float | None) -> Outcome:
     )
 
 
-def test_the_closed_loop_is_scored_as_a_candidate_among_the_three() -> None:
+def test_gains_are_over_the_vendor_default() -> None:
     one = outcome()
-    # The vendor default is best for elephants and worst in queue and pauses, the paper's the reverse.
-    assert one.scores.score[1:].tolist() == pytest.approx([-1.0, 0.0])
-    assert one.lead == pytest.approx(float(one.scores.score[0]))
-    assert one.lead > 0
-    assert outcome(elephants=8.0, queue_bytes=40_000.0).lead < 0
+    loop, vendor, paper = (gain.value for gain in one.gains)
+    assert vendor == 0.0
+    assert paper == pytest.approx(-0.5 * math.log(2))  # elephants take twice as long, mice as long
+    assert one.lead == pytest.approx(loop - max(vendor, paper))
+    assert outcome(elephants=8.0, mice=20.0).lead < 0
 
 
 def test_the_table_has_every_figure_of_each() -> None:
     text = StringIO()
     Console(file=text, width=120).print(result_table(outcome()))
     said = text.getvalue()
-    for part in ("15 KB", "40 KB", "10 KB", "mice slowdown, 99 %", "4.2×", "9 ms", "−62 %", "score", "−1.00"):
+    for part in ("15 KB", "40 KB", "10 KB", "mice slowdown, 99 %", "4.2×", "9 ms", "−62 %", "gain", "−35 %"):
         assert part in said
-    assert "above the better static setting, the DCQCN paper's" in verdict(outcome())
-    assert "below" in verdict(outcome(elephants=8.0, queue_bytes=40_000.0))
+    assert "better than the better static setting, the vendor default's" in verdict(outcome(mice=4.0))
+    assert "worse" in verdict(outcome(elephants=8.0, mice=20.0))
     assert "8 hosts" in opening(QUICK, 7)
 
 
@@ -84,7 +85,7 @@ def test_the_picture_shows_every_run_and_phase() -> None:
     tree = ElementTree.fromstring(drawn)
     said = [node.text or "" for node in tree.iter("{http://www.w3.org/2000/svg}text")]
     for name in (CLOSED_LOOP, VENDOR, PAPER_SETTING):
-        assert any(text.startswith(f"{name}: score") for text in said)
+        assert any(text.startswith(f"{name}: gain") for text in said)
     for phase in QUICK.phases:
         assert said.count(phase.name) == 6
     lines = tree.findall(".//{http://www.w3.org/2000/svg}polyline")
