@@ -1,4 +1,4 @@
-"""Accuracy of the engines on the reference problems, and of the watermark that a round picks.
+"""Accuracy of the engines on the reference problems.
 
 ``python -m bench.accuracy`` prints every figure of both engines and writes ``bench/out/accuracy.json``; the
 tests marked ``accuracy`` assert the goals on the same numbers, and ``docs/twin/accuracy.md`` shows them.
@@ -27,13 +27,9 @@ from bench.prediction_rows import as_predictions
 from bench.search import INCUMBENT, scenario_from_reports
 from telemetry.topology import GBPS
 from twin.engine import Engine, engine
-from twin.prediction import Prediction, averaged
+from twin.prediction import Prediction
 from twin.scenario import Scenario
 from twin.scenario_file import load_scenario
-from twin.search.disagreement import ahead, few, on_one_scale
-from twin.search.problem import SearchSettings, persistent_share
-from twin.search.round import engine_seeds
-from twin.search.score import WEIGHT_PRESETS, Scores, Weights, best_among, rank, score, tie_width
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "tests" / "data" / "reference"
@@ -65,7 +61,6 @@ NOISY: Mapping[str, frozenset[str]] = MappingProxyType(
 )
 RATIO_GOAL, RANK_GOAL, NOISY_RANK_GOAL = 0.10, 0.95, 0.90
 PAUSE_RATIO_GOAL, PAUSE_RANK_GOAL = 2.0, 0.90
-PICK_GOAL, TWO_ENGINE_PICK_GOAL = 0.05, 0.03
 REPORTS_GOAL = 0.15
 
 
@@ -157,79 +152,6 @@ def order_agreement(ours: np.ndarray[Any, Any], theirs: np.ndarray[Any, Any]) ->
     return float(spearmanr(ours, theirs).statistic)
 
 
-def scores(name: str, predictions: Sequence[Prediction], weights: Weights) -> Scores:
-    """The tuner's score of the problem's watermarks against each other."""
-    problem = scenario(name)
-    return score(predictions, weights, problem.pfc, persistent_share=persistent_share(problem))
-
-
-def picked(name: str, by: Engine, first: Sequence[Prediction], weights: Weights) -> int:
-    """The row one engine would recommend of the truth's watermarks, there being no incumbent among them."""
-    return confirmed(name, by, first, weights)[0]
-
-
-def confirmed(
-    name: str, by: Engine, first: Sequence[Prediction], weights: Weights
-) -> tuple[int, list[Prediction]]:
-    """The row picked, and the predictions it was picked from.
-
-    As in a round: all under the first seed, then the leaders under the others too, until the one in front
-    has been.
-    """
-    settings = SearchSettings()
-    _, *others = engine_seeds(1, settings.seeds)
-    rows = list(first)
-    known: set[int] = set()
-    while True:
-        now = scores(name, rows, weights)
-        order = rank(now, near_tie=tie_width(now, settings.near_tie)).tolist()
-        if order[0] in known:
-            return int(order[0]), rows
-        fresh = [row for row in order[: settings.leaders] if row not in known]
-        watermarks = [rows[row].watermark for row in fresh]
-        runs = [by.predict(scenario(name), watermarks, seed=seed) for seed in others]
-        for place, row in enumerate(fresh):
-            rows[row] = averaged([first[row], *(run[place] for run in runs)])
-        known.update(fresh)
-
-
-def picked_twice(
-    name: str, by: Engine, second: Engine, first: Sequence[Prediction], weights: Weights
-) -> tuple[int, list[int]]:
-    """The row recommended after a second engine's opinion, and the rows that engine was asked about."""
-    settings = SearchSettings()
-    pick, rows = confirmed(name, by, first, weights)
-    asked: dict[int, Prediction] = {}
-    fresh = few(scores(name, rows, weights), weights, settings.second_candidates, pick, None)
-    spare = settings.second_candidates
-    while True:
-        asked |= {row: second_said(name, second, row, settings.second_seeds) for row in fresh}
-        now = scores(name, on_one_scale(rows, asked, settings.second_seeds), weights)
-        front = ahead(now, asked, settings.near_tie)
-        if front is None or spare == 0:
-            # No row has the number −1: there is no incumbent to win a tie.
-            return best_among(now, among=asked, incumbent=-1, near_tie=settings.near_tie), list(asked)
-        fresh, spare = [front], spare - 1
-
-
-def second_said(name: str, by: Engine, row: int, n_seeds: int) -> Prediction:
-    """An engine's prediction of one of the truth's watermarks, the mean over its first seeds."""
-    return averaged([_one_run(name, by.name, row, seed) for seed in engine_seeds(1, n_seeds)])
-
-
-@cache
-def _one_run(name: str, engine_name: str, row: int, seed: int) -> Prediction:
-    watermark = truth(name)[row].watermark
-    [prediction] = engine(engine_name).predict(scenario(name), [watermark], seed=seed)
-    return prediction
-
-
-def regret(name: str, row: int, weights: Weights) -> float:
-    """The loss of score by that row under the truth, as a share of the range of its scores."""
-    true = scores(name, truth(name), weights).score
-    return float((true.max() - true[row]) / np.ptp(true))
-
-
 def incumbent_from_reports(by: Engine, seed: int = 1) -> dict[str, tuple[float, float]]:
     """Mean and p99 queue (predicted, true) of the incumbent, the scenario built from reports alone."""
     problem, _ = scenario_from_reports("websearch-16")
@@ -246,37 +168,13 @@ def seeds_agree(name: str, figure: str, by: Engine, seeds: Sequence[int] = (1, 2
 
 def run() -> dict[str, Any]:
     """Everything measured, as one document."""
-    replay, fluid, packet = engine("replay"), engine("fluid"), engine("packet")
+    replay, fluid = engine("replay"), engine("fluid")
     compared: dict[str, list[Cell]] = {"replay": [], "fluid": []}
-    picks = []
     for name in PROBLEMS:
-        first = predicted(name, replay)
-        compared["replay"] += cells(name, first)
+        compared["replay"] += cells(name, predicted(name, replay))
         compared["fluid"] += cells(name, predicted(name, fluid))
-        for preset, weights in WEIGHT_PRESETS.items():
-            row = picked(name, replay, first, weights)
-            after, asked = picked_twice(name, replay, packet, first, weights)
-            true = scores(name, truth(name), weights).score
-            picks.append(
-                {
-                    "problem": name,
-                    "weights": preset,
-                    "watermark": str(truth(name)[row].watermark),
-                    "regret": regret(name, row, weights),
-                    "after_second": str(truth(name)[after].watermark),
-                    "regret_after_second": regret(name, after, weights),
-                    "asked": len(asked),
-                    "best_asked": min(regret(name, one, weights) for one in asked),
-                    "score_range": float(np.ptp(true)),
-                    "one_seed": [
-                        regret(name, int(np.argmax(scores(name, one, weights).score)), weights)
-                        for one in (first, predicted(name, replay, 2), predicted(name, replay, 3))
-                    ],
-                }
-            )
     return {
         "cells": {by: [asdict(one) for one in found] for by, found in compared.items()},
-        "picks": picks,
         "from_reports": incumbent_from_reports(replay),
         "parking_lot_goodput_between_seeds": seeds_agree("parking-lot", "goodput", replay),
         "_cells": compared,
@@ -287,7 +185,7 @@ def tables(found: Mapping[str, Any]) -> list[Table]:
     """The document as Markdown tables."""
     compared: Mapping[str, list[Cell]] = found["_cells"]
     other = {(one.problem, one.figure): one for one in compared["fluid"]}
-    accuracy = _markdown(
+    accuracy = markdown(
         "problem", "figure", "replay ÷ truth", "lowest to highest", "rank", "needed", "met", "truth spreads",
         "fluid ÷ truth", "fluid rank",
     )  # fmt: skip
@@ -299,24 +197,10 @@ def tables(found: Mapping[str, Any]) -> list[Table]:
             "yes" if one.ratio_met and one.rank_met else "no", f"{one.spread + 1:.3g}×",
             f"{beside.ratio:.2f}", f"{beside.rank:.2f}",
         )  # fmt: skip
-    picks = _markdown(
-        "problem", "weights", "picked", "lost of the range", "one seed: 1, 2, 3", "met", "range of scores",
-        "with a second opinion", "lost", "met", "best it was asked about",
-    )  # fmt: skip
-    for pick in found["picks"]:
-        picks.add_row(
-            pick["problem"], pick["weights"], pick["watermark"], f"{pick['regret']:.1%}",
-            ", ".join(f"{one:.1%}" for one in pick["one_seed"]),
-            "yes" if pick["regret"] <= PICK_GOAL else "no", f"{pick['score_range']:.2f}",
-            "the same" if pick["after_second"] == pick["watermark"] else pick["after_second"],
-            f"{pick['regret_after_second']:.1%}",
-            "yes" if pick["regret_after_second"] <= TWO_ENGINE_PICK_GOAL else "no",
-            f"{pick['best_asked']:.1%}",
-        )  # fmt: skip
-    reports = _markdown("from reports alone", "predicted", "truth", "ratio")
+    reports = markdown("from reports alone", "predicted", "truth", "ratio")
     for figure, (ours, theirs) in found["from_reports"].items():
         reports.add_row(figure, f"{ours:,.0f} B", f"{theirs:,.0f} B", f"{ours / theirs:.3f}")
-    return [accuracy, picks, reports]
+    return [accuracy, reports]
 
 
 def measure() -> Iterable[Figure]:
@@ -343,16 +227,6 @@ def measure() -> Iterable[Figure]:
         f"replay, {PAUSING}: pause time ÷ the packets'", max(pause.ratio, 1 / pause.ratio), "×",
         goal=PAUSE_RATIO_GOAL, note="median; above or below",
     )  # fmt: skip
-    for who, key, goal in (
-        ("replay", "regret", PICK_GOAL),
-        ("replay, then packet", "regret_after_second", TWO_ENGINE_PICK_GOAL),
-    ):
-        missed = [f"{one['problem']} {one['weights']}" for one in found["picks"] if one[key] > goal]
-        yield Figure(
-            f"{who}: worst pick judged on the truth", max(one[key] for one in found["picks"]) * 100,
-            "% of the range", goal=goal * 100,
-            note=f"{len(missed)} of {len(found['picks'])} beyond the goal: {', '.join(missed) or 'none'}",
-        )  # fmt: skip
     for figure, (ours, theirs) in found["from_reports"].items():
         yield Figure(
             f"incumbent from reports alone: {figure}", abs(ours / theirs - 1.0) * 100, "% off",
@@ -371,7 +245,8 @@ def main() -> None:
     console.print(f"parking-lot goodput, order between the engine's own seeds: {between}", highlight=False)
 
 
-def _markdown(*columns: str) -> Table:
+def markdown(*columns: str) -> Table:
+    """An empty table that prints as Markdown."""
     return Table(*columns, box=box.MARKDOWN, pad_edge=True)
 
 
