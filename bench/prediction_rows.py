@@ -8,7 +8,7 @@ from typing import Any
 
 from telemetry.topology import GBPS
 from twin.errors import ParameterError
-from twin.prediction import SIZE_CLASSES, Prediction, Slowdown, SolveStatus
+from twin.prediction import SIZE_CLASSES, Prediction, Probe, Slowdown, SolveStatus
 from twin.watermark import Watermark
 
 DROPPED_PACKET_BYTES = 1_048.0  # truth documents count drops in full packets on the wire
@@ -24,7 +24,7 @@ def prediction_from_row(row: Mapping[str, Any], *, where: str = "row") -> Predic
 
     ``slowdown_with_unfinished`` is preferred to ``slowdown``: it counts what a prediction counts.
     ``loss_bytes`` may be ``drops`` in packets instead. Figures that are absent or null are NaN where the
-    score needs them, else 0.
+    score needs them, else 0; probes and shares that are absent stay absent.
     """
     watermark = Watermark(
         row["kmin_bytes"] if "kmin_bytes" in row else _missing(where, "kmin_bytes"),
@@ -44,7 +44,21 @@ def prediction_from_row(row: Mapping[str, Any], *, where: str = "row") -> Predic
         loss_bytes=_figure(row, "loss_bytes", where, drops),
         pfc_pause_s=_figure(row, "pfc_pause_s", where, 0.0),
         slowdown=_slowdowns(row.get("slowdown_with_unfinished") or row.get("slowdown") or {}, where),
+        probe=_probe(row.get("probe_slowdown"), f"{where} probe_slowdown"),
+        paused_share=_share(row, "paused_share", where),
+        loss_share=_share(row, "loss_share", where),
     )
+
+
+def _probe(entry: Any, where: str) -> dict[str, Probe]:
+    if not entry or entry.get("p99") is None:
+        return {}
+    figures = (_figure(entry, name, where, math.nan) for name in ("p50", "p99"))
+    return {"all": Probe(int(entry.get("n", 1)), *figures)}
+
+
+def _share(row: Mapping[str, Any], key: str, where: str) -> float | None:
+    return None if row.get(key) is None else _figure(row, key, where, 0.0)
 
 
 def _slowdowns(table: Any, where: str) -> dict[str, Slowdown]:

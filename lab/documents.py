@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from lab.figures import Figures
 from service.documents.base import Document, RequestBody
-from service.documents.predictions import SlowdownDocument, WatermarkDocument, WatermarkInput
+from service.documents.predictions import ProbeDocument, SlowdownDocument, WatermarkDocument, WatermarkInput
 from service.documents.switches import QueueWatermarkDocument
 from telemetry.topology import GBPS
 from twin.prediction import SIZE_CLASSES
@@ -42,9 +42,13 @@ class FiguresDocument(Document):
     paused_s: float
     dropped_packets: int
     dropped_bytes: float
+    probe_slowdown: ProbeDocument
+    paused_share: float
+    loss_share: float
 
     @classmethod
     def of(cls, figures: Figures) -> Self:
+        probe = figures.probe_slowdown
         absent = SlowdownDocument(n=0, mean=None, p99=None)
         found = {
             name: SlowdownDocument(n=one.n, mean=one.mean, p99=one.p99)
@@ -53,6 +57,9 @@ class FiguresDocument(Document):
         changed: dict[str, Any] = {
             "slowdown": {name: found.get(name, absent) for name in SIZE_CLASSES},
             "goodput_gbps": figures.goodput_bytes_per_s / GBPS,
+            "probe_slowdown": ProbeDocument(n=probe.n, p50=probe.p50, p99=probe.p99)
+            if probe
+            else ProbeDocument(),
         }
         same: dict[str, Any] = {
             name: getattr(figures, name) for name in cls.model_fields if name not in changed

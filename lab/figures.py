@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.packet.results import Completions, Measured
-from twin.prediction import Slowdown, by_class
+from twin.prediction import Probe, Slowdown, by_class
+from twin.probe import probes
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,9 @@ class Figures:
     """Figures from ``begin_s`` to ``end_s``. Queue depths pool monitored ports; ``paused_s`` sums all ports.
 
     ``slowdown`` covers completed flows by payload size (no entry for an empty class) and, where requested,
-    unfinished flows at their age; ``completions`` counts completed flows only.
+    unfinished flows at their age; ``completions`` counts completed flows only. ``probe_slowdown`` is that of
+    packets that would cross the fabric at random moments (None: nothing sampled), ``paused_share`` port time
+    paused ÷ port time, ``loss_share`` wire bytes lost ÷ sent.
     """
 
     begin_s: float
@@ -32,6 +35,9 @@ class Figures:
     paused_s: float
     dropped_packets: int
     dropped_bytes: float
+    probe_slowdown: Probe | None
+    paused_share: float
+    loss_share: float
 
 
 class Stretch:
@@ -74,4 +80,7 @@ class Stretch:
             paused_s=float(during.paused_s.sum()),
             dropped_packets=int(during.dropped_packets.sum()),
             dropped_bytes=float(during.dropped_wire_bytes.sum()),
+            probe_slowdown=probes(during.probe_counts).get("all"),
+            paused_share=float(during.paused_s.mean()) / lasted_s if lasted_s > 0 else 0.0,
+            loss_share=float(during.dropped_wire_bytes.sum()) / max(during.injected_wire_bytes, 1.0),
         )

@@ -144,8 +144,21 @@ class Scenario(FabricSizes):
         All packets at the slowest link, the last one stored and forwarded at each hop, and the way back. The
         denominator of *slowdown*; inf for persistent flows.
         """
-        flows = self.flows
-        paths, of_flow = flows.routes
+        of_flow = self.flows.routes[1]
+        last = np.minimum(self.flows.payload_bytes, self.mtu_payload_bytes) + self.wire_overhead_bytes
+        return self._alone_s(self.flow_wire_bytes, last, of_flow)
+
+    @cached_property
+    def packet_alone_s(self) -> NDArray[np.float64]:
+        """``alone_s`` of a flow of one full packet, per path of ``flows.routes``."""
+        every = np.arange(len(self.flows.routes[0]))
+        packet = np.full(len(every), float(self.packet_wire_bytes))
+        return self._alone_s(packet, packet, every)
+
+    def _alone_s(
+        self, wire: NDArray[np.float64], last: NDArray[np.float64], of_flow: NDArray[np.integer]
+    ) -> NDArray[np.float64]:
+        paths = self.flows.routes[0]
         slowest, waiting, way_back, acks = (np.empty(len(paths)) for _ in range(4))
         for index, path in enumerate(paths):
             rates = self.port_rate_bytes_per_s[list(path)]
@@ -153,9 +166,8 @@ class Scenario(FabricSizes):
             waiting[index] = np.sum(1.0 / rates) - 1.0 / rates.min()
             acks[index] = np.sum(1.0 / rates)
             way_back[index] = 2.0 * self.port_delay_s[list(path)].sum()
-        last = np.minimum(flows.payload_bytes, self.mtu_payload_bytes) + self.wire_overhead_bytes
         alone: NDArray[np.float64] = (
-            self.flow_wire_bytes / slowest[of_flow]
+            wire / slowest[of_flow]
             + last * waiting[of_flow]
             + self.ack_wire_bytes * acks[of_flow]
             + way_back[of_flow]

@@ -172,6 +172,8 @@ class Clock(NamedTuple):
     delay_steps: int
     ring: int  # rows of a history, a power of two
     track: bool  # follow each group's packets through the ports (several hops, or PFC)
+    block_ends: Ints  # of the window's blocks, in steps
+    probe_every: int  # steps
 
 
 class Buffers(NamedTuple):
@@ -189,3 +191,5 @@ class Buffers(NamedTuple):
     histogram: NDArray[np.int32]  # [lane, bin]
     trace: Floats  # [step, monitored, lane]; no steps: none kept
     finish: Floats  # [group, lane], s
+    by_block: Floats  # [block, TALLY_ROWS · LANES]: the tally as each block of the window ends
+    probes: Ints  # [lane, block, switches crossed − 1, bin of slowdown]

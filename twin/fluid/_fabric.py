@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from twin._probe import ProbePaths, slowdown_bin
 from twin.fluid._arrays import (
     ARRIVED,
     CARRIED,
@@ -48,6 +49,7 @@ from twin.fluid._arrays import (
     W2,
     WAITING,
     Floats,
+    Ints,
 )
 from twin.fluid._kernels import marking
 from twin.fluid._math import kernel, log_one_minus, word_of
@@ -279,6 +281,22 @@ def pause(
         senders[sender, HELD + k] = 0.0
     for k in range(lanes):
         tally[PAUSE_TIME + k] += links * duration * senders[sender, PAUSED + k]
+
+
+@kernel
+def send_probe(
+    lanes: int, ports: Floats, probed: ProbePaths, path: int, block: int, scratch: Floats, probes: Ints
+) -> None:
+    """A full packet that would cross the fabric now."""
+    first, end = probed.offset[path], probed.offset[path + 1]
+    for k in range(lanes):
+        scratch[W0 + k] = 1.0
+    for hop in range(first, end):
+        port, weight = probed.queue[hop], probed.weight[hop]
+        for k in range(lanes):
+            scratch[W0 + k] += ports[port, QUEUE + k] * weight
+    for k in range(lanes):
+        probes[k, block, end - first - 1, slowdown_bin(scratch[W0 + k])] += 1
 
 
 @kernel

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from twin._probe import Paths, ProbePaths
 from twin.fluid import _fabric as wires
 from twin.fluid import _history as history
 from twin.fluid._arrays import (
@@ -61,6 +62,8 @@ def run(
     candidates: Floats,
     monitored: Ints,
     packet_bytes: float,
+    probed: ProbePaths,
+    drawn: Paths,
     buffers: Buffers,
 ) -> bool:
     """The whole run of one block of candidates; False where it ran out of slots."""
@@ -69,6 +72,7 @@ def run(
     senders, use, finish = buffers.senders, buffers.use, buffers.finish
     rings, rates, tally, scratch = buffers.rings, buffers.rates, buffers.tally, buffers.scratch
     histogram, trace = buffers.histogram, buffers.trace
+    probes, by_block, block_ends = buffers.probes, buffers.by_block, clock.block_ends
     start, line_rate, count, nic_of = groups.start, groups.line_rate, groups.flows, groups.nic
     round_trip, tail, hops, hop_count = groups.round_trip, groups.tail, groups.hops, groups.hop_count
     size, start_rate = groups.size, groups.start_rate
@@ -90,6 +94,7 @@ def run(
     live = np.zeros(slots.shape[0], np.int64)
     free = np.arange(slots.shape[0])
     live_total, free_total, arriving = 0, slots.shape[0], 0
+    block, last_block = 0, by_block.shape[0] - 1
 
     for e in range(ports.shape[0]):
         mark_port(lanes, ports, e, candidates)
@@ -98,6 +103,9 @@ def run(
         now = n + 1
         begin = n * step
         counted = 1.0 if clock.window_begin <= n < clock.window_end else 0.0
+        while block < last_block and block_ends[block] <= n:
+            by_block[block] = tally
+            block += 1
         while arriving < start.size and start[arriving] < begin + step:
             if free_total == 0:
                 return False
@@ -252,11 +260,16 @@ def run(
             if trace.shape[0] > 0:
                 for k in range(lanes):
                     trace[now, m, k] = ports[e, QUEUE + k]
+        if counted > 0.0 and (n - clock.window_begin) % clock.probe_every == 0:
+            instant = (n - clock.window_begin) // clock.probe_every
+            for k in range(drawn.shape[1]):
+                wires.send_probe(lanes, ports, probed, drawn[instant, k], block, scratch, probes)
         if now % SWEEP_STEPS == 0 or now == clock.steps:
             note_divergence(lanes, slots, live, live_total, tally)
             live_total, free_total = sweep(
                 lanes, content, most_hops, track, sending, live, free, live_total, free_total
             )
+    by_block[last_block] = tally
     return True
 
 

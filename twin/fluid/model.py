@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from twin._probe import PROBE_BINS
 from twin.errors import ScenarioError, check_above_zero
 from twin.fluid._arrays import (
     CANDIDATE_ROWS,
@@ -39,7 +40,8 @@ from twin.fluid._arrays import (
 )
 from twin.fluid._run import run
 from twin.fluid.problem import Problem, build
-from twin.prediction import Prediction, Slowdown, SolveStatus, Trajectory, by_class
+from twin.prediction import BLOCKS, Prediction, Slowdown, SolveStatus, Trajectory, by_class
+from twin.probe import Blocks, gain_parts
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 
@@ -118,6 +120,8 @@ def _allocate(problem: Problem, *, trace: bool) -> Buffers:
         histogram=np.zeros((LANES, HISTOGRAM_BINS), dtype=np.int32),
         trace=np.zeros((clock.steps + 1 if trace else 0, len(problem.monitored), LANES)),
         finish=np.full((count, LANES), np.inf),
+        by_block=np.zeros((BLOCKS, TALLY_ROWS * LANES)),
+        probes=np.zeros((LANES, BLOCKS, hops, PROBE_BINS), dtype=np.int64),
     )
 
 
@@ -141,6 +145,8 @@ def _run(problem: Problem, block: Sequence[Watermark], buffers: Buffers) -> bool
             rows,
             problem.monitored,
             packet,
+            problem.probed,
+            problem.drawn,
             buffers,
         )
     )
@@ -168,8 +174,9 @@ def _read(
             continue
         peak, delivered = tally[PEAK + lane] * packet, tally[DELIVERED + lane]
         slowdown: Mapping[str, Slowdown] = {}
+        finish_s = buffers.finish[problem.group_of_flow, lane]
         if completes.any():
-            slowdown = _slowdowns(scenario, completes, buffers.finish[problem.group_of_flow, lane])
+            slowdown = _slowdowns(scenario, completes, finish_s)
         predictions.append(
             Prediction(
                 watermark=watermark,
@@ -183,9 +190,31 @@ def _read(
                 pfc_pause_s=tally[PAUSE_TIME + lane],
                 slowdown=slowdown,
                 port_queue_mean_bytes=tuple(port_means[:, lane].tolist()),
+                **gain_parts(
+                    scenario,
+                    np.where(finish_s < scenario.duration_s, finish_s - scenario.flows.start_s, np.nan),
+                    _blocks(problem, buffers, lane, scenario.mtu_payload_bytes),
+                ),
             )
         )
     return predictions
+
+
+def _blocks(problem: Problem, buffers: Buffers, lane: int, payload_bytes: float) -> Blocks:
+    """Pauses and losses are counted inside the window only; what was sent is what was delivered or lost."""
+    rows = np.diff(buffers.by_block, axis=0, prepend=0.0)
+    clock, packet = problem.clock, problem.packet_bytes
+    delivered, lost = rows[:, DELIVERED + lane], rows[:, LOST + lane]
+    window_s = np.diff(clock.block_ends, prepend=clock.window_begin) * clock.step
+    return Blocks(
+        probes=buffers.probes[lane],
+        delivered_bytes=delivered * payload_bytes,
+        paused_s=rows[:, PAUSE_TIME + lane],
+        lost_bytes=lost * packet,
+        sent_bytes=(delivered + lost) * packet,
+        window_s=window_s,
+        counted_s=window_s,
+    )
 
 
 def _quantiles_bytes(histogram: NDArray[np.int32], share: float) -> Floats:

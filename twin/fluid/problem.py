@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from twin._probe import Paths, ProbePaths
 from twin.errors import ParameterError, ScenarioError
 from twin.fluid._arrays import Clock, Fabric, Groups, Sender
 from twin.fluid._math import MOST_FAST_RECOVERY
+from twin.probe import block_ends, drawn_paths, probe_paths
 from twin.scenario import Scenario
 
 # Headroom and reserve a port of the reference switches (ns-3 RoCEv2), and where a pause ends.
@@ -21,6 +23,7 @@ PFC_RESUME_BYTES = 3000.0
 FINE_STEP_S = 1e-6
 COARSE_STEP_S = 5e-6
 LONGEST_RING = 8192
+PROBE_INSTANTS = 1024  # averaged equations move smoothly
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Problem:
     group_of_flow: NDArray[np.int64]
     packet_bytes: float
     switches: int
+    probed: ProbePaths
+    drawn: Paths
 
 
 def build(scenario: Scenario, step_s: float | None) -> Problem:
@@ -81,15 +86,21 @@ def build(scenario: Scenario, step_s: float | None) -> Problem:
         min_rate=params.min_rate_bytes_per_s / packet,
         initial_alpha=params.initial_alpha,
     )
+    rates = scenario.port_rate_bytes_per_s / packet
+    probed = probe_paths(*scenario.flows.routes, scenario.packet_alone_s, rates, port_of)
+    clock = _clock(scenario, groups, fabric, sender, step_s)
+    drawn, every = drawn_paths(probed, clock.window_end - clock.window_begin, PROBE_INSTANTS)
     return Problem(
         groups=groups,
         fabric=fabric,
         sender=sender,
-        clock=_clock(scenario, groups, fabric, sender, step_s),
+        clock=clock._replace(probe_every=every),
         monitored=np.array([port_of[port] for port in scenario.monitored], dtype=np.int64),
         group_of_flow=group_of_flow,
         packet_bytes=packet,
         switches=switches,
+        probed=probed,
+        drawn=drawn,
     )
 
 
@@ -295,4 +306,6 @@ def _clock(scenario: Scenario, groups: Groups, fabric: Fabric, sender: Sender, s
         delay_steps=delay_steps,
         ring=1 << (rows - 1).bit_length(),
         track=scenario.pfc or groups.hops.shape[1] > 1,
+        block_ends=block_ends(begin, end),
+        probe_every=1,
     )

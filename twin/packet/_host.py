@@ -64,6 +64,7 @@ def fill(state: State, params: Params, row: int, now: float) -> int:
     flow.next_avail = now + wire * flow.pace
     clock.injected_packets += 1
     clock.injected_bytes += wire - params.overhead_bytes
+    clock.injected_wire_bytes += wire
     if params.sampling_rate > 0.0 and (draw(params.seed, flow.number, seq, _SAMPLING) < params.sampling_rate):
         packet.sample = clock.free_sample
         sample = state.samples[packet.sample]

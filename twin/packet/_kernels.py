@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from numba import int64, uint64
 
+from twin._probe import PROBES, probe_path, slowdown_bin
 from twin.jit import inlined, kernel
 from twin.packet._calendar import TIMER_KINDS, enter, give_back, next_timer, set_timer
 from twin.packet._host import acknowledge, awake, next_of_round, receive
@@ -255,6 +256,19 @@ def ring(state: State, params: Params, what: int, now: float) -> None:
 
 
 @inlined
+def send_probes(state: State) -> None:
+    """Full packets that would cross the fabric now, each along the path of a random flow."""
+    probed = state.probed
+    for k in range(PROBES):
+        path = probe_path(probed, state.clock[0].ticks, k)
+        first, end = probed.offset[path], probed.offset[path + 1]
+        slowdown = 1.0
+        for hop in range(first, end):
+            slowdown += state.ports[probed.queue[hop]].depth * probed.weight[hop]
+        state.probes[end - first - 1, slowdown_bin(slowdown)] += 1
+
+
+@inlined
 def sample_depths(state: State, params: Params) -> None:
     """Sample the depths of the monitored queues."""
     clock = state.clock[0]
@@ -269,6 +283,8 @@ def sample_depths(state: State, params: Params) -> None:
         else:
             place = FINE_BINS + min(int(depth / COARSE_BYTES), COARSE_BINS - 1)
         state.histogram[place] += 1
+    if state.probed.of_flow.size > 0:
+        send_probes(state)
     clock.ticks += 1
     clock.tick = clock.ticks * params.sample_s
 

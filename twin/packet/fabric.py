@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from twin._probe import PROBE_BINS
 from twin.errors import ParameterError, ScenarioError
 from twin.packet import _kernels, _switch, layout
 from twin.packet._calendar import SPARE
@@ -23,6 +24,7 @@ from twin.watermark import Watermark
 _FIRST_POOL = 4096  # packets; it grows
 _SAMPLES = 8192  # INT stacks kept until they are taken
 _MOST_HOPS = 16
+_MOST_PROBED = 65_536  # flows offered last, whose paths probes take
 _SEEDS = 1 << 63
 
 
@@ -57,6 +59,7 @@ class Fabric:
         self._routes = Routes(plan)
         self._flows = FlowTable(plan)
         self._paths: dict[int, tuple[int, ...]] = {}
+        self._probed_ways = np.zeros(0, dtype=np.int32)
         self._params = plan.params(settings or PacketSettings(), seed=seed, sampling_rate=sampling_rate)
         chosen = plan.switch_ports if monitored is None else tuple(monitored)
         for port in chosen:
@@ -272,6 +275,8 @@ class Fabric:
             sampled=np.zeros(len(samples), dtype=np.int32),
             monitored=np.array(monitored, dtype=np.int32),
             histogram=np.zeros(layout.FINE_BINS + layout.COARSE_BINS, dtype=np.int64),
+            probed=self._routes.probed(self._probed_ways),
+            probes=np.zeros((_MOST_HOPS, PROBE_BINS), dtype=np.int64),
         )
 
     def _enter(self, paths: Sequence[tuple[int, ...]], **columns: NDArray[np.generic]) -> NDArray[np.int64]:
@@ -282,6 +287,9 @@ class Fabric:
                 )
         columns["start_s"] = np.maximum(columns["start_s"], self.now_s)
         ways = [self._routes.way(path) for path in paths]
+        kept = max(_MOST_PROBED, len(ways))
+        offered = np.array([way.number for way in ways], dtype=np.int32)
+        self._probed_ways = np.concatenate([self._probed_ways, offered])[-kept:]
         rows = self._flows.add(NewFlows(ways=ways, **columns), self._state.ports)  # type: ignore[arg-type]
         for row, path in zip(rows.tolist(), paths, strict=True):
             self._paths[row] = path
@@ -293,6 +301,7 @@ class Fabric:
             dependents=self._flows.dependents,
             places=self._routes.places(),
             completed=completed,
+            probed=self._routes.probed(self._probed_ways),
         )
         clock, table = self._state.clock[0], self._flows.rows[self._flows.live]
         dependents = table["dependent_end"] - table["dependent_first"]

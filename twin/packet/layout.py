@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from twin._probe import ProbePaths
 from twin.errors import ParameterError, check_above_zero
 
 TIME, BYTES, COUNT, INDEX, FLAG = np.float64, np.float64, np.int64, np.int32, np.int8
@@ -172,6 +173,7 @@ CLOCK = np.dtype(
         # totals
         ("injected_packets", COUNT),
         ("injected_bytes", BYTES),  # payload, retransmissions included
+        ("injected_wire_bytes", BYTES),
         ("delivered_bytes", BYTES),  # payload, in order
         ("dropped_bytes", BYTES),  # payload
         ("discarded_bytes", BYTES),  # payload out of order or received twice
@@ -261,6 +263,8 @@ class State(NamedTuple):
     sampled: Indices  # sample rows, as their packets arrive
     monitored: Indices
     histogram: Counts
+    probed: ProbePaths
+    probes: Counts  # [switches crossed − 1, bin of slowdown]
 
 
 class Params(NamedTuple):

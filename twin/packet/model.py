@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from twin.packet.fabric import Fabric
 from twin.packet.layout import PacketSettings
 from twin.packet.plan import FabricPlan
-from twin.prediction import Prediction, SolveStatus, Trajectory, slowdown_by_class
+from twin.packet.results import Measured
+from twin.prediction import BLOCKS, Prediction, SolveStatus, Trajectory, slowdown_by_class
+from twin.probe import Blocks, gain_parts
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 
@@ -55,16 +58,17 @@ class PacketEngine:
         begin_s, end_s = scenario.window_s
         end_s = min(end_s, scenario.duration_s)  # they may differ by a rounding error
         completion_s = np.full(len(scenario.flows), np.nan)
-        opened = fabric.measured()
-        for until_s in (begin_s, end_s, scenario.duration_s):
+        ends_s = [*(begin_s + (end_s - begin_s) * np.arange(1, BLOCKS) / BLOCKS).tolist(), end_s]
+        begun = fabric.measured()
+        closed = []
+        for until_s in (begin_s, *ends_s, scenario.duration_s):
             over = fabric.advance(until_s).completions
             completion_s[over.flow] = over.end_s - over.start_s
             if until_s == begin_s:
                 fabric.forget_depths()
-                opened = fabric.measured()
-            if until_s == end_s:
-                closed = fabric.measured()
-        whole, window = fabric.measured(), closed.since(opened)
+            closed.append(fabric.measured())
+        opened, *closed, whole = closed
+        window = closed[-1].since(opened)
         monitored = list(scenario.monitored)
         samples = max(window.depth_samples, 1)
         means = window.depth_sum_bytes[monitored] / samples
@@ -74,11 +78,27 @@ class PacketEngine:
             status=SolveStatus.OK,
             queue_mean_bytes=float(means.mean()),
             queue_p99_bytes=window.queue_quantile_bytes(0.99),
-            queue_peak_bytes=float(closed.depth_peak_bytes[monitored].max()),
+            queue_peak_bytes=float(closed[-1].depth_peak_bytes[monitored].max()),
             goodput_bytes_per_s=window.delivered_bytes / (end_s - begin_s),
             marked_fraction=float(window.marked_packets[monitored].sum()) / max(sent, 1.0),
             loss_bytes=float(whole.dropped_wire_bytes.sum()),
             pfc_pause_s=float(whole.paused_s.sum()),
             slowdown=slowdown_by_class(scenario, completion_s),
             port_queue_mean_bytes=tuple(means.tolist()),
+            **gain_parts(scenario, completion_s, _blocks(begun, opened, closed, whole)),
         )
+
+
+def _blocks(begun: Measured, opened: Measured, closed: list[Measured], whole: Measured) -> Blocks:
+    """Blocks from the totals at the begin, as the window opens, as each block ends, and at the end."""
+    inside = [one.since(before) for before, one in pairwise([opened, *closed])]
+    counted = [one.since(before) for before, one in pairwise([begun, *closed[:-1], whole])]
+    return Blocks(
+        probes=np.array([one.probe_counts for one in inside]),
+        delivered_bytes=np.array([one.delivered_bytes for one in inside]),
+        paused_s=np.array([one.paused_s.sum() for one in counted]),
+        lost_bytes=np.array([one.dropped_wire_bytes.sum() for one in counted]),
+        sent_bytes=np.array([one.injected_wire_bytes for one in counted]),
+        window_s=np.diff([one.now_s for one in [opened, *closed]]),
+        counted_s=np.diff([one.now_s for one in [begun, *closed[:-1], whole]]),
+    )

@@ -87,14 +87,16 @@ class Results:
 class Measured:
     """Totals since the start of a fabric.
 
-    ``queue_histogram`` counts depth samples of the monitored ports (``BIN_LOWER_BYTES``), the other arrays
-    have one entry a port of the fabric. Payload bytes are conserved: injected = delivered + dropped +
+    ``queue_histogram`` counts depth samples of the monitored ports (``BIN_LOWER_BYTES``), ``probe_counts``
+    probes (``twin.probe``); the other arrays have one entry a port of the fabric. ``injected_wire_bytes`` are
+    those of data packets as senders sent them. Payload bytes are conserved: injected = delivered + dropped +
     discarded + still inside.
     """
 
     now_s: float
     depth_samples: int
     queue_histogram: NDArray[np.int64]
+    probe_counts: NDArray[np.int64]
     depth_sum_bytes: NDArray[np.float64]
     depth_peak_bytes: NDArray[np.float64]
     sent_bytes: NDArray[np.float64]
@@ -106,6 +108,7 @@ class Measured:
     paused_s: NDArray[np.float64]
     injected_packets: int
     injected_bytes: float
+    injected_wire_bytes: float
     delivered_bytes: float
     dropped_bytes: float
     discarded_bytes: float
@@ -122,6 +125,7 @@ class Measured:
             now_s=now_s,
             depth_samples=int(clock["ticks"]),
             queue_histogram=state.histogram.copy(),
+            probe_counts=state.probes.copy(),
             depth_sum_bytes=ports["depth_sum"].copy(),
             depth_peak_bytes=ports["peak"].copy(),
             sent_bytes=ports["sent_bytes"].copy(),
@@ -133,6 +137,7 @@ class Measured:
             paused_s=ports["paused_s"] + under_way,
             injected_packets=int(clock["injected_packets"]),
             injected_bytes=float(clock["injected_bytes"]),
+            injected_wire_bytes=float(clock["injected_wire_bytes"]),
             delivered_bytes=float(clock["delivered_bytes"]),
             dropped_bytes=float(clock["dropped_bytes"]),
             discarded_bytes=float(clock["discarded_bytes"]),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from twin._probe import ProbePaths
 from twin.errors import ScenarioError
 from twin.packet.plan import FabricPlan
 
@@ -23,6 +24,7 @@ class Way:
     ``back_s``.
     """
 
+    number: int
     forward: int
     back: int
     nic: int
@@ -48,6 +50,9 @@ class Routes:
         self._choices: dict[str, dict[str, tuple[int, ...]]] = {}
         self._ways: dict[tuple[int, ...], Way] = {}
         self._places: list[int] = []
+        self._crossed: list[int] = []  # switch ports of all ways, one after the other
+        self._crossed_ends = [0]
+        self._weights: list[float] = []
 
     def places(self) -> NDArray[np.int32]:
         return np.array(self._places or [-1], dtype=np.int32)
@@ -91,6 +96,7 @@ class Routes:
         propagation = sum(self._ports[port].delay_s for port in path)
         acknowledgement = self._plan.ack_wire_bytes * float(s_per_byte.sum())
         way = Way(
+            len(self._ways),
             forward,
             back,
             path[0],
@@ -99,7 +105,20 @@ class Routes:
             2 * propagation + acknowledgement,
         )
         self._ways[path] = way
+        alone_s = self._plan.packet_wire_bytes * float(s_per_byte.sum()) + way.back_s
+        self._crossed += path[1:]
+        self._weights += (s_per_byte[1:] / alone_s).tolist()
+        self._crossed_ends.append(len(self._crossed))
         return way
+
+    def probed(self, ways: NDArray[np.int32]) -> ProbePaths:
+        """For probes: the ways of ``ways`` by number, one entry a flow."""
+        return ProbePaths(
+            of_flow=ways,
+            offset=np.array(self._crossed_ends, dtype=np.int32),
+            queue=np.array(self._crossed, dtype=np.int32),
+            weight=np.array(self._weights, dtype=np.float64),
+        )
 
     def fail(self, ports: set[int]) -> None:
         """Takes cables out of routing."""

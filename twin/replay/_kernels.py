@@ -18,6 +18,7 @@ import math
 
 import numpy as np
 
+from twin._probe import PROBES, slowdown_bin
 from twin.jit import inlined, kernel
 from twin.replay._flows import arm, increase, paced, schedule, send, share_nic, tick, unmarked_hazard
 from twin.replay._pfc import SHARE, decide, hold, log_feeders
@@ -41,6 +42,7 @@ from twin.replay.layout import (
     LOST,
     MARKED,
     NEVER,
+    OFFERED,
     PAUSED,
     PEAK,
     SENT,
@@ -105,6 +107,7 @@ def reset(tables: Tables, work: Work) -> None:
     for i in range(tables.switches.size):
         tables.switches[i].used = 0.0
         tables.switches[i].paused = 0
+    work.probes[:] = 0
     work.arrived[: work.horizon] = 0.0
     work.onward[: work.horizon] = 0.0
     work.marks[0] = 0.0
@@ -224,6 +227,35 @@ def apply_pauses(ingresses: Table, nics: Table, queues: Table, step: int, dirty:
     return n_dirty
 
 
+@inlined
+def send_probes(tables: Tables, instant: int, block: int, counts: Ints) -> None:
+    """Full packets that would cross the fabric now, each along the path of a random flow."""
+    probed, queues = tables.probed, tables.queues
+    for k in range(PROBES):
+        path = tables.drawn[instant, k]
+        first, end = probed.offset[path], probed.offset[path + 1]
+        slowdown = 1.0
+        for hop in range(first, end):
+            slowdown += queues[probed.queue[hop]].backlog * probed.weight[hop]
+        counts[block, end - first - 1, slowdown_bin(slowdown)] += 1
+
+
+@inlined
+def end_block(tables: Tables, totals: Floats, by_block: Floats, block: int, step: int) -> None:
+    """Note the totals up to the begin of ``step``, where a block of the window ends."""
+    offered, delivered = 0.0, 0.0
+    for i in range(tables.entries.size):
+        entry = tables.entries[i]
+        offered += entry.total + entry.rate * (step - entry.since)
+    for q in range(tables.queues.size):
+        if tables.queues[q].is_last:
+            delivered += tables.queues[q].sent_sum
+    by_block[block, OFFERED] = offered
+    by_block[block, DELIVERED] = delivered
+    by_block[block, LOST] = totals[LOST]
+    by_block[block, PAUSED] = totals[PAUSED]
+
+
 @kernel
 def replay(
     tables: Tables,
@@ -242,8 +274,8 @@ def replay(
 
     Writes ``tables.flows.completed`` (steps, NaN if the last byte did not arrive),
     ``tables.queues.depth_sum``, ``histogram`` (monitored depths, one sample a step of the window),
-    ``totals`` (see ``layout``) and, every ``series_every`` steps if that is above 0, ``series[monitored,
-    sample]``.
+    ``totals`` and ``work.by_block`` (see ``layout``), ``work.probes`` and, every ``series_every`` steps if
+    that is above 0, ``series[monitored, sample]``.
     """
     flows, entries, nics, inlets = tables.flows, tables.entries, tables.nics, tables.inlets
     suffixes, queues, feeders = tables.suffixes, tables.queues, tables.feeders
@@ -264,7 +296,12 @@ def replay(
     any_change = False
     n_empty = 0
     peak = 0.0
+    block = 0
+    last_block = work.by_block.shape[0] - 1
     for step in range(tables.n_steps):
+        while block < last_block and tables.block_ends[block] <= step:
+            end_block(tables, totals, work.by_block, block, step)
+            block += 1
         if tables.pfc and step % LOG_STEPS == 0:
             log_feeders(feeders, entries, logs, step)
         if any_change:
@@ -446,6 +483,8 @@ def replay(
             if series_every > 0 and queue.monitored > 0 and step % series_every == 0:
                 series[queue.monitored - 1, step // series_every] = depth
         onward[step + work.horizon] = 0.0
+        if in_window and (step - tables.window_first) % tables.probe_every == 0:
+            send_probes(tables, (step - tables.window_first) // tables.probe_every, block, work.probes)
         for i in range(tables.resolve_order.size):
             s = tables.resolve_order[i]
             resolve_suffix(suffixes, s, queues, step, marks, losses, departed, resolved)
@@ -458,6 +497,7 @@ def replay(
                     decide(ingresses, switches, s, step, tables.reserve_bytes, tables.resume_bytes)
                     totals[PAUSED] += switches[s].paused
                     any_change = True
+    end_block(tables, totals, work.by_block, last_block, tables.n_steps)
     histogram[0] += n_empty
     totals[PEAK] = peak
     for q in range(n_queues):

@@ -17,6 +17,7 @@ import numpy as np
 from numba import uint64
 from numpy.typing import NDArray
 
+from twin._probe import Paths, ProbePaths
 from twin.jit import inlined
 
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -69,6 +70,10 @@ class Tables(NamedTuple):
     resume_bytes: float
     window_first: int
     window_last: int
+    block_ends: NDArray[np.int64]  # of the window's blocks, in steps
+    probed: ProbePaths
+    drawn: Paths
+    probe_every: int  # steps
 
 
 class Params(NamedTuple):
@@ -104,6 +109,8 @@ class Work(NamedTuple):
     unarmed: NDArray[np.int64]
     free: NDArray[np.int64]
     dirty: NDArray[np.int64]
+    by_block: NDArray[np.float64]  # [block, total]: DELIVERED, LOST, PAUSED and OFFERED up to the block's end
+    probes: NDArray[np.int64]  # [block, switches crossed − 1, bin of slowdown]
     horizon: int
 
 
@@ -269,5 +276,5 @@ FINE_BYTES, FINE_BINS = 16.0, 4096  # depth histogram: 16-byte bins up to 64 KiB
 COARSE_BYTES, COARSE_BINS = 4096.0, 16384  # ... then 4 KiB bins up to 64 MiB
 
 # Places in the array of totals.
-PEAK, DELIVERED, MARKED, SENT, LOST, PAUSED = range(6)
-N_TOTALS = 6
+PEAK, DELIVERED, MARKED, SENT, LOST, PAUSED, OFFERED = range(7)
+N_TOTALS = 7

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twin.prediction import Prediction, SolveStatus, Trajectory, histogram_quantile, slowdown_by_class
+from twin.probe import Blocks, gain_parts
 from twin.replay import layout
 from twin.replay._kernels import replay
 from twin.replay.layout import Tables
@@ -87,6 +88,7 @@ class _Run:
         means[monitored[monitored >= 0]] = tables.queues["depth_sum"][monitored >= 0] / steps
         payload_ratio = scenario.mtu_payload_bytes / scenario.packet_wire_bytes
         completion_s = tables.flows["completed"] * self.step_s + self.tail_s - scenario.flows.start_s
+        blocks = self._blocks(payload_ratio)
         return Prediction(
             watermark=watermark,
             status=SolveStatus.OK,
@@ -99,6 +101,20 @@ class _Run:
             pfc_pause_s=float(totals[layout.PAUSED]) * self.step_s,
             slowdown=slowdown_by_class(scenario, completion_s),
             port_queue_mean_bytes=tuple(means.tolist()),
+            **gain_parts(scenario, completion_s, blocks),
+        )
+
+    def _blocks(self, payload_ratio: float) -> Blocks:
+        tables, counted = self.tables, np.diff(self.work.by_block, axis=0, prepend=0.0)
+        ends = tables.block_ends
+        return Blocks(
+            probes=self.work.probes,
+            delivered_bytes=counted[:, layout.DELIVERED] * payload_ratio,
+            paused_s=counted[:, layout.PAUSED] * self.step_s,
+            lost_bytes=counted[:, layout.LOST],
+            sent_bytes=counted[:, layout.OFFERED],
+            window_s=np.diff(ends, prepend=tables.window_first) * self.step_s,
+            counted_s=np.diff([*ends[:-1], tables.n_steps], prepend=0) * self.step_s,
         )
 
 

@@ -7,8 +7,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from twin._probe import PROBE_BINS
 from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError
+from twin.prediction import BLOCKS
+from twin.probe import block_ends, drawn_paths, probe_paths
 from twin.replay import layout
 from twin.replay.layout import Params, Table, Tables, Work
 from twin.scenario import Scenario, reverse_ports
@@ -50,6 +53,11 @@ def compile_params(params: DcqcnParams, step_s: float) -> Params:
 def compile_tables(scenario: Scenario, step_s: float) -> Tables:
     """The tables of ``scenario`` at ``step_s`` seconds a step; raises ``ScenarioError``."""
     paths = _Paths(scenario, step_s)
+    probed = probe_paths(
+        *scenario.flows.routes, scenario.packet_alone_s, scenario.port_rate_bytes_per_s, paths.queue_of
+    )
+    window_first, window_last = (round(at_s / step_s) for at_s in scenario.window_s)
+    drawn, every = drawn_paths(probed, max(1, window_last - window_first))
     return Tables(
         flows=paths.flows(),
         entries=paths.entries(),
@@ -68,8 +76,12 @@ def compile_tables(scenario: Scenario, step_s: float) -> Tables:
         buffer_bytes=float(scenario.buffer_bytes),
         reserve_bytes=RESERVE_BYTES,
         resume_bytes=RESUME_BYTES,
-        window_first=round(scenario.window_s[0] / step_s),
-        window_last=round(scenario.window_s[1] / step_s),
+        window_first=window_first,
+        window_last=window_last,
+        block_ends=block_ends(window_first, window_last),
+        probed=probed,
+        drawn=drawn,
+        probe_every=every,
     )
 
 
@@ -93,6 +105,8 @@ def allocate(tables: Tables) -> Work:
         unarmed=np.zeros(n_flows, dtype=np.int64),
         free=np.zeros(n_flows, dtype=np.int64),
         dirty=np.zeros(tables.nics.size, dtype=np.int64),
+        by_block=np.zeros((BLOCKS, layout.N_TOTALS)),
+        probes=np.zeros((BLOCKS, int(np.diff(tables.probed.offset).max()), PROBE_BINS), dtype=np.int64),
         horizon=horizon,
     )
 

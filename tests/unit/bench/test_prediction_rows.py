@@ -9,7 +9,7 @@ import pytest
 
 from bench.prediction_rows import as_predictions, prediction_from_row
 from twin.errors import ParameterError, WatermarkError
-from twin.prediction import Slowdown, SolveStatus
+from twin.prediction import Probe, Slowdown, SolveStatus
 
 
 def test_rows_of_a_whatif_document_are_predictions() -> None:
@@ -25,12 +25,16 @@ def test_rows_of_a_whatif_document_are_predictions() -> None:
             "mice": {"n": 3, "mean": 1.5, "p99": 2.0},
             "elephant": {"n": 0, "mean": None, "p99": None},
         },
+        "probe_slowdown": {"p50": 1.0, "p99": 9.0},
+        "paused_share": 0.01,
     }
     made = prediction_from_row(row)
     assert made.status is SolveStatus.DIVERGED
     assert made.goodput_bytes_per_s == 1e9
     assert made.loss_bytes == 2 * 1048
     assert dict(made.slowdown) == {"mice": Slowdown(3, 1.5, 2.0)}
+    assert dict(made.probe) == {"all": Probe(1, 1.0, 9.0)}
+    assert (made.paused_share, made.loss_share) == (0.01, None)
     assert math.isnan(made.queue_mean_bytes)
     assert repr(as_predictions([row])) == repr([made])
 

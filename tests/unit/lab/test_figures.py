@@ -50,6 +50,8 @@ def test_a_lower_watermark_marks_more_and_queues_less() -> None:
     assert low.marked_fraction > high.marked_fraction
     assert low.queue_mean_bytes < high.queue_mean_bytes
     assert low.queue_p99_bytes < high.queue_p99_bytes
+    probes = [figures.probe_slowdown.p99 for figures in (low, high)]
+    assert 1.0 < (probes[0] or 0.0) < (probes[1] or 0.0)
 
 
 def test_nothing_yet_is_noughts_and_nulls() -> None:
@@ -57,6 +59,8 @@ def test_nothing_yet_is_noughts_and_nulls() -> None:
     document = FiguresDocument.of(Stretch(fabric.measured()).figures(fabric.measured()))
     assert (document.completions, document.goodput_gbps, document.queue_mean_bytes) == (0, 0.0, 0.0)
     assert document.slowdown["mice"].p99 is None
+    assert (document.probe_slowdown.n, document.probe_slowdown.p99) == (0, None)
+    assert (document.paused_share, document.loss_share) == (0.0, 0.0)
     assert np.isfinite(document.marked_fraction)
 
 

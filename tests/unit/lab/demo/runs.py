@@ -7,7 +7,7 @@ from typing import Any
 
 from lab.demo.closed_loop import Answer
 from lab.documents import FiguresDocument
-from service.documents.predictions import SlowdownDocument
+from service.documents.predictions import ProbeDocument, SlowdownDocument
 from twin.watermark import Watermark
 
 NOBODY = SlowdownDocument(n=0, mean=None, p99=None)
@@ -40,6 +40,9 @@ def figures(
         paused_s=paused_s,
         dropped_packets=0,
         dropped_bytes=0.0,
+        probe_slowdown=ProbeDocument(n=80, p50=1.0, p99=queue_bytes / 1e4),
+        paused_share=paused_s,
+        loss_share=0.0,
     )
 
 

@@ -22,11 +22,11 @@ def test_the_digest_follows_every_kernel_source(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(jit, "__file__", str(package / "jit.py"))
     before = jit.kernel_digest()
     seen = {before}
-    for name in ("replay/_queues.py", "replay/layout.py", "fluid/_math.py", "jit.py"):
+    for name in ("replay/_queues.py", "replay/layout.py", "fluid/_math.py", "_probe.py", "jit.py"):
         source = package / name
         source.write_text(source.read_text("utf-8") + "\n# changed\n", "utf-8")
         seen.add(jit.kernel_digest())
-    assert len(seen) == 5
+    assert len(seen) == 6
     (package / "search.py").write_text("# no kernel\n", "utf-8")
     assert jit.kernel_digest() in seen
 

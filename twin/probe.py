@@ -1,0 +1,167 @@
+"""What a gain is made of, alike for all engines: probes, shares paused and lost, blocks left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin._probe import (
+    PROBE_BINS,
+    PROBE_FIRST,
+    PROBE_SHIFT,
+    PROBES,
+    Paths,
+    ProbePaths,
+    draw_paths,
+)
+from twin.prediction import (
+    BLOCKS,
+    ELEPHANT_FROM_BYTES,
+    MOUSE_BELOW_BYTES,
+    GainFigures,
+    Probe,
+)
+from twin.scenario import Scenario
+
+_EDGES = (np.arange(PROBE_BINS + 1, dtype=np.uint64) + np.uint64(PROBE_FIRST)) << np.uint64(PROBE_SHIFT)
+_LOWER, _WIDTH = _EDGES.view(np.float64)[:-1], np.diff(_EDGES.view(np.float64))
+MOST_INSTANTS = 8192  # of a window: more cost more than they tell
+_TINY = 1e-300  # makes 0 ÷ 0 a 0
+_WIDTH[0] = 0.0  # empty queues: exactly 1
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Blocks:
+    """What a run counted, one row a block of its metrics window.
+
+    ``probes[block, switches crossed − 1, bin]``; ``delivered_bytes`` payload; ``paused_s`` of all ports
+    together; ``lost_bytes`` and ``sent_bytes`` on the wire. ``window_s`` is how long a block is,
+    ``counted_s`` how long pauses and losses were counted in it: the first and the last block may reach beyond
+    the window.
+    """
+
+    probes: NDArray[np.int64]
+    delivered_bytes: NDArray[np.float64]
+    paused_s: NDArray[np.float64]
+    lost_bytes: NDArray[np.float64]
+    sent_bytes: NDArray[np.float64]
+    window_s: NDArray[np.float64]
+    counted_s: NDArray[np.float64]
+
+
+def block_ends(first: int, last: int) -> NDArray[np.int64]:
+    """Where each block of the steps [first, last) ends."""
+    return first + np.arange(1, BLOCKS + 1, dtype=np.int64) * (last - first) // BLOCKS
+
+
+def probe_paths(
+    paths: Sequence[Sequence[int]],
+    of_flow: NDArray[np.int32],
+    alone_s: NDArray[np.float64],
+    rate: NDArray[np.float64],
+    queue_of: Mapping[int, int],
+) -> ProbePaths:
+    """The table a kernel draws from.
+
+    ``paths`` begin with the NIC; ``rate`` is per port, in an engine's unit of depths a second.
+    """
+    crossed = [path[1:] for path in paths]
+    hops = [port for path in crossed for port in path]
+    lengths = np.array([len(path) for path in crossed])
+    return ProbePaths(
+        of_flow=of_flow,
+        offset=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32),
+        queue=np.array([queue_of[port] for port in hops], dtype=np.int32),
+        weight=1.0 / (rate[hops] * np.repeat(alone_s, lengths)),
+    )
+
+
+def drawn_paths(paths: ProbePaths, steps: int, most: int = MOST_INSTANTS) -> tuple[Paths, int]:
+    """Paths of the probes, ``drawn[instant, k]``, and from how many of ``steps`` one is an instant."""
+    every = -(-steps // most)
+    drawn = np.empty((-(-steps // every), PROBES), dtype=np.int32)
+    draw_paths(paths, drawn)
+    return drawn, every
+
+
+def probes(counts: NDArray[np.int64]) -> dict[str, Probe]:
+    """Slowdown of the probes in ``counts[switches crossed − 1, bin]``, all and by path class."""
+    kinds = np.flatnonzero(counts.any(axis=1))
+    if not kinds.size:
+        return {}
+    names = ["all", *(f"{kind + 1} hop{'s' if kind else ''}" for kind in kinds.tolist())]
+    rows = np.concatenate([counts.sum(axis=0)[None], counts[kinds]])
+    return dict(zip(names, map(Probe, rows.sum(axis=1).tolist(), *_quantiles(rows, 0.5, 0.99)), strict=True))
+
+
+def gain_parts(scenario: Scenario, completion_s: NDArray[np.float64], blocks: Blocks) -> dict[str, Any]:
+    """The fields of a prediction that a gain is made of.
+
+    ``completion_s[flow]`` as in ``slowdown_by_class``. A flow belongs to the block it starts in: the first
+    for those from before the window, the last for those after.
+    """
+    starts_s, size = scenario.flows.start_s, scenario.flows.payload_bytes
+    begin_s, end_s = scenario.window_s
+    inner_s = begin_s + (end_s - begin_s) * np.arange(1, BLOCKS) / BLOCKS
+    finite = np.isfinite(size) & (starts_s < scenario.duration_s)
+    taken_s = np.where(np.isnan(completion_s), scenario.duration_s - starts_s, completion_s)[finite]
+    slowdown, size = taken_s / scenario.alone_s[finite], size[finite]
+    block_of = np.searchsorted(inner_s, starts_s[finite], side="right")
+    elephants, mice = size >= ELEPHANT_FROM_BYTES, size < MOUSE_BELOW_BYTES
+    order = np.flatnonzero(mice)[np.argsort(slowdown[mice])]
+    sorted_mice, mouse_block = slowdown[order], block_of[order]
+    large, large_block = slowdown[elephants], block_of[elephants]
+    by_block = blocks.probes.sum(axis=1)
+    [probe_p99] = _quantiles(by_block.sum(axis=0) - by_block, 0.99)
+    ports_s = blocks.counted_s * len(scenario.ports)
+    columns = (
+        _without(blocks.delivered_bytes, blocks.window_s),
+        [_mean(large[large_block != block]) for block in range(BLOCKS)],
+        [_p99(sorted_mice[mouse_block != block]) for block in range(BLOCKS)],
+        [None if math.isnan(p99) else p99 for p99 in probe_p99],
+        _without(blocks.paused_s, ports_s),
+        _without(blocks.lost_bytes, blocks.sent_bytes),
+    )
+    return {
+        "probe": probes(blocks.probes.sum(axis=0)),
+        "paused_share": float(blocks.paused_s.sum() / ports_s.sum()),
+        "loss_share": float(blocks.lost_bytes.sum() / max(blocks.sent_bytes.sum(), 1.0)),
+        "without_block": tuple(map(GainFigures, *columns)),
+    }
+
+
+def _without(above: NDArray[np.float64], below: NDArray[np.float64]) -> list[float]:
+    """Sum ÷ sum with each block left out; 0 where nothing is left."""
+    left: list[float] = ((above.sum() - above) / np.maximum(below.sum() - below, _TINY)).tolist()
+    return left
+
+
+def _mean(values: NDArray[np.float64]) -> float | None:
+    return float(values.mean()) if values.size else None
+
+
+def _p99(ordered: NDArray[np.float64]) -> float | None:
+    if not ordered.size:
+        return None
+    below, part = divmod(0.99 * (ordered.size - 1), 1.0)
+    low, high = ordered[int(below)], ordered[min(int(below) + 1, ordered.size - 1)]
+    return float(low + part * (high - low))
+
+
+def _quantiles(counts: NDArray[np.int64], *shares: float) -> list[list[float]]:
+    """Quantiles of each row of counts, linear inside a bin; NaN where a row is empty."""
+    below = np.cumsum(counts, axis=1)
+    rows, n = np.arange(len(counts)), below[:, -1]
+    found = []
+    for share in shares:
+        rank = share * n
+        place = np.count_nonzero(below < rank[:, None], axis=1)
+        inside = counts[rows, place]
+        within = (rank - below[rows, place] + inside) / np.maximum(inside, 1)
+        found.append(np.where(n > 0, _LOWER[place] + _WIDTH[place] * within, np.nan).tolist())
+    return found
