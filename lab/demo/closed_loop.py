@@ -13,7 +13,7 @@ from lab.demo.plan import VENDOR_DEFAULT, DemoPlan
 from lab.demo.processes import Child
 from lab.documents import FiguresDocument
 from telemetry.topology import GBPS
-from twin.prediction import Prediction, Slowdown, SolveStatus
+from twin.prediction import Prediction, Probe, Slowdown, SolveStatus
 from twin.search.gain import POLICIES, Gain, gain_over
 from twin.watermark import Watermark
 
@@ -272,6 +272,7 @@ def measured(figures: FiguresDocument) -> Prediction:
         for name, one in figures.slowdown.items()
         if one.n and one.mean is not None and one.p99 is not None
     }
+    probe = figures.probe_slowdown
     return Prediction(
         watermark=VENDOR_DEFAULT,
         status=SolveStatus.OK,
@@ -283,4 +284,7 @@ def measured(figures: FiguresDocument) -> Prediction:
         loss_bytes=figures.dropped_bytes,
         pfc_pause_s=figures.paused_s,
         slowdown=found,
+        probe={} if probe.p50 is None or probe.p99 is None else {"all": Probe(probe.n, probe.p50, probe.p99)},
+        paused_share=figures.paused_share,
+        loss_share=figures.loss_share,
     )
