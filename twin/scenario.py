@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -212,6 +213,19 @@ def reverse_ports(ports: Sequence[EgressPort]) -> list[int]:
         for forth, back in zip(there, between.get((peer, node), ()), strict=False):
             reverse[forth] = back
     return reverse
+
+
+def pfc_shares(ports: Sequence[EgressPort]) -> NDArray[np.float64]:
+    """Per port: how much of the shared buffer left at its far end its packets may hold before it is paused.
+
+    An eighth at the NICs' rate, doubled for each doubling of the rate above it, at most all: the dynamic
+    thresholds of the reference problems' switches.
+    """
+    nic = max((port.rate_bytes_per_s for port in ports if port.port is None), default=math.inf)
+    rates = np.array([port.rate_bytes_per_s for port in ports])
+    doublings = np.ceil(np.log2(np.maximum(rates / nic, 1.0)) - 1e-9)
+    shares: NDArray[np.float64] = np.minimum(0.125 * 2.0**doublings, 1.0)
+    return shares
 
 
 def packet_hops(scenario: Scenario, duration_s: float) -> float:

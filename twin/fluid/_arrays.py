@@ -156,6 +156,7 @@ class Fabric(NamedTuple):
     into: Ints  # [sender], the switch it feeds, or −1
     home: Ints  # [port], the switch it belongs to
     pool: Floats  # [switch], packets of buffer that its queues share
+    pfc_share: Floats  # [sender], of that pool's free part: what it may hold in there
     buffer: float  # packets of buffer of a switch
     shared_buffer: bool  # whether two queues of a switch share one
     resume: float  # packets below the threshold at which a pause ends

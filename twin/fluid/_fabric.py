@@ -264,14 +264,15 @@ def pause(
     use: Floats,
     switch: int,
     pool: float,
+    share: float,
     resume: float,
     tally: Floats,
     duration: float,
 ) -> None:
-    """PFC: a switch pauses a sender whose packets exceed an eighth of the free pool, until well below it."""
+    """PFC: a switch pauses a sender whose packets exceed its share of the free pool, until well below it."""
     per_link = 1.0 / links
     for k in range(lanes):
-        free = (pool - use[switch, k]) * 0.125
+        free = (pool - use[switch, k]) * share
         free = 0.0 if free < 0.0 else free
         held = senders[sender, HELD + k] * per_link
         was = senders[sender, PAUSED + k]

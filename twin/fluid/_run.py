@@ -250,8 +250,8 @@ def run(
             for s in range(senders.shape[0]):
                 if into[s] >= 0:
                     wires.pause(
-                        lanes, senders, s, links[s], use, into[s], pool[into[s]], fabric.resume, tally,
-                        counted * step
+                        lanes, senders, s, links[s], use, into[s], pool[into[s]], fabric.pfc_share[s],
+                        fabric.resume, tally, counted * step
                     )  # fmt: skip
         for m in range(monitored.size):
             e = monitored[m]

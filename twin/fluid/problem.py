@@ -13,7 +13,7 @@ from twin.errors import ParameterError, ScenarioError
 from twin.fluid._arrays import Clock, Fabric, Groups, Sender
 from twin.fluid._math import MOST_FAST_RECOVERY
 from twin.probe import block_ends, drawn_paths, probe_paths
-from twin.scenario import Scenario
+from twin.scenario import Scenario, pfc_shares
 
 # Headroom and reserve a port of the reference switches (ns-3 RoCEv2), and where a pause ends.
 PFC_HEADROOM_DELAYS = 3.0
@@ -254,6 +254,7 @@ def _fabric(
         into=np.array([switch_of.get(ports[port].peer, -1) for port in senders], dtype=np.int64),
         home=np.array(homes, dtype=np.int64),
         pool=pool,
+        pfc_share=pfc_shares(ports)[list(senders)],
         buffer=scenario.buffer_bytes / packet,
         shared_buffer=len(set(homes)) < len(homes),
         resume=PFC_RESUME_BYTES / packet,

@@ -1,8 +1,8 @@
 """Switches: shared buffer, PFC, ECN marking, lost packets, cables that fail and come back.
 
-Marking: probability 0 up to Kmin, rising to Pmax at Kmax, 1 beyond. PFC: a dynamic threshold per ingress, an
-eighth of the free shared buffer; packets beyond it use headroom; resume 3 KB below it, as by the switches of
-the reference problems.
+Marking: probability 0 up to Kmin, rising to Pmax at Kmax, 1 beyond. PFC: a dynamic threshold per ingress, a
+share of the free shared buffer (``pfc_shares``); packets beyond it use headroom; resume 3 KB below it, as by
+the switches of the reference problems.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from twin.packet.layout import (
 )
 
 RESUME_BYTES = 3072.0
-SHARE = 0.125  # of the free shared buffer that one ingress may use
 
 _ODD_1, _ODD_2, _ODD_3 = 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53, 0x9FB21C651E98DF25
 _TO_UNIT = 2.0**-53
@@ -56,9 +55,9 @@ def is_marked(port: Record, depth: float, seed: int, flow: int, seq: int, place:
 
 
 @inlined
-def threshold(switch: Record) -> float:
-    """Shared bytes one ingress may hold now."""
-    return SHARE * (switch.shared - switch.used)
+def threshold(ingress: Record, switch: Record) -> float:
+    """Shared bytes an ingress may hold now."""
+    return ingress.share * (switch.shared - switch.used)
 
 
 @inlined
@@ -72,7 +71,7 @@ def admit(state: State, params: Params, upstream: int, index: int, wire: float) 
         return True
     held = ingress.held + wire
     if held > RESERVE_BYTES:
-        room = threshold(switch)
+        room = threshold(ingress, switch)
         if held - RESERVE_BYTES > room:
             if ingress.headroom_held + wire > ingress.headroom:
                 return False
@@ -105,9 +104,8 @@ def must_pause(state: State, upstream: int, index: int) -> bool:
     ingress = state.ports[upstream]
     if ingress.pausing == 1 or ingress.held <= RESERVE_BYTES:
         return False
-    return bool(
-        ingress.headroom_held > 0.0 or ingress.held - RESERVE_BYTES >= threshold(state.switches[index])
-    )
+    room = threshold(ingress, state.switches[index])
+    return bool(ingress.headroom_held > 0.0 or ingress.held - RESERVE_BYTES >= room)
 
 
 @inlined
@@ -117,7 +115,7 @@ def may_resume(state: State, upstream: int, index: int) -> bool:
     if ingress.pausing == 0 or ingress.headroom_held > 0.0:
         return False
     shared = max(ingress.held - RESERVE_BYTES, 0.0)
-    return bool(shared == 0.0 or shared + RESUME_BYTES <= threshold(state.switches[index]))
+    return bool(shared == 0.0 or shared + RESUME_BYTES <= threshold(ingress, state.switches[index]))
 
 
 @compiler(_nrt=False)

@@ -58,6 +58,7 @@ PORT = np.dtype(
         ("held", BYTES),  # of its packets in the far end's reserve and shared buffer
         ("headroom_held", BYTES),
         ("headroom", BYTES),
+        ("share", TIME),  # of the far end's free shared buffer that it may hold
         ("paused_since", TIME),
         # totals
         ("paused_s", TIME),

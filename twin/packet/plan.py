@@ -14,7 +14,7 @@ from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError, check_above_zero, check_not_negative
 from twin.packet import layout
 from twin.packet.layout import CONTROL_WIRE_BYTES, RESERVE_BYTES, PacketSettings, Params, Table
-from twin.scenario import FabricSizes, Scenario, reverse_ports
+from twin.scenario import FabricSizes, Scenario, pfc_shares, reverse_ports
 
 HEADROOM_PACKETS = 3  # one in transmission at either end when the pause is due, and one half received
 LEAST_SHARE = 0.1  # a buffer smaller than its own set-asides still shares this much of itself
@@ -95,6 +95,7 @@ class FabricPlan(FabricSizes):
         for column in ("head", "tail"):
             table[column] = -1
         table["headroom"] = self._headroom(rate, delay)
+        table["share"] = pfc_shares(self.ports)
         table["kmin"] = table["kmax"] = math.inf
         return table
 

@@ -21,7 +21,7 @@ import numpy as np
 from twin._probe import PROBES, slowdown_bin
 from twin.jit import inlined, kernel
 from twin.replay._flows import arm, increase, paced, schedule, send, share_nic, tick, unmarked_hazard
-from twin.replay._pfc import SHARE, decide, hold, log_feeders
+from twin.replay._pfc import decide, hold, log_feeders
 from twin.replay._queues import (
     LIGHT,
     append_ending,
@@ -491,8 +491,7 @@ def replay(
         if tables.pfc:
             any_change = False
             for s in range(switches.size):
-                # An ingress holds at most what its switch holds: below this no threshold can be reached.
-                if switches[s].paused > 0 or switches[s].used * (SHARE + 1.0) >= switches[s].shared:
+                if switches[s].paused > 0 or switches[s].used >= switches[s].calm:
                     hold(queues, feeders, entries, ingresses, arrived, logs, s, step)
                     decide(ingresses, switches, s, step, tables.reserve_bytes, tables.resume_bytes)
                     totals[PAUSED] += switches[s].paused

@@ -1,15 +1,13 @@
 """Priority flow control: buffer held per ingress port, dynamic thresholds, pause and resume.
 
-The threshold is (buffer − headroom − reserve − shared use) / 8 per ingress port, resume 3 KB below it, as by
-the switches of the reference problems.
+The threshold per ingress port is a share (an eighth at the NICs' rate) of (buffer − headroom − reserve −
+shared use), resume 3 KB below it, as by the switches of the reference problems.
 """
 
 from __future__ import annotations
 
 from twin.jit import inlined
 from twin.replay.layout import LOG_STEPS, NEVER, Floats, Table
-
-SHARE = 8.0
 
 
 @inlined
@@ -80,12 +78,13 @@ def decide(ingresses: Table, switches: Table, s: int, step: int, reserve: float,
     for i in range(ingresses.size):
         if ingresses[i].switch == s:
             used += max(ingresses[i].held - reserve, 0.0)
-    threshold = (switches[s].shared - used) / SHARE
+    left = switches[s].shared - used
     for i in range(ingresses.size):
         port = ingresses[i]
         if port.switch != s:
             continue
         shared = max(port.held - reserve, 0.0)
+        threshold = left * port.share
         if port.paused == 0 and shared > 0.0 and shared >= threshold:
             port.paused = 1
             switches[s].paused += 1

@@ -219,6 +219,7 @@ INGRESS = np.dtype(
         ("delay", INT),
         ("nic", INT),  # the upstream end, one of the two
         ("queue", INT),
+        ("share", FLOAT),  # of the shared buffer left: its threshold
         # run
         ("held", FLOAT),
         ("paused", INT),
@@ -227,7 +228,17 @@ INGRESS = np.dtype(
     align=True,
 )
 
-SWITCH = np.dtype([("shared", FLOAT), ("used", FLOAT), ("used_before", FLOAT), ("paused", INT)], align=True)
+SWITCH = np.dtype(
+    [
+        ("shared", FLOAT),
+        ("calm", FLOAT),  # below this use no ingress can reach its threshold
+        # run
+        ("used", FLOAT),
+        ("used_before", FLOAT),
+        ("paused", INT),
+    ],
+    align=True,
+)
 
 SLOT = np.dtype(
     [

@@ -14,7 +14,7 @@ from twin.prediction import BLOCKS
 from twin.probe import block_ends, drawn_paths, probe_paths
 from twin.replay import layout
 from twin.replay.layout import Params, Table, Tables, Work
-from twin.scenario import Scenario, reverse_ports
+from twin.scenario import Scenario, pfc_shares, reverse_ports
 
 # The reference switches' PFC: 4 KB reserved and three bandwidth-delay products of headroom an ingress port,
 # resume 3 KB below the threshold (HPCC's public simulator, whose switch model the reference problems ran on).
@@ -141,6 +141,7 @@ class _Paths:
         )
         self.switch_of = {name: index for index, name in enumerate(names)}
         self.reverse_of = reverse_ports(scenario.ports)
+        self.pfc_shares = pfc_shares(scenario.ports).tolist()
         inlets = dict.fromkeys((self.suffix_of[path[1:]], self._nic_steps(path[0])) for path in self.entry_of)
         self.inlet_of = {inlet: index for index, inlet in enumerate(inlets)}
         # Feeders sorted by queue: (queue, ingress port, entry path or upstream suffix).
@@ -257,15 +258,22 @@ class _Paths:
             table[index]["delay"] = self._steps(port)
             table[index]["nic"] = self.nic_of.get(port, -1)
             table[index]["queue"] = self.queue_of.get(port, -1)
+            table[index]["share"] = self.pfc_shares[port]
         return table
 
     def switches(self) -> Table:
-        scenario = self.scenario
+        scenario, ports = self.scenario, self.scenario.ports
         table = np.zeros(len(self.switch_of), dtype=layout.SWITCH)
         for name, index in self.switch_of.items():
             own = [port for port in scenario.ports if port.node == name]
             headroom = sum(HEADROOM_BDP * port.rate_bytes_per_s * port.delay_s for port in own)
             left = scenario.buffer_bytes - headroom - RESERVE_BYTES * len(own)
             # A buffer smaller than its own set-asides still shares something.
-            table[index]["shared"] = max(left, 0.1 * scenario.buffer_bytes)
+            shared = max(left, 0.1 * scenario.buffer_bytes)
+            # An ingress holds at most what its switch holds.
+            share = min(
+                (self.pfc_shares[port] for port in self.ingress_of if ports[port].peer == name), default=1.0
+            )
+            table[index]["shared"] = shared
+            table[index]["calm"] = shared * share / (1.0 + share)
         return table

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.twin.fabrics import star
 from tests.unit.twin.fluid.problems import flow, line
 from twin.errors import ScenarioError
-from twin.scenario import Scenario
+from twin.scenario import Scenario, pfc_shares
 
 GBPS = 125e6
 
@@ -111,3 +111,17 @@ def test_cut_short_it_drops_what_starts_later() -> None:
     assert scenario.until(1.0) is scenario
     # A problem without traffic is none: the first flow stays.
     assert len(scenario.until(1e-9).flows) == 1
+
+
+@pytest.mark.parametrize(
+    ("uplink_gbps", "share"),
+    [(10, 1 / 8), (40, 1 / 8), (41, 1 / 4), (80, 1 / 4), (100, 1 / 2), (160, 1 / 2), (320, 1.0), (800, 1.0)],
+)
+def test_a_faster_port_may_hold_a_larger_share_of_a_buffer(uplink_gbps: float, share: float) -> None:
+    scenario = line([flow("a0", "b1")], rates_gbps=(uplink_gbps,))
+    shares = {
+        (port.node, port.peer): found
+        for port, found in zip(scenario.ports, pfc_shares(scenario.ports).tolist(), strict=True)
+    }
+    assert shares.pop(("s0", "s1")) == shares.pop(("s1", "s0")) == share
+    assert set(shares.values()) == {1 / 8}

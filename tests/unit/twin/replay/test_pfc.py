@@ -74,6 +74,7 @@ def ports(*held: float, paused: int = 0, shared: float = 100_000.0) -> tuple[Tab
     ingresses, switches = table(layout.INGRESS, len(held)), table(layout.SWITCH, 1)
     ingresses.held = held
     ingresses.change_at, ingresses.delay = NEVER, 5
+    ingresses.share = 0.125
     ingresses[0].paused = switches[0].paused = paused
     switches.shared = shared
     return ingresses, switches
@@ -86,6 +87,15 @@ def test_it_pauses_at_an_eighth_of_what_is_free() -> None:
         decide(ingresses, switches, 0, 50, RESERVE, RESUME)
         assert (ingresses[0].paused, switches[0].paused) == (paused, paused)
         assert ingresses[0].change_at == (55 if paused else NEVER)
+
+
+def test_a_faster_port_may_hold_more() -> None:
+    # x beyond the reserve reaches (100 000 − x) / 2 at x = 33 333.3.
+    for beyond, paused in ((33_333.0, 0), (33_334.0, 1)):
+        ingresses, switches = ports(RESERVE + beyond)
+        ingresses.share = 0.5
+        decide(ingresses, switches, 0, 50, RESERVE, RESUME)
+        assert ingresses[0].paused == paused
 
 
 def test_what_others_hold_lowers_the_threshold() -> None:
