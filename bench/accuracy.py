@@ -36,6 +36,7 @@ REFERENCE = ROOT / "tests" / "data" / "reference"
 OUT = ROOT / "bench" / "out" / "accuracy.json"
 
 PROBLEMS = ("websearch-16", "websearch-16-shallow", "steady-64", "parking-lot", "incast-64")
+TIERED = ("incast-burst-leafspine", "ring-allreduce-mixed")  # leaf and spine, uplinks faster than NICs
 PAUSING = "websearch-16-shallow"  # the problem whose pause time a watermark decides
 
 # What one watermark is judged by. Truth rows read as predictions hold ``slowdown_with_unfinished``.
@@ -170,7 +171,7 @@ def run() -> dict[str, Any]:
     """Everything measured, as one document."""
     replay, fluid = engine("replay"), engine("fluid")
     compared: dict[str, list[Cell]] = {"replay": [], "fluid": []}
-    for name in PROBLEMS:
+    for name in (*PROBLEMS, *TIERED):
         compared["replay"] += cells(name, predicted(name, replay))
         compared["fluid"] += cells(name, predicted(name, fluid))
     return {
@@ -208,7 +209,7 @@ def measure() -> Iterable[Figure]:
     found = run()
     _write(found)
     compared: list[Cell] = found["_cells"]["replay"]
-    for name in PROBLEMS:
+    for name in (*PROBLEMS, *TIERED):
         own = [one for one in compared if one.problem == name]
         worst = max((one for one in own if one.figure != "pause"), key=lambda one: abs(one.ratio - 1.0))
         yield Figure(

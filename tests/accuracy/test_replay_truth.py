@@ -120,7 +120,7 @@ def test_reports_alone_give_the_incumbents_queue() -> None:
 
 def test_the_reference_problems_are_the_ones_tested(reference: Path) -> None:
     assert reference == accuracy.REFERENCE
-    assert set(PROBLEMS) == {
+    assert {*PROBLEMS, *accuracy.TIERED} == {
         path.name.removesuffix(".truth.json") for path in reference.glob("*.truth.json")
     } - {"published-2flow"}
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from twin.dcqcn import DcqcnParams
 from twin.prediction import Prediction, SolveStatus, Trajectory, histogram_quantile, slowdown_by_class
 from twin.probe import Blocks, gain_parts
 from twin.replay import layout
@@ -18,6 +19,7 @@ from twin.scenario import Scenario
 from twin.watermark import Watermark
 
 STEP_S = 2e-6  # 24 packets at 100 Gbit/s, a 25th of the CNP interval; docs/adr/0004-replay.md has the choice
+LEAST_STEP_S = 1e-7  # about a packet at 100 Gbit/s: below it there is nothing to resolve
 
 
 class ReplayEngine:
@@ -25,25 +27,36 @@ class ReplayEngine:
 
     name = "replay"
 
-    def __init__(self, step_s: float = STEP_S) -> None:
-        self.step_s = step_s
+    def __init__(self, step_s: float | None = None) -> None:
+        """``step_s`` None takes ``STEP_S``, or less for fast clocks."""
+        self._step_s = step_s
 
     def predict(self, scenario: Scenario, watermarks: Sequence[Watermark], *, seed: int) -> list[Prediction]:
         """One prediction per watermark, all with common random numbers."""
-        run = _Run(scenario, self.step_s)
+        run = _Run(scenario, self._step_s or step_of(scenario.dcqcn))
         return [run.predict(watermark, seed) for watermark in watermarks]
 
     def trajectory(
         self, scenario: Scenario, watermark: Watermark, *, seed: int, sample_s: float = 1e-5
     ) -> Trajectory:
         """Depths of the monitored queues every ``sample_s`` (rounded to whole steps)."""
-        run = _Run(scenario, self.step_s)
-        every = max(1, round(sample_s / self.step_s))
+        run = _Run(scenario, self._step_s or step_of(scenario.dcqcn))
+        every = max(1, round(sample_s / run.step_s))
         series = np.zeros((len(scenario.monitored), math.ceil(run.tables.n_steps / every)))
         finite = run.go(watermark, seed, series, every)
-        time_s: NDArray[np.float64] = np.arange(series.shape[1], dtype=np.float64) * (every * self.step_s)
+        time_s: NDArray[np.float64] = np.arange(series.shape[1], dtype=np.float64) * (every * run.step_s)
         status = SolveStatus.OK if finite else SolveStatus.DIVERGED
         return Trajectory(watermark, time_s, series, status)
+
+
+def step_of(params: DcqcnParams) -> float:
+    """Seconds a step: at most half of the sender's fastest clock, whose ticks fall on steps.
+
+    At 2 µs under clocks of 4 and 1 µs a mark is seen half a cut interval late, and queues are up to half too
+    long.
+    """
+    fastest_s = min(params.cnp_interval_s, params.alpha_timer_s, params.increase_timer_s)
+    return min(STEP_S, max(0.5 * fastest_s, LEAST_STEP_S))
 
 
 class _Run:

@@ -13,7 +13,7 @@ import pytest
 
 from telemetry.topology import GBPS
 from tests.unit.twin.fluid.problems import CHURNING, flow, line, star
-from twin.dcqcn import VENDOR
+from twin.dcqcn import PAPER, VENDOR
 from twin.engine import engine
 from twin.prediction import Prediction, SolveStatus, histogram_quantile
 from twin.replay import layout, model
@@ -75,6 +75,24 @@ def test_a_flow_still_running_counts_at_its_age() -> None:
     scenario = star([flow("h0", "h3", 50_000_000, 1e-3)], dcqcn=CHURNING, duration_s=3e-3)
     slowdown = one(scenario).slowdown["elephant"]
     assert slowdown.mean == pytest.approx(2e-3 / scenario.alone_s[0], rel=1e-9)
+
+
+def test_the_step_follows_the_fastest_clock() -> None:
+    assert model.step_of(PAPER) == model.STEP_S == 2e-6
+    assert model.step_of(VENDOR) == 0.5e-6  # α every microsecond
+    assert model.step_of(replace(PAPER, cnp_interval_s=1e-6)) == 0.5e-6
+    assert model.step_of(replace(PAPER, increase_timer_s=1e-9)) == model.LEAST_STEP_S
+
+
+def test_under_fast_clocks_half_the_step_is_the_same_queue() -> None:
+    rows = [flow(f"h{i}", "h3", 1_000_000, i * 1e-5) for i in range(3)]
+    scenario = star(rows, dcqcn=replace(VENDOR, byte_counter_bytes=None), duration_s=3e-3)
+    chosen, finer, coarse = (
+        ReplayEngine(step_s).predict(scenario, [LOW], seed=1)[0].queue_mean_bytes
+        for step_s in (None, 0.25e-6, 2e-6)
+    )
+    assert chosen == pytest.approx(finer, rel=0.1)
+    assert abs(chosen - finer) < abs(coarse - finer)
 
 
 def test_flows_of_a_host_share_its_nic() -> None:
