@@ -16,9 +16,8 @@ from switches.device import Device, options_of
 from switches.errors import RefusedError, SwitchError
 from switches.openconfig.gnmi import PORT, OpenConfigOptions
 from switches.openconfig.queues import queue_numbers
-from switches.transport.gnmi import GnmiDial, GnmiSession
+from switches.transport.gnmi import GnmiDial, GnmiSession, GnmiStream
 from switches.transport.gnmi_messages import GnmiPath, PathValue
-from switches.transport.gnmi_stream import GnmiStream
 from telemetry.decode.body import Polled
 from telemetry.decode.openconfig_counters import OpenConfigCounters
 
