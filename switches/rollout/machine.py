@@ -32,8 +32,7 @@ from switches.rollout.events import (
     Verified,
     WentSilent,
 )
-from switches.rollout.guards import breaches
-from switches.rollout.plan import Figures
+from switches.rollout.plan import Figures, breaches
 from switches.rollout.state import (
     Action,
     Apply,

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switches.rollout.guards import COUNTED_FACTOR, QUEUE_OFFSET_BYTES, breaches
-from switches.rollout.plan import Figures, Limits
+from switches.rollout.plan import COUNTED_FACTOR, QUEUE_OFFSET_BYTES, Figures, Limits, breaches
 
 LIMITS = Limits(
     pause_share=0.01,
