@@ -40,8 +40,7 @@ from settings.version import ecntwin_version
 from switches.registry import AdapterRegistry
 from telemetry.errors import WindowError
 from twin.search.problem import SearchSettings
-from twin.workers.pool import Workers
-from twin.workers.reserved import ReservedWorker
+from twin.workers.pool import ReservedWorker, Workers
 
 _log = logging.getLogger("ecntwin.service")
 

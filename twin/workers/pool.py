@@ -1,4 +1,4 @@
-"""Runs batches of candidates in worker processes (joblib, loky) or in this process.
+"""Runs batches of candidates in worker processes (joblib, loky), in this process, or in one reserved process.
 
 Workers read a scenario once a round, from a file that tasks name. The pool outlives the round, so that a
 worker imports and compiles its kernels once.
@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from joblib import Parallel, delayed
-from joblib.externals.loky import get_reusable_executor
+from joblib.externals.loky import ProcessPoolExecutor, get_reusable_executor
+from joblib.externals.loky.process_executor import ShutdownExecutorError
 
 from twin.engine import Engine
 from twin.engine import engine as engine_named
@@ -314,3 +315,78 @@ def _run_numbered(number: int, task: Job[T], niceness: int, parent: int) -> tupl
         return number, task.run()
     except TwinError as error:
         return number, error
+
+
+class ReservedWorker:
+    """One process at normal priority, beside the pool of the rounds.
+
+    It starts with the first job and ends ``idle_timeout_s`` after the last. Where it dies (killed, out of
+    memory) another one repeats the job, at most ``retries`` times.
+    """
+
+    n_workers = 1
+
+    def __init__(self, *, idle_timeout_s: float = 1800.0, retries: int = 1) -> None:
+        self._idle_timeout_s = idle_timeout_s
+        self._retries = retries
+        self._lock = threading.Lock()
+        self._process: ProcessPoolExecutor | None = None
+
+    def run(self, tasks: Sequence[Job[T]], done: Callable[[int, T], None]) -> None:
+        """See ``Workers``: one after another, in their order."""
+        for number, task in enumerate(tasks):
+            done(number, self._answer(task))
+
+    def close(self) -> None:
+        """Ends the process; a job in progress raises ``SearchError``. The next run starts cold."""
+        with self._lock:
+            process, self._process = self._process, None
+        if process is not None:
+            process.shutdown(wait=True, kill_workers=True)
+
+    def _answer(self, task: Job[T]) -> T:
+        for _ in range(self._retries + 1):
+            process = self._started()
+            try:
+                answer: T | TwinError = process.submit(_answered, task).result()
+            except BrokenProcessPool:
+                self._forget(process)
+                continue
+            except ShutdownExecutorError as error:
+                raise SearchError(
+                    "prediction",
+                    None,
+                    "its worker process was closed before it ended",
+                    "ask again",
+                ) from error
+            if isinstance(answer, TwinError):
+                raise answer
+            return answer
+        raise SearchError(
+            "prediction",
+            f"a worker process that died {self._retries + 1} times",
+            "worker processes must live to the end of their job",
+            "look for an out-of-memory kill, ask for less, and ask again",
+        )
+
+    def _started(self) -> ProcessPoolExecutor:
+        with self._lock:
+            if self._process is None:
+                self._process = ProcessPoolExecutor(
+                    max_workers=1, timeout=self._idle_timeout_s, initializer=end_with, initargs=(os.getpid(),)
+                )
+            return self._process
+
+    def _forget(self, process: ProcessPoolExecutor) -> None:
+        with self._lock:
+            if self._process is process:
+                self._process = None
+        process.shutdown(wait=False, kill_workers=True)
+
+
+def _answered(task: Job[T]) -> T | TwinError:
+    """The job's result, or its error as a value, which pickles whole."""
+    try:
+        return task.run()
+    except TwinError as error:
+        return error

@@ -16,8 +16,7 @@ from twin.errors import SearchError
 from twin.prediction import Prediction
 from twin.scenario import Scenario
 from twin.watermark import Watermark
-from twin.workers.pool import Task, shipped
-from twin.workers.reserved import ReservedWorker
+from twin.workers.pool import ReservedWorker, Task, shipped
 
 WATERMARKS = [Watermark(1_000 * number, 150_000, 0.1) for number in range(1, 5)]
 NVIDIA = Watermark(150_000, 1_500_000, 1.0)
