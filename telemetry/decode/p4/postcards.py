@@ -6,19 +6,47 @@ often as it had hops.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from operator import add
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from telemetry.columns import fingerprint_of, offsets
 from telemetry.decode.p4.assemble import NOT_ROCE, NOT_TOLD, P4Reports
-from telemetry.decode.p4.postcard_paths import CARD, PacketPaths, Sites
 from telemetry.errors import TelemetryError
-from telemetry.report import ReportBatch, joined
+from telemetry.report import FlowKeys, HopSite, ReportBatch, joined
 from telemetry.topology import Topology
+from telemetry.window.hash_table import KeyTable
 from telemetry.window.tables import KnownFlows
 
+CARD = np.dtype(
+    [
+        ("flow", np.int64),
+        ("identity", np.int64),
+        ("node", np.int64),
+        ("site", np.int64),
+        ("place", np.int64),
+        ("came_ns", np.int64),
+        ("hop_limit", np.int16),
+        ("ts_ns", np.int64),
+        ("packet_bytes", np.int64),
+        ("sampling_rate", np.float64),
+        ("queue_bytes", np.float64),
+        ("ingress_ns", np.int64),
+        ("egress_ns", np.int64),
+        ("marked", np.int8),
+    ]
+)
+"""A postcard: numbers of its flow, node and site, its ``place`` in the order of arrival, its time of arrival;
+the rest as in a report. ``identity`` and ``hop_limit`` are negative where unknown.
+"""
+
+MOST_HOPS = 64
+_DOUBLINGS = 6
+_NOWHERE = -1
 DEFAULT_HOLD_NS = 20_000_000
 DEFAULT_MOST_PENDING = 200_000
 _LEAST_HOLD_NS, _MOST_HOLD_NS = 1_000_000, 1_000_000_000
@@ -28,6 +56,241 @@ _MOST_PLACES = 1 << 17
 _SET_BACK_NS = 1_000_000_000
 _ROCE = np.int64(1) << 62
 _NO_MARK = np.empty(0, [("flow", np.int64), ("identity", np.int64), ("at_ns", np.int64)])
+
+
+class Sites:
+    """Sites of hops by number, the node of each, and the node it sends to according to the topology."""
+
+    def __init__(self, topology: Topology | None) -> None:
+        self._sites: KeyTable[HopSite] = KeyTable(fingerprint_of)
+        self._nodes: KeyTable[str | None] = KeyTable(lambda name: fingerprint_of((name,)))
+        self._asked: Sequence[HopSite] = ()
+        self._answer = np.empty(0, np.int32)
+        self.set_topology(topology)
+
+    def __len__(self) -> int:
+        return len(self._sites)
+
+    @property
+    def sites(self) -> Sequence[HopSite]:
+        return self._sites.keys
+
+    def set_topology(self, topology: Topology | None) -> None:
+        ports = () if topology is None else topology.ports
+        self._peers = {(port.node, port.port): port.peer for port in ports}
+        self._work_out(0)
+
+    def numbers(self, sites: Sequence[HopSite]) -> NDArray[np.int32]:
+        """The number of each; new ones get the next. The answer for the last object is cached."""
+        if sites is self._asked:
+            return self._answer
+        begin = len(self._sites)
+        self._asked, self._answer = sites, self._sites.numbers(sites)
+        if len(self._sites) > begin:
+            self._work_out(begin)
+        return self._answer
+
+    def keep(self, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Drops all other sites; returns the new numbers of these."""
+        kept, again = np.unique(numbers, return_inverse=True)
+        self._sites.keep(kept)
+        self._asked = ()
+        self._nodes = KeyTable(lambda name: fingerprint_of((name,)))
+        self._work_out(0)
+        return again.astype(np.int32)
+
+    def _work_out(self, begin: int) -> None:
+        """Sets the node and the next node of sites numbered ``begin`` and above."""
+        new = self._sites.keys[begin:]
+        peers = [self._peers.get((site.switch or "", site.egress_port)) for site in new]
+        node = self._nodes.numbers([site.switch for site in new])
+        numbered = self._nodes.numbers([peer for peer in peers if peer is not None])
+        following = np.full(len(new), _NOWHERE, np.int64)
+        following[[peer is not None for peer in peers]] = numbered
+        if begin:
+            node = np.concatenate([self.node, node])
+            following = np.concatenate([self.next_node, following])
+        self.node: NDArray[np.int64] = node.astype(np.int64)
+        self.next_node: NDArray[np.int64] = following
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paths:
+    """Paths of ``size`` hops each, with their ``cards`` concatenated."""
+
+    cards: NDArray[np.void]
+    size: NDArray[np.int64]
+
+    def batch(self, flow_keys: FlowKeys, sites: Sequence[HopSite]) -> ReportBatch:
+        """A report per path, with the latest time, largest packet and largest sampling rate of its cards."""
+        if not len(self.size):
+            return ReportBatch.empty()
+        cards = self.cards
+        offset = offsets(self.size)
+        first = offset[:-1]
+        flows, flow = np.unique(cards["flow"][first], return_inverse=True)
+        places, site = np.unique(cards["site"], return_inverse=True)
+
+        def column(name: str) -> NDArray[Any]:
+            return np.ascontiguousarray(cards[name])
+
+        return ReportBatch(
+            index=np.arange(len(first)),
+            ts_ns=np.maximum.reduceat(cards["ts_ns"], first),
+            flow=flow.astype(np.int32),
+            packet_bytes=np.maximum.reduceat(cards["packet_bytes"], first),
+            sampling_rate=np.maximum.reduceat(cards["sampling_rate"], first),
+            hop_offset=offset,
+            hop_site=site.astype(np.int32),
+            queue_bytes=column("queue_bytes"),
+            ingress_ns=column("ingress_ns"),
+            egress_ns=column("egress_ns"),
+            marked=column("marked"),
+            flow_keys=_compact(flow_keys.take(flows)),
+            sites=tuple([sites[number] for number in places.tolist()]),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PacketPaths:
+    """Postcards sorted by packet. Per packet: index of its ``first`` card and number of cards (``size``), its
+    ``flow`` and ``identity`` (negative: assigned by the order in which each node sent), arrival of its first
+    card (``came_ns``), and whether it ``is_late`` (its path was released before).
+    """
+
+    sorted_cards: NDArray[np.void]
+    first: NDArray[np.int64]
+    size: NDArray[np.int64]
+    is_late: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, cards: NDArray[np.void], released: NDArray[np.void]) -> PacketPaths:
+        """Groups ``cards``; ``released`` has flow and identity of packets whose path was released."""
+        cards["identity"] = _identities(cards)
+        order = np.lexsort((cards["place"], cards["identity"], cards["flow"]))
+        cards = cards[order]
+        begins = np.ones(len(cards), np.bool_)
+        begins[1:] = (np.diff(cards["flow"]) != 0) | (np.diff(cards["identity"]) != 0)
+        first = np.flatnonzero(begins)
+        size = np.diff(first, append=len(cards))
+        return cls(cards, first, size, _among(cards[first], released))
+
+    @property
+    def flow(self) -> NDArray[np.int64]:
+        return self._of_first("flow")
+
+    @property
+    def identity(self) -> NDArray[np.int64]:
+        return self._of_first("identity")
+
+    @property
+    def is_identified(self) -> NDArray[np.bool_]:
+        identified: NDArray[np.bool_] = self.identity >= 0
+        return identified
+
+    @property
+    def came_ns(self) -> NDArray[np.int64]:
+        return self._of_first("came_ns")
+
+    def _of_first(self, name: str) -> NDArray[np.int64]:
+        column: NDArray[np.int64] = self.sorted_cards[name][self.first]
+        return column
+
+    def oldest(self, among: NDArray[np.bool_], leave: int) -> NDArray[np.bool_]:
+        """The oldest packets in ``among`` that must go so that at most ``leave`` of their cards remain."""
+        chosen = np.flatnonzero(among)
+        order = chosen[np.argsort(self.sorted_cards["place"][self.first[chosen]])]
+        left = int(self.size[chosen].sum()) - np.cumsum(self.size[order])
+        go = np.zeros(len(among), np.bool_)
+        go[order[: int(np.searchsorted(-left, -leave)) + 1]] = True
+        return go
+
+    def cards(self, packets: NDArray[np.bool_]) -> NDArray[np.void]:
+        """The cards of these packets in order of arrival, without assigned identities."""
+        kept = self.sorted_cards[np.repeat(packets, self.size)]
+        kept["identity"] = np.maximum(kept["identity"], -1)
+        return kept[np.argsort(kept["place"])]
+
+    def released(self, packets: NDArray[np.bool_], places: Sites) -> tuple[Paths, int]:
+        """The paths of these packets, each node once per path, and how many cards were left out."""
+        packet = np.repeat(np.arange(len(self.first)), self.size)
+        every = np.repeat(packets, self.size)
+        cards, packet = self.sorted_cards[every], packet[every]
+        order = np.lexsort((cards["place"], cards["node"], packet))
+        again = np.zeros(len(cards), np.bool_)
+        again[1:] = (np.diff(packet[order]) == 0) & (np.diff(cards["node"][order]) == 0)
+        kept = order[~again]
+        cards, packet = cards[kept], packet[kept]
+        order = np.lexsort((cards["place"], *_ranks(cards, packet, places), packet))
+        cards, packet = cards[order], packet[order]
+        size = np.bincount(packet, minlength=len(self.first))[packets]
+        rank = np.arange(len(cards)) - np.repeat(np.cumsum(size) - size, size)
+        within = rank < MOST_HOPS
+        return Paths(cards[within], np.minimum(size, MOST_HOPS)), int(every.sum() - within.sum())
+
+
+def _identities(cards: NDArray[np.void]) -> NDArray[np.int64]:
+    """Identities; without one, -2, -3, ... for the first, second, ... card that a node sent of the flow."""
+    identity: NDArray[np.int64] = cards["identity"].copy()
+    rows = np.flatnonzero(identity < 0)
+    some = cards[rows]
+    order = np.lexsort((some["place"], some["node"], some["flow"]))
+    begins = np.ones(len(rows), np.bool_)
+    begins[1:] = (np.diff(some["flow"][order]) != 0) | (np.diff(some["node"][order]) != 0)
+    begin = np.flatnonzero(begins)
+    turn = np.arange(len(rows)) - np.repeat(begin, np.diff(begin, append=len(rows)))
+    identity[rows[order]] = -2 - turn
+    return identity
+
+
+def _among(packets: NDArray[np.void], released: NDArray[np.void]) -> NDArray[np.bool_]:
+    """Which of these distinct packets were released."""
+    flow = np.concatenate([released["flow"], packets["flow"]])
+    identity = np.concatenate([released["identity"], packets["identity"]])
+    order = np.lexsort((np.arange(len(flow)), identity, flow))  # a released one sorts before its equal
+    like_before = np.zeros(len(flow), np.bool_)
+    like_before[order[1:]] = (np.diff(flow[order]) == 0) & (np.diff(identity[order]) == 0)
+    return like_before[len(released) :]
+
+
+def _ranks(
+    cards: NDArray[np.void], packet: NDArray[np.int64], places: Sites
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sort keys of a packet's hops, least important first; ``packet`` is sorted."""
+    limit = cards["hop_limit"].astype(np.int64)
+    silent = np.unique(packet[limit < 0])
+    falling = np.where(np.isin(packet, silent), 0, -limit)
+    return -_hops_to_go(cards, packet, places), falling
+
+
+def _hops_to_go(cards: NDArray[np.void], packet: NDArray[np.int64], places: Sites) -> NDArray[np.int64]:
+    """How many of the packet's other nodes follow each card's node, according to the topology."""
+    bound = np.int64(max(int(places.node.max(initial=0)), int(places.next_node.max(initial=0))) + 1)
+    here = packet * bound + cards["node"]  # sorted, and no two alike
+    following = places.next_node[cards["site"]]
+    wanted = packet * bound + following
+    found = np.minimum(np.searchsorted(here, wanted), max(len(here) - 1, 0))
+    onward = np.where((following != _NOWHERE) & (here[found] == wanted), found, _NOWHERE)
+    to_go = (onward != _NOWHERE).astype(np.int64)
+    for _ in range(_DOUBLINGS):
+        walking = np.flatnonzero(onward != _NOWHERE)
+        to_go[walking] += to_go[onward[walking]]
+        onward[walking] = onward[onward[walking]]
+    capped: NDArray[np.int64] = np.minimum(to_go, MOST_HOPS)  # a loop would exceed it
+    return capped
+
+
+def _compact(keys: FlowKeys) -> FlowKeys:
+    """The same keys without unused hosts."""
+    used, ends = np.unique(np.concatenate([keys.src, keys.dst]), return_inverse=True)
+    return FlowKeys(
+        tuple([keys.hosts[number] for number in used.tolist()]),
+        ends[: len(keys)].astype(np.int32),
+        ends[len(keys) :].astype(np.int32),
+        keys.sport,
+        keys.dport,
+        keys.protocol,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +396,7 @@ class PostcardMerger:
         cards = np.empty(len(rows), CARD)
         flow = self._flows.numbers(batch.flow_keys, self._flows.fingerprints(batch.flow_keys))
         cards["flow"] = flow[batch.flow[rows]]
-        cards["identity"] = _identities(reports)[rows]
+        cards["identity"] = _identities_of(reports)[rows]
         cards["site"] = self._places.numbers(batch.sites)[batch.hop_site[hops]]
         cards["node"] = self._places.node[cards["site"]]
         cards["place"] = np.arange(self._came, self._came + len(rows))
@@ -192,7 +455,7 @@ class PostcardMerger:
             rest["node"] = self._places.node[rest["site"]]
 
 
-def _identities(reports: P4Reports) -> NDArray[np.int64]:
+def _identities_of(reports: P4Reports) -> NDArray[np.int64]:
     """A number per packet of a flow, ``NOT_TOLD`` where it is unknown."""
     pair, sequence = reports.queue_pair.astype(np.int64), reports.packet_sequence.astype(np.int64)
     other = reports.packet_identity
