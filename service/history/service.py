@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,21 +14,187 @@ from hashlib import blake2b
 from sqlalchemy import Connection
 
 from service.events import Clocks
-from service.history.recording import QueueHistory
-from service.ingest.counter_owner import PortMonitor
-from service.ingest.window_owner import WindowOwner
+from service.ingest.counter_owner import PortMonitor, RecentPorts
+from service.ingest.window_owner import LatestState, WindowOwner
 from settings.model import Settings
-from settings.sections import DAY_S
+from settings.sections import DAY_S, Steps
 from store import alarm_rows, residual_rows
 from store.alarm_rows import AlarmRow, last_alive_ns, open_rows, put
 from store.database import Database
+from store.queue_rows import PortStep, begin_ns, fold, lengths, newest_ns, prune, write_step
 from store.recorder import Recorder
 from store.residual_rows import ResidualRow
-from store.tables import takeable
+from store.tables import NAME_LENGTH, takeable
 from telemetry.alarms.board import Change, Level, Subject
+from telemetry.counters.window import PortRates, Rates
 from telemetry.settings import NS_PER_S
+from telemetry.state import QueueState
+
+PRUNE_EVERY_S = 60.0
+PRUNED_AT_ONCE = 5_000
+MOST_ALARMS = 1_000_000
+MOST_ALARMS_IN_MEMORY = 10_000
+MOST_WAITING_ROWS = 200_000
+"""Queued rows of ports, about 50 MB; beyond, new steps are dropped until the database catches up."""
+MOST_ROWS_IN_MEMORY = 50_000
+"""Rows of each step length in an in-memory database; about 15 MB."""
+STEPS_PRUNED_AT_ONCE = 4
+"""Steps removed for each written: enough to end a backlog, and few enough not to delay decisions."""
 
 AWAY = "the service ended while it was there, and when it ran again it was not: it ended by then"
+
+_log = logging.getLogger("ecntwin.history")
+
+Port = tuple[str, str]
+
+
+class QueueHistory:
+    """Records queues and ports periodically, from the state and counters that alarms and rounds last
+    computed: computing the state of a million flows takes far longer than a step.
+
+    ``durable``: the database outlives the service; one in memory holds little. ``lost`` counts dropped
+    steps. For one event loop.
+    """
+
+    def __init__(
+        self,
+        steps: Steps | None,
+        *,
+        recorder: Recorder,
+        durable: bool,
+        window: WindowOwner,
+        ports: PortMonitor,
+        clocks: Clocks,
+    ) -> None:
+        self._steps = steps
+        self._recorder = recorder
+        self._durable = durable
+        self._window = window
+        self._ports = ports
+        self._clock_s = clocks.monotonic_s
+        self._wall_ns = clocks.wall_ns
+        self._seen: LatestState | None = None
+        self._counted: RecentPorts | None = None
+        self._last_ns: int | None = None
+        self.lost = 0
+
+    async def run_forever(self) -> None:
+        """Records a step as each begins by the wall clock; a failure is logged, and the next is tried."""
+        while self._steps is not None:
+            step_ns = self._steps.finest_s * NS_PER_S
+            await asyncio.sleep((step_ns - self._wall_ns() % step_ns) / NS_PER_S)
+            try:
+                await self.record()
+            except Exception:
+                _log.exception("a step of the history could not be recorded; the next one is tried")
+
+    async def record(self) -> bool:
+        """Queues what is new since the last call; returns whether anything was."""
+        if self._steps is None:
+            return False
+        seen, counted = self._new_state(), self._new_ports()
+        if seen is None and (counted is None or not self._window.stale):
+            # While reports come, counters alone would record the unknown queues as empty.
+            return False
+        queues = () if seen is None else seen.state.queues
+        rates = () if counted is None else counted.ports
+        ports = await asyncio.to_thread(port_steps, queues, rates)
+        if not ports:
+            return False
+        if self._recorder.waiting * len(ports) > MOST_WAITING_ROWS:
+            self.lost += 1
+            return False
+        seen_s = max(one.at_s for one in (seen, counted) if one is not None)
+        ago_ns = round((self._clock_s() - seen_s) * NS_PER_S)
+        self._put(begin_ns(self._wall_ns() - ago_ns, self._steps.finest_s), ports)
+        return True
+
+    def _new_state(self) -> LatestState | None:
+        """The last state, unless it was recorded already or is stale."""
+        latest = self._window.latest
+        if latest is None or latest is self._seen or self._window.stale:
+            return None
+        self._seen = latest
+        return latest
+
+    def _new_ports(self) -> RecentPorts | None:
+        latest = self._ports.latest
+        if latest is None or latest is self._counted:
+            return None
+        self._counted = latest
+        return latest
+
+    def _put(self, at_ns: int, ports: Sequence[PortStep]) -> None:
+        steps = self._steps
+        assert steps is not None
+        finest_s, before_ns = steps.finest_s, self._last_ns
+        self._last_ns = at_ns
+
+        def written(connection: Connection) -> None:
+            write_step(connection, finest_s, at_ns, ports)
+
+        def folded(connection: Connection) -> None:
+            last_ns = before_ns
+            if last_ns is None:  # after a restart: folds what was left
+                last_ns = newest_ns(connection, finest_s, until_ns=at_ns - 1)
+            if last_ns is not None:
+                for from_s, to_s in steps.folds:
+                    fold(connection, from_s=from_s, to_s=to_s, within_ns=last_ns)
+
+        def pruned(connection: Connection) -> None:
+            for step_s in lengths(connection):  # includes those of earlier settings
+                keep_s = steps.keep_s.get(step_s, steps.longest_s)
+                if not self._durable:
+                    keep_s = min(keep_s, step_s * max(MOST_ROWS_IN_MEMORY // len(ports), 1))
+                prune(connection, step_s, at_ns - math.ceil(keep_s * NS_PER_S), most=STEPS_PRUNED_AT_ONCE)
+
+        self._recorder.put(written)
+        second_s = next((to_s for _, to_s in steps.folds), None)
+        if second_s is not None and (
+            before_ns is None or begin_ns(before_ns, second_s) != begin_ns(at_ns, second_s)
+        ):
+            self._recorder.put(folded)
+        self._recorder.put(pruned, key="prune queue_history")
+
+
+def port_steps(queues: Iterable[QueueState], rates: Iterable[PortRates]) -> list[PortStep]:
+    """The ports of these queues, and ports with only counters that were paused or marked.
+
+    Marks are from reports, else from counters. Names that no database stores are left out.
+    """
+    of_port: defaultdict[Port, list[QueueState]] = defaultdict(list)
+    for queue in queues:
+        of_port[queue.ref.switch, queue.ref.port].append(queue)
+    counted = {(one.switch, one.port): one.rates for one in rates}
+    counters_only = {
+        port
+        for port, one in counted.items()
+        if port not in of_port and (one.pause_share or one.ecn_marked_per_s)
+    }
+    return [
+        _port_step(port, of_port.get(port, ()), counted)
+        for port in (*of_port, *counters_only)
+        if _storable(port)
+    ]
+
+
+def _port_step(port: Port, queues: Sequence[QueueState], counted: dict[Port, Rates]) -> PortStep:
+    rates = counted.get(port)
+    deep = [queue for queue in queues if queue.has_depth]
+    marks = [queue.marked_packets_per_s for queue in queues if queue.marked_packets_per_s is not None]
+    return PortStep(
+        *port,
+        depth_bytes=sum(queue.depth_mean_bytes for queue in deep) if deep else None,
+        depth_max_bytes=sum(queue.depth_max_bytes for queue in deep) if deep else None,
+        throughput_bytes_per_s=sum(queue.throughput_bytes_per_s for queue in queues) if queues else None,
+        marked_packets_per_s=sum(marks) if marks else None if rates is None else rates.ecn_marked_per_s,
+        pause_share=None if rates is None else rates.pause_share,
+    )
+
+
+def _storable(port: Port) -> bool:
+    """PostgreSQL refuses NUL in text, and both databases lone surrogates."""
+    return all(len(name) <= NAME_LENGTH and name.isprintable() for name in port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +285,6 @@ def _key(subject: Subject, raised_ns: int) -> str:
     """The primary key, the same whenever the alarm is written."""
     named = repr((subject.kind, subject.of, subject.switch, raised_ns)).encode("utf-8", "backslashreplace")
     return blake2b(named, digest_size=16).hexdigest()
-
-
-PRUNE_EVERY_S = 60.0
-PRUNED_AT_ONCE = 5_000
-MOST_ALARMS = 1_000_000
-MOST_ALARMS_IN_MEMORY = 10_000
-
-_log = logging.getLogger("ecntwin.history")
 
 
 class History:

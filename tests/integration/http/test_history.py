@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.history.recording import QueueHistory
+from service.history.service import QueueHistory
 from tests.integration.http.test_alarms import LOOKS, Port
 from tests.integration.http.test_rollouts import TUNING, Fleet, started
 from tests.integration.service import PATIENCE_S, TOPOLOGY, Running, Wanted, manual, report, running
@@ -394,7 +394,7 @@ async def test_what_can_wait_no_longer_is_an_alarm(tmp_path: Path, monkeypatch: 
     async with running(of_file(path)) as here:
         await here.client.put("/v1/topology", json=TOPOLOGY)
         await broken(here, path)
-        monkeypatch.setattr("service.history.recording.MOST_WAITING_ROWS", 0)
+        monkeypatch.setattr("service.history.service.MOST_WAITING_ROWS", 0)
         for _ in range(3):
             here.hand.now_s += 10
             await here.post_reports([report(round(here.hand.now_s * 1_000) + n) for n in range(50)])

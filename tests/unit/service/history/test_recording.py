@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import func, select
 
 from service.events import Clocks
-from service.history import recording
-from service.history.recording import PRUNED_AT_ONCE, QueueHistory, port_steps
+from service.history import service as history
+from service.history.service import STEPS_PRUNED_AT_ONCE, QueueHistory, port_steps
 from service.ingest.counter_owner import RecentPorts
 from service.ingest.window_owner import LatestState
 from settings.sections import Steps
@@ -196,7 +196,7 @@ def test_a_clock_that_is_set_back_or_far_ahead_breaks_nothing_and_loses_little()
         await world.passes(1)
         world.set_s = 0.0
         await world.passes(1)
-        assert len([row for row in world.rows() if row[1] < 1e7]) >= before - 2 * PRUNED_AT_ONCE
+        assert len([row for row in world.rows() if row[1] < 1e7]) >= before - 2 * STEPS_PRUNED_AT_ONCE
 
     in_world(None, story)
 
@@ -218,7 +218,7 @@ def test_steps_that_are_too_old_are_removed_also_those_of_other_settings(databas
 
 
 def test_a_database_in_memory_holds_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "MOST_ROWS_IN_MEMORY", 5)
+    monkeypatch.setattr(history, "MOST_ROWS_IN_MEMORY", 5)
 
     async def story(world: World) -> None:
         await world.passes(30)
@@ -228,7 +228,7 @@ def test_a_database_in_memory_holds_little(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_can_wait_no_longer_is_counted_and_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recording, "MOST_WAITING_ROWS", 4)
+    monkeypatch.setattr(history, "MOST_WAITING_ROWS", 4)
 
     async def story(world: World) -> None:
         kept = []
