@@ -7,27 +7,29 @@ postcards (reports of one hop) into paths where the settings ask for it.
 from __future__ import annotations
 
 import asyncio
+import collections
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from prometheus_client import Counter, Gauge
 
-from service.ingest.p4_senders import UNKNOWN, SenderStats
 from service.ingest.threads import ReportSink
 from service.metrics import OTHERS, BinaryMetrics
 from settings.int_keys import IntSettings
 from telemetry.decode.body import Decoded
-from telemetry.decode.p4.assemble import NOT_TOLD, NodesOf, P4Reports
+from telemetry.decode.p4.assemble import NOT_TOLD, NodesOf, P4Reports, ReportFlags
+from telemetry.decode.p4.assemble import Senders as SenderColumns
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices
 from telemetry.decode.p4.postcards import PostcardCounts, PostcardMerger
-from telemetry.decode.p4.sequence import Sender, SequenceCounts
+from telemetry.decode.p4.sequence import Sender, SequenceCounts, SequenceGaps
 from telemetry.report import ReportBatch, joined
 from telemetry.settings import NS_PER_S
 from telemetry.topology import Topology
@@ -38,9 +40,159 @@ FORGOTTEN_AFTER_S = 600.0
 MOST_DROP_PLACES = 16_384
 CAPTURE_SLICE = 8_192
 """Reports of a capture that are merged at once."""
+MOST_SENDERS = 4_096
+UNKNOWN = "unknown"
+"""Name of a sender with neither a node id nor an address."""
+
+_OLD_VERSION = 0
+_NOT_BY_SOURCE = -1
+_FLAGS = len(ReportFlags)
+_COUNTED_FLAGS = tuple(
+    (int(flag), str(flag.name).lower()) for flag in ReportFlags if flag is not ReportFlags.DROPPED
+)
 
 _log = logging.getLogger("ecntwin.int")
 _postcards_log = logging.getLogger("ecntwin.postcards")
+
+
+@dataclass(frozen=True, slots=True)
+class _Sender:
+    """A sender and its metrics. ``watched``: its sequence numbers can be attributed to it."""
+
+    sender: Sender
+    label: str
+    watched: bool
+    datagrams: Counter
+    lost: Gauge
+    flags: dict[str, Counter]
+
+
+class SenderStats:
+    """Counts datagrams, sequence gaps and flags by sender.
+
+    A call has thousands of datagrams of a few senders, so each sender is looked up once and counted by
+    column. ``note`` is for one thread; ``counts`` and ``name`` may be called from any.
+    """
+
+    def __init__(self, devices: Devices, *, metrics: BinaryMetrics) -> None:
+        self._devices = devices
+        self._metrics = metrics
+        self._senders: dict[tuple[int, str], _Sender] = {}
+        self._by_label: dict[str, tuple[Counter, Gauge, dict[str, Counter]]] = {}  # senders share labels
+        self._lock = threading.Lock()
+        self._gaps = SequenceGaps(MOST_SENDERS)
+
+    def counts(self) -> Mapping[Sender, SequenceCounts]:
+        """Sequence gaps and restarts of each sender since it was first heard."""
+        with self._lock:
+            return self._gaps.counts()
+
+    def name(self, sender: Sender) -> str:
+        """The switch's name, else its node id, else its source address."""
+        node = self._devices.sources.get(sender.source) if sender.node == NOT_TOLD else sender.node
+        return (sender.source or UNKNOWN) if node is None else self._devices.switch(node)
+
+    def note(self, reports: P4Reports, sources: Sequence[str] | None) -> None:
+        """Counts the datagrams of these reports and their flags. ``sources`` are the payloads' addresses."""
+        columns = reports.senders
+        if not len(columns.payload):
+            return
+        source, addresses = _source_numbers(columns, sources)
+        first, kind = _units(columns, source)
+        order = np.argsort(kind, kind="stable")
+        counts = np.bincount(kind, minlength=len(first))
+        found = [
+            self._lookup(columns, number, None if at == _NOT_BY_SOURCE else addresses[at])
+            for number, at in zip(first.tolist(), source[first].tolist(), strict=True)
+        ]
+        for known, count in zip(found, counts.tolist(), strict=True):
+            known.datagrams.inc(count)
+        self._note_sequences(columns, order, found, first, counts)
+        self._note_flags(reports, kind, found)
+
+    def _note_sequences(
+        self,
+        columns: SenderColumns,
+        order: NDArray[np.int64],
+        found: Sequence[_Sender],
+        first: NDArray[np.int64],
+        counts: NDArray[np.int64],
+    ) -> None:
+        """``order`` has the payloads sorted by sender, ``counts`` how many each, ``first`` one of each."""
+        watched = np.array([known.watched for known in found], np.bool_)
+        if not watched.any():
+            return
+        some = [known for known in found if known.watched]
+        with self._lock:
+            rises = self._gaps.note_all(
+                [known.sender for known in some],
+                columns.sequence[order[np.repeat(watched, counts)]],
+                np.cumsum(counts[watched]),
+                columns.sequence_bits[first[watched]].tolist(),
+            )
+        for known, rose in zip(some, rises, strict=True):
+            if rose.lost:
+                known.lost.inc(rose.lost)
+            if rose.restarts:
+                self._metrics.restarts.labels(known.label).inc(rose.restarts)
+
+    def _lookup(self, columns: SenderColumns, number: int, address: str | None) -> _Sender:
+        node = int(columns.node[number]) if address is None else NOT_TOLD
+        hardware, version = int(columns.hardware[number]), int(columns.version[number])
+        key = (node << 16 | hardware << 8 | version, address or "")
+        known = self._senders.get(key)
+        if known is None:
+            if len(self._senders) >= MOST_SENDERS:
+                self._senders.clear()
+            sender = Sender(node, hardware, version, address or "")
+            label = self._metrics.label(self.name(sender))
+            if label not in self._by_label:
+                metrics = self._metrics
+                self._by_label[label] = metrics.datagrams.labels(label), metrics.lost.labels(label), {}
+            known = self._senders[key] = _Sender(sender, label, address != "", *self._by_label[label])
+        return known
+
+    def _note_flags(self, reports: P4Reports, kind: NDArray[np.int64], found: Sequence[_Sender]) -> None:
+        sender = np.searchsorted(reports.senders.payload, reports.batch.index)
+        cells = np.bincount(kind[sender] << _FLAGS | reports.flags, minlength=len(found) << _FLAGS)
+        for cell in np.flatnonzero(cells).tolist():
+            number, flags = divmod(cell, 1 << _FLAGS)
+            for flag, name in _COUNTED_FLAGS:
+                if flags & flag:
+                    self._flag(found[number], name).inc(int(cells[cell]))
+
+    def _flag(self, known: _Sender, name: str) -> Counter:
+        if name not in known.flags:
+            known.flags[name] = self._metrics.flagged.labels(known.label, name)
+        return known.flags[name]
+
+
+def _units(columns: SenderColumns, source: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The first payload of each sender, and the sender of each payload."""
+    # In v0.5 only some reports carry the node, and all share one sequence.
+    node = np.where(source == _NOT_BY_SOURCE, columns.node, 0).astype(np.uint64)
+    unit = (source - _NOT_BY_SOURCE).astype(np.uint64) << np.uint64(40) | node << np.uint64(8)
+    unit |= columns.hardware.astype(np.uint64) << np.uint64(2) | columns.version.astype(np.uint64)
+    if bool((unit == unit[0]).all()):
+        return np.zeros(1, np.int64), np.zeros(len(unit), np.int64)
+    _, first, kind = np.unique(unit, return_index=True, return_inverse=True)
+    return first, kind
+
+
+def _source_numbers(
+    columns: SenderColumns, sources: Sequence[str] | None
+) -> tuple[NDArray[np.int64], list[str]]:
+    """For each v0.5 payload, whose sender is identified by address, the number of that address; and the
+    addresses by number.
+    """
+    number = np.full(len(columns.payload), _NOT_BY_SOURCE, np.int64)
+    old = np.flatnonzero(columns.version == _OLD_VERSION)
+    addresses: dict[str, int] = {}
+    if len(old):
+        at = columns.payload[old].tolist()
+        came_from = [""] * len(at) if sources is None else [sources[one] for one in at]
+        number[old] = [addresses.setdefault(one, len(addresses)) for one in came_from]
+    return number, list(addresses)
 
 
 class UntunedDevices:
@@ -198,7 +350,7 @@ class BinaryReports:
         self._decoding = threading.Lock()
         self._counting = threading.Lock()
         self._senders = SenderStats(devices, metrics=metrics)
-        self._drops: Counter[DropPlace] = Counter()
+        self._drops: collections.Counter[DropPlace] = collections.Counter()
         self._untuned = UntunedDevices(devices, metrics=metrics, clock_s=clock_s)
         self._inventoried = frozenset(devices.switches.values())
         metrics.register_switches(self._inventoried)

@@ -13,12 +13,12 @@ from prometheus_client import CollectorRegistry
 from service.ingest.p4_reports import (
     FORGOTTEN_AFTER_S,
     MOST_DROP_PLACES,
+    MOST_SENDERS,
     MOST_UNTUNED,
     BinaryReports,
     DropPlace,
     UntunedDevices,
 )
-from service.ingest.p4_senders import MOST_SENDERS
 from service.metrics import MOST_STRANGERS, OTHERS, BinaryMetrics
 from settings.int_keys import IntSettings
 from telemetry.decode.p4.devices import Devices, UnitProfile
