@@ -12,7 +12,7 @@ from service.auth.audit import Audit, before_and_after
 from service.events import Broadcaster
 from service.fleet import Fleet
 from service.rollouts.manager import Rollouts
-from service.rollouts.plan import plan_of
+from service.rollouts.rollout import plan_of
 from service.rollouts.watch import Watcher
 from service.tuning.entry import Entry
 from service.tuning.gate import PushGate

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from service.rollouts.plan import limits_of, plan_of
+from service.rollouts.rollout import limits_of, plan_of
 from service.rollouts.watch import Watcher
 from service.tuning.entry import Entry
 from service.tuning.gate import Cleared
