@@ -1,17 +1,19 @@
-"""The switches the service may set: an adapter each, what they run, and steps on them."""
+"""The switches the service may set: an adapter each, what they run and should run, and steps on them."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import TypeVar
+
+import msgspec
 
 from service.documents.switches import SwitchDocument
 from service.ingest.p4_reports import BinaryReports
-from service.readings import OnReading, SwitchReadings
-from service.set_watermarks import SetWatermarks
 from settings.errors import UnavailableError
 from settings.model import IncumbentSettings, PushSettings
 from switches.base import Reading, SwitchAdapter
@@ -19,9 +21,172 @@ from switches.device import Device
 from switches.dryrun import DryRunAdapter
 from switches.errors import SwitchError, UnknownSwitchError
 from switches.registry import LAB, AdapterRegistry
+from switches.rollout.events import Applying, Event, ToSwitch, Undone
+from switches.rollout.state import Phase, Progress, RolloutState
 from twin.watermark import Watermark
 
+AT_ONCE = 8
 LAB_TIMEOUT_S = 2.0  # a lab answers between two slices of its time
+PATIENCE_S = 3.0
+MOST_SWITCHES = 16_384
+
+_log = logging.getLogger("ecntwin.switches")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class LastReading:
+    """The last successful reading of one switch, and why the last try failed (None: it did not)."""
+
+    reading: Reading | None = None
+    failure: SwitchError | None = None
+
+    @property
+    def reachable(self) -> bool:
+        """True also before the first try."""
+        return self.failure is None
+
+
+UNREAD = LastReading()
+OnReading = Callable[[str, LastReading, LastReading], None]
+
+
+class SwitchReadings:
+    """The last reading of each switch. ``on_reading(switch, before, after)`` sees every reading and failure.
+
+    Adapters block, so they run in threads: one call at a time for each switch, a few switches at once. A
+    reading that takes too long is not waited for; it is stored when it comes. For one event loop.
+    """
+
+    def __init__(self, on_reading: OnReading, *, at_once: int = AT_ONCE) -> None:
+        self._on_reading = on_reading
+        self._known: dict[str, LastReading] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._begun: set[str] = set()
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="ecntwin-switch")
+
+    def known(self, switch: str) -> LastReading:
+        """May be called from any thread."""
+        return self._known.get(switch, UNREAD)
+
+    async def refresh(
+        self, adapters: Iterable[SwitchAdapter], *, patience_s: float, from_now: bool = False
+    ) -> bool:
+        """Reads these switches, several at once; returns whether all ended within ``patience_s``.
+
+        A reading already running is enough, unless ``from_now``: its result may be from before the call.
+        """
+        tasks = {self._reading(adapter, from_now=from_now) for adapter in adapters}
+        return not tasks or not (await asyncio.wait(tasks, timeout=patience_s))[1]
+
+    def lock(self, switch: str) -> asyncio.Lock:
+        """Held by the one call that may use a switch's adapter."""
+        return self._locks.setdefault(switch, asyncio.Lock())
+
+    def note(self, reading: Reading) -> None:
+        """Stores a reading made elsewhere."""
+        self._note(reading.switch, LastReading(reading))
+
+    def close(self) -> None:
+        """Releases the threads; running calls end by themselves."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _reading(self, adapter: SwitchAdapter, *, from_now: bool) -> asyncio.Task[None]:
+        task = self._under_way.get(adapter.switch)
+        if task is None or task.done() or (from_now and adapter.switch in self._begun):
+            self._begun.discard(adapter.switch)
+            task = asyncio.create_task(self._read(adapter), name=f"read-{adapter.switch}")
+            self._under_way[adapter.switch] = task
+        return task
+
+    async def _read(self, adapter: SwitchAdapter) -> None:
+        async with self.lock(adapter.switch):
+            self._begun.add(adapter.switch)
+            before, loop = self.known(adapter.switch), asyncio.get_running_loop()
+            try:
+                after = LastReading(await loop.run_in_executor(self._threads, adapter.read))
+            except SwitchError as error:
+                after = replace(before, failure=error)
+            except Exception as error:
+                _log.exception("the adapter of switch %s failed unexpectedly", adapter.switch)
+                after = replace(before, failure=_adapter_bug(adapter.switch, error))
+            self._note(adapter.switch, after)
+
+    def _note(self, switch: str, after: LastReading) -> None:
+        before, self._known[switch] = self.known(switch), after
+        self._on_reading(switch, before, after)
+
+
+def _adapter_bug(switch: str, error: Exception) -> SwitchError:
+    return SwitchError(
+        f"switch {switch!r}",
+        type(error).__name__,
+        "an adapter answers, or raises a SwitchError",
+        "look in the service's log, and report it to the adapter's authors",
+    )
+
+
+class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """What the journal keeps of rollouts whose own entries are removed."""
+
+    set_to: dict[str, Watermark]
+    last_set_s: float | None
+
+
+class SetWatermarks:
+    """What each switch was last set to from here. ``last_set_s`` is seconds since 1970; None for never.
+
+    A switch has no entry where nothing was set on it, or a change is half done: then it cannot drift.
+    """
+
+    def __init__(self) -> None:
+        self._set_to: dict[str, Watermark] = {}
+        self.last_set_s: float | None = None
+
+    def get(self, switch: str) -> Watermark | None:
+        """What it should run; None where nothing is known."""
+        return self._set_to.get(switch)
+
+    def put(self, switch: str, watermark: Watermark | None) -> None:
+        """From now on it should run this; None: whatever it runs is right."""
+        if watermark is None:
+            self._set_to.pop(switch, None)
+        else:
+            self._set_to[switch] = watermark
+
+    def follow(self, state: RolloutState, event: Event) -> None:
+        """Updates the switch of a rollout's event, where devices are written."""
+        if not isinstance(event, ToSwitch) or event.switch not in state.plan.written:
+            return
+        if isinstance(event, Applying | Undone):
+            self._was_set_at(event.at_s)
+        name, one = event.switch, state.switches[event.switch]
+        if one.change is None:
+            return
+        if one.progress is Progress.SET and state.phase is not Phase.ROLLING_BACK:
+            self.put(name, one.change.after)
+        elif one.progress is Progress.RESTORED:
+            self.put(name, one.change.ran)
+        elif one.progress is Progress.LEFT_ALONE:
+            self.put(name, one.change.ran or one.change.after)  # it runs neither: shown as drift
+        elif one.progress.touched:
+            self.put(name, None)
+
+    def to_json(self) -> bytes:
+        """All of it, for the journal."""
+        return msgspec.json.encode(_Snapshot(set_to=self._set_to, last_set_s=self.last_set_s))
+
+    def restore(self, document: str) -> None:
+        """Reads what ``to_json`` wrote; raises ``msgspec.ValidationError``."""
+        snapshot = msgspec.json.decode(document, type=_Snapshot)
+        self._set_to = dict(snapshot.set_to)
+        self._was_set_at(snapshot.last_set_s)
+
+    def _was_set_at(self, at_s: float | None) -> None:
+        if at_s is not None:
+            self.last_set_s = at_s if self.last_set_s is None else max(self.last_set_s, at_s)
 
 
 class Adapters:
@@ -67,12 +232,6 @@ class Adapters:
         kind = self._push.adapter
         address = (self._push.lab_url or "") if kind == LAB else ""
         return Device(name=switch, platform=kind, address=address, timeout_s=LAB_TIMEOUT_S, running=running)
-
-
-PATIENCE_S = 3.0
-MOST_SWITCHES = 16_384
-
-T = TypeVar("T")
 
 
 class OvertakenError(Exception):

@@ -19,13 +19,12 @@ from service.auth.access import Access
 from service.documents.predictions import WatermarkDocument
 from service.domain import ask_of, gate_of, inventory_of, load_topology
 from service.events import Broadcaster, Clocks
-from service.fleet import Adapters, Fleet
+from service.fleet import Adapters, Fleet, LastReading
 from service.history.query import HistoryReader
 from service.history.service import History
 from service.ingest.pipeline import IngestPipeline
 from service.metrics import Metrics
 from service.persistence import DeclaredTopology, Persistence, Restore
-from service.readings import LastReading
 from service.rollouts.manager import Rollouts
 from service.rollouts.notify import RolloutNotifier
 from service.rollouts.runner import Runner, SteadyClock

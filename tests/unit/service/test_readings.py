@@ -8,8 +8,7 @@ import threading
 import httpx
 import pytest
 
-from service.fleet import Fleet
-from service.readings import LastReading
+from service.fleet import Fleet, LastReading
 from settings.model import IncumbentSettings
 from switches.base import Reading
 from switches.device import Device
