@@ -66,7 +66,9 @@ def test_a_wide_one_of_an_earlier_version_is_narrowed_and_said_once(
             assert modes(tmp_path) == dict.fromkeys(ALL_OF_IT, "600")
     with written(path):
         pass
-    told = [one.message for one in caplog.records if one.name == "ecntwin.storage"]
+    told = [
+        one.message for one in caplog.records if (one.name, one.levelname) == ("ecntwin.storage", "WARNING")
+    ]
     assert len(told) == 1
     assert "ecntwin.db (0644)" in told[0]
     assert "ecntwin.db-wal (0644)" in told[0]
