@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from switches.base import QueueWatermark, StagedChange
 from switches.changes import check_nobody_else, left_alone, recorded
 from switches.device import Device, options_of
-from switches.sonic.adapter import Look, SonicBase
+from switches.sonic.adapter import Look, Plan, SonicBase, check_rows
 from switches.sonic.asic_db import Hardware, read_hardware
 from switches.sonic.config_db import PROFILE, Config, queue_setting, read_config, watched
-from switches.sonic.plan import Plan, check_rows
 from switches.sonic.redis import Databases, SonicOptions, check_address, connected
 
 
