@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.exposition import choose_encoder
 
 from settings.sections import KINDS
-from telemetry.alarms.board import LEVELS, Alarm, Change
+from telemetry.alarms import LEVELS, Alarm, Change
 from telemetry.counters.window import PortRates, Rates
 from telemetry.state import FlowClass, NetworkState
 from twin.watermark import Watermark

@@ -19,8 +19,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails
 
 from settings.errors import SettingsError
-from settings.int_keys import IntUnitKeys
 from settings.load import counted, parse_yaml, read_text
+from settings.sections import IntUnitKeys
 from settings.validation import HIDDEN, HiddenValueError, Mistake, dotted, in_order, mistake
 from switches.device import Device, Secret, Tls, UnitProfile
 from telemetry.decode.p4.devices import Devices

@@ -11,12 +11,12 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from settings.int_keys import IntSettings
 from settings.sections import (
     AlarmSettings,
     BackendSettings,
     CounterPollSettings,
     HistorySettings,
+    IntSettings,
     Section,
     UdpSettings,
 )

@@ -18,8 +18,7 @@ from service.polling.poller import CounterPolling
 from service.rollouts.manager import Rollouts
 from service.udp.listener import UdpListener
 from store.database import Database
-from telemetry.alarms.board import Finding, Subject
-from telemetry.alarms.findings import ecn_findings, gap_findings, loss_findings, pause_findings
+from telemetry.alarms import Finding, Subject, ecn_findings, gap_findings, loss_findings, pause_findings
 from telemetry.counters.window import PortRates
 from telemetry.decode.p4.sequence import Sender, SequenceCounts
 from telemetry.errors import WindowError

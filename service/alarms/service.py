@@ -12,7 +12,7 @@ from service.documents.history import AlarmDocument, AlarmsDocument
 from service.events import Broadcaster, Clocks
 from service.metrics import NetworkMetrics
 from settings.sections import KINDS, AlarmSettings
-from telemetry.alarms.board import Alarm, AlarmBoard, Change, Level
+from telemetry.alarms import Alarm, AlarmBoard, Change, Level
 
 MOST_PUBLISHED = 32
 """Changes published one by one at a time: a listener's queue holds 64 events."""

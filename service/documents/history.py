@@ -10,7 +10,7 @@ from settings.sections import KINDS, Unit
 from store.alarm_rows import AlarmRow
 from store.queue_rows import Seen
 from store.residual_rows import ResidualRow
-from telemetry.alarms.board import Alarm
+from telemetry.alarms import Alarm
 from twin.search.push_gate import residual_ratio
 
 

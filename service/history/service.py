@@ -25,7 +25,7 @@ from store.queue_rows import PortStep, begin_ns, fold, lengths, newest_ns, prune
 from store.recorder import Recorder
 from store.residual_rows import ResidualRow
 from store.tables import NAME_LENGTH, takeable
-from telemetry.alarms.board import Change, Level, Subject
+from telemetry.alarms import Change, Level, Subject
 from telemetry.counters.window import PortRates, Rates
 from telemetry.settings import NS_PER_S
 from telemetry.state import QueueState

@@ -22,7 +22,7 @@ from prometheus_client import Counter, Gauge
 
 from service.ingest.threads import ReportSink
 from service.metrics import OTHERS, BinaryMetrics
-from settings.int_keys import IntSettings
+from settings.sections import IntSettings
 from telemetry.decode.body import Decoded
 from telemetry.decode.p4.assemble import NOT_TOLD, NodesOf, P4Reports, ReportFlags
 from telemetry.decode.p4.assemble import Senders as SenderColumns

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from telemetry.alarms.board import AlarmBoard, Change, Finding, Level, Rule, Subject
+from telemetry.alarms import AlarmBoard, Change, Finding, Level, Rule, Subject
 
 VALUES = st.one_of(
     st.floats(0, 250, allow_nan=False), st.sampled_from([0.0, 4.9, 5.0, 9.9, 10.0, 49.9, 50.0, 99.9, 100.0])

@@ -14,7 +14,7 @@ from service.events import Clocks
 from service.ingest.counter_owner import RecentPorts
 from settings.sections import KINDS
 from switches.errors import SwitchError, UnreachableError
-from telemetry.alarms.board import Finding
+from telemetry.alarms import Finding
 from telemetry.counters.window import PortRates, Rates
 from telemetry.decode.p4.sequence import Sender, SequenceCounts
 from telemetry.errors import WindowError

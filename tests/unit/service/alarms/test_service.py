@@ -14,7 +14,7 @@ from service.alarms.service import MOST_PUBLISHED, Alarms
 from service.events import Broadcaster, Clocks, Event
 from service.metrics import NetworkMetrics
 from settings.sections import AlarmSettings
-from telemetry.alarms.board import Finding, Subject
+from telemetry.alarms import Finding, Subject
 from telemetry.counters.window import PortRates, Rates
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from service.history.service import AWAY, AlarmHistory
 from store.alarm_rows import AlarmRow, listed
 from store.database import Database
 from store.recorder import Recorder
-from telemetry.alarms.board import Alarm, Change, Level, Subject
+from telemetry.alarms import Alarm, Change, Level, Subject
 
 S = 1_000_000_000
 T = 1_767_225_600 * S

@@ -20,7 +20,7 @@ from service.ingest.p4_reports import (
     UntunedDevices,
 )
 from service.metrics import MOST_STRANGERS, OTHERS, BinaryMetrics
-from settings.int_keys import IntSettings
+from settings.sections import IntSettings
 from telemetry.decode.p4.devices import Devices, UnitProfile
 from telemetry.decode.p4.sequence import Sender, SequenceCounts
 from telemetry.encode.p4 import datagram_v2

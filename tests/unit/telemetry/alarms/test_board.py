@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from telemetry.alarms.board import FORGOTTEN, OUTDONE, AlarmBoard, Change, Finding, Level, Rule, Subject
+from telemetry.alarms import FORGOTTEN, OUTDONE, AlarmBoard, Change, Finding, Level, Rule, Subject
 
 RULE = Rule(warning=10.0, critical=100.0, hold_s=10.0, clear_s=20.0)
 PORT = Subject("pause", "leaf1 Ethernet0", "leaf1")

@@ -6,8 +6,15 @@ import math
 
 import pytest
 
-from telemetry.alarms.board import Level, Subject
-from telemetry.alarms.findings import LEAST_SAMPLES, ecn_findings, gap_findings, loss_findings, pause_findings
+from telemetry.alarms import (
+    LEAST_SAMPLES,
+    Level,
+    Subject,
+    ecn_findings,
+    gap_findings,
+    loss_findings,
+    pause_findings,
+)
 from telemetry.counters.window import PortRates, Rates
 from telemetry.decode.p4.sequence import Sender, SequenceCounts
 from telemetry.state import QueueRef, QueueState
