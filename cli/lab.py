@@ -20,7 +20,7 @@ from fastapi import FastAPI
 
 from api.server import options
 from cli.client import checked_token
-from cli.output import console, print_json
+from cli.output import configure_logging, console, print_json
 from lab.control import Lab, control_app
 from lab.demo.closed_loop import Outcome
 from lab.demo.conduct import conduct
@@ -36,7 +36,6 @@ from lab.reports import EPOCH_NS, CounterWriter, ReportWriter
 from lab.runner import Binary, Runner
 from lab.setup import LabOptions, lab_parts
 from settings.errors import InputError
-from settings.logging import configure_logging
 from settings.model import ServerSettings
 from settings.validation import TOKEN_VARIABLE, is_loopback, server_url
 from twin.packet.fabric import Fabric

@@ -21,7 +21,6 @@ from rich.table import Table
 from rich.text import Text
 
 from settings.errors import ApiError, AwayError, InputError, RequestError, SettingsError
-from settings.logging import quiet_libraries
 from switches.errors import SwitchError
 from telemetry.errors import TelemetryError
 from twin.errors import SearchError, TwinError
@@ -289,3 +288,17 @@ def labelled_lines() -> Table:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     return grid
+
+
+def configure_logging(level: str) -> None:
+    """Sets the level (``debug``, ``info``, ...) and format of every logger of this process."""
+    logging.basicConfig(
+        level=level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", force=True
+    )
+    quiet_libraries()
+
+
+def quiet_libraries() -> None:
+    """Silences request and header logs of httpx (with session cookies), and those of Alembic."""
+    for name in ("httpx", "httpcore", "alembic"):
+        logging.getLogger(name).setLevel(logging.WARNING)

@@ -21,6 +21,7 @@ from api.deps import check_host
 from api.ingest_app import create_ingest_app
 from api.server import ListeningServer
 from cli.client import checked_token
+from cli.output import configure_logging
 from service.adapter_check import check_inventory
 from service.auth.tokens import holds_tokens
 from service.domain import load_topology
@@ -28,7 +29,6 @@ from service.ingest.process import IngestProcess
 from settings.errors import InputError, SettingsError, UnavailableError
 from settings.inventory import load_inventory
 from settings.load import load_settings, override, with_storage
-from settings.logging import configure_logging
 from settings.model import Settings
 from settings.validation import TOKEN_VARIABLE, server_url
 from store.database import Database

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from cli.output import DEBUG_VARIABLE, run_to_exit_code
-from settings.logging import configure_logging
+from cli.output import DEBUG_VARIABLE, configure_logging, run_to_exit_code
 
 
 @pytest.fixture(autouse=True)
