@@ -1,14 +1,19 @@
-"""Dependencies of routes: the service, a caller with a scope, no cross-site requests, cancelled work."""
+"""Dependencies of routes: the service, a caller with a scope, no cross-site requests, cancelled work.
+
+Large answers are built and serialised in a thread, so that the event loop stays free.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response
+from pydantic import BaseModel
 
 from api.admission import caller_of
 from service.auth.audit import Audit
@@ -153,3 +158,26 @@ async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T | Non
 async def _gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+async def json_answer(thread: Executor, make: Callable[[], BaseModel]) -> Response:
+    return Response(await made_in(thread, lambda: written(make())), media_type="application/json")
+
+
+async def made_in(thread: Executor, make: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(thread, make)
+
+
+def written(document: BaseModel) -> bytes:
+    """A document as JSON; its lists of documents come last, item by item, since pydantic holds the GIL."""
+    lists = {
+        name: value
+        for name, value in document
+        if isinstance(value, list) and value and isinstance(value[0], BaseModel)
+    }
+    parts = [document.model_dump_json(by_alias=True, exclude=set(lists)).removesuffix("}")]
+    for name, value in lists.items():
+        comma = "" if parts == ["{"] else ","
+        items = ",".join(one.model_dump_json(by_alias=True) for one in value)
+        parts.append(f'{comma}"{name}":[{items}]')
+    return "".join([*parts, "}"]).encode()

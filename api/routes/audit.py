@@ -6,8 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from api.answers import json_answer
-from api.deps import Administers, ServiceDep
+from api.deps import Administers, ServiceDep, json_answer
 from service.documents.admin import AuditDocument, AuditEntryDocument
 
 router = APIRouter(prefix="/v1", tags=["access"])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
-from api.answers import made_in
-from api.deps import Reads, ServiceDep
+from api.deps import Reads, ServiceDep, made_in
 from service.documents.admin import (
     HealthDocument,
     ServiceReadinessDocument,

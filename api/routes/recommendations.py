@@ -6,8 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from api.answers import made_in
-from api.deps import Operates, Reads, ServiceDep
+from api.deps import Operates, Reads, ServiceDep, made_in
 from service.auth.audit import before_and_after
 from service.documents.recommendation import RecommendationDocument, RecommendationsDocument
 

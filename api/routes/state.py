@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
-from api.answers import json_answer
-from api.deps import Reads, ServiceDep
+from api.deps import Reads, ServiceDep, json_answer
 from service.documents.telemetry import FlowsDocument, StateDocument
 from telemetry.state import FlowClass
 

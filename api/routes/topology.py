@@ -7,8 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Response
 
 from api.admission import MOST_BYTES
-from api.answers import json_answer, made_in
-from api.deps import Administers, Reads, ServiceDep
+from api.deps import Administers, Reads, ServiceDep, json_answer, made_in
 from service.documents.telemetry import TopologyDocument
 from service.service import Service
 from telemetry.topology import topology_from_json

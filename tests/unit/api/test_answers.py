@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pydantic import BaseModel
 
-from api.answers import json_answer, written
+from api.deps import json_answer, written
 
 
 class Item(BaseModel):
