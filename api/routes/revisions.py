@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query
 
 from api.deps import Administers, ServiceDep
 from service.documents.admin import RevisionDocument, RevisionsDocument
-from service.revisions import Kind
+from service.persistence import Kind
 
 router = APIRouter(prefix="/v1/revisions", tags=["topology"])
 

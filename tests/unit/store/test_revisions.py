@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from service.revisions import FROM_SETTINGS, Revisions
+from service.persistence import FROM_SETTINGS, Revisions
 from settings.errors import NotFoundError
 from store.database import Database
 
