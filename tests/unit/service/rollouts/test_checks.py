@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -12,25 +11,23 @@ from service.rollouts import runner
 from switches.errors import ReadBackError
 from switches.rollout.events import Checked, Event, Failed, encode
 from switches.rollout.state import Phase, Progress, RolloutState
-from tests.unit.service.rollouts.world import FOREIGN, PATIENCE_S, World, away, world
+from tests.unit.service.rollouts.world import (
+    ALL_NEW,
+    ALL_OLD,
+    FOREIGN,
+    QUICK,
+    World,
+    away,
+    run,
+    until,
+    world,
+)
 from tests.unit.switches.rollout.rollouts import NEW, OLD, plan
 from twin.watermark import Watermark
 
-QUICK = plan(soak_s=0.0, patience_s=3_000.0)  # the clock goes on a second a look, and looks are many
 SOAKING = plan(patience_s=3_000.0)
 ENDLESS = plan(soak_s=1e9)
-ALL_NEW = dict.fromkeys("abc", NEW)
-ALL_OLD = dict.fromkeys("abc", OLD)
 by_others = pytest.mark.parametrize("by_others", [FOREIGN, OLD], ids=["edited", "started anew"])
-
-
-def run(scene: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scene, PATIENCE_S))
-
-
-async def until(holds: Callable[[], object]) -> None:
-    while not holds():  # noqa: ASYNC110 # nothing tells of a step that has begun
-        await asyncio.sleep(0.001)
 
 
 def assert_taken_back(here: World, state: RolloutState, runs: Watermark) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,22 +27,23 @@ from switches.rollout.events import (
 )
 from switches.rollout.plan import Figures
 from switches.rollout.state import Phase, Progress
-from tests.unit.service.rollouts.world import FOREIGN, PATIENCE_S, T0, Eyes, Notes, Switch, World, away, world
+from tests.unit.service.rollouts.world import (
+    ALL_NEW,
+    ALL_OLD,
+    FOREIGN,
+    QUICK,
+    T0,
+    Eyes,
+    Notes,
+    Switch,
+    World,
+    away,
+    run,
+    until,
+    world,
+)
 from tests.unit.switches.rollout.rollouts import NEW, OLD, plan
 from twin.watermark import Watermark
-
-ALL_NEW = dict.fromkeys("abc", NEW)
-ALL_OLD = dict.fromkeys("abc", OLD)
-QUICK = plan(soak_s=0.0, patience_s=3_000.0)  # the clock goes on a second a look, and looks are many
-
-
-def run(scene: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scene, PATIENCE_S))
-
-
-async def until(holds: Any) -> None:
-    while not holds():  # noqa: ASYNC110 # nothing tells of a step that has begun
-        await asyncio.sleep(0.001)
 
 
 def test_a_rollout_sets_the_canary_soaks_and_sets_the_others() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
 from typing import Any
 
 import msgspec
@@ -27,22 +26,20 @@ from switches.rollout.events import (
 )
 from switches.rollout.plan import Figures
 from switches.rollout.state import Phase, Progress
-from tests.unit.service.rollouts.world import FOREIGN, PATIENCE_S, T0, World, away, world
+from tests.unit.service.rollouts.world import (
+    ALL_OLD,
+    FOREIGN,
+    PATIENCE_S,
+    QUICK,
+    T0,
+    World,
+    away,
+    run,
+    until,
+    world,
+)
 from tests.unit.switches.rollout.rollouts import NEW, OLD, change_of, plan
 from twin.watermark import Watermark
-
-ALL_NEW = dict.fromkeys("abc", NEW)
-ALL_OLD = dict.fromkeys("abc", OLD)
-QUICK = plan(soak_s=0.0, patience_s=3_000.0)  # the clock goes on a second a look, and looks are many
-
-
-def run(scene: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(scene, PATIENCE_S))
-
-
-async def until(holds: Any) -> None:
-    while not holds():  # noqa: ASYNC110 # nothing tells of a step that has begun
-        await asyncio.sleep(0.001)
 
 
 async def held(here: World, name: str) -> threading.Event:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 from service.fleet import Fleet
 from service.rollouts.manager import Rollouts
@@ -24,12 +25,15 @@ from switches.rollout.events import Event, decode
 from switches.rollout.plan import Figures, RolloutPlan
 from switches.rollout.state import RolloutState
 from tests.unit.service.making import making
-from tests.unit.switches.rollout.rollouts import GOOD, OLD, plan
+from tests.unit.switches.rollout.rollouts import GOOD, NEW, OLD, plan
 from twin.watermark import Watermark
 
 PATIENCE_S = 300.0
 T0 = 1_000_000.0
 FOREIGN = Watermark(7, 9, 0.9)
+ALL_NEW = dict.fromkeys("abc", NEW)
+ALL_OLD = dict.fromkeys("abc", OLD)
+QUICK = plan(soak_s=0.0, patience_s=3_000.0)  # the clock goes on a second a look, and looks are many
 
 
 class Switch:
@@ -197,3 +201,12 @@ class World:
 def world(*names: str, url: str | None = None, **running: Watermark) -> World:
     marks = dict.fromkeys(names or ("a", "b", "c"), OLD) | running
     return World({name: Switch(name, mark) for name, mark in marks.items()}, Notes(url), Eyes())
+
+
+def run(scene: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(scene, PATIENCE_S))
+
+
+async def until(holds: Callable[[], object]) -> None:
+    while not holds():  # noqa: ASYNC110 # nothing tells of a step that has begun
+        await asyncio.sleep(0.001)
