@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from switches import read_back
 from switches.base import QueueWatermark, Reading, StagedChange
-from switches.changes import check_nobody_else, left_alone
+from switches.changes import check_apply_allowed, check_undo_allowed
 from switches.device import Device
 from switches.read_back import Waiting
 
@@ -45,7 +45,7 @@ class QueueAdapter(DeviceAdapter):
         now = self.read()
         if change.made_in(now):
             return
-        check_nobody_else(change, now, self._device.where)
+        check_apply_allowed(change, now, self._device.where)
         self._set(change.id, [QueueWatermark(one.port, one.queue, change.after) for one in change.before])
 
     def confirm(self, change: StagedChange) -> None:
@@ -55,6 +55,6 @@ class QueueAdapter(DeviceAdapter):
         now = self.read()
         if change.undone_in(now):
             return
-        left_alone(change, now, self._device.where)
+        check_undo_allowed(change, now, self._device.where)
         self._set(f"{change.id}/undo", change.before)
         read_back.undone(change, self.read, self._device, self._waiting)

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from switches import read_back
 from switches.adapter import DeviceAdapter
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
-from switches.changes import check_nobody_else, left_alone, name_of, recorded, staged
+from switches.changes import check_apply_allowed, check_undo_allowed, name_of, recorded, staged
 from switches.device import Device
 from switches.errors import CapabilityError, ConcurrentEditError
 from switches.read_back import Waiting, settled
@@ -57,7 +57,7 @@ class Model(Protocol[ConfigT]):
     def undone(self, record: Record, config: ConfigT) -> bool:
         """Whether it is configured as before."""
 
-    def stranger(self, record: Record, config: ConfigT) -> str | None:
+    def foreign_change(self, record: Record, config: ConfigT) -> str | None:
         """Configuration that is neither planned nor as before, as a text; None: there is none."""
 
     def forward(self, record: Record, config: ConfigT) -> str:
@@ -136,7 +136,7 @@ class CandidateAdapter(DeviceAdapter, Generic[ConfigT]):
             self._commits.check(session, change.id)
             with session.locked():
                 now = self._model.look(session)
-                check_nobody_else(change, self._reading(now.queues), self._device.where)
+                check_apply_allowed(change, self._reading(now.queues), self._device.where)
                 self._check_configured(change, now.config)
                 session.edit(self._model.forward(change.undo, now.config))
                 stays = self._commits.commit(session, change.id)
@@ -167,11 +167,11 @@ class CandidateAdapter(DeviceAdapter, Generic[ConfigT]):
             now = self._model.look(session)
             if self._is_undone(change, now):
                 return
-            self._left_alone(change, now)
+            self._check_undo_allowed(change, now)
             self._commits.check(session, change.id)
             with session.locked():
                 now = self._model.look(session)
-                self._left_alone(change, now)
+                self._check_undo_allowed(change, now)
                 self._check_configured(change, now.config)
                 session.edit(self._model.backward(change.undo, now.config))
                 self._commits.keep(session, change.id)
@@ -193,10 +193,10 @@ class CandidateAdapter(DeviceAdapter, Generic[ConfigT]):
         configured = not change.undo or self._model.undone(change.undo, now.config)
         return configured and change.undone_in(self._reading(now.queues))
 
-    def _left_alone(self, change: StagedChange, now: Found[ConfigT]) -> None:
+    def _check_undo_allowed(self, change: StagedChange, now: Found[ConfigT]) -> None:
         """What is configured as planned is taken back whatever hardware shows."""
         if not (change.undo and self._model.made(change.undo, now.config)):
-            left_alone(change, self._reading(now.queues), self._device.where)
+            check_undo_allowed(change, self._reading(now.queues), self._device.where)
 
     def _settled(self, session: NetconfSession) -> Found[ConfigT]:
         """Waits until hardware runs the configuration: else the change could not be undone to what ran."""
@@ -224,11 +224,11 @@ class CandidateAdapter(DeviceAdapter, Generic[ConfigT]):
             recorded(change, self._model.record_kind, self._device.where)
 
     def _check_configured(self, change: StagedChange, config: ConfigT) -> None:
-        stranger = self._model.stranger(change.undo, config)
-        if stranger is not None:
+        foreign_change = self._model.foreign_change(change.undo, config)
+        if foreign_change is not None:
             raise ConcurrentEditError(
                 self._device.where,
-                stranger,
+                foreign_change,
                 "since it was staged, only this change may configure these queues",
                 "find out who did; what runs now is the start of the next recommendation",
             )

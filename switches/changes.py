@@ -77,7 +77,7 @@ def _lines(watermark: Watermark | None) -> list[str]:
     ]
 
 
-def check_nobody_else(change: StagedChange, now: Reading, where: str) -> None:
+def check_apply_allowed(change: StagedChange, now: Reading, where: str) -> None:
     """Before setting: raises ``ConcurrentEditError`` where ``now`` shows values set by somebody else."""
     if not change.explains(now):
         raise ConcurrentEditError(
@@ -88,7 +88,7 @@ def check_nobody_else(change: StagedChange, now: Reading, where: str) -> None:
         )
 
 
-def left_alone(change: StagedChange, now: Reading, where: str) -> None:
+def check_undo_allowed(change: StagedChange, now: Reading, where: str) -> None:
     """Before undoing: raises ``ConcurrentEditError`` where that would overwrite somebody else's values."""
     if not change.explains(now):
         raise ConcurrentEditError(

@@ -282,7 +282,7 @@ class DropProfiles:
             for name, before in planned.schedulers.items()
         )
 
-    def stranger(self, record: Mapping[str, Any], config: ClassOfService) -> str | None:
+    def foreign_change(self, record: Mapping[str, Any], config: ClassOfService) -> str | None:
         planned = msgspec.convert(record, _Record)
         for name, before in planned.schedulers.items():
             now = _entries_of(config, name)

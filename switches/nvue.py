@@ -18,7 +18,7 @@ import msgspec
 from switches import read_back
 from switches.adapter import DeviceAdapter
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
-from switches.changes import check_nobody_else, left_alone, recorded, staged
+from switches.changes import check_apply_allowed, check_undo_allowed, recorded, staged
 from switches.device import Device, options_of
 from switches.errors import (
     CapabilityError,
@@ -275,7 +275,7 @@ class NvueAdapter(DeviceAdapter):
         now = self.read()
         if change.made_in(now):
             return
-        check_nobody_else(change, now, self._device.where)
+        check_apply_allowed(change, now, self._device.where)
         asked = to_device(change.after, _BYTES).device
         words = self._classes("applied") or {}
         classes = {
@@ -299,7 +299,7 @@ class NvueAdapter(DeviceAdapter):
         if not (change.changes and self._configured(change)):
             if change.undone_in(now):
                 return
-            left_alone(change, now, self._device.where)
+            check_undo_allowed(change, now, self._device.where)
         classes = {
             name: None if values is None else {leaf: values.get(leaf) for leaf in _LEAVES}
             for name, values in self._before(change).items()

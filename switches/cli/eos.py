@@ -16,7 +16,7 @@ import msgspec
 
 from switches import read_back
 from switches.base import Capabilities, StagedChange
-from switches.changes import check_nobody_else, left_alone, name_of, policies_of
+from switches.changes import check_undo_allowed, name_of, policies_of
 from switches.cli.wred_line import Grammar, Section, Spot, WredLineAdapter, below, sections, undoing
 from switches.device import Device, options_of
 from switches.errors import (
@@ -177,15 +177,10 @@ class EosAdapter(WredLineAdapter):
             read_back="the running configuration",
         )
 
-    def apply(self, change: StagedChange) -> None:
-        spots = self._spots()
-        now = self._now(spots)
-        if change.made_in(now):
-            return
-        check_nobody_else(change, now, self._device.where)
+    def _make(self, change: StagedChange, spots: list[Spot]) -> None:
         if self._discard(change):
             spots = self._spots()
-        self._commit(change, self._making(change, spots), self._timer())
+        self._commit(change, self._lines_of(change, spots), self._timer())
 
     def confirm(self, change: StagedChange) -> None:
         waiting = self._ours(change, self._session.sessions()).waiting
@@ -205,7 +200,7 @@ class EosAdapter(WredLineAdapter):
         spots = self._spots()
         now = self._now(spots)
         if not change.undone_in(now):
-            left_alone(change, now, self._device.where)
+            check_undo_allowed(change, now, self._device.where)
             self._commit(change, undoing(change, spots, self._device.where), "commit")
             read_back.undone(change, self.read, self._device)
         if self._options.save:

@@ -15,7 +15,7 @@ import msgspec
 
 from switches import read_back
 from switches.base import Capabilities, StagedChange
-from switches.changes import check_nobody_else, left_alone, name_of, policies_of
+from switches.changes import check_undo_allowed, name_of, policies_of
 from switches.cli.wred_line import Grammar, Section, Spot, WredLineAdapter, below, sections, undoing
 from switches.device import Device, options_of
 from switches.errors import AccessError, CapabilityError, RefusedError, unreadable
@@ -141,16 +141,11 @@ class NxosAdapter(WredLineAdapter):
             read_back="the running configuration",
         )
 
-    def apply(self, change: StagedChange) -> None:
-        spots = self._spots()
-        now = self._now(spots)
-        if change.made_in(now):
-            return
-        check_nobody_else(change, now, self._device.where)
+    def _make(self, change: StagedChange, spots: list[Spot]) -> None:
         name = name_of(change.id)
         if self._options.checkpoint and not self._session.has_checkpoint(name):
             self._session.show(f"checkpoint {name}")
-        self._write(self._making(change, spots))
+        self._write(self._lines_of(change, spots))
 
     def confirm(self, change: StagedChange) -> None:
         self._end(change)
@@ -159,7 +154,7 @@ class NxosAdapter(WredLineAdapter):
         spots = self._spots()
         now = self._now(spots)
         if not change.undone_in(now):
-            left_alone(change, now, self._device.where)
+            check_undo_allowed(change, now, self._device.where)
             # Not the checkpoint: it would take back everything that anybody has configured since.
             self._write(undoing(change, spots, self._device.where))
             read_back.undone(change, self.read, self._device)

@@ -13,7 +13,7 @@ import msgspec
 
 from switches.adapter import DeviceAdapter
 from switches.base import QueueWatermark, Reading, StagedChange
-from switches.changes import recorded, staged
+from switches.changes import check_apply_allowed, recorded, staged
 from switches.device import Device
 from switches.errors import CapabilityError
 from switches.transport.http import needs_password
@@ -172,6 +172,10 @@ class WredLineAdapter(DeviceAdapter):
     def _spots(self) -> list[Spot]:
         """Where the watermarks of the wanted ports are configured."""
 
+    @abstractmethod
+    def _make(self, change: StagedChange, spots: list[Spot]) -> None:
+        """Writes the lines of ``_lines_of``."""
+
     def read(self) -> Reading:
         return self._now(self._spots())
 
@@ -181,13 +185,20 @@ class WredLineAdapter(DeviceAdapter):
         undo = {"lines": [one.undo for one in spots]}
         return staged(change_id, self._now(spots), watermark, rounded, undo)
 
+    def apply(self, change: StagedChange) -> None:
+        spots = self._spots()
+        now = self._now(spots)
+        if not change.made_in(now):
+            check_apply_allowed(change, now, self._device.where)
+            self._make(change, spots)
+
     def _now(self, spots: Iterable[Spot]) -> Reading:
         return self._reading(one.running for one in spots)
 
     def _spot(self, path: Sequence[str], place: str, queue: int, lines: Iterable[str]) -> Spot:
         return spot(self._grammar, self._device, path, place, queue, lines, kilo_bytes=self._kilo_bytes)
 
-    def _making(self, change: StagedChange, spots: Iterable[Spot]) -> list[tuple[tuple[str, ...], str]]:
+    def _lines_of(self, change: StagedChange, spots: Iterable[Spot]) -> list[tuple[tuple[str, ...], str]]:
         """The line to write for each queue of the change, with its place; the weight stays."""
         asked = to_device(change.after, self._units).device
         wanted = {(queue.port, queue.queue) for queue in change.before}

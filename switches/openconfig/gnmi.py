@@ -16,7 +16,7 @@ import msgspec
 from switches import read_back
 from switches.adapter import DeviceAdapter
 from switches.base import Capabilities, Reading, StagedChange
-from switches.changes import check_nobody_else, left_alone, recorded, staged
+from switches.changes import check_apply_allowed, check_undo_allowed, recorded, staged
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, ConcurrentEditError, RefusedError, unreadable
 from switches.openconfig import model
@@ -93,7 +93,7 @@ class OpenConfigAdapter(DeviceAdapter):
         if change.made_in(now.reading) and plan.made_in(now.qos):
             return
         if not plan.shows_in(now.qos):
-            check_nobody_else(change, now.reading, self._device.where)
+            check_apply_allowed(change, now.reading, self._device.where)
             self._check_configured(plan, now.qos)
         origin = self._options.origin
         self._session.set(
@@ -119,7 +119,7 @@ class OpenConfigAdapter(DeviceAdapter):
         plan, now = self._plan(change), self._look()
         if not (change.undone_in(now.reading) and plan.undone_in(now.qos)):
             if not plan.shows_in(now.qos):
-                left_alone(change, now.reading, self._device.where)
+                check_undo_allowed(change, now.reading, self._device.where)
             self._check_configured(plan, now.qos)
             self._put_back(plan, now.qos)
             read_back.undone(change, self._read_while_it_settles, self._device, self._polling)
@@ -191,11 +191,11 @@ class OpenConfigAdapter(DeviceAdapter):
                 )
 
     def _check_configured(self, plan: Plan, qos: Qos) -> None:
-        stranger = plan.stranger_in(qos)
-        if stranger is not None:
+        foreign_change = plan.foreign_change_in(qos)
+        if foreign_change is not None:
             raise ConcurrentEditError(
                 self._device.where,
-                stranger,
+                foreign_change,
                 "since it was staged, only this change may configure these queues and profiles",
                 "find out who did; what runs now is the start of the next recommendation",
             )

@@ -106,8 +106,8 @@ class OpenConfigOverNetconf:
     def undone(self, record: Record, config: Qos) -> bool:
         return Plan.of(record).undone_in(config)
 
-    def stranger(self, record: Record, config: Qos) -> str | None:
-        return Plan.of(record).stranger_in(config)
+    def foreign_change(self, record: Record, config: Qos) -> str | None:
+        return Plan.of(record).foreign_change_in(config)
 
     def forward(self, record: Record, config: Qos) -> str:
         plan = Plan.of(record)

@@ -66,7 +66,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """Whether the switch is configured as before."""
         return all(self._undone(queue, qos) for queue in self.queues)
 
-    def stranger_in(self, qos: Qos) -> str | None:
+    def foreign_change_in(self, qos: Qos) -> str | None:
         """Configuration of others since, as a text: neither planned nor as before; or None."""
         for queue in self.queues:
             if not (self._made(queue, qos) or self._undone(queue, qos)):

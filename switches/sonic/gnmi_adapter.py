@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from switches.base import Capabilities, QueueWatermark, StagedChange
-from switches.changes import check_nobody_else, left_alone, recorded
+from switches.changes import check_apply_allowed, check_undo_allowed, recorded
 from switches.device import Device, options_of
 from switches.errors import CapabilityError
 from switches.read_back import Waiting
@@ -71,7 +71,7 @@ class SonicGnmiAdapter(SonicBase):
         asked = self._asked(config)
         if change.made_in(asked):
             return
-        check_nobody_else(change, asked, self._device.where)
+        check_apply_allowed(change, asked, self._device.where)
         check_rows(plan, config, self._device.where)
         hardware = self._hardware(asked.queues)
         spare = self._spare(config, hardware, asked, plan) if self._own_profile else []
@@ -81,7 +81,7 @@ class SonicGnmiAdapter(SonicBase):
         plan, config = recorded(change, Plan, self._device.where), self._tables.config()
         asked = self._asked(config)
         if not change.undone_in(asked):
-            left_alone(change, asked, self._device.where)
+            check_undo_allowed(change, asked, self._device.where)
             check_rows(plan, config, self._device.where)
             self._tables.set(config, plan.before)
         config = self._undone(self._look, change)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from switches.base import QueueWatermark, StagedChange
-from switches.changes import check_nobody_else, left_alone, recorded
+from switches.changes import check_apply_allowed, check_undo_allowed, recorded
 from switches.device import Device, options_of
 from switches.sonic.adapter import Look, Plan, SonicBase, check_rows
 from switches.sonic.asic_db import Hardware, read_hardware
@@ -40,7 +40,7 @@ class SonicAdapter(SonicBase):
             asked = self._asked(config)
             if change.made_in(asked):
                 return
-            check_nobody_else(change, asked, where)
+            check_apply_allowed(change, asked, where)
             check_rows(plan, config, where)
             hardware = self._hardware(databases, asked.queues)
             transaction.multi()
@@ -57,7 +57,7 @@ class SonicAdapter(SonicBase):
                 config = read_config(databases.config, self._device)
                 asked = self._asked(config)
                 if not change.undone_in(asked):
-                    left_alone(change, asked, where)
+                    check_undo_allowed(change, asked, where)
                     check_rows(plan, config, where)
                     transaction.multi()
                     queue_setting(transaction, config, plan.before)

@@ -22,8 +22,8 @@ from switches.errors import (
 )
 from switches.nvue import NvueAdapter
 from switches.read_back import Waiting
-from tests.counterparts.switches.http_switch import named_credentials
 from tests.counterparts.switches.nvue_switch import NvueSwitch
+from tests.unit.switches.adapters import Adapters
 from twin.watermark import Watermark
 
 FIRST = Watermark(400_000, 1_600_000, 0.2)
@@ -40,37 +40,23 @@ def switch() -> Iterator[NvueSwitch]:
     assert server.unexpected == []
 
 
-@pytest.fixture
-def credentials(monkeypatch: pytest.MonkeyPatch) -> dict[str, Secret]:
-    return named_credentials(monkeypatch)
+class Switches(Adapters[NvueAdapter]):
+    """Time passes for these in their pauses only."""
 
-
-class Switches:
-    """Adapters that are closed in the end; time passes for them in their pauses only."""
-
-    def __init__(self, switch: NvueSwitch, credentials: dict[str, Secret]) -> None:
-        self._usual: dict[str, Any] = {
-            "name": "leaf1",
-            "address": switch.url,
-            "timeout_s": 60.0,
-            **credentials,
-        }
+    def __init__(self, **usual: Any) -> None:
+        super().__init__(self._waiting, platform="nvue", **usual)
         self.pauses: list[float] = []
-        self.made: list[NvueAdapter] = []
 
-    def __call__(self, **device: Any) -> NvueAdapter:
-        described = Device(platform="nvue", **{**self._usual, **device})
+    def _waiting(self, device: Device) -> NvueAdapter:
         waiting = Waiting(lambda: sum(self.pauses), self.pauses.append)
-        self.made.append(NvueAdapter(described, clock_ns=lambda: 7, waiting=waiting))
-        return self.made[-1]
+        return NvueAdapter(device, clock_ns=lambda: 7, waiting=waiting)
 
 
 @pytest.fixture
 def adapter(switch: NvueSwitch, credentials: dict[str, Secret]) -> Iterator[Switches]:
-    switches = Switches(switch, credentials)
+    switches = Switches(address=switch.url, **credentials)
     yield switches
-    for made in switches.made:
-        made.close()
+    switches.close()
 
 
 def changes(switch: NvueSwitch) -> list[tuple[str, str, dict[str, str], Any]]:

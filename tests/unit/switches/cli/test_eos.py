@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from switches.cli.eos import EosAdapter
-from switches.device import Device, Secret, UnitProfile
+from switches.device import Secret, UnitProfile
 from switches.errors import (
     AccessError,
     CapabilityError,
@@ -21,7 +21,7 @@ from switches.errors import (
     UnreachableError,
 )
 from tests.counterparts.switches.eos_switch import PROFILE, EosSwitch, line_of
-from tests.counterparts.switches.http_switch import named_credentials
+from tests.unit.switches.adapters import Adapters
 from twin.watermark import Watermark
 
 FIRST = Watermark(400_000, 1_600_000, 0.2)
@@ -37,35 +37,20 @@ def switch(request: pytest.FixtureRequest) -> Iterator[EosSwitch]:
     assert server.unexpected == []
 
 
-@pytest.fixture
-def credentials(monkeypatch: pytest.MonkeyPatch) -> dict[str, Secret]:
-    return named_credentials(monkeypatch)
-
-
-class Switches:
-    """Adapters that are closed in the end."""
-
-    def __init__(self, switch: EosSwitch, credentials: dict[str, Secret]) -> None:
-        self._usual: dict[str, Any] = {
-            "name": "leaf1",
-            "address": switch.url,
-            "timeout_s": 60.0,
-            **credentials,
-        }
-        self.made: list[EosAdapter] = []
-
-    def __call__(self, **device: Any) -> EosAdapter:
-        described = Device(platform="eos", **{**self._usual, "ports": ("Ethernet?/1",), **device})
-        self.made.append(EosAdapter(described, clock_ns=lambda: 7))
-        return self.made[-1]
+Switches = Adapters[EosAdapter]
 
 
 @pytest.fixture
 def adapter(switch: EosSwitch, credentials: dict[str, Secret]) -> Iterator[Switches]:
-    switches = Switches(switch, credentials)
+    switches = Switches(
+        lambda device: EosAdapter(device, clock_ns=lambda: 7),
+        platform="eos",
+        address=switch.url,
+        ports=("Ethernet?/1",),
+        **credentials,
+    )
     yield switches
-    for made in switches.made:
-        made.close()
+    switches.close()
 
 
 def commands(switch: EosSwitch) -> list[list[str]]:

@@ -11,8 +11,8 @@ import pytest
 from switches.cli.nxos import NxosAdapter
 from switches.device import Device, Secret
 from switches.errors import AccessError, CapabilityError, ConcurrentEditError, InventoryError, RefusedError
-from tests.counterparts.switches.http_switch import named_credentials
 from tests.counterparts.switches.nxos_switch import POLICY, NxosSwitch, line_of
+from tests.unit.switches.adapters import Adapters
 from twin.watermark import Watermark
 
 FIRST = Watermark(400_000, 1_600_000, 0.2)
@@ -27,35 +27,19 @@ def switch() -> Iterator[NxosSwitch]:
     assert server.unexpected == []
 
 
-@pytest.fixture
-def credentials(monkeypatch: pytest.MonkeyPatch) -> dict[str, Secret]:
-    return named_credentials(monkeypatch)
-
-
-class Switches:
-    """Adapters that are closed in the end."""
-
-    def __init__(self, switch: NxosSwitch, credentials: dict[str, Secret]) -> None:
-        self._usual: dict[str, Any] = {
-            "name": "leaf1",
-            "address": switch.url,
-            "timeout_s": 60.0,
-            **credentials,
-        }
-        self.made: list[NxosAdapter] = []
-
-    def __call__(self, **device: Any) -> NxosAdapter:
-        described = Device(platform="nxos", **{**self._usual, **device})
-        self.made.append(NxosAdapter(described, clock_ns=lambda: 7))
-        return self.made[-1]
+Switches = Adapters[NxosAdapter]
 
 
 @pytest.fixture
 def adapter(switch: NxosSwitch, credentials: dict[str, Secret]) -> Iterator[Switches]:
-    switches = Switches(switch, credentials)
+    switches = Switches(
+        lambda device: NxosAdapter(device, clock_ns=lambda: 7),
+        platform="nxos",
+        address=switch.url,
+        **credentials,
+    )
     yield switches
-    for made in switches.made:
-        made.close()
+    switches.close()
 
 
 def commands(switch: NxosSwitch) -> list[tuple[str, str]]:

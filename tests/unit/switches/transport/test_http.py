@@ -22,7 +22,7 @@ from switches.errors import (
 from switches.transport.http import DeviceAuth, HttpSession, NotFoundError, base_url_of, needs_password
 from tests.counterparts.certificates import Authority
 from tests.counterparts.dripping import dripping
-from tests.counterparts.switches.http_switch import Asked, HttpSwitch, Reply, named_credentials
+from tests.counterparts.switches.http_switch import Asked, HttpSwitch, Reply
 
 URL = "http://127.0.0.1:9"
 
@@ -38,11 +38,6 @@ def answered(answer: httpx.Response, **changes: object) -> HttpSession:
 class Echo(HttpSwitch):
     def answer(self, asked: Asked) -> Reply:
         return Reply(body={"path": asked.path})
-
-
-@pytest.fixture
-def credentials(monkeypatch: pytest.MonkeyPatch) -> dict[str, Secret]:
-    return named_credentials(monkeypatch)
 
 
 @pytest.mark.parametrize(
