@@ -222,10 +222,10 @@ def _inventory(settings: Settings, registry: AdapterRegistry) -> InventoryCheckD
     inventory = Inventory.read(path)
     devices = inventory.devices()
     problems = [str(one) for one in check_inventory(devices, registry, clock_ns=time.time_ns)]
-    strangers = [name for name in settings.rollout.canary if name not in devices]
-    if strangers and settings.push.enabled:
+    missing = [name for name in settings.rollout.canary if name not in devices]
+    if missing and settings.push.enabled:
         problems.append(
-            f"settings rollout.canary: received {', '.join(strangers)}; "
+            f"settings rollout.canary: received {', '.join(missing)}; "
             "a canary is a switch of the inventory; correct the name"
         )
     reporting = reporting_of(settings, inventory)

@@ -19,7 +19,7 @@ from service.tuning.round import read_bytes
 from settings.errors import InputError
 from settings.inventory import load_reporting
 from telemetry.decode.capture import address_text, is_capture, udp_datagrams
-from telemetry.decode.p4.assemble import NO_REASON, NOT_ROCE, NOT_TOLD, NodesOf, P4Reports, ReportFlags
+from telemetry.decode.p4.assemble import NO_REASON, NO_VALUE, NOT_ROCE, NodesOf, P4Reports, ReportFlags
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices, Occupancy, TimeUnit, UnitProfile
 from telemetry.decode.p4.packet import IntMarks
@@ -105,7 +105,7 @@ def decode(file: str, options: DecodeOptions) -> None:
 def _nodes(payloads: Sequence[_Payload], devices: Devices) -> NodesOf:
     def of(asked: NDArray[np.int64]) -> NDArray[np.int64]:
         sources = [payloads[one].source for one in asked.tolist()]
-        return np.array([devices.sources.get(source, NOT_TOLD) for source in sources], np.int64)
+        return np.array([devices.sources.get(source, NO_VALUE) for source in sources], np.int64)
 
     return of
 
@@ -230,7 +230,7 @@ def _hops(reports: P4Reports) -> list[dict[str, Any]]:
         hop = dict(places[site])
         if not math.isnan(depth):
             hop["queue_bytes"] = int(depth)
-        elif occupancy != NOT_TOLD:
+        elif occupancy != NO_VALUE:
             hop["queue_occupancy"] = occupancy
         if begun != MISSING_NS:
             hop["ingress_ts_ns"] = begun

@@ -24,7 +24,7 @@ from service.ingest.threads import ReportSink
 from service.metrics import OTHERS, BinaryMetrics
 from settings.sections import IntSettings
 from telemetry.decode.body import Decoded
-from telemetry.decode.p4.assemble import NOT_TOLD, NodesOf, P4Reports, ReportFlags
+from telemetry.decode.p4.assemble import NO_VALUE, NodesOf, P4Reports, ReportFlags
 from telemetry.decode.p4.assemble import Senders as SenderColumns
 from telemetry.decode.p4.decoder import P4Decoder
 from telemetry.decode.p4.devices import Devices
@@ -89,7 +89,7 @@ class SenderStats:
 
     def name(self, sender: Sender) -> str:
         """The switch's name, else its node id, else its source address."""
-        node = self._devices.sources.get(sender.source) if sender.node == NOT_TOLD else sender.node
+        node = self._devices.sources.get(sender.source) if sender.node == NO_VALUE else sender.node
         return (sender.source or UNKNOWN) if node is None else self._devices.switch(node)
 
     def note(self, reports: P4Reports, sources: Sequence[str] | None) -> None:
@@ -137,7 +137,7 @@ class SenderStats:
                 self._metrics.restarts.labels(known.label).inc(rose.restarts)
 
     def _lookup(self, columns: SenderColumns, number: int, address: str | None) -> _Sender:
-        node = int(columns.node[number]) if address is None else NOT_TOLD
+        node = int(columns.node[number]) if address is None else NO_VALUE
         hardware, version = int(columns.hardware[number]), int(columns.version[number])
         key = (node << 16 | hardware << 8 | version, address or "")
         known = self._senders.get(key)
@@ -207,15 +207,15 @@ class UntunedDevices:
         self._clock_s = clock_s
         self._lock = threading.Lock()
         self._inventoried: set[int] = set()
-        self._strangers: dict[int, float] = {}
-        self._strangers_logged = 0
+        self._unlisted: dict[int, float] = {}
+        self._unlisted_logged = 0
 
     @property
     def names(self) -> tuple[str, ...]:
         """By name or node id, sorted."""
         with self._lock:
             self._forget()
-            return tuple(sorted(map(self._devices.switch, (*self._inventoried, *self._strangers))))
+            return tuple(sorted(map(self._devices.switch, (*self._inventoried, *self._unlisted))))
 
     def note(self, nodes: Iterable[int]) -> None:
         now_s = self._clock_s()
@@ -227,22 +227,22 @@ class UntunedDevices:
                         self._inventoried.add(node)
                         self._count(node)
                         self._warn(node)
-                elif node in self._strangers:
-                    self._strangers[node] = now_s
-                elif len(self._strangers) < MOST_UNTUNED:
-                    self._strangers[node] = now_s
+                elif node in self._unlisted:
+                    self._unlisted[node] = now_s
+                elif len(self._unlisted) < MOST_UNTUNED:
+                    self._unlisted[node] = now_s
                     self._count(node)
-                    self._warn_stranger(node)
+                    self._warn_unlisted(node)
 
-    def _warn_stranger(self, node: int) -> None:
-        if self._strangers_logged < MOST_UNTUNED:
+    def _warn_unlisted(self, node: int) -> None:
+        if self._unlisted_logged < MOST_UNTUNED:
             self._warn(node)
-        elif self._strangers_logged == MOST_UNTUNED:
+        elif self._unlisted_logged == MOST_UNTUNED:
             _log.warning(
                 "%d devices missing from the inventory reported without a unit profile; no more are logged",
                 MOST_UNTUNED,
             )
-        self._strangers_logged += 1
+        self._unlisted_logged += 1
 
     def _warn(self, node: int) -> None:
         _log.warning(
@@ -254,12 +254,12 @@ class UntunedDevices:
 
     def _count(self, node: int, change: int = 1) -> None:
         label = self._metrics.label(self._devices.switch(node))
-        self._metrics.untuned.labels(label).inc(change)  # a gauge: several strangers share a label
+        self._metrics.untuned.labels(label).inc(change)  # a gauge: several of them share a label
 
     def _forget(self) -> None:
         before_s = self._clock_s() - FORGOTTEN_AFTER_S
-        for node in [node for node, heard_s in self._strangers.items() if heard_s < before_s]:
-            del self._strangers[node]
+        for node in [node for node, heard_s in self._unlisted.items() if heard_s < before_s]:
+            del self._unlisted[node]
             self._count(node, -1)
 
 
@@ -328,7 +328,7 @@ class DropPlace(NamedTuple):
     reason: int
 
 
-_ELSEWHERE = DropPlace(None, None, None, NOT_TOLD)
+_ELSEWHERE = DropPlace(None, None, None, NO_VALUE)
 
 
 class BinaryReports:
@@ -430,7 +430,7 @@ class BinaryReports:
         known = self.devices.sources
         if sources is None or not known:
             return None
-        return lambda asked: np.array([known.get(sources[one], NOT_TOLD) for one in asked.tolist()], np.int64)
+        return lambda asked: np.array([known.get(sources[one], NO_VALUE) for one in asked.tolist()], np.int64)
 
     def _note_drops(self, reports: P4Reports, dropped: NDArray[np.bool_]) -> None:
         batch = reports.batch

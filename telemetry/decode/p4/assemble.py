@@ -20,7 +20,7 @@ from telemetry.settings import NS_PER_S
 
 NO_REASON = -1
 NOT_ROCE = -1
-NOT_TOLD = -1
+NO_VALUE = -1
 
 
 class ReportFlags(IntFlag):
@@ -35,7 +35,7 @@ class ReportFlags(IntFlag):
 @dataclass(frozen=True, slots=True, eq=False)
 class Senders:
     """The sender of each payload with a whole header: the payload's position, report ``version`` (0 for v0.5,
-    1, 2), node id (``NOT_TOLD``: not in every v0.5 report), hardware unit, sequence number of
+    1, 2), node id (``NO_VALUE``: not in every v0.5 report), hardware unit, sequence number of
     ``sequence_bits``.
     """
 
@@ -55,8 +55,8 @@ class P4Reports:
     payload. A report without an IP packet has the flow 0.0.0.0 to 0.0.0.0, protocol 0. Per report: ``flags``
     (``ReportFlags``), ``drop_reason`` (or ``NO_REASON``), ``queue_pair`` and ``packet_sequence`` (RoCEv2's
     destination queue pair and PSN, or ``NOT_ROCE``), ``hop_limit`` (TTL or hop limit at the node, or
-    ``NOT_TOLD``) and ``packet_identity`` (TCP's sequence number above IPv4's identification, or
-    ``NOT_TOLD``). Per hop: ``occupancy`` in device units (or ``NOT_TOLD``), ``tx_utilisation`` of the egress
+    ``NO_VALUE``) and ``packet_identity`` (TCP's sequence number above IPv4's identification, or
+    ``NO_VALUE``). Per hop: ``occupancy`` in device units (or ``NO_VALUE``), ``tx_utilisation`` of the egress
     interface (0 to 1; NaN: unknown, or no profile). ``untuned`` are the node ids without a unit profile,
     whose occupancies and times are not in the batch.
     """
@@ -99,7 +99,7 @@ class P4Reports:
 _OLD_VERSION = 0
 
 NodesOf = Callable[[NDArray[np.int64]], NDArray[np.int64]]
-"""Gives the node ids of the senders of the payloads at these positions (``NOT_TOLD``: unknown)."""
+"""Gives the node ids of the senders of the payloads at these positions (``NO_VALUE``: unknown)."""
 
 
 def fill_nodes(
@@ -118,13 +118,13 @@ def fill_nodes(
     old = senders.payload[senders.version == _OLD_VERSION]
     if not len(old):
         return senders
-    node = np.full(int(senders.payload[-1]) + 1, NOT_TOLD, np.int64)
+    node = np.full(int(senders.payload[-1]) + 1, NO_VALUE, np.int64)
     node[old] = nodes(old)
     sender, last = node[payload], offset[1:] - 1
-    before = np.where(last > offset[:-1], hop_node[last - 1].astype(np.int64), NOT_TOLD)
-    missing = (hop_node[last] == NOTHING_32) & (sender != NOT_TOLD) & (before != sender)
+    before = np.where(last > offset[:-1], hop_node[last - 1].astype(np.int64), NO_VALUE)
+    missing = (hop_node[last] == NOTHING_32) & (sender != NO_VALUE) & (before != sender)
     hop_node[last[missing]] = sender[missing]
-    return replace(senders, node=np.where(senders.node == NOT_TOLD, node[senders.payload], senders.node))
+    return replace(senders, node=np.where(senders.node == NO_VALUE, node[senders.payload], senders.node))
 
 
 _CE = 3
@@ -193,7 +193,7 @@ def assembled(
         dated_ns = _times(rows["date"], places, last)
         ts_ns = np.where(dated_ns != MISSING_NS, dated_ns, ts_ns)
     known = rows["occupancy"] != NOTHING_32
-    occupancy = np.where(known, rows["occupancy"].astype(np.int64), NOT_TOLD)
+    occupancy = np.where(known, rows["occupancy"].astype(np.int64), NO_VALUE)
     batch = ReportBatch(
         index=rows["payload"],
         ts_ns=ts_ns,

@@ -15,7 +15,7 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.decode.p4.assemble import NOT_TOLD, NodesOf, P4Reports, Senders, assembled, most_places
+from telemetry.decode.p4.assemble import NO_VALUE, NodesOf, P4Reports, Senders, assembled, most_places
 from telemetry.decode.p4.columns import Part, Payloads, fitting, part_of, read_all
 from telemetry.decode.p4.devices import Devices
 from telemetry.decode.p4.names import Names
@@ -272,7 +272,7 @@ def _origin(layout: OriginLayout, payload: bytes, position: int) -> tuple[int, .
     return (
         position,
         layout.version,
-        NOT_TOLD if layout.node == NOWHERE else word(layout.node),
+        NO_VALUE if layout.node == NOWHERE else word(layout.node),
         word(layout.hardware) >> layout.hardware_shift & 0x3F,
         word(layout.sequence) & (1 << layout.sequence_bits) - 1,
         layout.sequence_bits,
@@ -291,7 +291,7 @@ def _origin_columns(
     return (
         position,
         all_of(layout.version),
-        all_of(NOT_TOLD) if layout.node == NOWHERE else word(layout.node),
+        all_of(NO_VALUE) if layout.node == NOWHERE else word(layout.node),
         word(layout.hardware) >> layout.hardware_shift & 0x3F,
         word(layout.sequence) & (1 << layout.sequence_bits) - 1,
         all_of(layout.sequence_bits),

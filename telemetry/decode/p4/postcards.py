@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.columns import fingerprint_of, offsets
-from telemetry.decode.p4.assemble import NOT_ROCE, NOT_TOLD, P4Reports
+from telemetry.decode.p4.assemble import NO_VALUE, NOT_ROCE, P4Reports
 from telemetry.errors import TelemetryError
 from telemetry.report import FlowKeys, HopSite, ReportBatch, joined
 from telemetry.topology import Topology
@@ -456,7 +456,7 @@ class PostcardMerger:
 
 
 def _identities_of(reports: P4Reports) -> NDArray[np.int64]:
-    """A number per packet of a flow, ``NOT_TOLD`` where it is unknown."""
+    """A number per packet of a flow, ``NO_VALUE`` where it is unknown."""
     pair, sequence = reports.queue_pair.astype(np.int64), reports.packet_sequence.astype(np.int64)
     other = reports.packet_identity
-    return np.where(pair != NOT_ROCE, _ROCE | pair << 24 | sequence, np.where(other >= 0, other, NOT_TOLD))
+    return np.where(pair != NOT_ROCE, _ROCE | pair << 24 | sequence, np.where(other >= 0, other, NO_VALUE))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.decode.p4.assemble import NOT_TOLD, Senders, fill_nodes
+from telemetry.decode.p4.assemble import NO_VALUE, Senders, fill_nodes
 from telemetry.decode.p4.plan import NOTHING_32
 
-SENT_BY = np.array([7, 7, NOT_TOLD, 7, 7], np.int64)
+SENT_BY = np.array([7, 7, NO_VALUE, 7, 7], np.int64)
 
 
 def told(version: list[int], node: list[int], hops: list[list[int]]) -> tuple[list[int], list[int]]:
@@ -37,7 +37,7 @@ def told(version: list[int], node: list[int], hops: list[list[int]]) -> tuple[li
 
 
 def test_the_last_hop_of_a_report_that_does_not_say_is_its_senders() -> None:
-    assert told([0, 0], [NOT_TOLD, NOT_TOLD], [[NOTHING_32], [3, NOTHING_32]]) == ([7, 3, 7], [7, 7])
+    assert told([0, 0], [NO_VALUE, NO_VALUE], [[NOTHING_32], [3, NOTHING_32]]) == ([7, 3, 7], [7, 7])
 
 
 def test_what_a_report_says_itself_stays() -> None:
@@ -46,10 +46,10 @@ def test_what_a_report_says_itself_stays() -> None:
 
 
 def test_an_unknown_sender_stays_unknown() -> None:
-    hops, nodes = told([0, 0, 0], [NOT_TOLD] * 3, [[7], [NOTHING_32], [NOTHING_32]])
-    assert (hops, nodes) == ([7, 7, NOTHING_32], [7, 7, NOT_TOLD])
+    hops, nodes = told([0, 0, 0], [NO_VALUE] * 3, [[7], [NOTHING_32], [NOTHING_32]])
+    assert (hops, nodes) == ([7, 7, NOTHING_32], [7, 7, NO_VALUE])
 
 
 def test_a_node_that_told_of_itself_in_the_stack_is_no_second_hop() -> None:
-    hops, nodes = told([0], [NOT_TOLD], [[3, 7, NOTHING_32]])
+    hops, nodes = told([0], [NO_VALUE], [[3, 7, NOTHING_32]])
     assert (hops, nodes) == ([3, 7, NOTHING_32], [7])
