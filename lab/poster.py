@@ -20,8 +20,7 @@ import httpx
 import msgspec
 
 from lab.reports import COUNTERS_PATH, Body
-from service.ingest.forwarder import retry_after_s
-from settings.errors import ApiError
+from settings.errors import ApiError, retry_after_s
 from settings.tls import client_context
 from settings.validation import TOKEN_VARIABLE
 
@@ -202,7 +201,7 @@ class Poster(Outbox[Body]):
         except httpx.HTTPError as error:
             self._retry_after_s = 0.0
             return f"the service at {self._url} does not answer ({str(error) or type(error).__name__})"
-        self._retry_after_s = retry_after_s(answer)
+        self._retry_after_s = retry_after_s(answer.headers)
         if answer.is_server_error or answer.status_code in _PASSING:
             return f"the service at {self._url} answers {answer.status_code}"
         if body.path == COUNTERS_PATH and answer.status_code == httpx.codes.NOT_FOUND:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from switches.errors import SwitchError, UnknownSwitchError
 from telemetry.errors import DecodeError, ExplainedError, OversizeError, TelemetryError, WindowError
 from twin.errors import SearchError, TwinError
+
+LONGEST_ASKED_S = 60.0
 
 
 class ApiError(ExplainedError):
@@ -118,3 +121,9 @@ def status_of(error: Exception) -> int:
     if isinstance(error, RequestError):
         return error.status
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
+
+
+def retry_after_s(headers: Mapping[str, str]) -> float:
+    """``Retry-After`` in seconds, at most ``LONGEST_ASKED_S``; 0 where it is missing or a date."""
+    value = headers.get("retry-after", "").strip()
+    return min(float(value), LONGEST_ASKED_S) if value.isdecimal() else 0.0

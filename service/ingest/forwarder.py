@@ -16,18 +16,10 @@ import numpy as np
 
 from service.ingest.intake import ByteBudget
 from service.metrics import ForwardMetrics
+from settings.errors import retry_after_s
 from settings.tls import client_context
 from telemetry.encode.arrow import MEDIA_TYPE, encode
 from telemetry.report import ReportBatch, joined
-
-LONGEST_ASKED_S = 60.0
-
-
-def retry_after_s(answer: httpx.Response) -> float:
-    """``Retry-After`` in seconds, at most ``LONGEST_ASKED_S``; 0 where it is missing or a date."""
-    value = answer.headers.get("retry-after", "").strip()
-    return min(float(value), LONGEST_ASKED_S) if value.isdecimal() else 0.0
-
 
 PATH = "/v1/telemetry/int"
 MOST_REPORTS = 50_000
@@ -202,7 +194,7 @@ class Forwarder:
         if answer.is_server_error or answer.is_redirect or answer.status_code in _RETRIABLE:
             said = " ".join(answer.text[:200].split()) or answer.headers.get("location", "")
             reason = f"the service at {self._url} answers {answer.status_code}: {said}"
-            return answer, reason, retry_after_s(answer)
+            return answer, reason, retry_after_s(answer.headers)
         return answer, None, 0.0
 
     def _count(self, answer: httpx.Response, batch: ReportBatch) -> None:
