@@ -25,7 +25,7 @@ from lab.documents import (
     LinkInput,
     ReportsDocument,
 )
-from lab.p4_sender import IntSender
+from lab.p4_reports import IntSender
 from lab.poster import Posted, Poster
 from lab.reports import DATA_QUEUE
 from lab.runner import Runner

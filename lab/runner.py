@@ -17,8 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from lab.figures import Figures, Stretch
-from lab.p4_reports import IntReportWriter
-from lab.p4_sender import IntSender, Portion
+from lab.p4_reports import IntReportWriter, IntSender, Portion
 from lab.poster import Poster
 from lab.reports import CounterWriter, ReportWriter
 from lab.setup import Feed

@@ -11,8 +11,7 @@ from typing import Any
 import httpx
 
 from lab.control import Lab, control_app
-from lab.p4_reports import IntReportWriter
-from lab.p4_sender import IntSender, Taker
+from lab.p4_reports import IntReportWriter, IntSender, Taker
 from lab.poster import Poster
 from lab.reports import CounterWriter, ReportWriter
 from lab.runner import Binary, Runner

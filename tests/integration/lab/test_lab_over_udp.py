@@ -16,8 +16,7 @@ import httpx
 import numpy as np
 import pytest
 
-from lab.p4_reports import inventory
-from lab.p4_sender import SILENT_FOR_S
+from lab.p4_reports import SILENT_FOR_S, inventory
 from lab.reports import Body, ReportWriter
 from switches.lab import LabAdapter
 from switches.registry import AdapterRegistry
@@ -180,7 +179,7 @@ def check_same(told: NetworkState, binary: NetworkState) -> None:
 async def test_the_loop_is_the_same_over_udp_as_over_json(
     writer: type[ReportWriter], engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lab.p4_sender.SILENT_FOR_S", PATIENCE_S)  # nothing is lost, only late
+    monkeypatch.setattr("lab.p4_reports.SILENT_FOR_S", PATIENCE_S)  # nothing is lost, only late
     async with looped(None, engine=engine, writer=writer) as told, looped(tmp_path, engine=engine) as binary:
         pushed = 0
         for end_s in ENDS_S:

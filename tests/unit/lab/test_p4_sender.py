@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from lab.p4_sender import BURST_DATAGRAMS, ROOM_DATAGRAMS, IntSender, Portion, Taker
+from lab.p4_reports import BURST_DATAGRAMS, ROOM_DATAGRAMS, IntSender, Portion, Taker
 from lab.poster import PostError
 from settings.errors import InputError
 
