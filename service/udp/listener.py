@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from service.ingest.threads import ReportSink
 from service.metrics import UDP_DROPS, UdpMetrics
 from service.udp.receiver import DatagramQueue, Receiver, UdpCounts
-from service.udp.recvmmsg import Chunk, reader
-from service.udp.sockets import AllowedSenders, opened, texts_of
+from service.udp.sockets import AllowedSenders, Chunk, opened, reader, texts_of
 from settings.sections import UdpSettings
 from telemetry.decode.body import Decoded
 from telemetry.errors import TelemetryError

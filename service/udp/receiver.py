@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.udp.recvmmsg import DATAGRAMS_A_READ, Chunk, SocketReader
-from service.udp.sockets import dropped_by_kernel
+from service.udp.sockets import DATAGRAMS_A_READ, Chunk, SocketReader, dropped_by_kernel
 
 USUAL_DATAGRAM_BYTES = 512
 

@@ -1,16 +1,29 @@
-"""UDP sockets, several bound to one port, and the source addresses that may send to them."""
+"""UDP sockets, several bound to one port, the source addresses that may send to them, and reading them.
+
+``socket.recv`` releases the interpreter's lock for every datagram, and then waits for it behind threads that
+compute. ``recvmmsg`` does so once for hundreds of datagrams. A read has fewer than 500: numpy would release
+the lock for longer arrays.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
 import errno
 import ipaddress
 import logging
+import os
 import socket
 import struct
 import sys
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from settings.errors import SettingsError
 
@@ -45,6 +58,11 @@ class AllowedSenders:
         return str(address) if any(address in network for network in self._allowed) else None
 
 
+DATAGRAMS_A_READ = 480
+MOST_DATAGRAM_BYTES = 9216
+_CONTROL_BYTES = 64
+_SCM_TIMESTAMPNS = 35
+_ADDRESS = {socket.AF_INET: "v4", socket.AF_INET6: "v6"}
 _SO_RCVBUFFORCE = 33
 _SO_TIMESTAMPNS = 35
 _SO_MEMINFO = 55
@@ -170,3 +188,153 @@ def _log_sockets(made: socket.socket, count: int, granted: int, wanted: int) -> 
             wanted,
             wanted,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Datagrams read together: payloads, when each was received (Unix time), and source addresses."""
+
+    payloads: Sequence[bytes]
+    received_ns: NDArray[np.int64]
+    sources: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadResult:
+    """One read: datagrams read, those dropped by reason, and the others."""
+
+    read: int = 0
+    truncated: int = 0
+    refused: int = 0
+    no_room: int = 0
+    chunk: Chunk | None = None
+
+
+class SocketReader(Protocol):
+    """Reads from a non-blocking socket."""
+
+    def read(self, made: socket.socket, room: int) -> ReadResult:
+        """Reads at most ``DATAGRAMS_A_READ`` datagrams, and keeps at most ``room`` of them."""
+        ...
+
+
+def reader(senders: AllowedSenders, *, clock_ns: Callable[[], int] = time.time_ns) -> SocketReader:
+    if sys.platform.startswith("linux") and sys.maxsize > 1 << 32:
+        library = ctypes.CDLL(None, use_errno=True)
+        if hasattr(library, "recvmmsg"):
+            return RecvmmsgReader(senders, library.recvmmsg, clock_ns=clock_ns)
+    return RecvmsgReader(senders, clock_ns=clock_ns)
+
+
+# The layouts of recvmmsg(2) on 64-bit Linux: struct mmsghdr, struct iovec, the addresses in a struct
+# sockaddr_in or sockaddr_in6, and a control message that holds a struct timespec.
+_HEADER = np.dtype(
+    {
+        "names": ["name", "name_bytes", "parts", "n_parts", "control", "control_bytes", "flags", "length"],
+        "formats": ["u8", "u4", "u8", "u8", "u8", "u8", "i4", "u4"],
+        "offsets": [0, 8, 16, 24, 32, 40, 48, 56],
+        "itemsize": 64,
+    }
+)
+_NAME = np.dtype({"names": ["v4", "v6"], "formats": ["V4", "V16"], "offsets": [4, 8], "itemsize": 32})
+_PART = np.dtype([("at", "u8"), ("bytes", "u8")])
+_STAMP = np.dtype(
+    {
+        "names": ["bytes", "level", "kind", "s", "ns"],
+        "formats": ["u8", "i4", "i4", "i8", "i8"],
+        "offsets": [0, 8, 12, 16, 24],
+        "itemsize": _CONTROL_BYTES,
+    }
+)
+_STAMP_BYTES = 32
+
+
+class RecvmmsgReader:
+    """Reads with ``recvmmsg`` into its own buffers; for one thread."""
+
+    def __init__(self, senders: AllowedSenders, recvmmsg: Any, *, clock_ns: Callable[[], int]) -> None:
+        self._senders = senders
+        self._clock_ns = clock_ns
+        self._recvmmsg = recvmmsg
+        many, size = DATAGRAMS_A_READ, MOST_DATAGRAM_BYTES
+        self._data = np.zeros(many * size, np.uint8)
+        self._view = self._data.data
+        self._names = np.zeros(many, _NAME)
+        self._control = np.zeros(many, _STAMP)
+        self._parts = np.zeros(many, _PART)
+        self._parts["at"] = self._data.ctypes.data + np.arange(many, dtype=np.uint64) * np.uint64(size)
+        self._parts["bytes"] = size
+        self._headers = np.zeros(many, _HEADER)
+        for column, array in (("name", self._names), ("control", self._control), ("parts", self._parts)):
+            step = array.strides[0]
+            self._headers[column] = array.ctypes.data + np.arange(many, dtype=np.uint64) * np.uint64(step)
+        self._headers["n_parts"] = 1
+        self._at = ctypes.c_void_p(self._headers.ctypes.data)
+        self._begins = np.arange(many) * size
+
+    def read(self, made: socket.socket, room: int) -> ReadResult:
+        self._headers["name_bytes"] = _NAME.itemsize
+        self._headers["control_bytes"] = _CONTROL_BYTES
+        count = self._recvmmsg(made.fileno(), self._at, DATAGRAMS_A_READ, socket.MSG_DONTWAIT, None)
+        if count < 0:
+            wrong = ctypes.get_errno()
+            if wrong in (errno.EAGAIN, errno.EINTR, errno.ECONNREFUSED):
+                return ReadResult()
+            raise OSError(wrong, os.strerror(wrong))
+        address = self._names[_ADDRESS[made.family]][:count]
+        names = self._senders.named(address.tobytes(), address.itemsize)
+        whole = self._headers["flags"][:count] & socket.MSG_TRUNC == 0
+        truncated = count - int(np.count_nonzero(whole))
+        rows: NDArray[np.intp] | slice = slice(0, min(count, room))
+        kept = count
+        if truncated or None in names:
+            sound = np.flatnonzero(whole & np.array([name is not None for name in names]))
+            rows, kept = sound[:room], len(sound)
+        chunk = self._chunk(rows, names) if min(kept, room) else None
+        return ReadResult(count, truncated, count - truncated - kept, max(kept - room, 0), chunk)
+
+    def _chunk(self, rows: NDArray[np.intp] | slice, names: Sequence[str | None]) -> Chunk:
+        headers, stamps, view = self._headers, self._control, self._view
+        begins = self._begins[rows]
+        ends = (begins + headers["length"][rows]).tolist()
+        payloads = [view[begin:end].tobytes() for begin, end in zip(begins.tolist(), ends, strict=True)]
+        stamped = headers["control_bytes"][rows] >= _STAMP_BYTES
+        stamped &= stamps["kind"][rows] == _SCM_TIMESTAMPNS
+        received_ns = stamps["s"][rows] * 1_000_000_000 + stamps["ns"][rows]
+        if not stamped.all():
+            received_ns = np.where(stamped, received_ns, self._clock_ns())
+        senders = names[rows] if isinstance(rows, slice) else [names[row] for row in rows.tolist()]
+        return Chunk(payloads, received_ns, [name for name in senders if name is not None])
+
+
+class RecvmsgReader:
+    """Reads with ``recvmsg``, one call a datagram, where there is no ``recvmmsg``."""
+
+    def __init__(self, senders: AllowedSenders, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
+        self._senders = senders
+        self._clock_ns = clock_ns
+
+    def read(self, made: socket.socket, room: int) -> ReadResult:
+        payloads: list[bytes] = []
+        sources: list[str] = []
+        count = truncated = refused = no_room = 0
+        while count < DATAGRAMS_A_READ:
+            try:
+                payload, _, flags, address = made.recvmsg(MOST_DATAGRAM_BYTES)
+            except (BlockingIOError, ConnectionRefusedError):
+                break
+            count += 1
+            name = self._senders.name(address[0])
+            if flags & socket.MSG_TRUNC:
+                truncated += 1
+            elif name is None:
+                refused += 1
+            elif len(payloads) >= room:
+                no_room += 1
+            else:
+                payloads.append(payload)
+                sources.append(name)
+        if not payloads:
+            return ReadResult(count, truncated, refused, no_room)
+        received_ns = np.full(len(payloads), self._clock_ns(), np.int64)
+        return ReadResult(count, truncated, refused, no_room, Chunk(payloads, received_ns, sources))

@@ -18,9 +18,9 @@ from service.events import Broadcaster, Clocks
 from service.ingest.threads import DecodingThreads, IngestLimits
 from service.ingest.window_owner import WindowOwner
 from service.metrics import Metrics
-from service.udp import listener, recvmmsg
+from service.udp import listener, sockets
 from service.udp.listener import UdpListener
-from service.udp.recvmmsg import MOST_DATAGRAM_BYTES, RecvmsgReader
+from service.udp.sockets import MOST_DATAGRAM_BYTES, RecvmsgReader
 from settings.errors import SettingsError
 from settings.sections import UdpSettings
 from telemetry.settings import WindowSettings
@@ -170,13 +170,13 @@ async def test_a_queue_that_is_full_drops_the_newest_and_counts_them() -> None:
 @pytest.mark.skipif(not hasattr(socket, "SO_INCOMING_CPU"), reason="only Linux tells what its kernel dropped")
 async def test_what_the_kernel_drops_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     reading = threading.Event()
-    whole = recvmmsg.RecvmmsgReader.read
+    whole = sockets.RecvmmsgReader.read
 
     def late(self: Any, *given: Any) -> Any:
         assert reading.wait(PATIENCE_S)
         return whole(self, *given)
 
-    monkeypatch.setattr(recvmmsg.RecvmmsgReader, "read", late)
+    monkeypatch.setattr(sockets.RecvmmsgReader, "read", late)
     async with listened(receive_buffer_bytes=4_096, sockets=1) as one:
         send([datagram(number) for number in range(2_000)], one.udp.addresses[0])
         reading.set()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.udp.receiver import USUAL_DATAGRAM_BYTES, DatagramQueue
-from service.udp.recvmmsg import Chunk
+from service.udp.sockets import Chunk
 
 
 def chunk(*numbers: int, size: int = 1) -> Chunk:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from service.udp.receiver import DatagramQueue, Receiver
-from service.udp.recvmmsg import Chunk, ReadResult
+from service.udp.sockets import Chunk, ReadResult
 
 
 class FailsOnce:
