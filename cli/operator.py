@@ -51,6 +51,10 @@ def _newest(
 PANEL = "Ask a running service"
 
 
+def _id(what: str, completed: Callable[..., list[tuple[str, str]]], metavar: str = "ID") -> Any:
+    return typer.Argument(metavar=metavar, help=what, show_default=False, autocompletion=completed)
+
+
 class FlowClassName(StrEnum):
     """Flow classes by the service's names."""
 
@@ -102,13 +106,7 @@ def flows(
 
 def recommendations(
     recommendation: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ID",
-            help="An id, or current: reasons and predictions.",
-            show_default=False,
-            autocompletion=recommendation_ids,
-        ),
+        str | None, _id("An id, or current: reasons and predictions.", recommendation_ids)
     ] = None,
     limit: Rounds = 10,
     url: Url = SERVICE,
@@ -125,12 +123,7 @@ def recommendations(
 
 
 def approve(
-    recommendation: Annotated[
-        str,
-        typer.Argument(
-            metavar="ID", help="A recommendation, or current.", show_default=False, autocompletion=pending_ids
-        ),
-    ],
+    recommendation: Annotated[str, _id("A recommendation, or current.", pending_ids)],
     yes: Yes = False,
     wait: Wait = True,
     url: Url = SERVICE,
@@ -144,12 +137,7 @@ def approve(
 
 
 def reject(
-    recommendation: Annotated[
-        str,
-        typer.Argument(
-            metavar="ID", help="A recommendation.", show_default=False, autocompletion=pending_ids
-        ),
-    ],
+    recommendation: Annotated[str, _id("A recommendation.", pending_ids)],
     url: Url = SERVICE,
     ca: Ca = None,
     as_json: Json = False,
@@ -161,15 +149,7 @@ def reject(
 
 
 def rollouts(
-    rollout: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="ID",
-            help="An id: its switches and events.",
-            show_default=False,
-            autocompletion=rollout_ids,
-        ),
-    ] = None,
+    rollout: Annotated[str | None, _id("An id: its switches and events.", rollout_ids)] = None,
     limit: Rounds = 10,
     url: Url = SERVICE,
     ca: Ca = None,
@@ -185,10 +165,7 @@ def rollouts(
 
 
 def rollback(
-    rollout: Annotated[
-        str,
-        typer.Argument(metavar="ROLLOUT", help="A rollout.", show_default=False, autocompletion=rollout_ids),
-    ],
+    rollout: Annotated[str, _id("A rollout.", rollout_ids, metavar="ROLLOUT")],
     yes: Yes = False,
     wait: Wait = True,
     url: Url = SERVICE,
