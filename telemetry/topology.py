@@ -363,18 +363,6 @@ def leaf_spine(
     return Topology(hosts, leaves + spines, (*down, *up))
 
 
-def oversubscription(
-    n_spines: int, hosts_per_leaf: int, *, rate_gbps: float = 100, uplink_gbps: float | None = None
-) -> float:
-    """Host bandwidth of a leaf ÷ its uplink bandwidth: 1 is non-blocking, 3 is 3:1, inf has no spine."""
-    _check_count("n_spines", n_spines, least=0)
-    _check_count("hosts_per_leaf", hosts_per_leaf, least=1)
-    uplink = rate_gbps if uplink_gbps is None else uplink_gbps
-    _check_number("rate_gbps", rate_gbps, positive=True)
-    _check_number("uplink_gbps", uplink, positive=True)
-    return hosts_per_leaf * rate_gbps / (n_spines * uplink) if n_spines else math.inf
-
-
 def _address(host: int) -> str:
     number = host + 1
     return f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"

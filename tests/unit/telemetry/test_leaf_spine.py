@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from telemetry.errors import TopologyError
-from telemetry.topology import GBPS, leaf_spine, oversubscription, topology_from_json
+from telemetry.topology import GBPS, leaf_spine, topology_from_json
 
 
 def test_names_ports_and_addresses() -> None:
@@ -69,12 +69,6 @@ def test_addresses_of_a_large_fabric_are_all_different() -> None:
     addresses = {ipaddress.ip_address(host.ip) for host in fabric.hosts if host.ip}
     assert len(addresses) == 1200
     assert all(address in ipaddress.ip_network("10.0.0.0/8") for address in addresses)
-
-
-def test_oversubscription_is_what_hosts_send_over_what_uplinks_carry() -> None:
-    assert oversubscription(6, 24) == 4
-    assert oversubscription(6, 24, rate_gbps=100, uplink_gbps=400) == 1
-    assert oversubscription(0, 24) == math.inf
 
 
 @pytest.mark.parametrize(
