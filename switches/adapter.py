@@ -1,15 +1,176 @@
-"""What adapters of devices share; ``switches.base.SwitchAdapter`` is their interface."""
+"""What adapters of devices share: their base classes, and a change's name on the device, diff, record
+and checks for edits by others. ``switches.base.SwitchAdapter`` is their interface.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import unified_diff
+from typing import Any, TypeVar
+
+import msgspec
 
 from switches import read_back
 from switches.base import QueueWatermark, Reading, StagedChange
-from switches.changes import check_apply_allowed, check_undo_allowed
 from switches.device import Device
+from switches.errors import CapabilityError, ConcurrentEditError, InventoryError
 from switches.read_back import Waiting
+from switches.units import Rounded
+from twin.watermark import Watermark
+
+PREFIX = "ecntwin-"
+_LONGEST = 48
+
+
+def name_of(change_id: str) -> str:
+    """The name of a session or checkpoint: letters, digits, dashes and underscores, the same in every
+    process.
+
+    Distinct ids have distinct names, also where they differ in other characters only.
+    """
+    plain = re.sub(r"[^A-Za-z0-9_-]", "-", change_id)
+    if plain != change_id or len(plain) > _LONGEST:
+        digest = hashlib.sha256(change_id.encode()).hexdigest()[:8]
+        plain = f"{plain[: _LONGEST - 9]}-{digest}"
+    return PREFIX + plain
+
+
+_MOST_PORTS = 3
+
+
+def watermark_diff(
+    switch: str, before: Sequence[QueueWatermark], after: Watermark, notes: Sequence[str] = ()
+) -> str:
+    """A unified diff from what the queues run to ``after``; empty where nothing changes.
+
+    Queues that run the same are a group, named where there are several. Notes follow as comments.
+    """
+    groups: defaultdict[Watermark | None, list[QueueWatermark]] = defaultdict(list)
+    for queue in before:
+        groups[queue.watermark].append(queue)
+    labels = [""] if len(groups) < 2 else [f"{_label(queues)} " for queues in groups.values()]
+    running = [label + line for label, mark in zip(labels, groups, strict=False) for line in _lines(mark)]
+    staged = [label + line for label in labels for line in _lines(after)]
+    diff = list(
+        unified_diff(
+            running, staged, fromfile=f"{switch}/running", tofile=f"{switch}/staged", lineterm="", n=9
+        )
+    )
+    return "\n".join([*diff, *(f"# {note}" for note in notes)] if diff else [])
+
+
+def _label(queues: Sequence[QueueWatermark]) -> str:
+    named = ", ".join(f"{queue.port}/{queue.queue}" for queue in queues[:_MOST_PORTS])
+    more = len(queues) - _MOST_PORTS
+    return f"{named} and {more} more" if more > 0 else named
+
+
+def _lines(watermark: Watermark | None) -> list[str]:
+    if watermark is None:
+        return ["ecn: off"]
+    return [
+        "ecn: on",
+        f"kmin_bytes: {watermark.kmin_bytes}",
+        f"kmax_bytes: {watermark.kmax_bytes}",
+        f"pmax: {watermark.pmax:g}",
+    ]
+
+
+def check_apply_allowed(change: StagedChange, now: Reading, where: str) -> None:
+    """Before setting: raises ``ConcurrentEditError`` where ``now`` shows values set by somebody else."""
+    _check_explained(
+        change,
+        now,
+        where,
+        f"since it was staged, only this change may set it (it ran {change.ran or 'several'})",
+        "find out who set it; what runs now is the start of the next recommendation",
+    )
+
+
+def check_undo_allowed(change: StagedChange, now: Reading, where: str) -> None:
+    """Before undoing: raises ``ConcurrentEditError`` where that would overwrite somebody else's values."""
+    rule = f"an undo takes back {change.after} only, and leaves what others have set"
+    _check_explained(
+        change, now, where, rule, f"set {change.ran or 'what it ran'} by hand, if that is wanted"
+    )
+
+
+def _check_explained(change: StagedChange, now: Reading, where: str, rule: str, remedy: str) -> None:
+    if not change.explains(now):
+        shown = str(now.watermark) if now.watermark is not None else "queues that differ"
+        raise ConcurrentEditError(where, shown, rule, remedy)
+
+
+def policies_of(
+    device: Device, applied: Iterable[tuple[str, str]], named: str | None, kind: str
+) -> tuple[str, ...]:
+    """The policy that the inventory names, else those applied to its ports, sorted.
+
+    ``applied`` are pairs of a port and its policy; ``kind`` is the platform's word for one. Raises
+    ``CapabilityError`` where there is none, or where one is applied to other ports too.
+    """
+    if named is not None:
+        return (named,)
+    ports: defaultdict[str, list[str]] = defaultdict(list)
+    for port, policy in applied:
+        ports[policy].append(port)
+    wanted = {policy: found for policy, found in ports.items() if any(map(device.wants, found))}
+    if not wanted:
+        raise CapabilityError(
+            device.where,
+            f"no {kind} on the ports asked for",
+            f"the watermark of a port is in the {kind} applied to it",
+            "apply one, name it in the options of the inventory, or correct its ports",
+        )
+    for policy, found in sorted(wanted.items()):
+        others = sorted(port for port in found if not device.wants(port))
+        if others:
+            raise CapabilityError(
+                f"{device.where} {kind} {policy}",
+                None,
+                f"it is applied to {', '.join(others[:3])} too, and a change sets only the ports asked for",
+                f"ask for these ports too, or give the others a {kind} of their own",
+            )
+    return tuple(sorted(wanted))
+
+
+RecordT = TypeVar("RecordT")
+
+
+def staged(
+    change_id: str,
+    running: Reading,
+    asked: Watermark,
+    rounded: Rounded,
+    undo: Mapping[str, Any] | None = None,
+) -> StagedChange:
+    return StagedChange(
+        id=change_id,
+        switch=running.switch,
+        asked=asked,
+        after=rounded.watermark,
+        before=running.queues,
+        diff=watermark_diff(running.switch, running.queues, rounded.watermark, rounded.notes),
+        notes=rounded.notes,
+        undo=undo or {},
+    )
+
+
+def recorded(change: StagedChange, kind: type[RecordT], where: str) -> RecordT:
+    """A change's ``undo`` as its platform's record; raises ``InventoryError`` for another's."""
+    try:
+        return msgspec.convert(change.undo, kind)
+    except msgspec.ValidationError as error:
+        raise InventoryError(
+            where,
+            f"a change staged in another way ({error})",
+            "a switch keeps its platform while a change is under way",
+            "put the inventory back as it was, or put the switch back by hand",
+        ) from error
 
 
 class DeviceAdapter:

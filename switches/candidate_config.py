@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from switches import read_back
-from switches.adapter import DeviceAdapter
+from switches.adapter import DeviceAdapter, check_apply_allowed, check_undo_allowed, name_of, recorded, staged
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
-from switches.changes import check_apply_allowed, check_undo_allowed, name_of, recorded, staged
 from switches.device import Device
 from switches.errors import CapabilityError, ConcurrentEditError
 from switches.read_back import Waiting, settled

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from switches.adapter import watermark_diff
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange, SwitchAdapter
-from switches.changes import watermark_diff
 from switches.device import Device
 from twin.watermark import Watermark
 

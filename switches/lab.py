@@ -12,9 +12,8 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from switches.adapter import QueueAdapter
+from switches.adapter import QueueAdapter, watermark_diff
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
-from switches.changes import watermark_diff
 from switches.device import Device
 from switches.errors import InventoryError, unreadable
 from switches.transport.http import HttpSession

@@ -16,9 +16,8 @@ import httpx
 import msgspec
 
 from switches import read_back
-from switches.adapter import DeviceAdapter
+from switches.adapter import DeviceAdapter, check_apply_allowed, check_undo_allowed, recorded, staged
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
-from switches.changes import check_apply_allowed, check_undo_allowed, recorded, staged
 from switches.device import Device, options_of
 from switches.errors import (
     CapabilityError,

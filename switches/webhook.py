@@ -10,9 +10,8 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
-from switches.adapter import QueueAdapter
+from switches.adapter import QueueAdapter, staged
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
-from switches.changes import staged
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, RefusedError, unreadable
 from switches.read_back import Waiting

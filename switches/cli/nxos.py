@@ -14,8 +14,8 @@ import httpx
 import msgspec
 
 from switches import read_back
+from switches.adapter import check_undo_allowed, name_of, policies_of
 from switches.base import Capabilities, StagedChange
-from switches.changes import check_undo_allowed, name_of, policies_of
 from switches.cli.wred_line import Grammar, Section, Spot, WredLineAdapter, below, sections, undoing
 from switches.device import Device, options_of
 from switches.errors import AccessError, CapabilityError, RefusedError, unreadable

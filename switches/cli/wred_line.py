@@ -11,9 +11,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from switches.adapter import DeviceAdapter
+from switches.adapter import DeviceAdapter, check_apply_allowed, recorded, staged
 from switches.base import QueueWatermark, Reading, StagedChange
-from switches.changes import check_apply_allowed, recorded, staged
 from switches.device import Device
 from switches.errors import CapabilityError
 from switches.transport.http import needs_password

@@ -14,9 +14,8 @@ from typing import Literal
 import msgspec
 
 from switches import read_back
-from switches.adapter import DeviceAdapter
+from switches.adapter import DeviceAdapter, check_apply_allowed, check_undo_allowed, recorded, staged
 from switches.base import Capabilities, Reading, StagedChange
-from switches.changes import check_apply_allowed, check_undo_allowed, recorded, staged
 from switches.device import Device, options_of
 from switches.errors import CapabilityError, ConcurrentEditError, RefusedError, unreadable
 from switches.openconfig import model

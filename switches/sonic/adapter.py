@@ -18,9 +18,8 @@ from typing import ClassVar, NamedTuple, TypeAlias
 
 import msgspec
 
-from switches.adapter import DeviceAdapter
+from switches.adapter import DeviceAdapter, staged
 from switches.base import Capabilities, Reading, StagedChange
-from switches.changes import staged
 from switches.device import Device
 from switches.errors import CapabilityError, ConcurrentEditError, ReadBackError
 from switches.read_back import Waiting

@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from switches.adapter import check_apply_allowed, check_undo_allowed, recorded
 from switches.base import Capabilities, QueueWatermark, StagedChange
-from switches.changes import check_apply_allowed, check_undo_allowed, recorded
 from switches.device import Device, options_of
 from switches.errors import CapabilityError
 from switches.read_back import Waiting

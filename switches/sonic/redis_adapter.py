@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from switches.adapter import check_apply_allowed, check_undo_allowed, recorded
 from switches.base import QueueWatermark, StagedChange
-from switches.changes import check_apply_allowed, check_undo_allowed, recorded
 from switches.device import Device, options_of
 from switches.sonic.adapter import Look, Plan, SonicBase, check_rows
 from switches.sonic.asic_db import Hardware, read_hardware

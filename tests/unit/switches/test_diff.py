@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from switches.adapter import watermark_diff
 from switches.base import QueueWatermark
-from switches.changes import watermark_diff
 from twin.watermark import Watermark
 
 OLD, NEW = Watermark(400_000, 1_600_000, 0.2), Watermark(50_000, 1_600_000, 0.05)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switches.changes import name_of, policies_of
+from switches.adapter import name_of, policies_of
 from switches.cli import eos, nxos
 from switches.cli.wred_line import Grammar, Spot, below, sections, spot, units_of
 from switches.device import Device, UnitProfile
