@@ -1,0 +1,73 @@
+"""``/v1/topology``, declared and discovered; ``/v1/state`` and ``/v1/flows``: the network in the window."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Body, Query, Response
+
+from api.admission import MOST_BYTES
+from api.deps import Administers, Reads, ServiceDep, json_answer, made_in
+from service.documents.telemetry import FlowsDocument, StateDocument, TopologyDocument
+from service.service import Service
+from telemetry.state import FlowClass
+from telemetry.topology import topology_from_json
+
+router = APIRouter(prefix="/v1")
+
+ClassName = Literal["mouse", "potential_elephant", "elephant"]
+
+
+@router.get("/topology", tags=["topology"], response_model=TopologyDocument)
+async def get_topology(service: ServiceDep, caller: Reads) -> Response:
+    """``declared`` (null where none is) and ``discovered`` (null while no report was seen)."""
+    return await _both(service)
+
+
+# Enough for a fabric of ninety thousand cables.
+@router.put(
+    "/topology", tags=["topology"], response_model=TopologyDocument, openapi_extra={MOST_BYTES: 8 << 20}
+)
+async def put_topology(
+    service: ServiceDep, caller: Administers, document: Annotated[dict[str, Any], Body()]
+) -> Response:
+    """Declares the fabric: hosts, switches, links; it replaces the previous one if it is valid."""
+    was = service.window.declared
+    before = None if was is None else await made_in(service.answers, was.to_json)
+    async with service.audit.change(caller, "topology", "the fabric", before=before) as change:
+        declared = await made_in(service.answers, lambda: topology_from_json(document))
+        await service.topology.declare(declared, caller.name)
+        change.after = await made_in(service.answers, declared.to_json)
+    return await _both(service)
+
+
+@router.get("/state", tags=["state"], response_model=StateDocument)
+async def get_state(
+    service: ServiceDep, caller: Reads, queues: Annotated[int, Query(ge=0, le=10_000)] = 64
+) -> Response:
+    """Flows by class, the deepest ``queues``, and as many receivers and ports, the worst first."""
+    window = service.window
+    state = await window.state()
+    recent = await service.pipeline.ports.recent()
+    age_s, stale = window.age_s(), window.stale
+    return await json_answer(
+        service.answers, lambda: StateDocument.of(state, recent.ports, age_s=age_s, stale=stale, limit=queues)
+    )
+
+
+@router.get("/flows", tags=["state"], response_model=FlowsDocument)
+async def get_flows(
+    service: ServiceDep,
+    caller: Reads,
+    flow_class: Annotated[ClassName | None, Query(alias="class")] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
+) -> Response:
+    """The window's flows, most bytes first, of one class or of all."""
+    chosen = None if flow_class is None else FlowClass[flow_class.upper()]
+    state = await service.window.state()
+    return await json_answer(service.answers, lambda: FlowsDocument.of(state, flow_class=chosen, limit=limit))
+
+
+async def _both(service: Service) -> Response:
+    declared, discovered = service.window.declared, await service.window.discovered()
+    return await json_answer(service.answers, lambda: TopologyDocument.of(declared, discovered))
