@@ -21,8 +21,7 @@ from switches.device import Device
 from switches.dryrun import DryRunAdapter
 from switches.errors import SwitchError, UnknownSwitchError
 from switches.registry import LAB, AdapterRegistry
-from switches.rollout.events import Applying, Event, ToSwitch, Undone
-from switches.rollout.state import Phase, Progress, RolloutState
+from switches.rollout.state import Applying, Event, Phase, Progress, RolloutState, ToSwitch, Undone
 from twin.watermark import Watermark
 
 AT_ONCE = 8

@@ -30,7 +30,7 @@ from store.database import Database
 from store.journal import Journal
 from store.recorder import Recorder
 from store.revisions import Revision
-from switches.rollout.events import Approved
+from switches.rollout.state import Approved
 from telemetry.errors import TopologyError
 from telemetry.topology import Topology, topology_from_json
 

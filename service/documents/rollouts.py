@@ -11,8 +11,16 @@ from service.documents.base import Document, Figure, RequestBody, timestamp
 from service.documents.predictions import WatermarkDocument
 from service.documents.switches import watermark_document
 from service.rollouts.rollout import Freeze, Rollout
-from switches.rollout.events import Checked, Event, Failed, Measured, Proposed, Staged, ToSwitch
-from switches.rollout.state import SwitchProgress
+from switches.rollout.state import (
+    Checked,
+    Event,
+    Failed,
+    Measured,
+    Proposed,
+    Staged,
+    SwitchProgress,
+    ToSwitch,
+)
 from telemetry.settings import NS_PER_S
 from twin.watermark import Watermark
 

@@ -16,10 +16,19 @@ from service.rollouts.runner import Runner, uncancelled
 from settings.errors import ConflictError, NotFoundError, SettingsError, UnavailableError
 from store.journal import ADOPTED, FREEZE, KNOWN, JournalEntry
 from switches.base import Reading
-from switches.rollout.events import Approved, Event, Proposed, Resumed, RollbackAsked, decode, encode
 from switches.rollout.machine import advance, begin
 from switches.rollout.plan import RolloutPlan
-from switches.rollout.state import Phase, RolloutState
+from switches.rollout.state import (
+    Approved,
+    Event,
+    Phase,
+    Proposed,
+    Resumed,
+    RollbackAsked,
+    RolloutState,
+    decode,
+    encode,
+)
 from twin.watermark import Watermark
 
 TOO_LATE_S = 3_600.0  # after a longer outage a change is rolled back: traffic has changed since

@@ -13,8 +13,17 @@ from service.rollouts.rollout import Rollout
 from service.tuning.gate import PushGate
 from service.tuning.recommendations import RecommendationStore
 from settings.security import Caller
-from switches.rollout.events import Applying, Event, Failed, LeftAlone, RollbackAsked, ToSwitch, Undone
-from switches.rollout.state import Phase, RolloutState
+from switches.rollout.state import (
+    Applying,
+    Event,
+    Failed,
+    LeftAlone,
+    Phase,
+    RollbackAsked,
+    RolloutState,
+    ToSwitch,
+    Undone,
+)
 
 GUARD = Caller("policy (rollout's guard)", frozenset(), "local")
 

@@ -13,9 +13,8 @@ from service.rollouts.watch import Mark, Watcher
 from service.tuning.entry import Entry
 from settings.model import RolloutSettings
 from switches.base import Reading
-from switches.rollout.events import Event
 from switches.rollout.plan import Figures, Limits, RolloutPlan, stages_of
-from switches.rollout.state import Action, RolloutState
+from switches.rollout.state import Action, Event, RolloutState
 from twin.search.push_gate import within_step
 from twin.watermark import Watermark
 

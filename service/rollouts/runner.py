@@ -19,38 +19,36 @@ from settings.errors import UnavailableError
 from store.journal import Journal
 from switches.base import Reading, StagedChange, SwitchAdapter
 from switches.errors import ConcurrentEditError, ReadBackError, SwitchError, UnreachableError
-from switches.rollout.events import (
+from switches.rollout.machine import advance, next_due_s, wanted
+from switches.rollout.plan import RolloutPlan
+from switches.rollout.state import (
+    Action,
     Applied,
+    Apply,
     Applying,
+    Check,
     Checked,
+    Confirm,
     Confirmed,
     Event,
     Failed,
     Frozen,
     LeftAlone,
     Measured,
-    Staged,
-    Step,
-    Thawed,
-    Undone,
-    Verified,
-    WentSilent,
-    encode,
-)
-from switches.rollout.machine import advance, next_due_s, wanted
-from switches.rollout.plan import RolloutPlan
-from switches.rollout.state import (
-    Action,
-    Apply,
-    Check,
-    Confirm,
     Progress,
     RolloutState,
     Stage,
+    Staged,
+    Step,
     SwitchAction,
+    Thawed,
     Undo,
+    Undone,
+    Verified,
     Verify,
     Watch,
+    WentSilent,
+    encode,
 )
 from twin.search.push_gate import within_step
 from twin.watermark import Watermark

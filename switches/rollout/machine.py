@@ -12,41 +12,39 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from switches.base import StagedChange
-from switches.rollout.events import (
+from switches.rollout.plan import Figures, breaches
+from switches.rollout.state import (
+    Action,
     Applied,
+    Apply,
     Applying,
     Approved,
+    Check,
     Checked,
+    Confirm,
     Confirmed,
     Event,
     Failed,
     Frozen,
     LeftAlone,
     Measured,
+    Phase,
+    Progress,
     Proposed,
     Resumed,
     RollbackAsked,
-    Staged,
-    Thawed,
-    Undone,
-    Verified,
-    WentSilent,
-)
-from switches.rollout.plan import Figures, breaches
-from switches.rollout.state import (
-    Action,
-    Apply,
-    Check,
-    Confirm,
-    Phase,
-    Progress,
     RolloutState,
     Stage,
+    Staged,
     SwitchAction,
     SwitchProgress,
+    Thawed,
     Undo,
+    Undone,
+    Verified,
     Verify,
     Watch,
+    WentSilent,
 )
 from twin.watermark import Watermark
 

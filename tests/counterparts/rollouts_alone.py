@@ -29,8 +29,7 @@ from store.database import Database
 from store.journal import Journal
 from switches.device import Device
 from switches.registry import AdapterRegistry
-from switches.rollout.events import Event
-from switches.rollout.state import RolloutState
+from switches.rollout.state import Event, RolloutState
 from telemetry.counters.model import CounterSettings
 from telemetry.decode.json import decode
 from telemetry.settings import WindowSettings

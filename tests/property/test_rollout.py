@@ -9,29 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from switches.base import QueueWatermark, StagedChange
-from switches.rollout.events import (
-    Applied,
-    Applying,
-    Approved,
-    Checked,
-    Confirmed,
-    Event,
-    Failed,
-    Frozen,
-    LeftAlone,
-    Measured,
-    Proposed,
-    Resumed,
-    RollbackAsked,
-    Staged,
-    Step,
-    Thawed,
-    Undone,
-    Verified,
-    WentSilent,
-    decode,
-    encode,
-)
 from switches.rollout.machine import (
     advance,
     begin,
@@ -42,16 +19,37 @@ from switches.rollout.machine import (
 from switches.rollout.plan import Figures, Limits, RolloutPlan, stages_of
 from switches.rollout.state import (
     Action,
+    Applied,
     Apply,
+    Applying,
+    Approved,
     Check,
+    Checked,
     Confirm,
+    Confirmed,
+    Event,
+    Failed,
+    Frozen,
+    LeftAlone,
+    Measured,
     Phase,
     Progress,
+    Proposed,
+    Resumed,
+    RollbackAsked,
     RolloutState,
     Stage,
+    Staged,
+    Step,
+    Thawed,
     Undo,
+    Undone,
+    Verified,
     Verify,
     Watch,
+    WentSilent,
+    decode,
+    encode,
 )
 from twin.watermark import Watermark
 

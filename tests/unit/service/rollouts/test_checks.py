@@ -9,8 +9,7 @@ import pytest
 
 from service.rollouts import runner
 from switches.errors import ReadBackError
-from switches.rollout.events import Checked, Event, Failed, encode
-from switches.rollout.state import Phase, Progress, RolloutState
+from switches.rollout.state import Checked, Event, Failed, Phase, Progress, RolloutState, encode
 from tests.unit.service.rollouts.world import (
     ALL_NEW,
     ALL_OLD,

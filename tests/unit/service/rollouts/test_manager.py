@@ -14,19 +14,20 @@ from service.rollouts import runner
 from settings.errors import ConflictError, NotFoundError, SettingsError, UnavailableError
 from switches.base import Capabilities, StagedChange
 from switches.errors import ReadBackError
-from switches.rollout.events import (
+from switches.rollout.plan import Figures
+from switches.rollout.state import (
     Applied,
     Applying,
     Approved,
     Event,
     Failed,
     LeftAlone,
+    Phase,
+    Progress,
     Proposed,
     Undone,
     encode,
 )
-from switches.rollout.plan import Figures
-from switches.rollout.state import Phase, Progress
 from tests.unit.service.rollouts.world import (
     ALL_NEW,
     ALL_OLD,

@@ -13,19 +13,20 @@ from service.rollouts import manager, runner
 from service.rollouts.rollout import Freeze
 from settings.errors import UnavailableError
 from switches.rollout import machine
-from switches.rollout.events import (
+from switches.rollout.plan import Figures
+from switches.rollout.state import (
     Applying,
     Approved,
     Event,
     Failed,
     Frozen,
     Measured,
+    Phase,
+    Progress,
     Proposed,
     Staged,
     encode,
 )
-from switches.rollout.plan import Figures
-from switches.rollout.state import Phase, Progress
 from tests.unit.service.rollouts.world import (
     ALL_OLD,
     FOREIGN,

@@ -21,9 +21,8 @@ from store.database import Database
 from store.journal import Journal
 from switches.base import Capabilities, QueueWatermark, Reading, StagedChange
 from switches.errors import ConcurrentEditError, ReadBackError, SwitchError, UnreachableError
-from switches.rollout.events import Event, decode
 from switches.rollout.plan import Figures, RolloutPlan
-from switches.rollout.state import RolloutState
+from switches.rollout.state import Event, RolloutState, decode
 from tests.unit.service.making import making
 from tests.unit.switches.rollout.rollouts import GOOD, NEW, OLD, plan
 from twin.watermark import Watermark

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 
 from switches.base import QueueWatermark, StagedChange
-from switches.rollout.events import (
+from switches.rollout.machine import advance, begin
+from switches.rollout.plan import Figures, Limits, RolloutPlan
+from switches.rollout.state import (
     Applied,
     Applying,
     Approved,
@@ -18,13 +20,11 @@ from switches.rollout.events import (
     Failed,
     Measured,
     Proposed,
+    RolloutState,
     Staged,
     Step,
     Verified,
 )
-from switches.rollout.machine import advance, begin
-from switches.rollout.plan import Figures, Limits, RolloutPlan
-from switches.rollout.state import RolloutState
 from twin.watermark import Watermark
 
 OLD, NEW = Watermark(400_000, 1_600_000, 0.2), Watermark(50_000, 200_000, 0.05)

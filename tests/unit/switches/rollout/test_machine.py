@@ -7,27 +7,6 @@ from collections.abc import Callable
 
 import pytest
 
-from switches.rollout.events import (
-    Applied,
-    Applying,
-    Approved,
-    Checked,
-    Confirmed,
-    Event,
-    Frozen,
-    LeftAlone,
-    Proposed,
-    Resumed,
-    RollbackAsked,
-    Staged,
-    Step,
-    Thawed,
-    Undone,
-    Verified,
-    WentSilent,
-    decode,
-    encode,
-)
 from switches.rollout.machine import (
     FIRST_RETRY_S,
     LONGEST_RETRY_S,
@@ -37,16 +16,35 @@ from switches.rollout.machine import (
     wanted,
 )
 from switches.rollout.state import (
+    Applied,
     Apply,
+    Applying,
+    Approved,
     Check,
+    Checked,
     Confirm,
+    Confirmed,
+    Event,
+    Frozen,
+    LeftAlone,
     Phase,
     Progress,
+    Proposed,
+    Resumed,
+    RollbackAsked,
     RolloutState,
     Stage,
+    Staged,
+    Step,
+    Thawed,
     Undo,
+    Undone,
+    Verified,
     Verify,
     Watch,
+    WentSilent,
+    decode,
+    encode,
 )
 from tests.unit.switches.rollout.rollouts import (
     NEW,
