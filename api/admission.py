@@ -1,16 +1,25 @@
-"""ASGI middleware: authenticates before bodies are read, limits bodies, and adds security headers."""
+"""Request bodies: authentication before they are read, size limits, a minimum rate, media type and encoding;
+and security headers of answers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Annotated
 
+from fastapi import Query
+from pydantic import Field
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from api.bodies import Patience, below, too_large
 from service.auth.access import Access
-from settings.errors import ApiError, TooLargeError
+from service.ingest.formats import check_encoding
+from service.ingest.intake import Intake
+from settings.errors import ApiError, StalledError, TooLargeError
 from settings.security import Caller
 
 MOST_DOCUMENT_BYTES = 1 << 20
@@ -23,6 +32,125 @@ CONTAINER_BYTES = 20
 """Bytes of the limit that each object or array counts for: parsing one costs far more than its two bytes."""
 
 _KEY = "ecntwin_caller"
+
+LEAST_BYTES_PER_S = 16_384
+"""Minimum rate of a sender: one byte now and then would hold a connection for ever."""
+
+Ports = Annotated[tuple[Annotated[int, Field(ge=0, le=65_535)], ...], Query()]
+"""UDP ports in a call's query."""
+
+
+class BodyLimit:
+    """ASGI middleware: a body over ``limit_bytes`` is a 413, declared or not."""
+
+    def __init__(self, app: ASGIApp, *, limit_bytes: int) -> None:
+        self._app = app
+        self._limit_bytes = limit_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        declared = Headers(scope=scope).get("content-length", "0")
+        claimed = int(declared) if declared.isdecimal() else 0
+        count = 0
+
+        async def counted() -> Message:
+            nonlocal count
+            if claimed > self._limit_bytes:
+                raise too_large(f"{claimed} bytes", self._limit_bytes)
+            message = await receive()
+            count += len(message.get("body", b""))
+            if count > self._limit_bytes:
+                raise too_large(f"more than {self._limit_bytes} bytes", self._limit_bytes)
+            return message
+
+        await self._app(scope, counted, send)
+
+
+class Patience:
+    """Read timeout (``stalled_s``) and minimum rate (``LEAST_BYTES_PER_S``) for one request body."""
+
+    def __init__(self, receive: Receive, *, stalled_s: float) -> None:
+        self._receive = receive
+        self._stalled_s = stalled_s
+        self._begun_s = asyncio.get_running_loop().time()
+        self._received_bytes = 0
+        self._whole = False
+
+    async def next(self) -> Message:
+        """The next message; waits without limit once the body is complete.
+
+        Raises an ``HTTPException`` with a ``StalledError`` for a sender that is too slow.
+        """
+        if self._whole:
+            return await self._receive()
+        now_s = asyncio.get_running_loop().time()
+        due_s = min(now_s, self._begun_s + self._received_bytes / LEAST_BYTES_PER_S) + self._stalled_s
+        message: Message | None = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(due_s):
+                message = await self._receive()
+        if message is None:
+            raise below(
+                StalledError(
+                    "request body",
+                    f"{self._received_bytes} bytes and then almost nothing for {self._stalled_s:g} s",
+                    "a body is sent whole and without a break",
+                    "send it again",
+                )
+            )
+        self._received_bytes += len(message.get("body", b""))
+        self._whole = not message.get("more_body", False)
+        return message
+
+
+def too_large(received: str, limit_bytes: int) -> HTTPException:
+    """The 413 of an oversized body."""
+    return below(
+        TooLargeError(
+            "request body", received, f"a body holds at most {limit_bytes} bytes", "post smaller batches"
+        )
+    )
+
+
+def below(error: ApiError) -> HTTPException:
+    """``error`` as an ``HTTPException``, the only kind FastAPI passes on while it reads a body."""
+    carried = HTTPException(getattr(error, "status", 400))
+    carried.__cause__ = error
+    return carried
+
+
+def received(intake: Intake, request: Request) -> AbstractAsyncContextManager[bytes]:
+    """The request's body, admitted by ``Intake.body``."""
+    return intake.body(request.headers.get("content-length", ""), _chunks(request))
+
+
+async def _chunks(request: Request) -> AsyncIterator[bytes]:
+    count = 0
+    try:
+        async for chunk in request.stream():
+            count += len(chunk)
+            yield chunk
+    except ClientDisconnect as error:
+        raise StalledError(
+            "request body",
+            f"{count} bytes and then nothing",
+            "a body is sent whole and without a break",
+            "send it again",
+        ) from error
+
+
+def media_type_of(request: Request) -> str:
+    """The Content-Type without parameters; empty if there is none."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def encoding_of(request: Request) -> str | None:
+    """The Content-Encoding; raises ``UnsupportedMediaError`` for an unknown one."""
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    check_encoding(encoding)
+    return encoding or None
 
 
 class Admission:

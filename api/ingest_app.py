@@ -8,8 +8,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 
+from api.admission import Ports, encoding_of, media_type_of, received
 from api.app import Application
-from api.bodies import Ports, encoding_of, media_type_of, received
 from api.deps import Requires
 from service.auth.access import Access
 from service.documents.admin import HealthDocument, ReadinessDocument

@@ -46,7 +46,7 @@ class PatientProtocol(HttpToolsProtocol):
     """uvicorn's protocol with limits; uvicorn itself has only a keep-alive timeout.
 
     Time: ``client_timeout_s`` for a request head, for the rest of a request answered early, and for a
-    client that reads nothing of its answer. Slow bodies are the application's matter (``api.bodies``).
+    client that reads nothing of its answer. Slow bodies are the application's matter (``api.admission``).
 
     Size: a head over ``max_head_bytes`` or ``max_header_fields`` is answered 431, a target over
     ``LONGEST_TARGET`` 414, a chunked body whose framing exceeds its data by ``max_head_bytes`` 400; then the

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fastapi import Depends, FastAPI, Request
 
 from api import problems
-from api.bodies import BodyLimit
+from api.admission import BodyLimit
 from api.deps import refuse_cross_site, refuse_foreign_names
 from lab.documents import (
     AdvanceInput,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from api.bodies import Ports, encoding_of, media_type_of, received
+from api.admission import Ports, encoding_of, media_type_of, received
 from api.deps import PostsTelemetry, ServiceDep
 from service.documents.admin import UdpDocument
 from service.documents.telemetry import IngestDocument

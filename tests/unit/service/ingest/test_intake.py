@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from starlette.requests import Request
 
-from api.bodies import received
+from api.admission import received
 from service.ingest.intake import LONGEST_WAIT_S, ByteBudget, DrainRate, Intake
 from service.metrics import IngestMetrics
 from settings.errors import BusyError, StalledError
