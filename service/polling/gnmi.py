@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from service.polling.base import CounterReader, NoCountersError, PolledSource, PollSchedule
+from service.polling.poller import CounterReader, NoCountersError, PolledSource, PollSchedule
 from switches.device import Device, options_of
 from switches.errors import RefusedError, SwitchError
 from switches.openconfig.gnmi import PORT, OpenConfigOptions

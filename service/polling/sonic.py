@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from service.polling.base import NoCountersError, PolledSource, PollSchedule
+from service.polling.poller import NoCountersError, PolledSource, PollSchedule
 from switches.device import Device, options_of
 from switches.errors import RefusedError
 from switches.sonic.redis import Command, RedisExchange, SonicOptions, check_address

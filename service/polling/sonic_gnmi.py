@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from service.polling.base import PollSchedule
 from service.polling.gnmi import StreamedSource
+from service.polling.poller import PollSchedule
 from service.polling.sonic import no_ports
 from switches.device import Device, options_of
 from switches.sonic.gnmi_adapter import PORT, SonicGnmiOptions

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from service.polling.base import CounterSource, NoCountersError, PollSchedule
 from service.polling.gnmi import openconfig_source
+from service.polling.poller import CounterSource, NoCountersError, PollSchedule
 from service.polling.sonic_gnmi import sonic_gnmi_source
 from switches.device import Device, Secret, Tls
 from switches.errors import AccessError, UnreachableError

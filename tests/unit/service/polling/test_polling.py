@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.polling.base import PolledSource, PollSchedule
+from service.polling.poller import PolledSource, PollSchedule
 from service.polling.sonic import SonicReader
 from switches.device import Device
 from switches.errors import UnreachableError

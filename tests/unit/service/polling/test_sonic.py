@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from service.polling.base import NoCountersError
+from service.polling.poller import NoCountersError
 from service.polling.sonic import SonicReader
 from switches.device import Device, Secret, Tls
 from switches.errors import AccessError, InventoryError, RefusedError, UnreachableError
