@@ -26,9 +26,8 @@ from service.tuning.recommendations import RecommendationStore
 from settings.errors import NotFoundError, SettingsError, UnavailableError
 from settings.model import Settings
 from store import revisions
-from store.database import Database
+from store.database import Database, Recorder
 from store.journal import Journal
-from store.recorder import Recorder
 from store.revisions import Revision
 from switches.rollout.state import Approved
 from telemetry.errors import TopologyError

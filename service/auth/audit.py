@@ -24,8 +24,7 @@ from settings.errors import UnavailableError, status_of
 from settings.security import Caller
 from store import audit_rows
 from store.audit_rows import AuditEntry, AuditRow
-from store.database import Database
-from store.recorder import Recorder
+from store.database import Database, Recorder
 
 DONE = "done"
 FORGET_EVERY_S = 3_600.0

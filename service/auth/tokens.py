@@ -21,8 +21,7 @@ from settings.security import LOCAL_NAME, SCOPES, Caller, Scope, TokenSettings, 
 from store import audit_rows, token_rows
 from store.audit_rows import AuditEntry
 from store.connection import place_of
-from store.database import Database
-from store.recorder import Recorder
+from store.database import Database, Recorder
 from store.token_rows import TokenRow
 
 

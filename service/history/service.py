@@ -20,9 +20,8 @@ from settings.model import Settings
 from settings.sections import DAY_S, Steps
 from store import alarm_rows, residual_rows
 from store.alarm_rows import AlarmRow, last_alive_ns, open_rows, put
-from store.database import Database
+from store.database import Database, Recorder
 from store.queue_rows import PortStep, begin_ns, fold, lengths, newest_ns, prune, write_step
-from store.recorder import Recorder
 from store.residual_rows import ResidualRow
 from store.tables import NAME_LENGTH, takeable
 from telemetry.alarms import Change, Level, Subject

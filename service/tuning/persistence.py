@@ -13,8 +13,7 @@ from sqlalchemy import Connection
 
 from service.tuning.entry import Entry, queue_ratio
 from store import rounds
-from store.database import Database
-from store.recorder import Recorder
+from store.database import Database, Recorder
 from store.rounds import RoundRow
 
 PRUNE_EVERY = 50

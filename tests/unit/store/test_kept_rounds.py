@@ -17,8 +17,7 @@ from service.tuning.persistence import MOST_WAITING, SavedRounds, entry_of, row_
 from service.tuning.recommendations import PENDING_FOR_NS, RecommendationStore
 from service.tuning.round import run_round
 from settings.errors import NotFoundError
-from store.database import Database
-from store.recorder import Recorder
+from store.database import Database, Recorder
 from store.tables import recommendations
 from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
 from twin.watermark import Watermark

@@ -11,8 +11,7 @@ import pytest
 from sqlalchemy import Connection, select
 
 from settings.errors import UnavailableError
-from store.database import Database
-from store.recorder import AT_ONCE, Recorder
+from store.database import AT_ONCE, Database, Recorder
 from store.tables import journal
 from tests.counterparts.postgres_server import PostgresServer
 

@@ -20,8 +20,7 @@ from service.auth.tokens import (
 from settings.errors import InputError, UnavailableError
 from settings.security import Caller
 from store import audit_rows, token_rows
-from store.database import Database
-from store.recorder import Recorder
+from store.database import Database, Recorder
 
 BY = Operator("command:ada", 1_000)
 READ = checked_scopes(["read"])

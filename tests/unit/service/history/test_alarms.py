@@ -11,8 +11,7 @@ import pytest
 from service.events import Clocks
 from service.history.service import AWAY, AlarmHistory
 from store.alarm_rows import AlarmRow, listed
-from store.database import Database
-from store.recorder import Recorder
+from store.database import Database, Recorder
 from telemetry.alarms import Alarm, Change, Level, Subject
 
 S = 1_000_000_000

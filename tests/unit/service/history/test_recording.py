@@ -15,9 +15,8 @@ from service.history.service import STEPS_PRUNED_AT_ONCE, QueueHistory, port_ste
 from service.ingest.counter_owner import RecentPorts
 from service.ingest.window_owner import LatestState
 from settings.sections import Steps
-from store.database import Database
+from store.database import Database, Recorder
 from store.queue_rows import PortStep
-from store.recorder import Recorder
 from store.tables import queue_history
 from telemetry.counters.window import PortRates, Rates
 from telemetry.settings import NS_PER_S

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from service.tuning.persistence import SavedRounds
 from service.tuning.recommendations import RecommendationStore
 from service.tuning.round import Ask, Fabric
-from store.database import Database
-from store.recorder import Recorder
+from store.database import Database, Recorder
 from telemetry.decode.json import decode
 from telemetry.settings import WindowSettings
 from telemetry.state import NetworkState
