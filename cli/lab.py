@@ -30,8 +30,7 @@ from lab.demo.plan import FULL, QUICK
 from lab.demo.screen import Shown, opening, queue_lines, result_table, verdict
 from lab.documents import LabDocument
 from lab.p4_reports import IntReportWriter, IntSender, Taker, inventory
-from lab.poster import Poster
-from lab.reports import EPOCH_NS, CounterWriter, ReportWriter
+from lab.reports import EPOCH_NS, CounterWriter, Poster, ReportWriter
 from lab.runner import Binary, Runner
 from lab.setup import LabOptions, lab_parts
 from settings.errors import InputError

@@ -26,8 +26,7 @@ from lab.documents import (
     ReportsDocument,
 )
 from lab.p4_reports import IntSender
-from lab.poster import Posted, Poster
-from lab.reports import DATA_QUEUE
+from lab.reports import DATA_QUEUE, Posted, Poster
 from lab.runner import Runner
 from service.documents.predictions import WatermarkDocument
 from service.documents.switches import QueueWatermarkDocument

@@ -20,8 +20,18 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from lab.poster import FIRST_PAUSE_S, LONGEST_PAUSE_S, TIMEOUT_S, Outbox, PostError
-from lab.reports import DATA_QUEUE, EPOCH_NS, FIRST_SOURCE_PORT, ROCE_PORT, SOURCE_PORTS
+from lab.reports import (
+    DATA_QUEUE,
+    EPOCH_NS,
+    FIRST_PAUSE_S,
+    FIRST_SOURCE_PORT,
+    LONGEST_PAUSE_S,
+    ROCE_PORT,
+    SOURCE_PORTS,
+    TIMEOUT_S,
+    Outbox,
+    PostError,
+)
 from settings.errors import InputError
 from settings.tls import client_context
 from telemetry.encode.p4 import MOST_OCCUPANCY, ReportColumns, datagram_v2, reports_v2

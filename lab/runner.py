@@ -18,8 +18,7 @@ from typing import Any, TypeVar
 
 from lab.figures import Figures, Stretch
 from lab.p4_reports import IntReportWriter, IntSender, Portion
-from lab.poster import Poster
-from lab.reports import CounterWriter, ReportWriter
+from lab.reports import CounterWriter, Poster, ReportWriter
 from lab.setup import Feed
 from settings.errors import ConflictError, UnavailableError, UnprocessableError
 from twin.errors import ScenarioError

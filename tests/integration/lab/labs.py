@@ -12,8 +12,7 @@ import httpx
 
 from lab.control import Lab, control_app
 from lab.p4_reports import IntReportWriter, IntSender, Taker
-from lab.poster import Poster
-from lab.reports import CounterWriter, ReportWriter
+from lab.reports import CounterWriter, Poster, ReportWriter
 from lab.runner import Binary, Runner
 from tests.unit.lab.labs import RATE, fabric_of, parts_of
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lab.poster import Poster
-from lab.reports import Body, ReportWriter
+from lab.reports import Body, Poster, ReportWriter
 from lab.runner import Runner
 from lab.setup import LabOptions, LabParts, LeafSpine, lab_parts
 from twin.packet.fabric import Fabric

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from lab import runner as runner_module
-from lab.poster import Poster
-from lab.reports import COUNTERS_PATH, EPOCH_NS, REPORTS_PATH, Body, CounterWriter
+from lab.reports import COUNTERS_PATH, EPOCH_NS, REPORTS_PATH, Body, CounterWriter, Poster
 from telemetry.counters.model import CounterSample
 from telemetry.counters.window import CounterWindow
 from telemetry.decode.counters import decode_counters

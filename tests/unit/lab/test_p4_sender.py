@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from lab.p4_reports import BURST_DATAGRAMS, ROOM_DATAGRAMS, IntSender, Portion, Taker
-from lab.poster import PostError
+from lab.reports import PostError
 from settings.errors import InputError
 
 PATIENCE_S = 60.0

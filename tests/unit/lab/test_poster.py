@@ -10,8 +10,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 
-from lab.poster import Poster, PostError
-from lab.reports import COUNTERS_PATH, Body
+from lab.reports import COUNTERS_PATH, Body, Poster, PostError
 
 PATIENCE_S = 60.0
 TAKEN = httpx.Response(202, json={"accepted": 2, "rejected": 1, "errors": [], "error_count": 1})

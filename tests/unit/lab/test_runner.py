@@ -11,8 +11,7 @@ import httpx
 import pytest
 
 from lab import runner as runner_module
-from lab.poster import Poster
-from lab.reports import Body
+from lab.reports import Body, Poster
 from lab.runner import Runner
 from settings.errors import ConflictError, UnavailableError, UnprocessableError
 from tests.unit.lab.labs import NEW, OLD, Kept, parts_of, running
