@@ -206,6 +206,11 @@ def control_app(lab: Lab, *, loopback: bool = True) -> FastAPI:
         """One switch."""
         return lab.switch(name)
 
+    @app.post("/mark")
+    async def post_mark() -> FiguresDocument:
+        """The figures since the last mark; sets a mark."""
+        return FiguresDocument.of(await asyncio.wrap_future(lab.runner.mark()))
+
     @app.post("/advance")
     async def post_advance(asked: AdvanceInput) -> FiguresDocument:
         """With ``--step``: runs until then, and answers when its reports have been posted."""

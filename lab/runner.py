@@ -109,6 +109,7 @@ class Runner:
         self._slice_s = FIRST_SLICE_S
         self._stretch = Stretch(fabric.measured())
         self._whole = Stretch(fabric.measured())
+        self._since_mark = Stretch(fabric.measured())
         self._thread = threading.Thread(target=self._run, name="ecntwin-fabric", daemon=True)
         self.duration_s = duration_s
         self.stepwise = stepwise
@@ -172,6 +173,17 @@ class Runner:
     def figures(self) -> Future[Figures]:
         """The whole run until now; unfinished flows count at their age."""
         return self._ask(lambda: self._whole.figures(self._fabric.measured(), self._fabric.under_way()))
+
+    def mark(self) -> Future[Figures]:
+        """Figures since the last mark, or the start; unfinished flows count at their age."""
+
+        def act() -> Figures:
+            measured = self._fabric.measured()
+            found = self._since_mark.figures(measured, self._fabric.under_way())
+            self._since_mark = Stretch(measured)
+            return found
+
+        return self._ask(act)
 
     def advance(self, until_s: float) -> Future[Figures]:
         """Runs until then; done once the reports of that stretch have been posted too.
@@ -326,6 +338,7 @@ class Runner:
         self._slice_s = min(max(self._slice_s, SHORTEST_SLICE_S), LONGEST_SLICE_S)
         self._stretch.add(happened.completions)
         self._whole.add(happened.completions)
+        self._since_mark.add(happened.completions)
         self._publish(
             now_s=until_s,
             ended=until_s >= self.duration_s,

@@ -14,7 +14,7 @@ from lab.demo.processes import Child
 from lab.documents import FiguresDocument
 from telemetry.topology import GBPS
 from twin.prediction import Prediction, Probe, Slowdown, SolveStatus
-from twin.search.gain import POLICIES, Gain, gain_over
+from twin.search.gain import POLICIES, Gain, gain_over, joined
 from twin.watermark import Watermark
 
 CALL_S = 300.0
@@ -27,6 +27,10 @@ class Lab(Protocol):
 
     def advance(self, until_s: float) -> FiguresDocument:
         """Runs until then; returns the figures of that stretch."""
+        ...
+
+    def mark(self) -> FiguresDocument:
+        """The figures since the last mark or the start, unfinished flows at their age; sets a mark."""
         ...
 
     def figures(self) -> FiguresDocument:
@@ -74,6 +78,9 @@ class LabAt(_Caller):
 
     def advance(self, until_s: float) -> FiguresDocument:
         return self._figures(self._call("POST", "/advance", {"until_s": until_s}))
+
+    def mark(self) -> FiguresDocument:
+        return self._figures(self._call("POST", "/mark"))
 
     def figures(self) -> FiguresDocument:
         return self._figures(self._call("GET", "/figures"))
@@ -160,10 +167,11 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run over the whole traffic; ``rounds`` is empty for a setting that stays."""
+    """One run over the whole traffic, figures by interval and by phase; a setting that stays has no rounds."""
 
     name: str
     intervals: tuple[Interval, ...]
+    phases: tuple[FiguresDocument, ...]
     whole: FiguresDocument
     rounds: tuple[Round, ...] = field(default=())
 
@@ -173,11 +181,13 @@ OnInterval = Callable[[Interval, Round | None], None]
 
 def keep(name: str, lab: Lab, plan: DemoPlan, watermark: Watermark, on_interval: OnInterval) -> Run:
     """Runs the whole traffic under one setting."""
-    intervals = []
+    intervals, phases = [], []
     for end_s in plan.ends_s:
         intervals.append(Interval(watermark, lab.advance(end_s)))
+        if plan.ends_a_phase(end_s):
+            phases.append(lab.mark())
         on_interval(intervals[-1], None)
-    return Run(name, tuple(intervals), lab.figures())
+    return Run(name, tuple(intervals), tuple(phases), lab.figures())
 
 
 def close_the_loop(
@@ -195,17 +205,20 @@ def close_the_loop(
     A round that fails or is held back changes nothing.
     """
     intervals: list[Interval] = []
+    phases: list[FiguresDocument] = []
     rounds: list[Round] = []
     running = start
     for end_s in plan.ends_s:
         intervals.append(Interval(running, lab.advance(end_s)))
+        if plan.ends_a_phase(end_s):
+            phases.append(lab.mark())
         if end_s == plan.ends_s[-1]:
             on_interval(intervals[-1], None)
             break
         rounds.append(_round(service, end_s, running, clock_s))
         running = rounds[-1].watermark
         on_interval(intervals[-1], rounds[-1])
-    return Run(name, tuple(intervals), lab.figures(), tuple(rounds))
+    return Run(name, tuple(intervals), tuple(phases), lab.figures(), tuple(rounds))
 
 
 def _round(service: Service, at_s: float, running: Watermark, clock_s: Callable[[], float]) -> Round:
@@ -239,7 +252,10 @@ POLICY = "balanced"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The runs, the closed loop first, the vendor default second, and their gains over the latter."""
+    """The runs, the closed loop first, the vendor default second, and their gains over the latter.
+
+    A gain is the mean of those in each phase, as phases of unlike traffic have unlike slowdowns.
+    """
 
     plan: DemoPlan
     seed: int
@@ -260,8 +276,18 @@ class Outcome:
 
 def outcome_of(plan: DemoPlan, seed: int, runs: Sequence[Run], wall_s: float) -> Outcome:
     """The runs with their gains; the first is the closed loop's, the second the vendor default's."""
-    predictions = [measured(run.whole) for run in runs]
-    gains = (gain_over(predictions[1], one, POLICIES[POLICY], 0.0) for one in predictions)
+    by_phase = [[measured(figures) for figures in run.phases] for run in runs]
+    n = len(plan.phases)
+    gains = [
+        joined(
+            [
+                gain_over(now, new, POLICIES[POLICY], 0.0)
+                for now, new in zip(by_phase[1], phases, strict=True)
+            ],
+            [1.0 / n] * n,
+        )
+        for phases in by_phase
+    ]
     return Outcome(plan, seed, tuple(runs), tuple(gains), wall_s)
 
 

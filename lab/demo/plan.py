@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,10 +26,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoPlan:
-    """Times are simulated: a round every ``interval_s`` on the last ``window_s`` of reports.
-
-    ``lowest`` and ``highest`` bound the search to what lies between the two static settings.
-    """
+    """Times are simulated: a round every ``interval_s`` on the last ``window_s`` of reports."""
 
     name: str
     fabric: LeafSpine
@@ -42,8 +40,6 @@ class DemoPlan:
     second_opinion: bool
     too_short_to_judge: bool = False
     sampling_rate: float = 1 / 64
-    lowest: Watermark = PAPER
-    highest: Watermark = VENDOR_DEFAULT
 
     @property
     def ends_s(self) -> tuple[float, ...]:
@@ -59,6 +55,11 @@ class DemoPlan:
             for phase, end in zip(self.phases, ends, strict=True)
             for item in phase.traffic.split(",")
         )
+
+    def ends_a_phase(self, end_s: float) -> bool:
+        """Whether an interval that ends then is the last of its phase."""
+        ends = [*(phase.begin_s for phase in self.phases[1:]), self.duration_s]
+        return any(math.isclose(end_s, end) for end in ends)
 
     def phase_at(self, at_s: float) -> Phase:
         """The phase under way just after ``at_s``."""
@@ -82,20 +83,11 @@ class DemoPlan:
         stands still during a rollout, so wall-clock limits and soak times are off: first the canary, then all
         other switches. The gates on predictions stay on.
         """
-        low, high = self.lowest, self.highest
         return {
             "server": {"port": 0},
             "telemetry": {"period_s": PERIOD_S, "n_periods": round(self.window_s / PERIOD_S)},
             "fabric": {"topology": topology, "mtu_payload_bytes": 1000, "buffer_bytes": self.buffer_bytes},
             "incumbent": {"default": _numbers(VENDOR_DEFAULT)},
-            "bounds": {
-                "kmin_low_bytes": low.kmin_bytes,
-                "kmin_high_bytes": high.kmin_bytes,
-                "kmax_low_bytes": low.kmax_bytes,
-                "kmax_high_bytes": high.kmax_bytes,
-                "pmax_low": low.pmax,
-                "pmax_high": high.pmax,
-            },
             "search": {
                 "candidates": self.candidates,
                 "narrowed": self.narrowed,
@@ -122,15 +114,20 @@ def _phases(each_s: float, *lines: tuple[str, str]) -> tuple[Phase, ...]:
     return tuple(Phase(name, number * each_s, line) for number, (name, line) in enumerate(lines))
 
 
-_WEB = ("web search", "websearch:0.5")
-_BULK = ("bulk transfers", "elephants-and-mice:0.2:elephants=12:per_receiver=3:elephant_bytes=5MB")
-_BURSTS = ("Hadoop, incast", "hadoop:0.3,incast:14:each_bytes=64KB")
+# What a training cluster carries, chosen because the best watermarks of these three lie far apart
+# (bench/phases.py measures by how much) and before any closed loop ran on them.
+_EXPERTS = ("all-to-all", "all-to-all:2MB")
+_SMALL = ("small messages", "data-mining:0.5")
+_BURSTS = (
+    "incast, elephants",
+    "elephants-and-mice:0.2:elephants=12:per_receiver=3:elephant_bytes=5MB,incast:14:each_bytes=64KB",
+)
 
 FULL = DemoPlan(
     name="full",
     fabric=LeafSpine(leaves=4, spines=2, hosts=4, rate_gbps=100, uplink_gbps=200),
     buffer_bytes=8_000_000,
-    phases=_phases(0.040, _WEB, _BULK, _BURSTS),
+    phases=_phases(0.040, _EXPERTS, _SMALL, _BURSTS),
     duration_s=0.120,
     interval_s=0.010,
     window_s=0.015,
@@ -145,7 +142,7 @@ QUICK = DemoPlan(
     buffer_bytes=4_000_000,
     phases=_phases(
         0.018,
-        _WEB,
+        ("web search", "websearch:0.5"),
         ("bulk transfers", "elephants-and-mice:0.2:elephants=6:per_receiver=3:elephant_bytes=3MB"),
     ),
     duration_s=0.036,

@@ -57,6 +57,9 @@ class ScriptedLab:
         self.ends.append(until_s)
         return figures(begin_s, until_s)
 
+    def mark(self) -> FiguresDocument:
+        return figures(0.0, self.ends[-1])
+
     def figures(self) -> FiguresDocument:
         return figures(0.0, self.ends[-1])
 

@@ -27,7 +27,8 @@ def run_of(name: str, marks: list[Watermark], **whole: float | None) -> Run:
         for mark, begin_s, end_s in zip(marks, begins, QUICK.ends_s, strict=False)
     )
     rounds = (Round(QUICK.ends_s[0], "pushed", FOUND, 0.3, "because", 1.0),) if name == CLOSED_LOOP else ()
-    return Run(name, intervals, figures(0.0, QUICK.duration_s, **whole), rounds)  # type: ignore[arg-type]
+    measured = figures(0.0, QUICK.duration_s, **whole)  # type: ignore[arg-type]
+    return Run(name, intervals, (measured,) * len(QUICK.phases), measured, rounds)
 
 
 def outcome(**loop: float | None) -> Outcome:
