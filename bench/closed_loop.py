@@ -1,7 +1,7 @@
 """The demo's closed loop, in its own processes, against the best of twelve settings that stay, in hindsight.
 
-``python -m bench.closed_loop [--alike] [SEED ...]`` prints one JSON document: the demo's traffic, whose phases
-want unlike watermarks, or with ``--alike`` traffic that one setting serves. A seed takes minutes on two cores.
+``python -m bench.closed_loop [--alike] [SEED ...]`` prints one JSON document: the demo's traffic, whose
+phases want unlike watermarks, or with ``--alike`` traffic that one setting serves. A seed takes minutes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What each phase of the demo's traffic wants: the best of twelve settings that stay, alone and over all phases.
+"""What each phase of the demo's traffic wants: the best of twelve settings, by phase and over all of them.
 
 ``python -m bench.phases [SEED]`` prints a table: gains over the vendor default, in the lab's packets. Phases
 were chosen by it, never by how the closed loop does on them.

@@ -167,7 +167,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run over the whole traffic, figures by interval and by phase; a setting that stays has no rounds."""
+    """One run over the whole traffic, figures by interval and by phase; a fixed setting has no rounds."""
 
     name: str
     intervals: tuple[Interval, ...]
