@@ -80,8 +80,8 @@ class Prediction:
     classes left out. ``probe`` is keyed ``all`` and by path class (``1 hop``, ``3 hops``: switches crossed).
     ``paused_share`` is port-seconds paused ÷ (egress ports, NICs included × duration), ``loss_share`` bytes
     lost ÷ bytes sent, None where the engine does not report them. ``without_block[b]`` are the same figures
-    with block b of the window left out (flows belong to the block they start in), ``by_seed`` those of each
-    run of a mean over seeds. Where ``status`` is not OK the figures are NaN.
+    with block b left out (equal parts of the window, or of a class's flows by start), ``by_seed`` those of
+    each run of a mean over seeds. Where ``status`` is not OK the figures are NaN.
     """
 
     watermark: Watermark

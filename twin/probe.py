@@ -102,20 +102,17 @@ def probes(counts: NDArray[np.int64]) -> dict[str, Probe]:
 def gain_parts(scenario: Scenario, completion_s: NDArray[np.float64], blocks: Blocks) -> dict[str, Any]:
     """The fields of a prediction that a gain is made of.
 
-    ``completion_s[flow]`` as in ``slowdown_by_class``. A flow belongs to the block it starts in: the first
-    for those from before the window, the last for those after.
+    ``completion_s[flow]`` as in ``slowdown_by_class``. The flows of a class form blocks of equal number by
+    their start: of blocks of time one may hold every elephant.
     """
     starts_s, size = scenario.flows.start_s, scenario.flows.payload_bytes
-    begin_s, end_s = scenario.window_s
-    inner_s = begin_s + (end_s - begin_s) * np.arange(1, BLOCKS) / BLOCKS
     finite = np.isfinite(size) & (starts_s < scenario.duration_s)
     taken_s = np.where(np.isnan(completion_s), scenario.duration_s - starts_s, completion_s)[finite]
     slowdown, size = taken_s / scenario.alone_s[finite], size[finite]
-    block_of = np.searchsorted(inner_s, starts_s[finite], side="right")
-    elephants, mice = size >= ELEPHANT_FROM_BYTES, size < MOUSE_BELOW_BYTES
-    order = np.flatnonzero(mice)[np.argsort(slowdown[mice])]
-    sorted_mice, mouse_block = slowdown[order], block_of[order]
-    large, large_block = slowdown[elephants], block_of[elephants]
+    large, mice = slowdown[size >= ELEPHANT_FROM_BYTES], slowdown[size < MOUSE_BELOW_BYTES]
+    large_block, mouse_block = _blocks_of(large.size), _blocks_of(mice.size)
+    order = np.argsort(mice)
+    sorted_mice, mouse_block = mice[order], mouse_block[order]
     by_block = blocks.probes.sum(axis=1)
     [probe_p99] = _quantiles(by_block.sum(axis=0) - by_block, 0.99)
     ports_s = blocks.counted_s * len(scenario.ports)
@@ -139,6 +136,11 @@ def _without(above: NDArray[np.float64], below: NDArray[np.float64]) -> list[flo
     """Sum ÷ sum with each block left out; 0 where nothing is left."""
     left: list[float] = ((above.sum() - above) / np.maximum(below.sum() - below, _TINY)).tolist()
     return left
+
+
+def _blocks_of(count: int) -> NDArray[np.int64]:
+    """The block of each of ``count`` flows in the order of their start; a single one is never left out."""
+    return np.arange(count) * BLOCKS // count if count > 1 else np.full(count, -1)
 
 
 def _mean(values: NDArray[np.float64]) -> float | None:

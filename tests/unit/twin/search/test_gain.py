@@ -95,7 +95,7 @@ class TestTheGain:
 
 
 class TestItsError:
-    def test_of_blocks_is_the_jackknifes_over_paired_figures(self) -> None:
+    def test_of_blocks_is_the_jackknifes_over_paired_successive_figures(self) -> None:
         rng = np.random.default_rng(1)
         moves, common = rng.normal(0.0, 0.01, BLOCKS), rng.normal(0.0, 0.5, BLOCKS)
         now = replace(
@@ -109,7 +109,7 @@ class TestItsError:
                 for c, m in zip(common, moves, strict=True)
             ),
         )
-        expected = 0.5 * math.sqrt((BLOCKS - 1) / BLOCKS * np.sum((moves - moves.mean()) ** 2))
+        expected = 0.5 * math.sqrt((BLOCKS - 1) / (2 * BLOCKS) * np.sum(np.diff(moves) ** 2))
         assert gain_over(now, new, Policy(), 0.0).error == pytest.approx(expected)
 
     def test_of_seeds_is_that_of_their_mean(self) -> None:
