@@ -96,8 +96,9 @@ def test_each_block_is_left_out_once(name: str) -> None:
     assert fmean(goodputs) == pytest.approx(prediction.goodput_bytes_per_s, rel=0.01)
     # The flows start in the first block, and all has arrived before the last.
     assert goodputs[0] < prediction.goodput_bytes_per_s < goodputs[-1]
-    elephants = [one.elephant_slowdown for one in prediction.without_block]
-    assert elephants == [None, *[pytest.approx(prediction.slowdown["elephant"].mean)] * 7]
+    # However early they start, no block holds every elephant.
+    elephants = [one.elephant_slowdown or 0.0 for one in prediction.without_block]
+    assert min(elephants) <= prediction.slowdown["elephant"].mean <= max(elephants)
     p99 = [one.probe_p99_slowdown or 0.0 for one in prediction.without_block]
     assert min(p99) < prediction.probe["all"].p99 <= max(p99)
 
@@ -116,14 +117,14 @@ def counted(**changed: object) -> Blocks:
     return replace(fresh, **changed)  # type: ignore[arg-type]
 
 
-def test_flows_are_left_out_with_the_block_they_start_in() -> None:
+def test_flows_are_left_out_in_the_order_they_start() -> None:
     starts_s = [0.0, 1.1e-3, 2.5e-3, 2.6e-3, 8.9e-3, 9.5e-3]
     rows = [flow("h0", "h3", 50_000, start_s) for start_s in starts_s]
     scenario = star(rows, duration_s=0.01, window_s=(1e-3, 9e-3))
     slowdown = np.array([2.0, 3.0, 50.0, 40.0, 5.0, 6.0])
     parts = gain_parts(scenario, slowdown * scenario.alone_s, counted())
     left = [one.mice_p99_slowdown for one in parts["without_block"]]
-    for block, gone in ((0, [0, 1]), (1, [2, 3]), (2, []), (7, [4, 5])):
+    for block, gone in ((0, [0]), (1, [1]), (2, [2]), (3, []), (4, [3]), (7, [])):
         rest = np.delete(slowdown, gone)
         assert left[block] == pytest.approx(by_class(rest, np.full(len(rest), 5e4))["mice"].p99)
     assert {one.elephant_slowdown for one in parts["without_block"]} == {None}

@@ -12,7 +12,7 @@ from tests.unit.twin.analytic_engine import HERE, AnalyticEngine
 from tests.unit.twin.fabrics import star
 from tests.unit.twin.search.test_round import APART, COUPLED, INCUMBENT, problem, settings
 from twin.errors import ParameterError
-from twin.search.gain import POLICIES
+from twin.search.gain import Policy
 from twin.search.problem import TuningProblem
 from twin.search.recommendation import Recommendation, SecondOpinion, VerdictKind
 from twin.search.round import Progress, engine_seeds, tune
@@ -99,7 +99,7 @@ class TestWhatItDecides:
         assert f"; confirmed by {SAME}, within 0 % in " in answer.why
 
     def test_the_decision_is_the_second_engines(self) -> None:
-        bulk = POLICIES["throughput"]
+        bulk = Policy(0.97, 0.03)
         answer, alone = reviewed("UnmovedElephantsEngine", policy=bulk), reviewed(None, policy=bulk)
         opinion = opinion_of(answer)
         assert opinion.changed_pick
