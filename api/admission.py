@@ -106,7 +106,6 @@ class Patience:
 
 
 def too_large(received: str, limit_bytes: int) -> HTTPException:
-    """The 413 of an oversized body."""
     return below(
         TooLargeError(
             "request body", received, f"a body holds at most {limit_bytes} bytes", "post smaller batches"

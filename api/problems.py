@@ -62,7 +62,6 @@ def problem_response(
 
 
 def install(app: FastAPI) -> None:
-    """Registers the exception handlers."""
     for kind in DOMAIN_ERRORS:
         app.add_exception_handler(kind, _domain)
     app.add_exception_handler(RequestValidationError, _validation)

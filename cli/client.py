@@ -58,7 +58,6 @@ class Answer:
     content: bytes
 
     def document(self) -> Any:
-        """The JSON document."""
         return self._decoded(Any, self.content)
 
     def read(self, kind: type[T]) -> T:
@@ -135,7 +134,6 @@ class ServiceClient:
         self.close()
 
     def close(self) -> None:
-        """Lets go of the connections."""
         self._client.close()
 
     def get(

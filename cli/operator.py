@@ -56,8 +56,6 @@ def _id(what: str, completed: Callable[..., list[tuple[str, str]]], metavar: str
 
 
 class FlowClassName(StrEnum):
-    """Flow classes by the service's names."""
-
     MOUSE = "mouse"
     POTENTIAL_ELEPHANT = "potential_elephant"
     ELEPHANT = "elephant"
@@ -67,7 +65,6 @@ Rounds = Annotated[int, typer.Option(min=1, max=1_000, help="Number of newest on
 
 
 def add_to(app: typer.Typer) -> None:
-    """Registers them with ``app``."""
     for function in (
         status,
         flows,

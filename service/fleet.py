@@ -384,7 +384,6 @@ class Fleet:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def close(self) -> None:
-        """Closes threads and connections."""
         self._readings.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
         for adapter in self._adapters.values():

@@ -141,8 +141,6 @@ _SUMMED = tuple(name for name in Rates._fields if name != "pause_share")
 
 
 class NetworkMetrics:
-    """Network state and alarms, by switch and alarm kind."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
         counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
         self.alarms = gauge("ecntwin_alarms", "Alarms now, by kind and level.", ["kind", "level"])
@@ -247,8 +245,6 @@ _ROUND_BUCKETS_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0
 
 
 class _Exposed:
-    """A registry with the text exposition of its metrics."""
-
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
 
@@ -259,8 +255,6 @@ class _Exposed:
 
 
 class Metrics(_Exposed):
-    """The metrics of one service instance."""
-
     def __init__(self, registry: CollectorRegistry, *, version: str) -> None:
         super().__init__(registry)
         counter, gauge, histogram = (

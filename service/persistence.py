@@ -186,7 +186,6 @@ class Restore:
         return True
 
     async def retry(self) -> None:
-        """Retries until it succeeds."""
         while True:
             await asyncio.sleep(RETRY_EVERY_S)
             try:

@@ -8,7 +8,7 @@ a value that may be one.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import reduce
@@ -82,16 +82,9 @@ class IntKeys(IntUnitKeys, Part):
     interface_pattern: Annotated[str | None, BeforeValidator(_pattern)] = None
 
 
-@dataclass(frozen=True, slots=True)
-class SaidOfInt:
-    """The ``int`` keys of one switch, and their place in the file."""
-
-    where: str
-    keys: IntKeys
-
-
-def reporting_devices(said: Mapping[str, SaidOfInt], default: IntUnitProfile | None = None) -> Devices:
-    """The switches that send reports, for the decoder; ``default`` are the units of all others.
+def _reporting(said: Iterable[tuple[str, str, IntKeys]], default: IntUnitProfile | None) -> Devices:
+    """The switches that send reports, for the decoder, of names, places in the file and ``int`` keys;
+    ``default`` are the units of all others.
 
     Raises ``SettingsError`` for a missing or duplicate node id, or a duplicate source.
     """
@@ -100,7 +93,7 @@ def reporting_devices(said: Mapping[str, SaidOfInt], default: IntUnitProfile | N
     patterns: dict[int, str] = {}
     profiles: dict[int, IntUnitProfile | None] = {}
     sources: dict[str, int] = {}
-    for name, (where, keys) in ((name, (one.where, one.keys)) for name, one in said.items()):
+    for name, where, keys in said:
         node = _own_node(where, keys, switches)
         if node is None:
             continue
@@ -274,26 +267,21 @@ class Inventory:
 
         Raises ``SettingsError``.
         """
-        said = {
-            name: SaidOfInt(f"{where}.int", keys.int_)
-            for name, where, keys in self.switches
-            if keys.int_ is not None
-        }
-        return reporting_devices(said, default)
+        said = (
+            (name, f"{where}.int", keys.int_) for name, where, keys in self.switches if keys.int_ is not None
+        )
+        return _reporting(said, default)
 
 
 def parse(document: Mapping[str, Any], *, source: str, folder: Path) -> Mapping[str, Device]:
-    """``Inventory.devices`` of a file's content."""
     return Inventory("", folder, tuple(_said(document, source))).devices()
 
 
 def load_inventory(path: Path) -> Mapping[str, Device]:
-    """``Inventory.devices`` of a file."""
     return Inventory.read(path).devices()
 
 
 def load_reporting(path: Path, default: IntUnitProfile | None = None) -> Devices:
-    """``Inventory.reporting`` of a file."""
     return Inventory.read(path).reporting(default)
 
 

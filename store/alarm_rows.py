@@ -12,8 +12,6 @@ from store.tables import alarms, insert_once, pulse, queue_history
 
 @dataclass(frozen=True, slots=True)
 class AlarmRow:
-    """One alarm from its raise to its end."""
-
     key: str
     kind: str
     subject: str

@@ -74,7 +74,6 @@ class ClassOfService:
     bound: dict[tuple[str, int], str]
 
     def users(self, scheduler: str) -> tuple[tuple[str, int], ...]:
-        """The queues it serves."""
         return tuple(queue for queue, name in self.bound.items() if name == scheduler)
 
     def holders(self, profile: str) -> frozenset[str]:

@@ -64,7 +64,6 @@ class AdapterRegistry:
         return tuple(sorted(self._factories))
 
     def register(self, kind: str, factory: AdapterFactory) -> None:
-        """Adds or replaces one."""
         self._factories[kind] = factory
 
     def factory(self, kind: str) -> AdapterFactory:

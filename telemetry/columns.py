@@ -134,8 +134,6 @@ _FIRST_SIZE = 256
 
 
 class GrowingArray(Generic[Kind]):
-    """A growable column."""
-
     def __init__(self, kind: type[Kind]) -> None:
         self._room: NDArray[Kind] = np.empty(_FIRST_SIZE, kind)
         self._count = 0
@@ -158,6 +156,5 @@ class GrowingArray(Generic[Kind]):
         self._count = after
 
     def replace(self, values: NDArray[Any]) -> None:
-        """Replaces all values."""
         self._room = np.array(values, self._room.dtype)
         self._count = len(self._room)

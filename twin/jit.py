@@ -34,7 +34,6 @@ def kernel_digest() -> str:
 
 
 def _cache_folder() -> Path:
-    """A writable folder for compiled kernels."""
     named = os.environ.get("NUMBA_CACHE_DIR")
     cache = os.environ.get("XDG_CACHE_HOME")
     base = Path(named) if named else (Path(cache) if cache else Path.home() / ".cache") / "ecntwin"

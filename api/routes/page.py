@@ -22,12 +22,10 @@ def _folder(name: str) -> Path:
 
 
 def dashboard() -> Path:
-    """The folder of the page."""
     return _folder("dashboard")
 
 
 def reference() -> Path:
-    """The folder of the API reference."""
     return _folder("reference")
 
 

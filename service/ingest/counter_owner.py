@@ -20,8 +20,6 @@ _Samples = tuple[Sequence[CounterSample], Sequence[int] | None]
 
 
 class CounterOwner(TelemetryOwner[_Samples]):
-    """Owns the window of counter samples."""
-
     def __init__(
         self,
         settings: CounterSettings,

@@ -32,8 +32,6 @@ class LatestState(NamedTuple):
 
 
 class WindowOwner(TelemetryOwner[ReportBatch]):
-    """Owns the window of INT reports."""
-
     def __init__(
         self,
         settings: WindowSettings,

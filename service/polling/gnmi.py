@@ -97,7 +97,6 @@ class StreamedSource:
         self._counters.close()
 
     async def _burst(self) -> Polled:
-        """The counters of one interval."""
         loop = asyncio.get_running_loop()
         try:
             if not self._stream.is_open:

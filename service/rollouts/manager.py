@@ -78,7 +78,6 @@ class Rollouts:
         return sum(not one.state.phase.ended for one in self._rollouts.values())
 
     def active_on(self, switches: Iterable[str]) -> Rollout | None:
-        """An active rollout on any of these switches."""
         named = set(switches)
         for rollout in self._rollouts.values():
             if not rollout.state.phase.ended and named.intersection(rollout.state.plan.switches):

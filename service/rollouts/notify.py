@@ -71,7 +71,6 @@ class RolloutNotifier:
                     self.gate.watermark_changed()
 
     def step_timed(self, switch: str, step: str, seconds: float) -> None:
-        """Observes the duration of a step on a switch."""
         self.metrics.step_seconds.labels(self.fleet.kind(switch), step).observe(seconds)
 
     def _count(self, state: RolloutState, event: Event) -> None:

@@ -149,8 +149,6 @@ class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EosAdapter(WredLineAdapter):
-    """One Arista switch; ``clock_ns`` gives wall-clock nanoseconds since 1970."""
-
     def __init__(
         self, device: Device, *, clock_ns: Callable[[], int], transport: httpx.BaseTransport | None = None
     ) -> None:

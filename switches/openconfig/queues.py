@@ -55,7 +55,6 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return record
 
     def made_in(self, qos: Qos) -> bool:
-        """Whether the switch is configured as planned."""
         return all(self._made(queue, qos) for queue in self.queues)
 
     def shows_in(self, qos: Qos) -> bool:
@@ -63,7 +62,6 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return bool(self.queues) and self.made_in(qos)
 
     def undone_in(self, qos: Qos) -> bool:
-        """Whether the switch is configured as before."""
         return all(self._undone(queue, qos) for queue in self.queues)
 
     def foreign_change_in(self, qos: Qos) -> str | None:

@@ -83,7 +83,6 @@ class Tables:
             self._session.set(delete=delete, replace=replace, update=update)
 
     def remove(self, profiles: list[str]) -> None:
-        """One SetRequest."""
         self._session.set(delete=[self._path(_PROFILES, name) for name in profiles])
 
     def _edit(

@@ -308,7 +308,6 @@ class Deadline:
         self._until_s = 0.0
 
     def within(self, seconds: float) -> None:
-        """Starts a call."""
         self._until_s = self._monotonic_s() + seconds
 
     @property

@@ -40,7 +40,6 @@ class KnownFlows:
 
     @property
     def held(self) -> NDArray[np.int32]:
-        """Samples held of each flow."""
         return self._held.values
 
     @property
@@ -96,7 +95,6 @@ class KnownFlows:
         np.maximum.at(self._before_ns.values, flow.astype(np.intp), ts_ns)
 
     def recount(self, parts: Iterable[Samples]) -> None:
-        """Recounts the samples held."""
         held = np.zeros(len(self), np.int64)
         for part in parts:
             held += np.bincount(part.flow[part.flow >= 0], minlength=len(self))

@@ -97,7 +97,6 @@ class Window:
 
     @property
     def topology(self) -> Topology | None:
-        """The declared topology."""
         return self._topology
 
     @property

@@ -43,11 +43,9 @@ class FailingDaskBackend(DaskDistributedBackend):  # type: ignore[misc] # joblib
         self._n_threads = n_threads
 
     def effective_n_jobs(self, n_jobs: int) -> int:
-        """See joblib's ``ParallelBackendBase``."""
         return max(self._n_threads, 2)
 
     def submit(self, func: Any, callback: Callable[[Any], None] | None = None) -> Future[Any]:
-        """See joblib's ``ParallelBackendBase``."""
         submitted: Future[Any] = super().submit(func, callback)
         if callback is not None:
 
@@ -59,7 +57,6 @@ class FailingDaskBackend(DaskDistributedBackend):  # type: ignore[misc] # joblib
         return submitted
 
     def retrieve_result_callback(self, out: Any) -> Any:
-        """See joblib's ``ParallelBackendBase``."""
         if isinstance(out, _FailedBatch):
             raise out.error
         if isinstance(out, BaseException):  # of a cancelled batch
@@ -113,7 +110,6 @@ class DaskWorkers:
             return self._connected().crew().n_threads
 
     def run(self, tasks: Sequence[Job[T]], done: Callable[[int, T], None]) -> None:
-        """See ``Workers``."""
         closings = self._closings
 
         def attempt(left: dict[int, Job[T]]) -> None:

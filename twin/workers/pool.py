@@ -109,12 +109,10 @@ class InProcessWorkers:
     n_workers = 1
 
     def run(self, tasks: Sequence[Job[T]], done: Callable[[int, T], None]) -> None:
-        """See ``Workers``."""
         for number, task in enumerate(tasks):
             done(number, task.run())
 
     def close(self) -> None:
-        """See ``Workers``."""
         shipped_scenario.cache_clear()
 
 
@@ -138,11 +136,9 @@ class ProcessWorkers:
         self._idle_timeout_s = idle_timeout_s
 
     def run(self, tasks: Sequence[Job[T]], done: Callable[[int, T], None]) -> None:
-        """See ``Workers``."""
         run_in_attempts(tasks, lambda left: self._attempt(left, done), self._retries + 1)
 
     def close(self) -> None:
-        """See ``Workers``."""
         get_reusable_executor(max_workers=self.n_workers, reuse=True).shutdown(wait=True)
 
     def _attempt(self, left: dict[int, Job[T]], done: Callable[[int, T], None]) -> None:

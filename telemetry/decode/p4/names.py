@@ -85,7 +85,6 @@ class Numbering:
         self.forget()
 
     def forget(self) -> None:
-        """Drops all rows."""
         self._count = 0
         self._held = [np.empty(_FEWEST_SLOTS // _SLOTS_A_NUMBER, np.uint64) for _ in range(self._n_columns)]
         self._table = np.full(_FEWEST_SLOTS, _FREE, np.int64)
@@ -217,7 +216,6 @@ class NameTable(Generic[Name]):
         return numbers < len(self._names) + most
 
     def forget(self) -> None:
-        """Drops all names and numbers."""
         self._rows.forget()
         self._names, self._all = [], ()
 

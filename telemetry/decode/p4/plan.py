@@ -259,7 +259,6 @@ class RawReport:
 
 
 def read(plan: Plan, payload: bytes) -> list[RawReport]:
-    """The reports of one payload that fits ``plan``."""
     return [_report(layout, payload) for layout in plan.reports]
 
 

@@ -349,7 +349,6 @@ class PostcardMerger:
 
     @property
     def pending(self) -> int:
-        """Postcards held."""
         return self._pending
 
     def set_topology(self, topology: Topology | None) -> None:
