@@ -23,8 +23,16 @@ from switches.base import Capabilities, Reading, StagedChange
 from switches.device import Device
 from switches.errors import CapabilityError, ConcurrentEditError, ReadBackError
 from switches.read_back import Waiting
-from switches.sonic.asic_db import Hardware
-from switches.sonic.config_db import FIELD, PROFILE, Config, Setting, check_alone, profile_named, written_as
+from switches.sonic.databases import (
+    FIELD,
+    PROFILE,
+    Config,
+    Hardware,
+    Setting,
+    check_alone,
+    profile_named,
+    written_as,
+)
 from switches.sonic.wred_profile import UNITS, check_known, own_name, own_prefix, watermark_in, with_watermark
 from switches.units import Rounded, to_device
 from twin.watermark import Watermark

@@ -18,8 +18,7 @@ from switches.device import Device, options_of
 from switches.errors import CapabilityError
 from switches.read_back import Waiting
 from switches.sonic.adapter import Look, Plan, SonicBase, check_rows
-from switches.sonic.asic_db import Hardware, matched
-from switches.sonic.config_db import Config, Setting
+from switches.sonic.databases import Config, Hardware, Setting, matched
 from switches.sonic.gnmi_tables import Tables
 from switches.sonic.wred_profile import mark_fields
 from switches.transport.gnmi import GnmiOptions, GnmiSession

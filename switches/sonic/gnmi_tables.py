@@ -14,7 +14,7 @@ from typing import Any
 
 from switches.device import Device
 from switches.errors import unreadable
-from switches.sonic.config_db import FIELD, PREFIX, PROFILE, Config, Setting, bindings_of
+from switches.sonic.databases import FIELD, PREFIX, PROFILE, Config, Setting, bindings_of
 from switches.transport.gnmi import GnmiSession
 from switches.transport.gnmi_messages import GnmiPath
 

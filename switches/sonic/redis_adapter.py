@@ -9,8 +9,15 @@ from switches.adapter import check_apply_allowed, check_undo_allowed, recorded
 from switches.base import QueueWatermark, StagedChange
 from switches.device import Device, options_of
 from switches.sonic.adapter import Look, Plan, SonicBase, check_rows
-from switches.sonic.asic_db import Hardware, read_hardware
-from switches.sonic.config_db import PROFILE, Config, queue_setting, read_config, watched
+from switches.sonic.databases import (
+    PROFILE,
+    Config,
+    Hardware,
+    queue_setting,
+    read_config,
+    read_hardware,
+    watched,
+)
 from switches.sonic.redis import Databases, SonicOptions, check_address, connected
 
 

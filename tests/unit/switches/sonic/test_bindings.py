@@ -8,7 +8,7 @@ import pytest
 
 from switches.device import Device
 from switches.errors import CapabilityError, InventoryError
-from switches.sonic.config_db import bindings_of, check_alone, profile_named, referring, written_as
+from switches.sonic.databases import bindings_of, check_alone, profile_named, referring, written_as
 
 
 def leaf(**fields: Any) -> Device:

@@ -19,7 +19,7 @@ from switches.errors import (
     RefusedError,
     UnreachableError,
 )
-from switches.sonic.asic_db import Hardware
+from switches.sonic.databases import Hardware
 from switches.sonic.redis_adapter import SonicAdapter
 from tests.counterparts.dripping import dripping
 from tests.counterparts.switches.sonic_switch import SonicSwitch, qos_config, wred_row
