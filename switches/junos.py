@@ -173,8 +173,6 @@ _OWN = "ecntwin-"
 
 
 class JunosAdapter(CandidateAdapter[ClassOfService]):
-    """One switch at the device's ``address``. ``clock_ns`` gives wall-clock nanoseconds since 1970."""
-
     def __init__(
         self, device: Device, *, clock_ns: Callable[[], int], waiting: Waiting | None = None
     ) -> None:

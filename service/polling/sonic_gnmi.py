@@ -15,8 +15,7 @@ from service.polling.gnmi import StreamedSource
 from service.polling.poller import PollSchedule
 from service.polling.sonic import no_ports
 from switches.device import Device, options_of
-from switches.sonic.gnmi_adapter import PORT, SonicGnmiOptions
-from switches.sonic.gnmi_tables import ORIGIN
+from switches.sonic.gnmi_adapter import ORIGIN, PORT, SonicGnmiOptions
 from switches.transport.gnmi import GnmiDial, GnmiSession
 from switches.transport.gnmi_messages import GnmiPath, PathValue
 from telemetry.counters.model import MOST

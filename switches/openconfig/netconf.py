@@ -45,8 +45,6 @@ class _Options(NetconfOptions, frozen=True, forbid_unknown_fields=True):
 
 
 class NetconfAdapter(CandidateAdapter[Qos]):
-    """One switch at the device's ``address``. ``clock_ns`` gives wall-clock nanoseconds since 1970."""
-
     def __init__(
         self, device: Device, *, clock_ns: Callable[[], int], waiting: Waiting | None = None
     ) -> None:

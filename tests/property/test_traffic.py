@@ -18,8 +18,8 @@ from tests.unit.twin.traffic.making import (
     waits_of,
 )
 from twin.traffic.base import Hosts, Traffic
-from twin.traffic.collectives import AllToAll, RingAllReduce
 from twin.traffic.notation import PATTERNS, pattern
+from twin.traffic.patterns import AllToAll, RingAllReduce
 from twin.traffic.sizes import SizeDistribution
 
 

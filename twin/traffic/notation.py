@@ -14,8 +14,7 @@ from typing import Any, get_type_hints
 
 from twin.errors import ParameterError, check_not_negative
 from twin.traffic.base import Hosts, Pattern, Seed, Traffic, check_duration, generator_of, inside
-from twin.traffic.collectives import AllToAll, RingAllReduce
-from twin.traffic.patterns import ElephantsAndMice, Incast, Poisson
+from twin.traffic.patterns import AllToAll, ElephantsAndMice, Incast, Poisson, RingAllReduce
 from twin.traffic.sizes import SizeDistribution
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.twin.traffic.making import deliver, flows_of, waits_of
 from twin.errors import ParameterError
 from twin.traffic.base import Hosts, Traffic
-from twin.traffic.collectives import AllToAll, RingAllReduce
+from twin.traffic.patterns import AllToAll, RingAllReduce
 
 STEP_S = 1e-4
 

@@ -15,7 +15,6 @@ import pytest
 from tests.unit.twin.traffic.making import fingerprint
 from twin.errors import ParameterError
 from twin.traffic.base import Hosts
-from twin.traffic.collectives import AllToAll, RingAllReduce
 from twin.traffic.notation import (
     BYTES,
     PATTERNS,
@@ -28,7 +27,7 @@ from twin.traffic.notation import (
     read_traffic,
     whole_number,
 )
-from twin.traffic.patterns import ElephantsAndMice, Incast, Poisson
+from twin.traffic.patterns import AllToAll, ElephantsAndMice, Incast, Poisson, RingAllReduce
 from twin.traffic.sizes import SizeDistribution
 
 ROOT = Path(__file__).resolve().parents[4]
