@@ -64,23 +64,6 @@ class FlowClassName(StrEnum):
 Rounds = Annotated[int, typer.Option(min=1, max=1_000, help="Number of newest ones to list.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    for function in (
-        status,
-        flows,
-        recommendations,
-        approve,
-        reject,
-        rollouts,
-        rollback,
-        alarms,
-        freeze,
-        thaw,
-        watch,
-    ):
-        app.command(rich_help_panel=PANEL)(function)
-
-
 def status(url: Url = SERVICE, ca: Ca = None, as_json: Json = False) -> None:
     """Summarise the service, the fabric and current changes."""
     from cli.status import status as run
@@ -213,3 +196,11 @@ def watch(
     from cli.watch import watch as run
 
     run(url, as_json=as_json)
+
+
+COMMANDS = (status, flows, recommendations, approve, reject, rollouts, rollback, alarms, freeze, thaw, watch)
+
+
+def add_to(app: typer.Typer) -> None:
+    for function in COMMANDS:
+        app.command(rich_help_panel=PANEL)(function)

@@ -257,11 +257,8 @@ class _Exposed:
 class Metrics(_Exposed):
     def __init__(self, registry: CollectorRegistry, *, version: str) -> None:
         super().__init__(registry)
-        counter, gauge, histogram = (
-            partial(Counter, registry=registry),
-            partial(Gauge, registry=registry),
-            partial(Histogram, registry=registry),
-        )
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry)
         self.accepted = counter("ecntwin_reports_accepted", "INT reports taken into the window.")
         self.rejected = counter("ecntwin_reports_rejected", "INT reports left out, by reason.", ["reason"])
         self.bodies = counter(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import reduce
@@ -38,13 +39,11 @@ _MOST_ID = 2**32 - 2  # all ones means "not available"
 
 def _number(given: object) -> object:
     """An id, decimal or 0x and hex digits."""
-    if isinstance(given, bool):
-        raise ValueError("an id is a whole number, decimal or 0x and hex digits")
     if isinstance(given, str):
-        try:
+        with suppress(ValueError):
             return int(given, 16 if given[:2].lower() == "0x" else 10)
-        except ValueError:
-            raise ValueError("an id is a whole number, decimal or 0x and hex digits") from None
+    if isinstance(given, bool | str):
+        raise ValueError("an id is a whole number, decimal or 0x and hex digits")
     return given
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from settings.validation import is_loopback
 from telemetry.alarms import Rule
@@ -115,7 +115,12 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-UdpPort = Annotated[int, Field(ge=0, le=65_535)]
+def _one_or_several(given: object) -> object:
+    return (given,) if isinstance(given, int | str) else given
+
+
+UdpPorts = Annotated[tuple[Annotated[int, Field(ge=0, le=65_535)], ...], BeforeValidator(_one_or_several)]
+Dscps = Annotated[tuple[Annotated[int, Field(ge=0, le=63)], ...], BeforeValidator(_one_or_several)]
 
 
 class UdpSettings(Section):
@@ -127,17 +132,12 @@ class UdpSettings(Section):
     ``queue_datagrams`` wait to be decoded, the next are counted and dropped.
     """
 
-    ports: tuple[UdpPort, ...] = ()
+    ports: UdpPorts = ()
     host: str = "127.0.0.1"
     allow: tuple[str, ...] = ()
     sockets: int = Field(default=2, ge=1, le=64)
     queue_datagrams: int = Field(default=262_144, ge=1)
     receive_buffer_bytes: int = Field(default=16 << 20, ge=4_096, lt=1 << 30)
-
-    @field_validator("ports", mode="before")
-    @classmethod
-    def _one_or_several(cls, given: object) -> object:
-        return (given,) if isinstance(given, int | str) else given
 
     @field_validator("allow")
     @classmethod
@@ -399,16 +399,11 @@ TimeWord = Literal["ns", "us", "2^-32s"]
 TIME_UNITS: dict[TimeWord, TimeUnit] = {"ns": "ns", "us": "us", "2^-32s": "2^-32 s"}
 _SIZES: tuple[tuple[Occupancy, str], ...] = (("cells", "cell_bytes"), ("packets", "packet_bytes"))
 
-Dscp = Annotated[int, Field(ge=0, le=63)]
 DomainId = Annotated[int, Field(ge=1, le=65_535)]
 StackBytes = Annotated[int, Field(ge=4, le=1020, multiple_of=4)]
 
 
-class _Keys(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class IntUnitKeys(_Keys):
+class IntUnitKeys(Section):
     """The units of a device. Without ``occupancy`` it is shown, and not tuned.
 
     ``cell_bytes`` goes with cells, ``packet_bytes`` (the size counted for a packet) with packets.
@@ -449,7 +444,7 @@ class IntUnitKeys(_Keys):
         )
 
 
-class IntSettings(_Keys):
+class IntSettings(Section):
     """Binary INT reports, over HTTP or UDP. What differs between devices is in the inventory.
 
     ``int_ports`` and ``int_dscps`` mark packets with INT headers inside a report. ``source_only_bytes`` is,
@@ -460,17 +455,12 @@ class IntSettings(_Keys):
     devices that are not in the inventory; none: these are shown, and not tuned.
     """
 
-    int_ports: tuple[UdpPort, ...] = (5000,)
-    int_dscps: tuple[Dscp, ...] = ()
+    int_ports: UdpPorts = (5000,)
+    int_dscps: Dscps = ()
     source_only_bytes: dict[DomainId, StackBytes] = Field(default_factory=dict)
     device_time: bool = False
     merge_postcards_s: float | None = Field(default=None, ge=0.001, le=1)
     default_units: IntUnitKeys = IntUnitKeys()
-
-    @field_validator("int_ports", "int_dscps", mode="before")
-    @classmethod
-    def _one_or_several(cls, given: object) -> object:
-        return (given,) if isinstance(given, int | str) else given
 
     @model_validator(mode="after")
     def _units_are_whole(self) -> Self:

@@ -92,7 +92,6 @@ class Database:
 
     @property
     def durable(self) -> bool:
-        """Whether data outlive this process."""
         return self._place.durable
 
     @property

@@ -174,8 +174,8 @@ def recorded(change: StagedChange, kind: type[RecordT], where: str) -> RecordT:
 
 
 class DeviceAdapter:
-    """One device; with ``waiting`` a change is read back until its ``settle_s`` is over. ``clock_ns`` gives
-    wall-clock nanoseconds since 1970.
+    """One device at its ``address``; with ``waiting`` a change is read back until its ``settle_s`` is over.
+    ``clock_ns`` gives wall-clock nanoseconds since 1970.
     """
 
     def __init__(self, device: Device, clock_ns: Callable[[], int], waiting: Waiting | None = None) -> None:

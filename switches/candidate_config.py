@@ -86,8 +86,6 @@ class Commits(Protocol):
 
 
 class CandidateAdapter(DeviceAdapter, Generic[ConfigT]):
-    """One switch. ``clock_ns`` gives wall-clock nanoseconds since 1970."""
-
     def __init__(
         self,
         device: Device,

@@ -212,8 +212,6 @@ class _Record(msgspec.Struct, frozen=True):
 
 
 class NvueAdapter(DeviceAdapter):
-    """One Cumulus switch; ``clock_ns`` gives wall-clock nanoseconds since 1970."""
-
     def __init__(
         self,
         device: Device,

@@ -41,9 +41,7 @@ class _Switch(msgspec.Struct, frozen=True):
 
 
 class WebhookAdapter(QueueAdapter):
-    """One switch behind such a server, at the device's ``address``. ``clock_ns`` gives wall-clock nanoseconds
-    since 1970.
-    """
+    """One switch behind such a server, at the device's ``address``."""
 
     def __init__(
         self,

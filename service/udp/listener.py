@@ -121,7 +121,6 @@ class UdpListener:
 
     @property
     def depth(self) -> int:
-        """Datagrams queued for decoding."""
         return self._queue.depth
 
     async def _take_forever(self) -> None:

@@ -154,9 +154,7 @@ def _unit(device: Device, where: str, name: str, kilo_bytes: int) -> int:
 
 
 class WredLineAdapter(DeviceAdapter):
-    """One switch whose watermarks are lines of ``grammar``. ``clock_ns`` gives wall-clock nanoseconds since
-    1970.
-    """
+    """One switch whose watermarks are lines of ``grammar``."""
 
     def __init__(
         self, device: Device, grammar: Grammar, *, kilo_bytes: int, clock_ns: Callable[[], int]

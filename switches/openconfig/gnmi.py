@@ -50,8 +50,6 @@ class _Look:
 
 
 class OpenConfigAdapter(DeviceAdapter):
-    """One switch at the device's ``address``. ``clock_ns`` gives wall-clock nanoseconds since 1970."""
-
     def __init__(
         self, device: Device, *, clock_ns: Callable[[], int], waiting: Waiting | None = None
     ) -> None:

@@ -165,8 +165,6 @@ class SonicGnmiOptions(GnmiOptions, frozen=True, forbid_unknown_fields=True, kw_
 
 
 class SonicGnmiAdapter(SonicBase):
-    """One switch at the device's ``address``. ``clock_ns`` gives wall-clock nanoseconds since 1970."""
-
     kind = "sonic-gnmi"
     unseen_remedy = "check orchagent's log; let read_back be config where gNMI shows no ASIC_DB"
     differs_remedy = (

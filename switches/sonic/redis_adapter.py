@@ -22,10 +22,7 @@ from switches.sonic.redis import Databases, SonicOptions, check_address, connect
 
 
 class SonicAdapter(SonicBase):
-    """One switch, whose redis is at the device's ``address`` (a host, or ``unix:`` and a path).
-
-    ``clock_ns`` gives wall-clock nanoseconds since 1970.
-    """
+    """One switch, whose redis is at the device's ``address`` (a host, or ``unix:`` and a path)."""
 
     kind = "sonic"
     unseen_remedy = "check orchagent's log on the switch; it rejects rows it cannot use"

@@ -91,7 +91,6 @@ class P4Decoder:
         )
 
     def _take(self, block: Payloads, position: NDArray[np.int64], found: Found) -> None:
-        """Reads payloads of one length."""
         for plan in list(self._known(block.length)):
             if block.count < _FEWEST_AT_ONCE:
                 break
