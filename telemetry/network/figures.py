@@ -1,0 +1,230 @@
+"""What the traffic of a window got: the figures that a gain compares, measured instead of predicted.
+
+They compare one window with another, not with a prediction: they count what packets met, where an engine
+walks every queue. Sampling is undone as far as it can be: a message counts where enough of its packets were
+sampled to tell its size and duration, a reported packet as often as it stands for others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telemetry.network.assemble import Snapshot
+from telemetry.network.messages import Messages, messages
+from telemetry.network.placement import Placement, placement
+from telemetry.settings import NS_PER_S
+from telemetry.topology import Topology
+from telemetry.window.samples import Samples
+from telemetry.window.tables import Paths
+
+ELEPHANT_FROM_BYTES = 1_000_000.0
+MOUSE_BELOW_BYTES = 100_000.0
+SEEN_WELL = 8  # sampled packets of a message from which its size and duration are told
+MICE_AT_LEAST = 300  # seen well, before three of them are a p99
+_QUANTILE = 0.99
+
+
+class TrafficFigures(NamedTuple):
+    """None where the window shows none of it.
+
+    ``goodput_bytes_per_s``: on the wire, of flows that run through the window. ``elephant_slowdown``: mean
+    over messages of 1 MB or more that begin in it, duration ÷ duration alone; one still sending counts as far
+    as it came. ``mice_p99_slowdown``: the same of messages under 100 KB. ``packet_p99_slowdown``: of a full
+    packet that waits as the reported packets did (depth ÷ rate of every queue on its path), ÷ its crossing
+    alone; as packets see the queues, which is deeper than over time.
+    """
+
+    goodput_bytes_per_s: float | None
+    elephant_slowdown: float | None
+    mice_p99_slowdown: float | None
+    packet_p99_slowdown: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFigures:
+    """Figures of the ``whole`` window, and with each of its equal blocks of time left out.
+
+    A message belongs to the block it begins in. ``persistent_share``: bytes of flows that run through the
+    window as a share of theirs and of the elephants'; None without either. ``packets_per_s`` delivered.
+    """
+
+    whole: TrafficFigures
+    without_block: tuple[TrafficFigures, ...]
+    persistent_share: float | None
+    packets_per_s: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Routes:
+    """By path: the slowest link (bytes/s, the sender's included), and how long one full packet takes alone up
+    to its report and to its receiver (s). NaN where a port is unknown.
+    """
+
+    slowest: NDArray[np.float64]
+    reported_s: NDArray[np.float64]
+    alone_s: NDArray[np.float64]
+
+
+def window_figures(snapshot: Snapshot, topology: Topology, *, n_blocks: int) -> WindowFigures:
+    """The figures of a window with at least one report; ``topology`` as its state has it."""
+    samples = Samples.joined(list(snapshot.parts)).in_canonical_order()
+    places = placement(samples, snapshot.path_sites)
+    begin_ns, end_ns = snapshot.span_ns
+    duration_s = (end_ns - begin_ns) / NS_PER_S
+    at_ns = (samples.ts_ns - begin_ns).astype(np.float64)
+    routes = _routes(places.site_paths, topology, float(samples.packet_bytes.max()))
+    wait_s = _waits_s(samples, places, topology)
+    block = _blocks(at_ns, end_ns - begin_ns, n_blocks)
+    packets = samples.true_bytes / samples.packet_bytes
+    slowdown = 1.0 + wait_s / routes.alone_s[places.row_site_path]
+    seen = _seen_messages(samples, places, snapshot, routes, at_ns, wait_s, block, n_blocks)
+
+    def figures(without: int | None) -> TrafficFigures:
+        known = ~np.isnan(slowdown) & (block != without)
+        kept = seen.block != without
+        elephants, mice = seen.slowdown[seen.elephant & kept], seen.slowdown[seen.mouse & kept]
+        counted = np.arange(n_blocks) != without
+        through = float(seen.through_bytes[counted].sum()) / (duration_s * float(counted.mean()))
+        enough = np.count_nonzero(seen.mouse) >= MICE_AT_LEAST  # in the whole window
+        return TrafficFigures(
+            goodput_bytes_per_s=through or None,
+            elephant_slowdown=float(elephants.mean()) if len(elephants) else None,
+            mice_p99_slowdown=_p99(mice, np.ones(len(mice))) if enough else None,
+            packet_p99_slowdown=_p99(slowdown[known], packets[known]),
+        )
+
+    elephants, through = float(seen.bytes[seen.elephant].sum()), float(seen.through_bytes.sum())
+    return WindowFigures(
+        whole=figures(None),
+        without_block=tuple(figures(number) for number in range(n_blocks)),
+        persistent_share=through / (through + elephants) if through + elephants > 0 else None,
+        packets_per_s=float(packets.sum()) / duration_s,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _SeenMessages:
+    """Messages, with the block each begins in, and bytes by block of those that run through the window."""
+
+    block: NDArray[np.int64]
+    bytes: NDArray[np.float64]
+    slowdown: NDArray[np.float64]
+    elephant: NDArray[np.bool_]
+    mouse: NDArray[np.bool_]
+    through_bytes: NDArray[np.float64]
+
+
+def _seen_messages(
+    samples: Samples,
+    places: Placement,
+    snapshot: Snapshot,
+    routes: _Routes,
+    at_ns: NDArray[np.float64],
+    wait_s: NDArray[np.float64],
+    block: NDArray[np.int64],
+    n_blocks: int,
+) -> _SeenMessages:
+    """Times are those of reports, which are made at the last switch."""
+    own = np.flatnonzero(samples.flow >= 0)  # merged flows lost their identity
+    if len(own) == 0:
+        none, nothing = np.empty(0, np.bool_), np.empty(0)
+        return _SeenMessages(np.empty(0, np.int64), nothing, nothing, none, none, np.zeros(n_blocks))
+    used, flow = np.unique(samples.flow[own], return_inverse=True)
+    kept, path = samples.take(own), places.row_site_path[own]
+    found = messages(
+        kept,
+        flow.astype(np.int64),
+        sent_ns=at_ns[own],
+        nic_bytes_per_s=routes.slowest[path],
+        last_before_ns=snapshot.last_before_ns[used],
+        end_ns=snapshot.span_ns[1],
+        settings=snapshot.settings,
+    )
+    first = found.first_row
+    begins, ends = block[own][first], _blocks(found.last_ns, _length_ns(snapshot), n_blocks)
+    n_seen = found.n_samples / kept.stands_for[first]
+    through = (n_seen >= SEEN_WELL) & (begins == 0) & (ends == n_blocks - 1)
+    slowdown = _slowdowns(found, n_seen, at_ns[own][first], wait_s[own][first], routes, path[first])
+    counts = (n_seen >= SEEN_WELL) & ~found.running_at_open & ~through & ~np.isnan(slowdown)
+    rows = np.isin(flow, found.flow[through])  # what else such a flow sends is little
+    through_bytes = np.bincount(block[own][rows], kept.true_bytes[rows], minlength=n_blocks)
+    return _SeenMessages(
+        block=begins,
+        bytes=found.wire_bytes,
+        slowdown=slowdown,
+        elephant=counts & (found.wire_bytes >= ELEPHANT_FROM_BYTES),
+        mouse=counts & ~found.sending_at_close & (found.wire_bytes < MOUSE_BELOW_BYTES),
+        through_bytes=through_bytes.astype(np.float64),
+    )
+
+
+def _slowdowns(
+    found: Messages,
+    n_seen: NDArray[np.float64],
+    first_ns: NDArray[np.float64],
+    wait_s: NDArray[np.float64],
+    routes: _Routes,
+    path: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Duration ÷ duration alone of each message: all its bytes at the slowest link, and one crossing.
+
+    n packets sampled at random lie on average (n − 1)/(n + 1) of the duration apart; the crossing of the
+    first, with its wait, comes before.
+    """
+    stretch = (n_seen + 1) / np.maximum(n_seen - 1, 1)
+    sending_s = (found.last_ns - first_ns) * stretch / NS_PER_S
+    crossing_s = routes.reported_s[path]
+    return (sending_s + np.nan_to_num(wait_s) + crossing_s) / (
+        found.wire_bytes / routes.slowest[path] + crossing_s
+    )
+
+
+def _waits_s(samples: Samples, places: Placement, topology: Topology) -> NDArray[np.float64]:
+    """How long each reported packet waited on its path: depth ÷ rate, all hops; NaN where one is unknown."""
+    rates = np.full(len(places.refs) + 1, np.nan)  # the last one: an unknown queue
+    for number, ref in enumerate(places.refs):
+        index = topology.port_index.get((ref.switch, ref.port))
+        if index is not None:
+            rates[number] = topology.ports[index].rate_bytes_per_s
+    return np.add.reduceat(samples.queue_bytes / rates[places.hop_queue], samples.hop_offset[:-1])
+
+
+def _routes(paths: Paths, topology: Topology, packet_bytes: float) -> _Routes:
+    n = len(paths.things)
+    rate, delay_s = np.full((2, n), np.nan), np.full((2, n), np.nan)
+    for site in np.unique(paths.number).tolist():
+        one = paths.things[site]
+        for side, port in enumerate((one.ingress_port, one.egress_port)):
+            index = topology.port_index.get((one.switch or "", port or ""))
+            if index is not None:  # both directions of a link have its rate and delay
+                rate[side, site] = topology.ports[index].rate_bytes_per_s
+                delay_s[side, site] = topology.ports[index].delay_s
+    begin, last = paths.offset[:-1], paths.number[paths.offset[1:] - 1]
+    nic = paths.number[begin]
+    egress = rate[1][paths.number]
+    slowest = np.fmin(np.minimum.reduceat(egress, begin), rate[0][nic])
+    link_s = delay_s + packet_bytes / rate
+    alone_s = np.add.reduceat(link_s[1][paths.number], begin) + np.nan_to_num(link_s[0][nic])
+    # A report is made before the last link.
+    return _Routes(slowest, alone_s - link_s[1][last], alone_s)
+
+
+def _length_ns(snapshot: Snapshot) -> int:
+    return snapshot.span_ns[1] - snapshot.span_ns[0]
+
+
+def _blocks(at_ns: NDArray[np.float64], length_ns: int, n_blocks: int) -> NDArray[np.int64]:
+    return np.clip(at_ns * (n_blocks / length_ns), 0, n_blocks - 1).astype(np.int64)
+
+
+def _p99(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float | None:
+    """The smallest value that 99 % of the weight does not exceed; None without any."""
+    if len(values) == 0:
+        return None
+    order = np.argsort(values)
+    below = np.cumsum(weights[order])
+    return float(values[order][int(np.searchsorted(below, _QUANTILE * below[-1]))])
