@@ -64,6 +64,20 @@ residuals = Table(
 )
 """Of every round the mean queue that the twin predicted for the incumbent, and the one measured."""
 
+gains = Table(
+    "gains",
+    metadata,
+    Column("recommendation", String(80), primary_key=True),
+    Column("at_ns", BigInteger, nullable=False, index=True),
+    Column("policy", String(80), nullable=False),
+    Column("predicted", Float, nullable=True),
+    Column("predicted_error", Float, nullable=True),
+    Column("measured", Float, nullable=True),
+    Column("measured_error", Float, nullable=True),
+    Column("why", Text, nullable=True),
+)
+"""Of every rollout the gain predicted, and the one measured; ``why`` it was rolled back."""
+
 revisions = Table(
     "revisions",
     metadata,

@@ -1,12 +1,13 @@
-"""Alarms and residuals in the database, on both kinds."""
+"""Alarms, residuals and gains in the database, on both kinds."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from store import alarm_rows, queue_rows, residual_rows
+from store import alarm_rows, gain_rows, queue_rows, residual_rows
 from store.alarm_rows import AlarmRow, last_alive_ns, listed, open_rows
 from store.database import Database
+from store.gain_rows import GainRow
 from store.queue_rows import PortStep
 from store.residual_rows import ResidualRow
 from store.tables import pulse
@@ -103,3 +104,30 @@ def test_residuals_are_one_a_time_the_newest_first_and_pruned(database: Database
     assert found(0, 9) == ["r3", "r2"]
     database.write_now(lambda one: residual_rows.prune(one, before_ns=T + 2 * S, most=2))
     assert found(0, 9) == ["r3", "r2"]
+
+
+def test_gains_are_one_a_rollout_the_newest_first_and_pruned(database: Database) -> None:
+    rows = [GainRow(f"r{at_s}", T + at_s * S, "balanced", 0.1, 0.01) for at_s in range(4)]
+    for row in (*rows, rows[1]._replace(predicted=0.2)):
+        database.write_now(lambda one, row=row: gain_rows.put(one, row))  # type: ignore[misc]
+
+    def found(since_s: int, until_s: int, limit: int = 9) -> list[GainRow]:
+        since_ns, until_ns = T + since_s * S, T + until_s * S
+        return database.read_now(
+            lambda one: gain_rows.listed(one, since_ns=since_ns, until_ns=until_ns, limit=limit)
+        )
+
+    def ids(*span: int) -> list[str]:
+        return [row.recommendation for row in found(*span)]
+
+    assert (ids(0, 9), ids(1, 3), ids(0, 9, 1)) == (["r3", "r2", "r1", "r0"], ["r2", "r1"], ["r3"])
+    for name, values in (("r1", {"measured": -0.05, "measured_error": 0.02}), ("r1", {"why": "It paused."})):
+        database.write_now(lambda one, n=name, v=values: gain_rows.change(one, n, v))  # type: ignore[misc]
+    database.write_now(lambda one: gain_rows.change(one, "never", {"why": "nothing"}))
+    changed = rows[1]._replace(predicted=0.2, measured=-0.05, measured_error=0.02, why="It paused.")
+    assert database.read_now(lambda one: gain_rows.one(one, "r1")) == changed
+    assert database.read_now(lambda one: gain_rows.one(one, "never")) is None
+    database.write_now(lambda one: gain_rows.prune(one, before_ns=T + 3 * S, most=2))
+    assert ids(0, 9) == ["r3", "r2"]
+    database.write_now(lambda one: gain_rows.prune(one, before_ns=T + 2 * S, most=2))
+    assert ids(0, 9) == ["r3", "r2"]
