@@ -61,6 +61,7 @@ _MORE: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("get", "/v1/audit"): (503,),
     ("get", "/v1/history/queues"): (503,),
     ("get", "/v1/history/residuals"): (503,),
+    ("get", "/v1/history/gains"): (503,),
     ("get", "/v1/history/alarms"): (503,),
     ("get", "/v1/recommendations/{recommendation_id}/outcome"): (503,),
 }

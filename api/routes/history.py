@@ -10,6 +10,7 @@ from pydantic import AfterValidator, AwareDatetime
 
 from api.deps import Reads, ServiceDep
 from service.documents.history import (
+    GainsDocument,
     OutcomeDocument,
     PastAlarmsDocument,
     QueueHistoryDocument,
@@ -18,6 +19,7 @@ from service.documents.history import (
 
 HOUR_S = 3_600.0
 WEEK_S = 7 * 24 * HOUR_S
+QUARTER_S = 13 * WEEK_S
 _YEARS = (1971, 2200)  # in any zone
 
 router = APIRouter(prefix="/v1", tags=["history"])
@@ -65,6 +67,21 @@ async def get_residuals(
     return await service.history_reader.residuals(
         span, limit, held_beyond=service.settings.tuning.residual_limit
     )
+
+
+@router.get("/history/gains")
+async def get_gains(
+    service: ServiceDep,
+    caller: Reads,
+    since: Time | None = None,
+    until: Time | None = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000,
+) -> GainsDocument:
+    """Gains predicted for rollouts and measured after them, the newest first, by default of the last
+    quarter.
+    """
+    span = service.history_reader.span(_ns(since), _ns(until), usual_s=QUARTER_S)
+    return await service.history_reader.gains(span, limit)
 
 
 @router.get("/history/alarms")

@@ -8,6 +8,7 @@ from typing import Literal, Self
 from service.documents.base import Document, Figure, timestamp
 from settings.sections import KINDS, Unit
 from store.alarm_rows import AlarmRow
+from store.gain_rows import GainRow
 from store.queue_rows import Seen
 from store.residual_rows import ResidualRow
 from telemetry.alarms import Alarm
@@ -128,6 +129,34 @@ class ResidualsDocument(Document):
     residuals: list[ResidualDocument]
 
 
+class RolloutGainDocument(Document):
+    """The gain over what ran before that the twin predicted for a recommendation, by the policy of its round,
+    and the gain measured after its rollout, which began ``at``; both with their standard errors.
+
+    ``measured`` is null before the first whole window, or where none could be compared; ``why`` is the reason
+    of a rollback, up to which it was measured.
+    """
+
+    at: str
+    recommendation: str
+    policy: str
+    predicted: Figure
+    predicted_error: Figure
+    measured: Figure
+    measured_error: Figure
+    why: str | None
+
+    @classmethod
+    def of(cls, row: GainRow) -> Self:
+        return cls.from_attributes(row, at=timestamp(row.at_ns))
+
+
+class GainsDocument(Document):
+    """The newest first; rollouts whose rounds scored by gain."""
+
+    gains: list[RolloutGainDocument]
+
+
 class PastAlarmDocument(Document):
     """An alarm at its worst ``level``, from ``raised`` to ``ended`` (null: still active).
 
@@ -213,7 +242,7 @@ class OutcomeDocument(Document):
     ``since`` is when its last switch was set, ``until`` the end of the measurement: some time later, or when
     rollback began. Null: no rollout, or not that far yet. ``before`` and ``after`` are null where nothing was
     measured. ``queue_change`` is the queue after ÷ before − 1; ``residual_ratio`` is the twin's error when it
-    recommended.
+    recommended; ``gain`` is null where the round did not score by gain, or nothing was set.
 
     The twin predicts bottleneck ports, ``before`` and ``after`` cover all ports of the rollout's
     ``switches``: compare the changes, not the figures.
@@ -230,3 +259,4 @@ class OutcomeDocument(Document):
     after: MeasuredFiguresDocument | None
     queue_change: Figure
     residual_ratio: Figure
+    gain: RolloutGainDocument | None

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from service.documents.base import timestamp
 from service.documents.history import (
+    GainsDocument,
     MeasuredFiguresDocument,
     OutcomeDocument,
     PastAlarmDocument,
@@ -18,11 +19,12 @@ from service.documents.history import (
     PredictedFiguresDocument,
     ResidualDocument,
     ResidualsDocument,
+    RolloutGainDocument,
 )
 from service.documents.recommendation import RecommendationDocument
 from settings.errors import UnprocessableError
 from settings.sections import Steps
-from store import alarm_rows, residual_rows
+from store import alarm_rows, gain_rows, residual_rows
 from store.database import Database
 from store.queue_rows import PortPoint, PortStep, begin_ns, deepest, seen, series
 from switches.rollout.state import Phase, RolloutState
@@ -120,6 +122,15 @@ class HistoryReader:
         )
         return ResidualsDocument(limit=held_beyond, residuals=[ResidualDocument.of(row) for row in rows])
 
+    async def gains(self, span: Span, limit: int) -> GainsDocument:
+        """Of the rollouts that began in that span, the newest first. Raises ``UnavailableError``."""
+        rows = await self._database.read(
+            lambda connection: gain_rows.listed(
+                connection, since_ns=span.since_ns, until_ns=span.until_ns, limit=limit
+            )
+        )
+        return GainsDocument(gains=[RolloutGainDocument.of(row) for row in rows])
+
     async def alarms(self, span: Span, limit: int) -> PastAlarmsDocument:
         """The alarms of that span, the last raised first. Raises ``UnavailableError``."""
         rows = await self._database.read(
@@ -134,9 +145,11 @@ class HistoryReader:
     ) -> OutcomeDocument:
         """A recommendation's prediction against ``span_s`` before and after. Raises ``UnavailableError``."""
         now_ns = self._wall_ns()
+        # Without a database it is a 503, not empty.
+        row = await self._database.read(lambda connection: gain_rows.one(connection, found.id))
+        gain = None if row is None else RolloutGainDocument.of(row)
         if rollout is None or self._steps is None:
-            await self._database.read(lambda connection: None)  # without a database it is a 503, not empty
-            return outcome_document(found, rollout, None, None, None)
+            return outcome_document(found, rollout, None, None, None, gain)
         times = times_of(rollout, span_s=span_s, window_s=self._window_s, now_ns=now_ns)
         age_s = (now_ns - times.before[0]) / NS_PER_S
         step_s = self._steps.chosen(span_s=span_s, age_s=age_s, most=_MOST_STEPS).step_s
@@ -155,7 +168,7 @@ class HistoryReader:
         before, after = await self._database.read(
             lambda connection: (measured(connection, times.before), measured(connection, times.after))
         )
-        return outcome_document(found, rollout, times, before, after)
+        return outcome_document(found, rollout, times, before, after, gain)
 
 
 def _json(span: Span, step_s: int, found: Mapping[tuple[str, str], list[PortPoint]]) -> bytes:
@@ -221,6 +234,7 @@ def outcome_document(
     times: Times | None,
     before: MeasuredFiguresDocument | None,
     after: MeasuredFiguresDocument | None,
+    gain: RolloutGainDocument | None,
 ) -> OutcomeDocument:
     return OutcomeDocument(
         id=found.id,
@@ -240,6 +254,7 @@ def outcome_document(
         if before is None or after is None
         else _change(after.queue_mean_bytes, before.queue_mean_bytes),
         residual_ratio=found.measured.residual_ratio,
+        gain=gain,
     )
 
 

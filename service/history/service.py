@@ -18,7 +18,7 @@ from service.ingest.counter_owner import PortMonitor, RecentPorts
 from service.ingest.window_owner import LatestState, WindowOwner
 from settings.model import Settings
 from settings.sections import DAY_S, Steps
-from store import alarm_rows, residual_rows
+from store import alarm_rows, gain_rows, residual_rows
 from store.alarm_rows import AlarmRow, last_alive_ns, open_rows, put
 from store.database import Database, Recorder
 from store.queue_rows import PortStep, begin_ns, fold, lengths, newest_ns, prune, write_step
@@ -340,6 +340,9 @@ class History:
         )
         self._recorder.put(
             partial(residual_rows.prune, before_ns=before_ns, most=PRUNED_AT_ONCE), key="prune residuals"
+        )
+        self._recorder.put(
+            partial(gain_rows.prune, before_ns=before_ns, most=PRUNED_AT_ONCE), key="prune gains"
         )
 
     async def _prune_forever(self) -> None:
