@@ -333,6 +333,19 @@ class Metrics(_Exposed):
             "ecntwin_twin_residual_ratio",
             "Predicted over measured mean queue of the incumbent, less 1; 0 is a twin in step.",
         )
+        self.gain_predicted = gauge(
+            "ecntwin_gain_predicted_ratio",
+            "Gain that the twin predicted for the last rollout that was measured; 0.1 is about ten percent "
+            "better.",
+        )
+        self.gain_measured = gauge(
+            "ecntwin_gain_measured_ratio", "Gain measured after the last rollout that was measured."
+        )
+        self.gain_error = gauge(
+            "ecntwin_gain_error_ratio",
+            "Gain predicted less measured, of the last rollout that was measured; 0 is a twin in step.",
+        )
+        self.saw_gain(math.nan, math.nan)
         self.reachable = gauge(
             "ecntwin_switch_reachable",
             "1 where the switch answered when it was last read, 0 where not.",
@@ -398,6 +411,12 @@ class Metrics(_Exposed):
         """Sets the flows of the window, by class."""
         for flow_class in FlowClass:
             self.flows.labels(flow_class.label).set(state.flows_by_class.get(flow_class, 0))
+
+    def saw_gain(self, predicted: float, measured: float) -> None:
+        """Sets the gains of a measured rollout; NaN: none yet."""
+        self.gain_predicted.set(predicted)
+        self.gain_measured.set(measured)
+        self.gain_error.set(predicted - measured)
 
     def saw_watermarks(self, role: str, watermarks: Mapping[str, Watermark | None]) -> None:
         """Sets each switch's known watermark, by role (``current`` or ``recommended``)."""

@@ -20,6 +20,7 @@ from service.documents.predictions import WatermarkDocument
 from service.domain import ask_of, gate_of, inventory_of, load_topology
 from service.events import Broadcaster, Clocks
 from service.fleet import Adapters, Fleet, LastReading
+from service.history.gains import GainHistory
 from service.history.query import HistoryReader
 from service.history.service import History
 from service.ingest.pipeline import IngestPipeline
@@ -136,6 +137,9 @@ class Service:
         settings, clocks = self.settings, self._clocks
         self._gate = PushGate(gate_of(settings), clock_s=clocks.monotonic_s)
         self._watcher = Watcher(self.window, self.counters, silence_s=settings.rollout.silence_s)
+        self.gains = GainHistory(
+            self.recorder, window=self.window, watcher=self._watcher, metrics=self.metrics
+        )
         notifier = RolloutNotifier(
             fleet=self.fleet,
             store=self.store,
@@ -143,6 +147,7 @@ class Service:
             metrics=self.metrics,
             events=self.events,
             audit=self.audit,
+            gains=self.gains,
         )
         runner = Runner(
             self.fleet,
@@ -228,6 +233,7 @@ class Service:
             workers=workers,
             clock_s=clocks.monotonic_s,
             history=self.history,
+            gains=self.gains,
             approvals=self.approvals,
         )
         self.what_if = WhatIfRequests(
@@ -279,6 +285,7 @@ class Service:
             ending.push_async_callback(self.pipeline.stop)
             ending.callback(self.fleet.close)
             ending.push_async_callback(self._end_tasks)
+            ending.callback(self.gains.stop)
             ending.push_async_callback(self.rollouts.stop, grace_s)
             ending.push_async_callback(self.tuning.stop, grace_s)
             ending.push_async_callback(asyncio.to_thread, self.what_if.close)

@@ -64,6 +64,8 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         self.accepted = self.rejected = 0
         self.held_s = 0.0
         """Seconds of report time that the window holds; 0 while it is empty."""
+        self.start_ns: int | None = None
+        """When the window begins, by the reports' clock; None while it is empty."""
 
     def silent_s(self, since_s: float) -> float:
         """Seconds since a report was last accepted; before the first, since ``since_s``."""
@@ -104,12 +106,16 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         Computed from a snapshot outside the window's thread, so reports are added meanwhile, and once for all
         callers until the next report.
         """
+        return (await self.seen())[1]
+
+    async def seen(self) -> tuple[Snapshot, NetworkState]:
+        """The reports of the current state, which they keep in memory, and that state; as ``state``."""
         async with self._computing:
             snapshot, version = await self._run(self._snapshot)
             if self._cached is None or self._cached[0] != version:
                 at_s = self._clock_s()
                 self._cached = version, LatestState(await asyncio.to_thread(snapshot.state), at_s)
-            return self._cached[1].state
+            return snapshot, self._cached[1].state
 
     @property
     def latest(self) -> LatestState | None:
@@ -152,6 +158,7 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         added = self._window.add(part)
         span_ns = self._window.span_ns
         self.held_s = 0.0 if span_ns is None else (span_ns[1] - span_ns[0]) / NS_PER_S
+        self.start_ns = None if span_ns is None else span_ns[0]
         after = self._window.counters
         reasons = Counter(
             late=after.too_old - before.too_old,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from service.auth.audit import Audit
 from service.events import Broadcaster
 from service.fleet import Fleet
+from service.history.gains import GainHistory
 from service.metrics import Metrics
 from service.rollouts.rollout import Rollout
 from service.tuning.gate import PushGate
@@ -38,11 +39,13 @@ class RolloutNotifier:
     metrics: Metrics
     events: Broadcaster
     audit: Audit
+    gains: GainHistory
 
     def event(self, rollout: Rollout, before: RolloutState | None, event: Event) -> None:
         """Publishes an event that took a rollout from ``before`` (None: it is new) to its state now."""
         state = rollout.state
         self.store.follow(state.plan.recommendation, state)
+        self.gains.follow(state, self.store.find(state.plan.recommendation))
         self._count(state, event)
         switch = event.switch if isinstance(event, ToSwitch) else None
         one = None if switch is None else state.switches.get(switch)

@@ -59,6 +59,15 @@ class Watcher:
         after = state if state is not None and state.window_start_ns >= (mark.reports_ns or 0) else None
         return await self._figures(switches, after, mark.counters_ns)
 
+    async def counted(self, switches: Sequence[str], mark: Mark | None = None) -> Figures:
+        """Counters alone, since the mark; without one over the last minute."""
+        if mark is not None:
+            return await self._figures(switches, None, mark.counters_ns)
+        newest_ns = await self._newest_ns(switches)
+        return await self._figures(
+            switches, None, {switch: at_ns - LATELY_NS for switch, at_ns in newest_ns.items()}
+        )
+
     def silent(self, mark: Mark) -> str | None:
         """A sentence where telemetry has stopped. Before the first report, silence counts from the mark: a
         service that has just started has no sender yet.

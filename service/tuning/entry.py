@@ -15,6 +15,7 @@ from service.documents.recommendation import (
     RoundDocument,
     round_document,
 )
+from service.history.measured import Measured
 from service.tuning.gate import NOTHING_STAGED, Cleared
 from service.tuning.round import RoundResult
 from switches.rollout.state import Phase, Progress, RolloutState
@@ -27,7 +28,8 @@ class Entry:
 
     ``said`` is the round as clients read it; decisions use the fields beside it. ``queue_ratio`` is the mean
     queue predicted for ``watermark`` ÷ the one predicted for the incumbent (None: unknown). ``switches`` are
-    tuned, ``leaves`` have hosts attached, ``window_s`` is the length of the round's window.
+    tuned, ``leaves`` have hosts attached, ``window_s`` is the length of the round's window; ``before`` is
+    what a measured gain compares of that window (None: not measured).
 
     ``staged`` is what an approval sets, ``holds`` are sentences on why no device may be written yet,
     ``caution`` is what keeps policy, but no person, from approving. ``pushed`` are the switches of
@@ -43,6 +45,7 @@ class Entry:
     switches: tuple[str, ...]
     leaves: tuple[str, ...]
     window_s: float
+    before: Measured | None = None
     # The text of a row's ``standing``, in this order.
     status: Decision
     staged: Watermark | None = None
@@ -62,6 +65,7 @@ class Entry:
         *,
         wall_s: float,
         cleared: Cleared = NOTHING_STAGED,
+        before: Measured | None = None,
     ) -> Self:
         """The entry of a round that has just ended, after ``wall_s`` seconds."""
         answer = result.recommendation
@@ -76,6 +80,7 @@ class Entry:
             switches=result.switches,
             leaves=result.leaves,
             window_s=result.window_s,
+            before=before,
             status="pending" if answer.changes else "kept",
             staged=cleared.staged,
             holds=cleared.holds,

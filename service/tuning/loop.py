@@ -15,6 +15,8 @@ from typing import Any
 from service.documents.predictions import WatermarkDocument
 from service.events import Broadcaster
 from service.fleet import Fleet
+from service.history.gains import GainHistory
+from service.history.measured import Measured
 from service.history.service import History
 from service.ingest.window_owner import WindowOwner
 from service.metrics import Metrics
@@ -53,6 +55,7 @@ class TuningLoop:
     workers: Workers
     clock_s: Callable[[], float]
     history: History
+    gains: GainHistory
     approvals: Approvals
     last_failure: str | None = None
 
@@ -140,7 +143,7 @@ class TuningLoop:
         began_s = self.clock_s()
         self._accepted_at_last_round = self.window.accepted
         try:
-            state = await self.window.state()
+            snapshot, state = await self.window.seen()
             self.metrics.saw_state(state)
             self.fleet.saw(state.topology.switches)
             await self.fleet.refresh(state.topology.switches)
@@ -169,7 +172,9 @@ class TuningLoop:
             ) from error
         finally:
             self.metrics.running.set(0)
-        entry = self._keep(result, self.clock_s() - began_s)
+        measures = result.recommendation.changes and result.recommendation.score_is == "gain"
+        before = await self.gains.of_window(snapshot, state) if measures else None
+        entry = self._keep(result, self.clock_s() - began_s, before)
         predicted_bytes = float(result.recommendation.incumbent_prediction.queue_mean_bytes)
         self.history.round_ended(
             entry.id, predicted_bytes if math.isfinite(predicted_bytes) else None, result.measured_queue_bytes
@@ -177,10 +182,10 @@ class TuningLoop:
         await self.approvals.by_policy(entry)
         return self.store.get(entry.id)
 
-    def _keep(self, result: RoundResult, wall_s: float) -> Entry:
+    def _keep(self, result: RoundResult, wall_s: float, before: Measured | None) -> Entry:
         answer = result.recommendation
         cleared = self.gate.round_ended(answer, result.measured_queue_bytes, age_s=self.window.age_s() or 0.0)
-        entry = self.store.add(result, wall_s, cleared)
+        entry = self.store.add(result, wall_s, cleared, before)
         outcome = "recommended" if answer.changes else "kept"
         self.last_failure = None
         metrics = self.metrics

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from service.documents.recommendation import Decision
+from service.history.measured import Measured
 from service.tuning.entry import Entry
 from service.tuning.gate import NOTHING_STAGED, Cleared
 from service.tuning.persistence import SavedRounds
@@ -34,7 +35,13 @@ class RecommendationStore:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def add(self, result: RoundResult, wall_s: float, cleared: Cleared = NOTHING_STAGED) -> Entry:
+    def add(
+        self,
+        result: RoundResult,
+        wall_s: float,
+        cleared: Cleared = NOTHING_STAGED,
+        before: Measured | None = None,
+    ) -> Entry:
         """Adds a round. One that recommends a change supersedes those still pending.
 
         Of consecutive rounds that recommend no change only the newest is kept.
@@ -42,7 +49,9 @@ class RecommendationStore:
         created_ns = self._clock_ns()
         self._count += 1
         stamp = datetime.fromtimestamp(created_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%S")
-        entry = Entry.of(f"{stamp}-{self._count}", created_ns, result, wall_s=wall_s, cleared=cleared)
+        entry = Entry.of(
+            f"{stamp}-{self._count}", created_ns, result, wall_s=wall_s, cleared=cleared, before=before
+        )
         if entry.status == "pending":
             for other in list(self._entries.values()):
                 if other.status == "pending":
