@@ -81,12 +81,14 @@ def window_figures(snapshot: Snapshot, topology: Topology, *, n_blocks: int) -> 
     block = _blocks(at_ns, end_ns - begin_ns, n_blocks)
     packets = samples.true_bytes / samples.packet_bytes
     slowdown = 1.0 + wait_s / routes.alone_s[places.row_site_path]
+    order = np.argsort(slowdown)[: np.count_nonzero(~np.isnan(slowdown))]  # NaN come last
+    by_slowdown = slowdown[order], packets[order], block[order]
     seen = _seen_messages(samples, places, snapshot, routes, at_ns, wait_s, block, n_blocks)
 
     def figures(without: int | None) -> TrafficFigures:
-        known = ~np.isnan(slowdown) & (block != without)
         kept = seen.block != without
-        elephants, mice = seen.slowdown[seen.elephant & kept], seen.slowdown[seen.mouse & kept]
+        elephants, mice = seen.slowdown[seen.elephant & kept], np.sort(seen.slowdown[seen.mouse & kept])
+        met, weights, of_block = by_slowdown
         counted = np.arange(n_blocks) != without
         through = float(seen.through_bytes[counted].sum()) / (duration_s * float(counted.mean()))
         enough = np.count_nonzero(seen.mouse) >= MICE_AT_LEAST  # in the whole window
@@ -94,7 +96,7 @@ def window_figures(snapshot: Snapshot, topology: Topology, *, n_blocks: int) -> 
             goodput_bytes_per_s=through or None,
             elephant_slowdown=float(elephants.mean()) if len(elephants) else None,
             mice_p99_slowdown=_p99(mice, np.ones(len(mice))) if enough else None,
-            packet_p99_slowdown=_p99(slowdown[known], packets[known]),
+            packet_p99_slowdown=_p99(met, weights * (of_block != without)),
         )
 
     elephants, through = float(seen.bytes[seen.elephant].sum()), float(seen.through_bytes.sum())
@@ -222,9 +224,8 @@ def _blocks(at_ns: NDArray[np.float64], length_ns: int, n_blocks: int) -> NDArra
 
 
 def _p99(values: NDArray[np.float64], weights: NDArray[np.float64]) -> float | None:
-    """The smallest value that 99 % of the weight does not exceed; None without any."""
-    if len(values) == 0:
+    """The smallest of the sorted values that 99 % of the weight does not exceed; None without weight."""
+    below = np.cumsum(weights)
+    if len(values) == 0 or below[-1] <= 0:
         return None
-    order = np.argsort(values)
-    below = np.cumsum(weights[order])
-    return float(values[order][int(np.searchsorted(below, _QUANTILE * below[-1]))])
+    return float(values[int(np.searchsorted(below, _QUANTILE * below[-1]))])
