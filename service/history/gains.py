@@ -89,7 +89,8 @@ class GainHistory:
 
     async def _measure(self, entry: Entry, before: Measured) -> None:
         try:
-            mark = await self._mark()
+            _, state = await self._window_from(0)  # after a restart there is none yet
+            mark = await self._watcher.mark(state.topology.switches)
             after: list[Measured] = []
             from_ns = mark.reports_ns or 0
             while len(after) < WINDOWS:
@@ -102,10 +103,6 @@ class GainHistory:
                 from_ns = state.window_end_ns
         except Exception:
             _log.exception("the gain of recommendation %s could not be measured", entry.id)
-
-    async def _mark(self) -> Mark:
-        _, state = await self._window.seen()
-        return await self._watcher.mark(state.topology.switches)
 
     async def _window_from(self, from_ns: int) -> tuple[Snapshot, NetworkState]:
         """The first full window that begins at that time of the reports, or later."""
