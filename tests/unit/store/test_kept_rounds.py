@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import zlib
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from itertools import count
@@ -12,6 +14,7 @@ import pytest
 from sqlalchemy import update
 
 from service.documents.recommendation import PushedDocument
+from service.history.measured import Measured
 from service.tuning.entry import Entry
 from service.tuning.persistence import MOST_WAITING, SavedRounds, entry_of, row_of
 from service.tuning.recommendations import PENDING_FOR_NS, RecommendationStore
@@ -20,6 +23,7 @@ from settings.errors import NotFoundError
 from store.database import Database, Recorder
 from store.tables import recommendations
 from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
+from twin.prediction import GainFigures
 from twin.watermark import Watermark
 from twin.workers.pool import InProcessWorkers
 
@@ -55,9 +59,12 @@ def over(url: str, scene: Callable[[Memory], Coroutine[Any, Any, None]], **given
     memory.database.close()
 
 
+FIGURES = GainFigures(1e9, 2.5, None, 7.0, 0.01, None)
+
+
 def test_an_entry_comes_back_as_it_was() -> None:
     entry = replace(
-        Entry.of("20260101T000000-1", T0_NS, CHANGING, wall_s=1.5),
+        Entry.of("1", T0_NS, CHANGING, wall_s=1.5, before=Measured(FIGURES, (FIGURES,) * 8, 0.25)),
         status="approved",
         staged=Watermark(1_000, 2_000, 0.5),
         holds=("It cools down.",),
@@ -71,6 +78,14 @@ def test_an_entry_comes_back_as_it_was() -> None:
     assert again == entry
     assert again.document() == entry.document()
     assert again.watermark == CHANGING.recommendation.watermark
+
+
+def test_a_row_from_before_gains_were_measured_is_read() -> None:
+    entry = Entry.of("1", T0_NS, CHANGING, wall_s=1.5)
+    row = row_of(entry)
+    document = json.loads(zlib.decompress(row.document))
+    assert document.pop("before") is None
+    assert entry_of(row._replace(document=zlib.compress(json.dumps(document).encode()))) == entry
 
 
 def test_a_service_started_anew_knows_what_was_recommended_and_decided(database_url: str) -> None:
