@@ -13,8 +13,8 @@ from service.metrics import Metrics
 from service.rollouts.watch import Mark, Watcher
 from service.tuning.entry import Entry
 from store import gain_rows
+from store.database import Recorder
 from store.gain_rows import GainRow
-from store.recorder import Recorder
 from store.tables import takeable
 from switches.rollout.state import Phase, RolloutState
 from telemetry.network.assemble import Snapshot
