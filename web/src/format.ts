@@ -29,6 +29,13 @@ export const perSecond = (value: Known): string => (value == null ? NONE : `${fe
 export const rate = (value: Known): string => (value == null ? NONE : scaled(value, ["/s", "K/s", "M/s", "G/s"]));
 export const score = (value: Known): string => (value == null ? NONE : value.toFixed(3).replace("-", "−"));
 
+// A gain, a logarithm, as percent with its standard error where that is known: "8.1 ± 1.9 %".
+export function gain(value: Known, error?: Known): string {
+  if (value == null) return NONE;
+  const hundredths = (one: number) => (100 * one).toFixed(Math.abs(one) < 0.0995 ? 1 : 0).replace(/^-?0(\.0)?$/, "0").replace("-", "−");
+  return `${hundredths(value)}${error ? ` ± ${hundredths(error)}` : ""} %`;
+}
+
 export function percent(value: Known): string {
   if (value == null) return NONE;
   const hundred = value * 100;

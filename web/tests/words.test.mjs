@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bits, bytes, percent, seconds, several } from "../src/format.ts";
-import { change } from "../src/recommendation/figures.ts";
+import { bits, bytes, gain, percent, score, seconds, several } from "../src/format.ts";
+import { change, comparedBy, worth } from "../src/recommendation/figures.ts";
 import { understood } from "../src/service/events.ts";
 import { said, steps } from "../src/views/act/rollout-words.ts";
 
@@ -20,7 +20,27 @@ test("a change says better or worse by the figure's own sense", () => {
   assert.deepEqual(change(100, 100.1, { good: 1 }), { text: "same", tone: "" });
   assert.deepEqual(change(0, 5, { good: -1 }), { text: "new", tone: "worse" });
   assert.deepEqual(change(null, 5, { good: -1 }), { text: "–", tone: "" });
-  assert.deepEqual(change(0.25, 0.5, { good: 1, absolute: true }), { text: "+0.250", tone: "better" });
+  assert.deepEqual(change(0.25, 0.5, { good: 1, absolute: score }), { text: "+0.250", tone: "better" });
+  assert.deepEqual(change(0, 0.081, { good: 1, absolute: gain }), { text: "+8.1 %", tone: "better" });
+});
+
+test("a gain is percent with its error, as the sentence of why has it", () => {
+  assert.equal(gain(0.081, 0.019), "8.1 ± 1.9 %");
+  assert.equal(gain(-0.34, 0.12), "−34 ± 12 %");
+  assert.equal(gain(0.03), "3.0 %");
+  assert.deepEqual([gain(0, 0), gain(-0.0001), gain(null)], ["0 %", "0 %", "–"]);
+});
+
+const AT = { slowdown: { mice: {}, elephant: {} }, paused_share: 0.001, pfc_pause_s: 0.5, loss_bytes: 0, score: 0.08, score_error: 0.02, score_normalised: 0.213 };
+
+test("gains and scores min–max are never told as one", () => {
+  assert.equal(worth(AT, "gain"), "8.0 ± 2.0 %");
+  assert.equal(worth(AT, undefined), "0.080");
+  const names = (by) => comparedBy(by).flatMap(({ name, pick, show }) => (/Gain|Score/.test(name) ? [`${name} ${show(pick(AT), AT)}`] : []));
+  assert.deepEqual(names("gain"), ["Gain over what runs 8.0 ± 2.0 %", "Score, min–max of its round 0.213"]);
+  assert.deepEqual(names("normalised"), ["Score, min–max of its round 0.080"]);
+  const paused = comparedBy("gain").find(({ name }) => name === "Paused by PFC");
+  assert.equal(paused.show(paused.pick(AT), AT), "500 ms (0.1 %)");
 });
 
 test("frames of events are understood, comments are not events", () => {

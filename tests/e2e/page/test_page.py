@@ -58,7 +58,7 @@ def whole_way(page: Page, served: Served, example: Path, tmp_path: Path) -> None
     expect(page.locator("#main")).to_be_focused()
     expect(page.locator("#compare tbody tr")).not_to_have_count(0)
     expect(page.locator("#curve")).to_contain_text("recommended")
-    page.get_by_role("application", name="candidates by mean queue").focus()
+    page.get_by_role("application", name="candidates by small-message delay").focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator("#scatter .tip")).to_contain_text("score")
     candidates = page.locator("#candidates")

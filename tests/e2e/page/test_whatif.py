@@ -70,7 +70,8 @@ def test_a_slider_is_moved_and_the_twin_answers(page: Page, measured: Served, tm
         }"""
     )
     expect(page.locator("#beside")).to_contain_text("Beside what runs: the mean queue", timeout=PATIENCE_MS)
-    expect(page.locator("#tried tbody tr").first).to_contain_text("Mean queue")
+    expect(page.locator("#tried tbody tr").first).to_contain_text("Gain over what runs")
+    expect(page.locator("#tried")).not_to_contain_text("min–max")  # over two it says nothing
     expect(page.locator("#tried tbody td.better")).not_to_have_count(0)
     expect_answered(page)
     assert len(asked.bodies) - before < 10  # one call a rest, not one a step

@@ -1,8 +1,11 @@
-"""Why on the page in a real browser: candidates by mouse, keyboard and table, the score, queues over time."""
+"""Why on the page in a real browser: candidates by mouse, keyboard and table, the gain, queues over time, and
+rounds of before there were gains."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +51,7 @@ def test_candidates_are_read_by_mouse_keyboard_and_as_a_table(
     tip = scatter.locator(".tip")
     scatter.locator("svg .symbol.star").first.hover(force=True)
     expect(tip).to_contain_text("Recommended: Kmin" if found["changes"] else "Runs now, and stays: Kmin")
-    expect(tip).to_contain_text("throughput ")
+    expect(tip).to_contain_text(re.compile("gain .* %: bulk speed .* of now, small-message delay .* of now"))
 
     scatter.get_by_role("application").focus()
     why.keyboard.press("Home")
@@ -67,31 +70,100 @@ def test_candidates_are_read_by_mouse_keyboard_and_as_a_table(
 
 def test_the_axes_are_a_choice(why: Page) -> None:
     panel = why.locator("#candidates")
+    expect(panel.locator(".axes")).to_contain_text("small-message delay, of now →")
+    expect(panel.locator(".levels .strong text")).to_have_text("0 %")
+    across = panel.get_by_role("combobox", name="Across")
+    across.select_option("mean")
+    expect(panel.locator(".levels")).to_have_count(0)
     before = panel.locator(".scale text").all_inner_texts()
     panel.get_by_label("Logarithmic").uncheck()
     expect(panel.locator(".scale text").last).to_contain_text("B")
     assert panel.locator(".scale text").all_inner_texts() != before
     panel.get_by_role("combobox", name="Up").select_option("score")
-    expect(panel.locator(".axes")).to_contain_text("↑ score")
-    panel.get_by_role("combobox", name="Across").select_option("p99")
+    expect(panel.locator(".axes")).to_contain_text("↑ gain")
+    across.select_option("p99")
     expect(panel.locator(".axes")).to_contain_text("99th percentile queue →")
     expect(panel.locator("svg .symbol.star").first).to_be_attached()
 
 
-def test_the_terms_add_up_to_the_score(why: Page, found: dict[str, Any]) -> None:
-    rows = why.locator("#terms tbody tr")
+def test_the_parts_add_up_to_the_gain(why: Page, found: dict[str, Any]) -> None:
+    gained = found["improvement"]["score_gain"]
+    texts = [row.locator("td").last.inner_text() for row in why.locator("#terms tbody tr").all()]
+    *parts, total = [float(text.replace("−", "-").split()[0]) for text in texts]
+    assert len(parts) == 3
+    assert sum(parts) == pytest.approx(total, abs=1.6)  # each is rounded to a percent
+    assert total == pytest.approx(100 * gained, abs=0.51)
+    expect(why.locator("#terms")).to_contain_text("±")
+    expect(why.locator("#gain-bar").get_by_role("img")).to_have_attribute(
+        "aria-label", re.compile("bulk speed .*small-message delay .*margin 3 %")
+    )
+    if found["changes"]:
+        expect(why.locator("#won")).to_contain_text("over what runs: ")
+    expect(why.locator("#found")).to_contain_text("Found by ")
+    alike = found["improvement"]["alike"]
+    expect(why.locator("#found")).to_contain_text(f"{alike} other" if alike else "two errors")
+    expect(why.locator("#compare tbody tr").first).to_contain_text("Gain over what runs")
+
+
+def test_the_score_min_max_is_kept_beside_it(why: Page, found: dict[str, Any]) -> None:
+    why.get_by_text("By the score min–max over the candidates").click()
+    assert_adds_up(why, "#normalised", found["recommendation"]["score_normalised"])
+
+
+def assert_adds_up(why: Page, table: str, score: float) -> None:
+    rows = why.locator(f"{table} tbody tr")
     expect(rows.first).to_contain_text("Throughput")
 
     def figure(row: int, column: int) -> float:
-        text = rows.nth(row).locator("td").nth(column).inner_text()
-        return float(text.replace("−", "-"))
+        return float(rows.nth(row).locator("td").nth(column).inner_text().replace("−", "-"))
 
     last = rows.count() - 1
-    weighed = [figure(row, 0) * figure(row, 2) for row in range(last)]
-    assert sum(weighed) == pytest.approx(figure(last, 2), abs=0.003)
-    assert figure(last, 2) == pytest.approx(found["recommendation"]["score"], abs=0.001)
-    if found["changes"]:
-        expect(why.locator("#won")).to_contain_text("more than what runs")
+    assert sum(figure(row, 0) * figure(row, 2) for row in range(last)) == pytest.approx(
+        figure(last, 2), abs=0.003
+    )
+    assert figure(last, 2) == pytest.approx(score, abs=0.001)
+
+
+def test_a_round_of_before_there_were_gains_keeps_its_score(why: Page, found: dict[str, Any]) -> None:
+    """None of its figures is drawn as a gain."""
+    older = deepcopy(found)
+    for one in (older["incumbent"], older["recommendation"], *older["candidates"]):
+        one["score"] = one.pop("score_normalised")
+        for name in ("score_error", "gain", "probe_slowdown", "probe_by_path", "paused_share", "loss_share"):
+            del one[name]
+    for name in ("score_is", "policy"):
+        del older[name]
+    older["improvement"] = {
+        "best": found["improvement"]["best"],
+        "score_gain": 0.213,
+        "margin": 0.05,
+        "relative": {},
+    }
+    why.route(f"**/v1/recommendations/{found['id']}", lambda route: route.fulfill(json=older))
+    why.reload()
+    expect(why.locator("#score .note")).to_have_text("score min–max of its round", timeout=PATIENCE_MS)
+    assert_adds_up(why, "#terms", older["recommendation"]["score"])
+    expect(why.locator("#gain-bar")).to_have_count(0)
+    expect(why.locator("#compare")).not_to_contain_text("Gain")
+    expect(why.locator("#candidates .levels")).to_have_count(0)
+    expect(why.locator("#candidates .axes")).to_contain_text("mean bottleneck queue →")
+
+
+def test_the_probe_is_told_by_length_of_path(why: Page, found: dict[str, Any]) -> None:
+    """Whatever the engines tell: here it is put into the document."""
+    told = deepcopy(found)
+    for one, p99 in ((told["incumbent"], 10.0), (told["recommendation"], 5.0)):
+        probe = {"n": 100, "p50": 1.5, "p99": p99}
+        one |= {"probe_slowdown": probe, "probe_by_path": {"1 hop": probe, "3 hops": probe}}
+        one |= {"pfc_pause_s": 0.5, "paused_share": 0.012}
+    why.route(f"**/v1/recommendations/{found['id']}", lambda route: route.fulfill(json=told))
+    why.reload()
+    rows = why.locator("#compare tbody tr")
+    expect(rows.filter(has_text="Probe, 99 % slowdown")).to_contain_text("−50 %", timeout=PATIENCE_MS)
+    expect(rows.filter(has_text="Paused by PFC")).to_contain_text("500 ms (1.2 %)")
+    why.get_by_text("The probe by length of its path").click()
+    expect(why.locator(".by-path tbody tr")).to_have_count(2)
+    expect(why.locator(".by-path tbody tr").last).to_contain_text("3 hops")
 
 
 def test_queues_marks_and_origin_are_there(why: Page, found: dict[str, Any]) -> None:

@@ -1,8 +1,9 @@
 // Points in two dimensions, of which some stand out by shape and by a label, with the front that none beats. Arrow keys
 // go from point to point; whoever does not see it gets the same from a table that the view gives.
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { type Scale, scaleOf, share, ticks } from "./scale.ts";
+import { useWidth } from "./width.ts";
 
 export interface ScatterAxis {
   name: string;
@@ -10,17 +11,24 @@ export interface ScatterAxis {
   log?: boolean;
 }
 
-export type Shape = "dot" | "ring" | "square" | "diamond" | "star";
+export type Shape = "dot" | "ring" | "square" | "diamond" | "triangle" | "star";
 export interface Group {
   name: string; // in the legend
   shape: Shape;
-  ink: "new" | "old" | "quiet" | "third";
+  ink: "new" | "old" | "quiet" | "third" | "fourth";
   label?: string; // written beside each point
 }
 export interface Dot {
   x: number;
   y: number;
   group: string;
+  from?: { x: number; y: number }; // a line leads from there
+}
+export interface Level {
+  from: [x: number, y: number];
+  to: [x: number, y: number];
+  label: string;
+  strong: boolean;
 }
 
 interface Props {
@@ -31,6 +39,7 @@ interface Props {
   dots: readonly Dot[];
   groups: Record<string, Group>; // drawn in this order, the last on top
   front?: readonly number[];
+  levels?: { name: string; within: (across: Scale, up: Scale) => Level[] };
   tell: (place: number) => ComponentChildren;
 }
 
@@ -39,7 +48,7 @@ const [LEFT, RIGHT, TOP, BOTTOM] = [64, 16, 14, 30];
 const NEAR_PIXELS = 32;
 const APART_PIXELS = 15;
 
-export function Scatter({ id, label, x, y, dots, groups, front = [], tell }: Props) {
+export function Scatter({ id, label, x, y, dots, groups, front = [], levels, tell }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);
   const [at, look] = useState<number | null>(null);
@@ -79,6 +88,10 @@ export function Scatter({ id, label, x, y, dots, groups, front = [], tell }: Pro
       >
         <svg width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} aria-hidden="true">
           <Axes across={across} up={up} x={x} y={y} width={width} px={px} py={py} />
+          {levels && <Levels of={levels.within(across, up)} px={px} py={py} />}
+          {dots.flatMap((one, place) =>
+            one.from ? [<line key={place} class="leads" x1={px(one.from.x)} y1={py(one.from.y)} x2={px(one.x)} y2={py(one.y)} />] : [],
+          )}
           <Front points={front.flatMap((place) => dots[place] ?? [])} px={px} py={py} right={width - RIGHT} bottom={HEIGHT - BOTTOM} />
           {order.map(({ one, place }) => (
             <Symbol key={place} shape={groups[one.group]?.shape ?? "dot"} ink={groups[one.group]?.ink ?? "quiet"} x={px(one.x)} y={py(one.y)} />
@@ -104,6 +117,12 @@ export function Scatter({ id, label, x, y, dots, groups, front = [], tell }: Pro
           <li>
             <svg class="ink-third" width="28" height="12" viewBox="0 0 28 12" aria-hidden="true"><path class="front" d="M1 10H12V2H27" /></svg>
             Pareto front: none is better in both
+          </li>
+        )}
+        {levels && (
+          <li>
+            <svg class="levels" width="28" height="12" viewBox="0 0 28 12" aria-hidden="true"><line x1="1" y1="10" x2="27" y2="2" /></svg>
+            {levels.name}
           </li>
         )}
       </ul>
@@ -147,6 +166,19 @@ function Axes({ across, up, x, y, width, px, py }: AxesProps) {
   );
 }
 
+function Levels({ of, px, py }: { of: readonly Level[]; px: Place; py: Place }) {
+  return (
+    <g class="levels">
+      {of.map(({ from, to, label, strong }) => (
+        <g key={label} class={strong ? "strong" : ""}>
+          <line x1={px(from[0])} y1={py(from[1])} x2={px(to[0])} y2={py(to[1])} />
+          <text x={px(to[0]) - 5} y={Math.max(TOP + 12, py(to[1]) + 12)} text-anchor="end">{label}</text>
+        </g>
+      ))}
+    </g>
+  );
+}
+
 // Steps: whatever lies below and to the right of a corner is beaten by it.
 function Front({ points, px, py, right, bottom }: { points: readonly Dot[]; px: Place; py: Place; right: number; bottom: number }) {
   const [first] = points;
@@ -159,6 +191,7 @@ const SHAPES: Record<Shape, string> = {
   dot: "M0-3.2a3.2 3.2 0 1 0 .01 0z",
   ring: "M0-3a3 3 0 1 0 .01 0z",
   square: "M-3.6-3.6h7.2v7.2h-7.2z",
+  triangle: "M0-5.5L5.5 4.5H-5.5z",
   diamond: "M0-8.5L8.5 0 0 8.5-8.5 0z",
   star: "M0-10L2.9-3.4 10-2.8 4.6 1.9 6.3 9 0 5.2-6.3 9-4.6 1.9-10-2.8-2.9-3.4z",
 };
@@ -204,16 +237,4 @@ export function stepped(key: string, from: number | null, dots: readonly Dot[]):
   const order = dots.map((_, place) => place).sort((one, other) => (dots[one]?.[along] ?? 0) - (dots[other]?.[along] ?? 0));
   const before = from === null ? (by > 0 ? -1 : order.length) : order.indexOf(from);
   return order[Math.max(0, Math.min(order.length - 1, before + by))] ?? null;
-}
-
-function useWidth(box: { readonly current: HTMLElement | null }): number {
-  const [width, measure] = useState(640);
-  useEffect(() => {
-    const element = box.current;
-    if (!element) return;
-    const watch = new ResizeObserver(() => measure(Math.max(240, Math.floor(element.clientWidth))));
-    watch.observe(element);
-    return () => watch.disconnect();
-  }, []);
-  return width;
 }

@@ -13,6 +13,30 @@ export interface Slowdown {
   p99: Figure;
 }
 
+// One full packet that crosses at a random moment.
+export interface Probe {
+  n: number;
+  p50: Figure;
+  p99: Figure;
+}
+
+export type ScoreName = "gain" | "normalised";
+
+// Its parts, weighed; more is better in each.
+export interface GainParts {
+  bulk: Figure;
+  delay: Figure;
+  harm: Figure;
+}
+
+export interface Policy {
+  name: string;
+  bulk: number;
+  delay: number;
+  harm_price: number;
+}
+
+// What older rounds lack is optional.
 export interface Prediction extends Watermark {
   status: string;
   status_detail: string;
@@ -24,7 +48,14 @@ export interface Prediction extends Watermark {
   loss_bytes: Figure;
   pfc_pause_s: Figure;
   slowdown: { mice: Slowdown; elephant: Slowdown } & Record<string, Slowdown>;
+  probe_slowdown?: Probe;
+  probe_by_path?: Record<string, Probe>;
+  paused_share?: Figure;
+  loss_share?: Figure;
   score: Figure;
+  score_error?: Figure;
+  score_normalised?: Figure;
+  gain?: GainParts | null;
 }
 
 export interface Candidate extends Prediction {
@@ -87,13 +118,22 @@ export interface Recommendation {
   remarks: string[];
   notes: string[];
   left_out: string[];
-  improvement: { best: Watermark; score_gain: Figure; margin: number; relative: Record<string, Figure> };
+  improvement: {
+    best: Watermark;
+    score_gain: Figure;
+    score_error?: Figure;
+    alike?: number;
+    margin: number;
+    relative: Record<string, Figure>;
+  };
   dominant_class: FlowClass;
   lambda: number;
   flows: Record<FlowClass, number>;
   measured: { queue_mean_bytes: Figure; residual_ratio: Figure };
   throughput_is: string;
   queue_is: string;
+  score_is?: ScoreName;
+  policy?: Policy | null;
   weights: Record<string, number> | null;
   candidate_count: number;
   candidates: Candidate[];
@@ -300,6 +340,7 @@ export interface WhatIf {
   wall_s: number;
   window_s: number;
   age_s: Figure;
+  score_is?: ScoreName;
   incumbent: Prediction | null;
   results: Prediction[];
   trajectories: {
@@ -343,6 +384,22 @@ export interface Outcome {
   after: MeasuredFigures | null;
   queue_change: Figure;
   residual_ratio: Figure;
+  gain?: GainSeen | null;
+}
+
+// What a round's gain was predicted to be, and what was measured after its rollout.
+export interface GainSeen {
+  at: string;
+  recommendation: string;
+  policy: string;
+  predicted: Figure;
+  predicted_error: Figure;
+  measured: Figure;
+  measured_error: Figure;
+}
+
+export interface Gains {
+  gains: GainSeen[]; // the newest first
 }
 
 export interface Residual {

@@ -45,7 +45,7 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
       </div>
       <div>
         <h3>What the twin predicts</h3>
-        <Comparison id="compare" caption="Predictions for what runs and what is recommended" now={of.incumbent} better={of.recommendation} />
+        <Comparison id="compare" caption="Predictions for what runs and what is recommended" now={of.incumbent} better={of.recommendation} by={of.score_is} />
       </div>
     </div>
   );

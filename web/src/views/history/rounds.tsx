@@ -10,7 +10,7 @@ import { Problem, call } from "../../service/client.ts";
 import type { Recommendation, Recommendations } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
-import { DECISIONS, bytes, count, sameWatermark, watermark } from "../../format.ts";
+import { DECISIONS, bytes, count, gain, sameWatermark, score, watermark } from "../../format.ts";
 
 const MORE = 50;
 const DECIDED: Record<string, string> = {
@@ -21,6 +21,12 @@ const DECIDED: Record<string, string> = {
 
 const queueChange = ({ incumbent, recommendation }: Recommendation) =>
   change(incumbent.queue_mean_bytes, recommendation.queue_mean_bytes, { good: -1 });
+
+// Of older rounds the score, which means something within that round only.
+function Gained({ of: { improvement: { score_gain: gained, score_error: error }, score_is: by } }: { of: Recommendation }) {
+  if (by === "gain") return <>{gain(gained, error)}</>;
+  return <>{score(gained)} <span class="absent" title="score, min–max of its round: it compares with no other">score</span></>;
+}
 
 function Decided({ of: one }: { of: Recommendation }) {
   if (!one.decided_by) return <>{DECISIONS[one.status] ?? one.status}</>;
@@ -69,6 +75,7 @@ export function RoundsPanel() {
             { name: "Kmin / Kmax / Pmax", cell: (one) => (sameWatermark(one.recommendation, one.incumbent) ? <>{watermark(one.recommendation)} <span class="absent">(as it was)</span></> : watermark(one.recommendation)) },
             { name: "Mean queue, predicted", cell: (one) => `${bytes(one.incumbent.queue_mean_bytes)} → ${bytes(one.recommendation.queue_mean_bytes)}` },
             { name: "Change", cell: (one) => queueChange(one).text, tone: (one) => queueChange(one).tone },
+            { name: "Gain", cell: (one) => <Gained of={one} /> },
             { name: "Decision", cell: (one) => <Decided of={one} />, words: true },
           ]}
         />

@@ -3,16 +3,16 @@ import { Figure, Figures } from "../../parts/figure.tsx";
 import { Panel } from "../../parts/panel.tsx";
 import { Sentence } from "../../parts/sentence.tsx";
 import { Status, type Tone } from "../../parts/status.tsx";
-import { COMPARED, change } from "../../recommendation/figures.ts";
+import { change, comparedBy } from "../../recommendation/figures.ts";
 import { Remarks } from "../../recommendation/remarks.tsx";
 import { WatermarkChange } from "../../recommendation/watermark-change.tsx";
 import { address } from "../../router.ts";
 import { round } from "../../shell/round.ts";
-import type { Prediction, Readiness, Recommendation } from "../../service/documents.ts";
-import { DECISIONS, when } from "../../format.ts";
+import type { Readiness, Recommendation } from "../../service/documents.ts";
+import { DECISIONS, gain, percent, score, when } from "../../format.ts";
 
 const TONES: Record<string, Tone> = { pending: "busy", approved: "good", rejected: "bad", rolled_back: "back" };
-const GAINS = ["Mean queue", "99th percentile queue", "Mice, 99 % slowdown", "Elephants, mean slowdown"];
+const GAINS = ["Mice, 99 % slowdown", "Probe, 99 % slowdown", "Elephants, mean slowdown", "Mean queue", "99th percentile queue"];
 
 export function Decision({ of }: { of: Recommendation }) {
   return <Status id="decision" tone={TONES[of.status] ?? "plain"}>{DECISIONS[of.status] ?? of.status}</Status>;
@@ -30,7 +30,7 @@ export function Advice({ current, readiness }: Props) {
     <Panel id="recommendation" title="Recommendation" class="hero" note={<Decision of={current} />}>
       <WatermarkChange id="watermark" now={now} better={better} />
       <Sentence id="why">{current.why}</Sentence>
-      {current.changes && <Gains now={now} better={better} />}
+      {current.changes && <Gains of={current} />}
       <Remarks of={current} />
       <div class="split bottom">
         <div class="row">
@@ -44,16 +44,21 @@ export function Advice({ current, readiness }: Props) {
   );
 }
 
-function Gains({ now, better }: { now: Prediction; better: Prediction }) {
-  const rows = COMPARED.filter((one) => GAINS.includes(one.name) && one.pick(now) !== null && one.pick(better) !== null);
+function Gains({ of: { incumbent: now, recommendation: better, improvement, policy, score_is: by } }: { of: Recommendation }) {
+  const rows = comparedBy(by).filter((one) => GAINS.includes(one.name) && one.pick(now) !== null && one.pick(better) !== null);
   return (
     <section aria-labelledby="gain-title">
       <h3 id="gain-title">Predicted: what it gains, and what it costs</h3>
       <Figures id="gain">
+        {by === "gain" ? (
+          <Figure name={`Gain, ${policy?.name ?? ""} policy`} value={gain(improvement.score_gain, improvement.score_error)} tone="better" beside={`margin ${percent(improvement.margin)}`} />
+        ) : (
+          <Figure name="Score gained" value={score(improvement.score_gain)} tone="better" beside="min–max of its round" />
+        )}
         {rows.map((one) => {
           const { text, tone } = change(one.pick(now), one.pick(better), one);
           return (
-            <Figure key={one.name} name={one.name} value={text} tone={tone || undefined} beside={`${one.show(one.pick(now))} → ${one.show(one.pick(better))}`} />
+            <Figure key={one.name} name={one.name} value={text} tone={tone || undefined} beside={`${one.show(one.pick(now), now)} → ${one.show(one.pick(better), better)}`} />
           );
         })}
       </Figures>

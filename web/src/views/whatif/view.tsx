@@ -153,7 +153,7 @@ function About({ of: { said }, onAgain }: { of: Answer; onAgain: () => void }) {
   );
 }
 
-function Predicted({ of: { incumbent, prediction }, mark, busy }: { of: Answer; mark: Watermark; busy: boolean }) {
+function Predicted({ of: { incumbent, prediction, said: { score_is: by } }, mark, busy }: { of: Answer; mark: Watermark; busy: boolean }) {
   const current = sameWatermark(prediction, mark);
   return (
     <>
@@ -167,12 +167,19 @@ function Predicted({ of: { incumbent, prediction }, mark, busy }: { of: Answer; 
               : beside(incumbent, prediction)}
       </Sentence>
       <div aria-busy={busy}>
-        <Comparison id="tried" caption="Predictions beside what runs" now={incumbent} better={current ? prediction : unknown(prediction)} names={["Now", "Tried"]} />
+        <Comparison id="tried" caption="Predictions beside what runs" now={alone(incumbent)} better={current ? alone(prediction) : unknown(prediction)} by={by} names={["Now", "Tried"]} />
       </div>
-      <p class="quiet">The score weighs these two against each other: it does not compare with a round's.</p>
+      <p class="quiet">
+        {by === "gain"
+          ? "The gain is over what runs, by the policy that rounds use, on the traffic of the last window."
+          : "The score weighs these two against each other: it does not compare with a round's."}
+      </p>
     </>
   );
 }
+
+// A score min–max over two says nothing.
+const alone = (one: Answer["prediction"]): Answer["prediction"] => ({ ...one, score_normalised: null });
 
 // Its figures as not known: nobody shall take the last answer for this one's.
 const unknown = (one: Answer["prediction"]): Answer["prediction"] => ({
@@ -184,7 +191,10 @@ const unknown = (one: Answer["prediction"]): Answer["prediction"] => ({
   marked_fraction: null,
   loss_bytes: null,
   pfc_pause_s: null,
+  probe_slowdown: { n: 0, p50: null, p99: null },
+  probe_by_path: {},
   score: null,
+  score_normalised: null,
   slowdown: Object.fromEntries(Object.entries(one.slowdown).map(([name]) => [name, { n: 0, mean: null, p99: null }])) as Answer["prediction"]["slowdown"],
 });
 

@@ -1,7 +1,8 @@
 // What candidates can be drawn by. Those dropped early ran a shorter window than the leaders; only the raw terms of the
 // score compare across all of them, other figures only among those that ran all of it.
-import { bytes, gbps, percent, ratio, sameWatermark, score } from "../../format.ts";
-import type { Candidate, Figure, Recommendation } from "../../service/documents.ts";
+import { bytes, gain, gbps, percent, ratio, sameWatermark, score } from "../../format.ts";
+import type { Candidate, Figure, Prediction, Recommendation } from "../../service/documents.ts";
+import { type Shares, persistentShare, shares } from "./frontier.ts";
 
 export interface CandidateAxis {
   key: string;
@@ -9,6 +10,7 @@ export interface CandidateAxis {
   of: (one: Candidate) => Figure;
   show: (value: number) => string;
   log?: boolean; // it may be
+  share?: boolean; // of now, one of the gain's parts: always logarithmic, so that lines of equal gain are straight
   everyone?: boolean; // compares also with those that were dropped early
 }
 
@@ -29,6 +31,23 @@ export const wholeWindow = (round: Recommendation): number =>
   round.candidates.reduce((most, one) => Math.max(most, one.window_s), 0);
 export const ranWhole = (one: Candidate, whole: number): boolean => one.window_s >= 0.999 * whole;
 
+// Shares of now by a round that decided by the gain; null for older ones.
+export function sharesIn(round: Recommendation): ((one: Prediction) => Shares) | null {
+  const { policy, incumbent, score_is: by } = round;
+  if (by !== "gain" || !policy) return null;
+  const persistent = persistentShare(round);
+  return (one) => shares(one, incumbent, policy, persistent);
+}
+
+export const ofNow = (value: number): string => `${Math.round(100 * value)} %`;
+
+function shareAxis(round: Recommendation, part: keyof Shares, name: string): CandidateAxis[] {
+  const found = sharesIn(round);
+  if (!found) return [];
+  const everyone = round.policy?.[part] !== 0; // else it is from figures, which compare over the whole window only
+  return [{ key: part, name, of: (one) => found(one)[part], show: ofNow, log: true, share: true, everyone }];
+}
+
 export function acrossAxes(round: Recommendation): CandidateAxis[] {
   const logged = round.queue_is === "log_queue";
   const mean: CandidateAxis = logged
@@ -48,7 +67,7 @@ export function acrossAxes(round: Recommendation): CandidateAxis[] {
     { key: "p99", name: "99th percentile queue", of: (one) => one.queue_p99_bytes, show: bytes, log: true },
     { key: "mice", name: "mice, 99 % slowdown", of: (one) => one.slowdown.mice.p99, show: ratio, log: true },
   ];
-  return [mean, ...rest].filter((axis) => round.candidates.some((one) => axis.of(one) !== null));
+  return [...shareAxis(round, "delay", "small-message delay, of now"), mean, ...rest].filter((axis) => round.candidates.some((one) => axis.of(one) !== null));
 }
 
 export function upAxes(round: Recommendation): CandidateAxis[] {
@@ -82,11 +101,14 @@ export function upAxes(round: Recommendation): CandidateAxis[] {
     },
   };
   const all: CandidateAxis[] = [
+    ...shareAxis(round, "bulk", "bulk speed, of now"),
     terms[round.throughput_is] ?? beside,
     { key: "goodput", name: "goodput", of: (one) => one.goodput_gbps, show: gbps },
-    { key: "score", name: "score", of: (one) => one.score, show: score, everyone: true },
+    { key: "score", name: round.score_is === "gain" ? "gain" : "score", of: (one) => one.score, show: round.score_is === "gain" ? gain : score, everyone: true },
   ];
-  return all.filter((axis, place) => all.findIndex(({ name }) => name === axis.name) === place);
+  return all
+    .filter((axis, place) => all.findIndex(({ name }) => name === axis.name) === place)
+    .filter((axis) => round.candidates.some((one) => axis.of(one) !== null));
 }
 
 export const signed = (value: number): string => (value > 0 ? `+${percent(value)}` : percent(value));

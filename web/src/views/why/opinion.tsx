@@ -2,7 +2,8 @@
 import { Panel } from "../../parts/panel.tsx";
 import { Sentence } from "../../parts/sentence.tsx";
 import { Table } from "../../parts/table.tsx";
-import { bytes, gbps, percent, ratio, sameWatermark, score, seconds, watermark } from "../../format.ts";
+import { bytes, gbps, percent, ratio, sameWatermark, seconds, watermark } from "../../format.ts";
+import { worth } from "../../recommendation/figures.ts";
 import type { Prediction, Recommendation } from "../../service/documents.ts";
 import { standing } from "./axes.ts";
 
@@ -41,7 +42,8 @@ export function OpinionPanel({ of: round }: { of: Recommendation }) {
           { name: "99 % queue", cell: (one) => both(one, (of) => bytes(of.queue_p99_bytes)) },
           { name: "Goodput", cell: (one) => both(one, (of) => gbps(of.goodput_gbps)) },
           { name: "Mice, 99 %", cell: (one) => both(one, (of) => ratio(of.slowdown.mice.p99)) },
-          { name: "Score", cell: ({ first }) => score(first.score) },
+          { name: "Elephants, mean", cell: (one) => both(one, (of) => ratio(of.slowdown.elephant.mean)) },
+          { name: round.score_is === "gain" ? "Gain by both" : "Score", cell: ({ first }) => worth(round.candidates.find((one) => sameWatermark(one, first)) ?? first, round.score_is) },
         ]}
       />
       <p class="quiet">

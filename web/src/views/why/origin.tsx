@@ -2,17 +2,22 @@
 import type { ComponentChildren } from "preact";
 import { Panel } from "../../parts/panel.tsx";
 import { Time } from "../../parts/time.tsx";
-import { CLASSES, count, few, named, percent, score, seconds, watermark } from "../../format.ts";
-import type { Recommendation } from "../../service/documents.ts";
+import { CLASSES, count, few, gain, named, percent, score, seconds, watermark } from "../../format.ts";
+import type { Policy, Recommendation } from "../../service/documents.ts";
 import { Table } from "../../parts/table.tsx";
 import { wholeWindow } from "./axes.ts";
+import { draws } from "./found.ts";
 import { TERMS } from "./terms.ts";
+
+const policyText = ({ name, bulk, delay, harm_price: price }: Policy) =>
+  `${name}: bulk speed ${few(bulk)}, small-message delay ${few(delay)}; a share paused or lost × ${few(price)}`;
 
 export function OriginPanel({ of: round }: { of: Recommendation }) {
   const classes = (Object.keys(CLASSES) as (keyof typeof CLASSES)[])
     .map((one) => `${count(round.flows[one])} ${CLASSES[one].toLowerCase()}`)
     .join(", ");
   const weights = Object.entries(round.weights ?? {}).map(([name, weight]) => `${(TERMS[name] ?? name).toLowerCase()} ${few(weight)}`);
+  const tried = draws(round.candidates);
   const pairs: [string, ComponentChildren][] = [
     ["Id", <code>{round.id}</code>],
     ["Made", <Time at={round.created} />],
@@ -21,8 +26,9 @@ export function OriginPanel({ of: round }: { of: Recommendation }) {
     ["Seed", String(round.seed)],
     ["Version", round.version],
     ["Window", `${seconds(wholeWindow(round))}: ${classes}`],
-    ["Search", `${count(round.candidate_count)} candidates in ${seconds(round.wall_s)}, drawn around what ${(CLASSES[round.dominant_class] ?? round.dominant_class).toLowerCase()} ask for (λ ${round.lambda})`],
-    ...(weights.length ? ([["Weights", weights.join(", ")]] as [string, string][]) : []),
+    ["Search", `${count(round.candidate_count)} candidates in ${seconds(round.wall_s)}${tried && `: ${tried}`}; the biased ones around what ${(CLASSES[round.dominant_class] ?? round.dominant_class).toLowerCase()} ask for (λ ${round.lambda})`],
+    ...(round.policy && round.score_is === "gain" ? ([["Policy", policyText(round.policy)]] as [string, string][]) : []),
+    ...(round.score_is !== "gain" && weights.length ? ([["Weights", weights.join(", ")]] as [string, string][]) : []),
     ...(round.switches.length ? ([["Switches", named(round.switches)]] as [string, string][]) : []),
   ];
   return (
@@ -45,7 +51,7 @@ export function OriginPanel({ of: round }: { of: Recommendation }) {
             { name: "Traffic", cell: ({ traffic_share: share }) => percent(share) },
             { name: "Flows", cell: ({ flows }) => count(flows) },
             { name: "Alone it would run", cell: ({ recommendation }) => watermark(recommendation) },
-            { name: "Gain", cell: ({ score_gain: gain }) => score(gain) },
+            { name: round.score_is === "gain" ? "Gain" : "Score gained", cell: ({ score_gain: gained }) => (round.score_is === "gain" ? gain(gained) : score(gained)) },
           ]}
         />
       )}

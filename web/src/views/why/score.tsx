@@ -1,34 +1,47 @@
-// Why it won: the score's terms of what runs and of what is recommended, with their weights.
+// The score min–max over its round, which decided before gains did: its terms of what runs and of what is recommended,
+// with their weights.
 import { Panel } from "../../parts/panel.tsx";
 import { Sentence } from "../../parts/sentence.tsx";
 import { Table } from "../../parts/table.tsx";
 import { few, score } from "../../format.ts";
-import type { Recommendation } from "../../service/documents.ts";
+import type { Candidate, Recommendation } from "../../service/documents.ts";
 import { incumbentOf, standing, winnerOf } from "./axes.ts";
 import { TERMS, type TermRow, termRows, wonBy } from "./terms.ts";
 
 export function ScorePanel({ of: round }: { of: Recommendation }) {
+  const { margin, score_gain: gain } = round.improvement;
+  return (
+    <Panel id="score" title={round.changes ? "Why it won" : "Why what runs stays"} note="score min–max of its round">
+      {!round.changes && (
+        <p class="quiet">The best candidate scores {score(gain)} more than what runs; a change had to gain {score(margin)} at least.</p>
+      )}
+      <Terms of={round} />
+    </Panel>
+  );
+}
+
+// A score means something within its round only: nothing of it is drawn beside gains.
+export function Terms({ of: round }: { of: Recommendation }) {
   const [now, better] = [incumbentOf(round), winnerOf(round)];
   if (!now || !better) return null;
   const rows = termRows(round, now, better);
   const won = round.changes ? wonBy(round, rows) : null;
-  const { margin, score_gain: gain } = round.improvement;
+  const byGain = round.score_is === "gain";
+  const of = (one: Candidate) => (byGain ? one.score_normalised : one.score) ?? null;
+  const [before, after] = [of(now), of(better)];
   const total: TermRow = {
     name: "score",
     weight: null,
-    now: now.score,
-    better: better.score,
-    counts: now.score === null || better.score === null ? null : better.score - now.score,
+    now: before,
+    better: after,
+    counts: before === null || after === null ? null : after - before,
   };
   const largest = Math.max(...rows.map(({ counts }) => Math.abs(counts ?? 0)), 1e-9);
   return (
-    <Panel id="score" title={round.changes ? "Why it won" : "Why what runs stays"}>
-      {won && <Sentence id="won">{won}</Sentence>}
-      {!round.changes && (
-        <p class="quiet">The best candidate scores {score(gain)} more than what runs; a change has to gain {score(margin)} at least.</p>
-      )}
+    <>
+      {won && (byGain ? <p class="quiet">{won}</p> : <Sentence id="won">{won}</Sentence>)}
       <Table
-        id="terms"
+        id={byGain ? "normalised" : "terms"}
         caption="Terms of the score"
         rows={[...rows, total]}
         keyOf={({ name }) => name}
@@ -56,7 +69,7 @@ export function ScorePanel({ of: round }: { of: Recommendation }) {
         {round.queue_is === "log_queue" ? "Queue is the logarithm of the mean: half is as good anywhere." : "In the queue's place stands the 99th percentile slowdown of mice."}
         {round.second_opinion && " Terms are on the second engine's scale."}
       </p>
-    </Panel>
+    </>
   );
 }
 

@@ -15,6 +15,7 @@ import { Decision } from "../now/advice.tsx";
 import type { View } from "../../views.ts";
 import { standing } from "./axes.ts";
 import { CandidatePanel } from "./candidates.tsx";
+import { GainPanel } from "./gain.tsx";
 import { OpinionPanel } from "./opinion.tsx";
 import { OriginPanel } from "./origin.tsx";
 import { OutcomePanel } from "./outcome.tsx";
@@ -51,9 +52,9 @@ function Why({ rest: [id] }: { rest: readonly string[] }) {
       </div>
       <div class="grid">
         <Panel id="compared" title="What the twin predicts">
-          <Comparison id="compare" caption="Predictions" now={now} better={better} names={[was === "now" ? "Now" : "Before", "Recommended"]} />
+          <Comparison id="compare" caption="Predictions" now={now} better={better} by={found.score_is} names={[was === "now" ? "Now" : "Before", "Recommended"]} />
         </Panel>
-        <ScorePanel of={found} />
+        {found.score_is === "gain" ? <GainPanel of={found} /> : <ScorePanel of={found} />}
       </div>
       <CandidatePanel of={found} />
       <div class="grid">
@@ -88,7 +89,7 @@ function Absent({ id, problem }: { id: string | undefined; problem: Live<Recomme
         ) : problem ? (
           <Refusal problem={problem} />
         ) : (
-          <p>Once a round has been run, what stands behind its answer is shown here: every candidate, the score, the marking curve and the queues to expect.</p>
+          <p>Once a round has been run, what stands behind its answer is shown here: every candidate, the gain, the marking curve and the queues to expect.</p>
         )}
       </Panel>
     </>

@@ -1,0 +1,31 @@
+// Which draw found a candidate, and how many each draw gave.
+import { several } from "../../format.ts";
+import type { Candidate } from "../../service/documents.ts";
+
+const DRAWS: Record<string, [one: string, many: string]> = {
+  incumbent: ["what runs", "what runs"],
+  base: ["the base watermark", "base watermark"],
+  vendor: ["a vendor's default", "vendors' defaults"],
+  drawn: ["a biased draw", "biased draws"],
+  spread: ["a space-filling draw", "space-filling draws"],
+  narrowed: ["a narrowed draw", "narrowed draws"],
+};
+const NEAR = "near ";
+
+export function foundBy({ origin, source }: Pick<Candidate, "origin" | "source">): string {
+  const draw = DRAWS[origin]?.[0] ?? origin;
+  if (!source) return draw;
+  if (!source.startsWith(NEAR)) return `${draw}: ${source}`;
+  const leader = source.slice(NEAR.length);
+  return `${draw} near ${DRAWS[leader]?.[0] ?? leader}`;
+}
+
+export function draws(candidates: readonly Candidate[]): string {
+  const found = new Map<string, number>();
+  for (const { origin } of candidates) found.set(origin, (found.get(origin) ?? 0) + 1);
+  return [...found]
+    .filter(([origin]) => origin !== "incumbent")
+    .sort(([, one], [, other]) => other - one)
+    .map(([origin, number]) => several(number, DRAWS[origin]?.[0].replace(/^an? /, "") ?? origin, DRAWS[origin]?.[1]))
+    .join(", ");
+}
