@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { apart, extent, gainsSaid, policiesOf } from "../src/views/history/gain-series.ts";
+import { gainSentence } from "../src/views/why/outcome-words.ts";
 import { timeLabels, timeSplits } from "../src/parts/time-axis.ts";
 import { RANGES, drawnFrom, sinceOf } from "../src/views/history/range.ts";
 import { drawable, portsOf } from "../src/views/history/series.ts";
@@ -45,4 +47,25 @@ test("hours of nothing before the first are not drawn", () => {
   assert.equal(drawnFrom(0, 10, 3600), 0);
   assert.equal(drawnFrom(0, 3000, 3600), 2940);
   assert.equal(drawnFrom(0, 50_000, 90_000), 48_000);
+});
+
+const near = (one, other) => assert.ok(Math.abs(one - other) < 1e-9, `${one} is not ${other}`);
+const SEEN = { at: "2026-01-01T00:00:00Z", recommendation: "a", policy: "balanced", predicted: 0.08, predicted_error: 0.03, measured: 0.05, measured_error: 0.04 };
+const UNSEEN = { ...SEEN, measured: null, measured_error: null };
+
+test("measured less predicted has the error of both", () => {
+  near(apart(SEEN).value, -0.03);
+  near(apart(SEEN).error, 0.05);
+  assert.deepEqual(apart(UNSEEN), { value: null, error: null });
+  const { low, high } = extent([[0.08, 0.03], [null, null], [-0.02, null]]);
+  assert.ok(low < -0.02 && high > 0.11);
+});
+
+test("what rounds promised and what came of it is a sentence", () => {
+  assert.match(gainsSaid([UNSEEN], "balanced"), /^1 round told a gain for the balanced policy; none has been measured yet/);
+  assert.match(gainsSaid([SEEN, UNSEEN], "balanced"), /1 was measured .* 8.0 % was predicted and 5.0 % measured, 3.0 % apart; none made/);
+  assert.match(gainsSaid([{ ...SEEN, measured: -0.04 }], "balanced"), /; 1 made things worse by more than 2 %/);
+  assert.deepEqual(policiesOf([SEEN, { ...SEEN, policy: "latency" }, UNSEEN]), ["balanced", "latency"]);
+  assert.equal(gainSentence(SEEN), "The twin predicted a gain of 8.0 ± 3.0 % for the balanced policy; measured since, it is 5.0 ± 4.0 %, −3.0 ± 5.0 % from it.");
+  assert.match(gainSentence(UNSEEN), /none has been measured yet/);
 });

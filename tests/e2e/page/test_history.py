@@ -1,9 +1,12 @@
-"""History on the page in a real browser: rounds, residuals, ports over time, and a database that is away."""
+"""History on the page in a real browser: rounds, gains, residuals, ports over time, a database that is
+away."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -46,6 +49,7 @@ def test_where_nothing_was_it_says_so(page: Page, empty: Served) -> None:
     page.goto(empty.url)
     go(page, "History")
     expect(page.locator("#history")).to_contain_text("No round has been run yet", timeout=PATIENCE_MS)
+    expect(page.locator("#gains")).to_contain_text("No round in this time has told a gain")
     expect(page.locator("#rollouts")).to_contain_text("Nothing has been rolled out yet")
     expect(page.locator("#residuals")).to_contain_text("No round in this time")
     expect(page.locator("#past-alarms")).to_contain_text("No alarm was raised")
@@ -100,13 +104,71 @@ def test_residuals_and_ports_are_drawn(page: Page, served: Served, ids: list[str
         page.screenshot(path=tmp_path / f"history-{width}.png", full_page=True)
 
 
+def gain_told(
+    id_: str, hours: float, policy: str, predicted: float, measured: float | None
+) -> dict[str, Any]:
+    at = datetime.now(UTC) - timedelta(hours=hours)
+    return {
+        "at": at.isoformat().replace("+00:00", "Z"),
+        "recommendation": id_,
+        "policy": policy,
+        "predicted": predicted,
+        "predicted_error": 0.012,
+        "measured": measured,
+        "measured_error": None if measured is None else 0.016,
+    }
+
+
+def test_gains_predicted_and_measured_are_drawn(
+    page: Page, served: Served, ids: list[str], tmp_path: Path
+) -> None:
+    gains = [
+        gain_told(ids[0], 1, "balanced", 0.02, None),
+        gain_told(ids[1], 2, "balanced", 0.08, 0.05),
+        gain_told(ids[2], 3, "balanced", 0.06, -0.03),
+        gain_told("of-another-day", 30, "latency", 0.4, 0.3),
+    ]
+    page.route("**/v1/history/gains?*", lambda route: route.fulfill(json={"gains": gains}))
+    page.goto(f"{served.url}/#/history")
+    panel = page.locator("#gains")
+    expect(panel.locator("#gain-both canvas")).to_be_visible(timeout=PATIENCE_MS)
+    expect(panel.locator("#gain-apart canvas")).to_be_visible()
+    expect(panel).to_contain_text("3 rounds told a gain for the balanced policy; 2 were measured")
+    expect(panel).to_contain_text("1 made things worse")
+    panel.get_by_text("As a table").click()
+    rows = panel.locator("tbody tr")
+    expect(rows).to_have_count(3)
+    expect(rows.nth(1)).to_contain_text("8.0 ± 1.2 %")
+    expect(rows.nth(1)).to_contain_text("−3.0 ± 2.0 %")  # apart, with the error of both
+    assert rows.first.get_by_role("link").get_attribute("href") == f"#/why/{ids[0]}"
+    chart = panel.locator("#gain-both")
+    chart.get_by_role("application").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    expect(chart.locator(".tip")).to_contain_text("predicted 6.0 ± 1.2 %, measured −3.0 ± 1.6 %")
+    panel.get_by_role("combobox", name="Policy").select_option("latency")
+    expect(rows).to_have_count(1)  # never in one chart with another policy's
+    page.screenshot(path=tmp_path / "gains.png", full_page=True)
+
+
+def test_a_service_that_tells_no_gains_is_no_error(browser: Browser, served: Served, ids: list[str]) -> None:
+    page = new_page(browser)
+    page.route("**/v1/history/gains?*", lambda route: route.fulfill(status=404, json={"status": 404}))
+    page.goto(f"{served.url}/#/history")
+    expect(page.locator("#gains")).to_contain_text("No round in this time", timeout=PATIENCE_MS)
+    expect(page.locator("#gains .notice")).to_have_count(0)
+    expect(page.locator("#history tbody tr")).to_have_count(ROUNDS)
+    expect(page.locator("#history thead")).to_contain_text("Gain")
+    page.close()
+
+
 def test_a_database_that_is_away_is_said_plainly(browser: Browser, served: Served, ids: list[str]) -> None:
     page = new_page(browser)
     complaints = complaints_of(page)
     problem = {"title": "Service Unavailable", "status": 503, "detail": "the database does not answer"}
     page.route("**/v1/history/**", lambda route: route.fulfill(status=503, json=problem))
     page.goto(f"{served.url}/#/history")
-    for part in ("#residuals", "#past-alarms", "#past-queues"):
+    for part in ("#gains", "#residuals", "#past-alarms", "#past-queues"):
         expect(page.locator(part)).to_contain_text("The past cannot be read just now", timeout=PATIENCE_MS)
         expect(page.locator(part)).to_contain_text("the database does not answer")
     expect(page.locator("#history tbody tr")).to_have_count(ROUNDS)  # memory still knows them

@@ -128,6 +128,15 @@ function marks(chart: uPlot, one: Series | undefined, index: number, ink: (name:
   const xs = chart.data[0];
   (chart.data[index] ?? []).forEach((value, place) => {
     if (value == null) return;
+    const error = one.errors?.[place];
+    if (error) {
+      const x = chart.valToPos(xs[place] ?? 0, "x", true);
+      pen.lineWidth = 1.5 * devicePixelRatio;
+      pen.beginPath();
+      pen.moveTo(x, chart.valToPos(value - error, "y", true));
+      pen.lineTo(x, chart.valToPos(value + error, "y", true));
+      pen.stroke();
+    }
     pen.beginPath();
     OUTLINES[one.mark ?? "circle"](pen, chart.valToPos(xs[place] ?? 0, "x", true), chart.valToPos(value, "y", true), r);
     if (one.mark === "ring") {

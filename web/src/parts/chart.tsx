@@ -27,6 +27,7 @@ export interface Series {
   mark?: Mark; // points instead of a line, or with `line` beside it
   line?: boolean;
   size?: number; // of a mark, in CSS pixels
+  errors?: readonly Figure[]; // drawn above and below each mark
 }
 
 export interface ChartProps {

@@ -51,6 +51,12 @@ export const residuals = (since: string): Look => ({
   everyMs: PAST_MS,
   spacingMs: 2_000,
 });
+export const gains = (since: string): Look => ({
+  path: `/v1/history/gains?limit=1000&since=${since}`,
+  after: ["recommendation", "rollout"],
+  everyMs: PAST_MS,
+  spacingMs: 2_000,
+});
 export const pastAlarms = (since: string): Look => ({
   path: `/v1/history/alarms?limit=200&since=${since}`,
   after: ["alarm"],

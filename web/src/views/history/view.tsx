@@ -1,6 +1,7 @@
-// History: rounds and who decided, rollouts, how far the twin was off, what ports did, alarms that were.
+// History: rounds and who decided, what they gained, rollouts, how far the twin was off, what ports did, alarms that were.
 import type { View } from "../../views.ts";
 import { PastAlarmsPanel } from "./alarms.tsx";
+import { GainsPanel } from "./gains.tsx";
 import { QueuesPanel } from "./queues.tsx";
 import { ResidualPanel } from "./residuals.tsx";
 import { RolloutsPanel } from "./rollouts.tsx";
@@ -11,6 +12,7 @@ function History() {
     <>
       <h1 class="unseen">History</h1>
       <RoundsPanel />
+      <GainsPanel />
       <RolloutsPanel />
       <div class="grid">
         <ResidualPanel />

@@ -1,6 +1,7 @@
 // What became of a recommendation, in a sentence.
-import { percent } from "../../format.ts";
-import type { MeasuredFigures, Outcome } from "../../service/documents.ts";
+import { gain, percent } from "../../format.ts";
+import { apart } from "../history/gain-series.ts";
+import type { GainSeen, MeasuredFigures, Outcome } from "../../service/documents.ts";
 
 const longer = (ratio: number) => `${percent(Math.abs(ratio))} ${ratio < 0 ? "shorter" : "longer"}`;
 
@@ -10,6 +11,13 @@ export function sentence({ predicted, queue_change: seen, since, before, after }
   if (since === null) return `${wanted || "It is predicted"}; no switch has been set yet.`;
   if (after === null || seen === null) return `${wanted || "It is set"}; nothing comparable has been measured since it was set.`;
   return `${wanted || "The twin predicted no figure"}; measured since, it is ${longer(seen)}.${otherTraffic(before, after)}`;
+}
+
+export function gainSentence(seen: GainSeen): string {
+  const predicted = `The twin predicted a gain of ${gain(seen.predicted, seen.predicted_error)} for the ${seen.policy} policy`;
+  if (seen.measured === null) return `${predicted}; none has been measured yet.`;
+  const { value, error } = apart(seen);
+  return `${predicted}; measured since, it is ${gain(seen.measured, seen.measured_error)}, ${gain(value, error)} from it.`;
 }
 
 const TELLING = 0.1;

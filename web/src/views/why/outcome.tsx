@@ -8,7 +8,7 @@ import { change } from "../../recommendation/figures.ts";
 import type { Figure, Outcome, Recommendation } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
-import { sentence } from "./outcome-words.ts";
+import { gainSentence, sentence } from "./outcome-words.ts";
 
 type Pair = readonly [before: Figure, after: Figure];
 interface Row {
@@ -70,6 +70,7 @@ function Measured({ of: found }: { of: Outcome }) {
   const rows = rowsOf(found);
   return (
     <>
+      {found.gain && <Sentence id="outcome-gain">{gainSentence(found.gain)}</Sentence>}
       <Sentence id="outcome-said">{sentence(found)}</Sentence>
       <Table
         id="outcome-figures"

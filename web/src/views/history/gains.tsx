@@ -1,0 +1,130 @@
+// What rounds promised and what came of it: the gain predicted, the gain measured after a rollout, and their difference.
+import { useState } from "preact/hooks";
+import { Chart } from "../../parts/chart.tsx";
+import { Panel } from "../../parts/panel.tsx";
+import { Table } from "../../parts/table.tsx";
+import { Time } from "../../parts/time.tsx";
+import { address } from "../../router.ts";
+import { now } from "../../service/client.ts";
+import type { Figure, GainSeen, Gains } from "../../service/documents.ts";
+import { useLive } from "../../service/live.ts";
+import * as looks from "../../service/looks.ts";
+import { gain, percent, several } from "../../format.ts";
+import { drawnFrom } from "./range.ts";
+import { apart, extent, gainsSaid, policiesOf } from "./gain-series.ts";
+import { Past, useRange } from "./picked.tsx";
+
+const NONE = "No round in this time has told a gain. Rounds of before there were gains keep their scores, which do not compare with it.";
+
+export function GainsPanel() {
+  const { since, picker } = useRange("week", ["day", "week", "quarter"]);
+  const gains = useLive<Gains>(looks.gains(since));
+  // A service that does not tell them is one without any: that is no error.
+  const shown = gains.problem?.status === 404 ? { ...gains, value: { gains: [] }, problem: null } : gains;
+  return (
+    <Panel id="gains" title="Gain predicted, gain measured" note={picker}>
+      <Past of={shown} empty={({ gains: all }) => all.every(({ predicted }) => predicted === null)} none={NONE}>
+        {({ gains: all }) => <Picked of={all} since={Date.parse(decodeURIComponent(since)) / 1000} />}
+      </Past>
+    </Panel>
+  );
+}
+
+// Gains by two policies weigh differently, so they are not drawn together.
+function Picked({ of: all, since }: { of: readonly GainSeen[]; since: number }) {
+  const policies = policiesOf(all);
+  const [wanted, want] = useState("");
+  const policy = policies.find((one) => one === wanted) ?? policies[0] ?? "";
+  return (
+    <>
+      {policies.length > 1 && (
+        <label class="field">
+          Policy
+          <select value={policy} onChange={(event) => want(event.currentTarget.value)}>
+            {policies.map((one) => <option key={one}>{one}</option>)}
+          </select>
+        </label>
+      )}
+      <Drawn of={all.filter((one) => one.policy === policy)} policy={policy} since={since} />
+    </>
+  );
+}
+
+const said = (value: number) => new Date(value * 1000).toLocaleString();
+
+function Drawn({ of: all, policy, since }: { of: readonly GainSeen[]; policy: string; since: number }) {
+  const known = all.filter(({ predicted }) => predicted !== null).reverse();
+  const until = now() / 1000;
+  const times = known.map(({ at }) => Date.parse(at) / 1000);
+  const xs = [drawnFrom(since, Math.min(...times), until), ...times, Math.max(until, ...times)]; // the lines go all the way
+  const line = (values: readonly Figure[]) => [null, ...values, null];
+  const off = known.map(apart);
+  const x = { name: "time", show: said, time: true, low: xs[0] ?? 0, high: xs.at(-1) ?? 1 };
+  const zero = { ink: "quiet", values: xs.map(() => 0) } as const;
+  const tell = (index: number) => told(known[index - 1]);
+  return (
+    <>
+      <p>{gainsSaid(known, policy)}</p>
+      <div class="grid small-charts">
+        <section aria-labelledby="gain-both-title">
+          <h3 id="gain-both-title">Gain over what ran</h3>
+          <Chart
+            id="gain-both"
+            label={`Gain of ${several(known.length, "round")}, predicted and measured.`}
+            x={x}
+            xs={xs}
+            y={{ name: "gain", show: percent, ...extent(known.flatMap((one) => [[one.predicted, one.predicted_error], [one.measured, one.measured_error]])) }}
+            height={230}
+            table={false}
+            tell={tell}
+            series={[
+              { name: "what ran", ...zero },
+              { name: "predicted ± error", ink: "new", mark: "circle", line: true, size: 7, values: line(known.map((one) => one.predicted)), errors: line(known.map((one) => one.predicted_error)) },
+              { name: "measured ± error", ink: "old", mark: "diamond", size: 9, values: line(known.map((one) => one.measured)), errors: line(known.map((one) => one.measured_error)) },
+            ]}
+          />
+        </section>
+        {off.some(({ value }) => value !== null) && (
+          <section aria-labelledby="gain-apart-title">
+            <h3 id="gain-apart-title">Measured less predicted</h3>
+            <Chart
+              id="gain-apart"
+              label="Gain measured less gain predicted, of rounds that were rolled out."
+              x={x}
+              xs={xs}
+              y={{ name: "measured less predicted", show: percent, ...extent(off.map(({ value, error }) => [value, error])) }}
+              height={230}
+              table={false}
+              tell={tell}
+              series={[
+                { name: "as predicted", ...zero },
+                { name: "difference ± error", ink: "third", mark: "square", size: 8, values: line(off.map(({ value }) => value)), errors: line(off.map(({ error }) => error)) },
+              ]}
+            />
+          </section>
+        )}
+      </div>
+      <details>
+        <summary>As a table</summary>
+        <Table
+          caption={`Gains for the ${policy} policy, the newest first`}
+          rows={all}
+          keyOf={({ at, recommendation }) => at + recommendation}
+          columns={[
+            { name: "When", cell: (one) => <a href={address("why", one.recommendation)}><Time at={one.at} /></a> },
+            { name: "Predicted", cell: (one) => gain(one.predicted, one.predicted_error) },
+            { name: "Measured", cell: (one) => gain(one.measured, one.measured_error) },
+            { name: "Measured less predicted", cell: (one) => gain(apart(one).value, apart(one).error) },
+          ]}
+        />
+      </details>
+    </>
+  );
+}
+
+function told(one: GainSeen | undefined): string {
+  if (!one) return "";
+  const measured = one.measured === null ? "not measured" : `measured ${gain(one.measured, one.measured_error)}`;
+  const { value, error } = apart(one);
+  return `${new Date(one.at).toLocaleString()} · predicted ${gain(one.predicted, one.predicted_error)}, ${measured}${value === null ? "" : `: ${gain(value, error)} apart`}`;
+}
