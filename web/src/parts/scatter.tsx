@@ -47,6 +47,7 @@ const HEIGHT = 380;
 const [LEFT, RIGHT, TOP, BOTTOM] = [64, 16, 14, 30];
 const NEAR_PIXELS = 32;
 const APART_PIXELS = 15;
+const LABEL_PIXELS = 44;
 
 export function Scatter({ id, label, x, y, dots, groups, front = [], levels, tell }: Props) {
   const box = useRef<HTMLDivElement>(null);
@@ -167,14 +168,20 @@ function Axes({ across, up, x, y, width, px, py }: AxesProps) {
 }
 
 function Levels({ of, px, py }: { of: readonly Level[]; px: Place; py: Place }) {
+  const ends = of.map(({ to, label }) => ({ x: px(to[0]) - 5, y: Math.max(TOP + 12, py(to[1]) + 12), label }));
+  const written: typeof ends = []; // those that none before covers, the strong one first
+  for (const { place } of of.map(({ strong }, place) => ({ strong, place })).sort((one, other) => Number(other.strong) - Number(one.strong))) {
+    const end = ends[place];
+    if (end && written.every((other) => Math.abs(other.x - end.x) > LABEL_PIXELS || Math.abs(other.y - end.y) > APART_PIXELS)) written.push(end);
+  }
   return (
     <g class="levels">
       {of.map(({ from, to, label, strong }) => (
         <g key={label} class={strong ? "strong" : ""}>
           <line x1={px(from[0])} y1={py(from[1])} x2={px(to[0])} y2={py(to[1])} />
-          <text x={px(to[0]) - 5} y={Math.max(TOP + 12, py(to[1]) + 12)} text-anchor="end">{label}</text>
         </g>
       ))}
+      {written.map(({ x, y, label }) => <text key={label} x={x} y={y} text-anchor="end">{label}</text>)}
     </g>
   );
 }

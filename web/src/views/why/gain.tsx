@@ -61,7 +61,10 @@ interface PartsProps {
 function Parts({ now, best, shares, policy, total }: PartsProps) {
   const pair = (name: string, before: number | null | undefined, after: number | null | undefined) =>
     before == null || after == null ? [] : [`${name} ${percent(before)} → ${percent(after)}`];
-  const harm = [...pair("paused", now.paused_share, best.paused_share), ...pair("lost", now.loss_share, best.loss_share)].join(", ");
+  const harmed = [now.paused_share, best.paused_share, now.loss_share, best.loss_share];
+  const harm = harmed.every((value) => value === 0)
+    ? "none"
+    : [...pair("paused", now.paused_share, best.paused_share), ...pair("lost", now.loss_share, best.loss_share)].join(", ");
   const ofNowText = (value: number | null) => (value === null ? "not known" : `${ofNow(value)} of now`);
   const rows: { part: Part | "total"; beside: string; weight: string }[] = [
     { part: "bulk", beside: ofNowText(shares.bulk), weight: few(policy.bulk) },
@@ -92,7 +95,7 @@ function Parts({ now, best, shares, policy, total }: PartsProps) {
 }
 
 const INKS: Record<Part, string> = { bulk: "ink-fourth", delay: "ink-third", harm: "ink-bad" };
-const [TOP, BAR, TOTAL, AXIS, HEIGHT] = [20, 26, 62, 78, 100];
+const [SIDE, TOP, BAR, TOTAL, AXIS, HEIGHT] = [20, 20, 26, 62, 78, 100];
 
 interface BarProps {
   parts: GainParts;
@@ -107,7 +110,7 @@ function GainBar({ parts, total, error, margin }: BarProps) {
   const found = pieces(parts);
   const off = 2 * (error ?? 0);
   const scale = scaleOf([0, margin, total - off, total + off, ...found.map(({ to }) => to)], false);
-  const px = (value: number) => 8 + (width - 16) * share(scale, value);
+  const px = (value: number) => SIDE + (width - 2 * SIDE) * share(scale, value);
   const said = found.map(({ part, from, to }) => `${PARTS[part].toLowerCase()} ${signedGain(to - from)}`).join(", ");
   const middle = TOP + BAR / 2 + 4;
   return (
