@@ -44,6 +44,9 @@ export function percent(value: Known): string {
   return `${hundred < 0 ? "−" : ""}${Number(size.toFixed(digits))} %`;
 }
 
+// Of something that should be 0: what is too little to be told is not told as none.
+export const portion = (value: Known): string => (value && value < 5e-5 ? "under 0.01 %" : percent(value));
+
 export function seconds(value: Known): string {
   if (value == null) return NONE;
   if (value === 0) return "0 s";

@@ -41,6 +41,7 @@ test("gains and scores min–max are never told as one", () => {
   assert.deepEqual(names("normalised"), ["Score, min–max of its round 0.080"]);
   const paused = comparedBy("gain").find(({ name }) => name === "Paused by PFC");
   assert.equal(paused.show(paused.pick(AT), AT), "500 ms (0.1 %)");
+  assert.equal(paused.show(1e-6, { ...AT, paused_share: 1e-6 }), "1 µs (under 0.01 %)");
 });
 
 test("frames of events are understood, comments are not events", () => {

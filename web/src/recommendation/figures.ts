@@ -1,5 +1,5 @@
 // The figures that predictions are compared by, and how a change in each is told.
-import { bytes, gain, gbps, percent, ratio, score, seconds } from "../format.ts";
+import { bytes, gain, gbps, percent, portion, ratio, score, seconds } from "../format.ts";
 import type { Figure, Prediction, ScoreName } from "../service/documents.ts";
 
 export interface Compared {
@@ -25,7 +25,7 @@ export const COMPARED: readonly Compared[] = [
 
 // "4.5 ms (0.1 %)": of all ports' time, or of all bytes sent.
 const withShare = (text: string, value: Figure, share: Figure | undefined): string =>
-  value && share ? `${text} (${percent(share)})` : text;
+  value && share ? `${text} (${portion(share)})` : text;
 
 const GAIN: Compared = { name: "Gain over what runs", pick: (one) => one.score, show: (value, one) => gain(value, one.score_error), good: 1, absolute: gain };
 const NORMALISED: Compared = { name: "Score, min–max of its round", pick: (one) => one.score_normalised ?? null, show: score, good: 1, absolute: score };

@@ -5,7 +5,7 @@ import { share, scaleOf, ticks } from "../../parts/scale.ts";
 import { Sentence } from "../../parts/sentence.tsx";
 import { Table } from "../../parts/table.tsx";
 import { useWidth } from "../../parts/width.ts";
-import { few, gain, percent, sameWatermark, several, spelled } from "../../format.ts";
+import { few, gain, percent, portion, sameWatermark, several, spelled } from "../../format.ts";
 import type { Candidate, GainParts, Policy, Recommendation } from "../../service/documents.ts";
 import { incumbentOf, ofNow, sharesIn, standing } from "./axes.ts";
 import { foundBy } from "./found.ts";
@@ -60,7 +60,7 @@ interface PartsProps {
 
 function Parts({ now, best, shares, policy, total }: PartsProps) {
   const pair = (name: string, before: number | null | undefined, after: number | null | undefined) =>
-    before == null || after == null ? [] : [`${name} ${percent(before)} → ${percent(after)}`];
+    before == null || after == null ? [] : [`${name} ${portion(before)} → ${portion(after)}`];
   const harmed = [now.paused_share, best.paused_share, now.loss_share, best.loss_share];
   const harm = harmed.every((value) => value === 0)
     ? "none"
