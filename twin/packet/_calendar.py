@@ -63,7 +63,6 @@ def give_back(state: State, slot: int) -> None:
 def wake(state: State, params: Params, row: int, now: float) -> None:
     """Wake a paced flow when its next packet may leave."""
     flow = state.flows[row]
-    flow.wake_at = flow.next_avail
     flow.pending += 1
     if flow.next_avail - now > params.horizon_s:
         set_timer(state, row * TIMER_KINDS + LATE_WAKE, flow.next_avail)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from numba import int64
 
 from twin.jit import inlined
-from twin.packet._calendar import TIMER_KINDS, give_back, set_timer, take, wake
+from twin.packet._calendar import TIMER_KINDS, give_back, set_timer, take
 from twin.packet._sender import cnp, count_bytes, go_back, join_round, wait_or_join
 from twin.packet._switch import draw, drop_sample, send_control
 from twin.packet.layout import (
@@ -29,16 +29,13 @@ _SAMPLING = (1 << 31) - 1  # the place of the draws that choose packets for INT
 def next_of_round(state: State, params: Params, index: int, now: float) -> int:
     """A NIC's next data packet, −1 where no flow may send. Round robin over ready flows."""
     nic = state.ports[index]
-    while nic.head >= 0:
-        row = int64(nic.head)
-        flow = state.flows[row]
-        nic.head = flow.next_ready
-        if flow.next_avail > now:  # its rate was cut while it waited
-            flow.state = PACED
-            wake(state, params, row, now)
-            continue
-        return fill(state, params, row, now)
-    return -1
+    if nic.head < 0:
+        return -1
+    row = int64(nic.head)
+    flow = state.flows[row]
+    nic.head = flow.next_ready
+    nic.served = flow.number
+    return fill(state, params, row, now)
 
 
 @inlined
@@ -60,7 +57,6 @@ def fill(state: State, params: Params, row: int, now: float) -> int:
     packet.marked = 0
     packet.nack = 0
     flow.pending += 1
-    flow.gap_wire = wire
     flow.next_avail = now + wire * flow.pace
     clock.injected_packets += 1
     clock.injected_bytes += wire - params.overhead_bytes
@@ -83,7 +79,7 @@ def fill(state: State, params: Params, row: int, now: float) -> int:
     flow.counted += wire
     if flow.counted >= params.byte_counter:
         if flow.armed == 1:
-            count_bytes(state, params, row, now)
+            count_bytes(state, params, row)
         else:
             flow.counted = 0.0
     return int(slot)
@@ -202,14 +198,11 @@ def release_dependents(state: State, row: int, now: float) -> None:
 
 
 @inlined
-def awake(state: State, params: Params, row: int, now: float) -> int:
-    """A paced flow's wake-up; ignored where a change of rate has moved it."""
+def awake(state: State, row: int) -> int:
+    """A paced flow's wake-up; ignored where all has been acknowledged since."""
     flow = state.flows[row]
     flow.pending -= 1
-    if flow.state != PACED or flow.wake_at != now:
-        return -1
-    if flow.next_avail > now:
-        wake(state, params, row, now)
+    if flow.state != PACED:
         return -1
     join_round(state, row)
     return int(flow.nic)

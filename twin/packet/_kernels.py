@@ -116,7 +116,7 @@ def advance(state: State, params: Params, until: float) -> int:
         elif kind == WAKE:
             row = int64(packet.flow)
             give_back(state, slot)
-            serve = awake(state, params, row, now)
+            serve = awake(state, row)
         elif kind == CNP:
             came_by = packet.place
             onward = places[came_by + 1]
@@ -244,7 +244,7 @@ def ring(state: State, params: Params, what: int, now: float) -> None:
         increase_tick(state, params, row, now)
     elif which == LATE_WAKE:
         flow.pending += 1
-        if awake(state, params, row, now) >= 0:
+        if awake(state, row) >= 0:
             call(state, params, flow.nic, now)
     elif which == RETRANSMIT:
         retransmit_tick(state, params, row, now)

@@ -8,9 +8,23 @@ from __future__ import annotations
 
 import math
 
+from numba import int64
+
 from twin.jit import compiler, inlined
 from twin.packet._calendar import TIMER_KINDS, enter, set_timer, wake
-from twin.packet.layout import CUT, DONE, IDLE, INCREASE, PACED, READY, RETRANSMIT, Params, Record, State
+from twin.packet.layout import (
+    CUT,
+    DONE,
+    IDLE,
+    INCREASE,
+    PACED,
+    READY,
+    RETRANSMIT,
+    ROUND,
+    Params,
+    Record,
+    State,
+)
 
 
 @inlined
@@ -24,16 +38,39 @@ def call(state: State, params: Params, index: int, now: float) -> None:
 
 @inlined
 def join_round(state: State, row: int) -> None:
-    """Put a flow last in its NIC's round."""
+    """Put a flow in its place in its NIC's round: flows take turns in the order in which they came to be.
+
+    A flow that was held back by its rate does not go behind those that are ready, but where its turn is.
+    """
     flow = state.flows[row]
     nic = state.ports[flow.nic]
     flow.state = READY
-    flow.next_ready = -1
     if nic.head < 0:
+        flow.next_ready = -1
+        nic.head = nic.tail = row
+        return
+    turn = turns_away(nic, flow)
+    tail = state.flows[nic.tail]
+    if turn >= turns_away(nic, tail):
+        tail.next_ready = row
+        flow.next_ready = -1
+        nic.tail = row
+        return
+    before, following = -1, int64(nic.head)
+    while turns_away(nic, state.flows[following]) <= turn:
+        before, following = following, int64(state.flows[following].next_ready)
+    flow.next_ready = following
+    if before < 0:
         nic.head = row
     else:
-        state.flows[nic.tail].next_ready = row
-    nic.tail = row
+        state.flows[before].next_ready = row
+
+
+@inlined
+def turns_away(nic: Record, flow: Record) -> int:
+    """How far a flow's turn is from that of the flow served last."""
+    ahead = flow.number - nic.served
+    return int(ahead if ahead > 0 else ahead + ROUND)
 
 
 @inlined
@@ -73,20 +110,11 @@ def go_back(state: State, params: Params, row: int, seq: int, now: float) -> Non
 
 
 @inlined
-def change_rate(state: State, params: Params, row: int, rate: float, now: float) -> None:
-    """Set the current rate, which also moves the packet that waits for its turn."""
+def change_rate(state: State, row: int, rate: float) -> None:
+    """Set the current rate. A packet that waits for its time keeps it: the new rate spaces those after it."""
     flow = state.flows[row]
     flow.rate = rate
-    pace = state.ports[flow.nic].s_per_byte if rate >= flow.line_rate else 1.0 / rate
-    flow.next_avail += flow.gap_wire * (pace - flow.pace)
-    flow.pace = pace
-    if flow.state == PACED and flow.next_avail < flow.wake_at:
-        if flow.next_avail > now:
-            wake(state, params, row, now)
-        else:
-            flow.wake_at = -1.0
-            join_round(state, row)
-            call(state, params, flow.nic, now)
+    flow.pace = state.ports[flow.nic].s_per_byte if rate >= flow.line_rate else 1.0 / rate
 
 
 @inlined
@@ -125,7 +153,7 @@ def cut(state: State, params: Params, row: int, now: float) -> None:
     if params.clamp_target or flow.timer_stage + flow.byte_stage > 0:
         flow.target = flow.rate
     start_increase(state, params, row, now)
-    change_rate(state, params, row, max(params.min_rate, flow.rate * (1.0 - 0.5 * flow.alpha)), now)
+    change_rate(state, row, max(params.min_rate, flow.rate * (1.0 - 0.5 * flow.alpha)))
 
 
 @compiler(_nrt=False)
@@ -179,7 +207,7 @@ def cut_tick(state: State, params: Params, row: int, now: float) -> None:
 
 
 @compiler(_nrt=False)
-def increase(state: State, params: Params, row: int, now: float) -> None:
+def increase(state: State, params: Params, row: int) -> None:
     """One increase: fast recovery, then additive, then hyper (both stages beyond F, or the only one)."""
     flow = state.flows[row]
     furthest = max(flow.timer_stage, flow.byte_stage)
@@ -188,7 +216,7 @@ def increase(state: State, params: Params, row: int, now: float) -> None:
         flow.target = min(flow.target + params.hai_rate, flow.line_rate)
     elif furthest >= params.fast_recovery_steps:
         flow.target = min(flow.target + params.ai_rate, flow.line_rate)
-    change_rate(state, params, row, min(0.5 * (flow.rate + flow.target), flow.line_rate), now)
+    change_rate(state, row, min(0.5 * (flow.rate + flow.target), flow.line_rate))
 
 
 @compiler(_nrt=False)
@@ -199,7 +227,7 @@ def increase_tick(state: State, params: Params, row: int, now: float) -> None:
     if flow.state == DONE:
         return
     if flow.increase_at <= now:
-        increase(state, params, row, now)
+        increase(state, params, row)
         flow.timer_stage += 1
         if flow.rate >= flow.line_rate and flow.target >= flow.line_rate:
             return
@@ -210,11 +238,11 @@ def increase_tick(state: State, params: Params, row: int, now: float) -> None:
 
 
 @compiler(_nrt=False)
-def count_bytes(state: State, params: Params, row: int, now: float) -> None:
+def count_bytes(state: State, params: Params, row: int) -> None:
     """The byte counter has expired."""
     flow = state.flows[row]
     flow.counted -= params.byte_counter
-    increase(state, params, row, now)
+    increase(state, params, row)
     flow.byte_stage += 1
 
 

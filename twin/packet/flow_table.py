@@ -66,7 +66,6 @@ class FlowTable:
         fresh["alpha_at"] = np.inf
         fresh["last_cnp"] = -np.inf
         fresh["end"] = np.nan
-        fresh["wake_at"] = -1.0
         fresh["start"] = new.start_s
         fresh["gap"] = new.gap_s
         fresh["payload"] = new.payload_bytes

@@ -46,6 +46,7 @@ PORT = np.dtype(
         ("depth", BYTES),  # data waiting, without the packet being sent
         ("head", INDEX),  # data waiting: packets of a switch, ready flows of a NIC
         ("tail", INDEX),
+        ("served", COUNT),  # of a NIC: number of the flow that sent last
         ("switch", INDEX),  # −1 for a NIC
         ("reverse", INDEX),  # the cable's other direction
         ("scheduled", FLAG),  # its "free again" event is in the calendar
@@ -79,7 +80,6 @@ FLOW = np.dtype(
         # the sender's pacing
         ("pace", TIME),  # seconds a byte: one over the current rate
         ("next_avail", TIME),  # when its next packet may leave
-        ("wake_at", TIME),  # its valid wake-up; others are stale
         ("next_seq", COUNT),
         ("n_packets", COUNT),
         ("next_ready", INDEX),  # in its NIC's round
@@ -87,7 +87,6 @@ FLOW = np.dtype(
         ("forward", INDEX),  # places of the two ways
         ("back", INDEX),
         ("last_wire", INDEX),  # of its last packet, which may be short
-        ("gap_wire", INDEX),  # of the packet it sent last
         ("state", FLAG),
         ("armed", FLAG),
         ("cnp_since_cut", FLAG),
@@ -192,6 +191,7 @@ WAITING, READY, PACED, IDLE, DONE = range(5)
 START, CUT, INCREASE, RETRANSMIT, LATE_WAKE = range(5)  # timers
 FINISHED, MORE_PACKETS, MORE_SAMPLES, MORE_TIMERS = range(4)  # why the kernel came back
 
+ROUND = 1 << 62  # more than there are flows
 RESERVE_BYTES = 4096.0  # of each ingress, before it uses the shared buffer
 CONTROL_WIRE_BYTES = 64  # a pause, a resume, a CNP
 

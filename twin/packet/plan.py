@@ -94,6 +94,7 @@ class FabricPlan(FabricSizes):
         table["reverse"] = self.reverse
         for column in ("head", "tail"):
             table[column] = -1
+        table["served"] = -1
         table["headroom"] = self._headroom(rate, delay)
         table["share"] = pfc_shares(self.ports)
         table["kmin"] = table["kmax"] = math.inf

@@ -17,7 +17,7 @@ from tests.unit.twin.packet.plans import (
     star,
     two_tiers,
 )
-from twin.packet._sender import change_rate, go_back
+from twin.packet._sender import go_back
 from twin.packet.fabric import Fabric
 from twin.packet.layout import LOSSLESS_TIMEOUT_S, LOSSY_TIMEOUT_S, PacketSettings
 from twin.traffic.base import Traffic
@@ -239,7 +239,7 @@ def test_a_flow_held_by_its_rate_ends_when_all_is_acknowledged() -> None:
     fabric.offer(Traffic.independent([0], [1], 2_000.0, 0.0))
     fabric.advance(1e-6)
     hand = Hand(fabric)
-    change_rate(hand.state, hand.params, 0, 12.5e6, fabric.now_s)
+    fabric._state.flows["next_avail"][0] = 5e-5  # held back by its rate
     go_back(hand.state, hand.params, 0, 0, fabric.now_s)
     [over] = [fabric.advance(1e-3).completions]
     assert over.slowdown[0] == pytest.approx(1.0)

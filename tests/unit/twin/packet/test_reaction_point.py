@@ -157,14 +157,14 @@ def targets(hand: Hand) -> float:
 def test_hyper_increase_waits_for_both_the_timer_and_the_byte_counter() -> None:
     hand = cut_to_half(byte_counter_bytes=100_000.0, fast_recovery_steps=2)
     for expected in (0.6, 0.6, 0.61, 0.62, 0.63):  # recovery twice, then additive: the timer has not moved
-        count_bytes(hand.state, hand.params, 0, 1.0)
+        count_bytes(hand.state, hand.params, 0)
         assert targets(hand) == expected
     assert (hand.flow()["byte_stage"], hand.flow()["timer_stage"]) == (5, 0)
     for expected in (0.64, 0.65, 0.66, 0.71):  # the fourth finds both stages beyond 2
         hand.flow()["increase_at"] = 1.0
         increase_tick(hand.state, hand.params, 0, 1.0)
         assert targets(hand) == expected
-    count_bytes(hand.state, hand.params, 0, 1.0)
+    count_bytes(hand.state, hand.params, 0)
     assert targets(hand) == 0.76
     cnp(hand.state, hand.params, 0, 2.0)
     assert (hand.flow()["byte_stage"], hand.flow()["timer_stage"], hand.flow()["counted"]) == (0, 0, 0)
