@@ -194,6 +194,7 @@ def share_nic(
                 fair = left / n_left
                 settled = False
     nic.wanted = wanted
+    nic.shared = capacity
     nic.sending = min(wanted, capacity)
     nic.limiting = wanted > capacity
     index = nic.first_slot

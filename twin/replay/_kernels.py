@@ -56,6 +56,7 @@ from twin.replay.layout import (
     uniform,
 )
 
+ACK_STEPS, ACK_SLACK = 4, 0.01  # how often, and by what share of its rate, a NIC follows the acknowledgements
 MOST_BYTES = 1e18  # a deeper queue, or NaN, ends the run as diverged
 
 
@@ -76,8 +77,10 @@ def reset(tables: Tables, work: Work) -> None:
         nic.paused = 0
         nic.dirty = 0
         nic.wanted = 0.0
+        nic.shared = nic.rate
         nic.sending = 0.0
         nic.limiting = 0
+        nic.spare = 0.0
     for i in range(tables.inlets.size):
         tables.inlets[i].rate = 0.0
         tables.inlets[i].burst = 0.0
@@ -134,6 +137,19 @@ def share_later(nics: Table, index: int, dirty: Ints, n_dirty: int) -> int:
 
 
 @inlined
+def note_acknowledgements(nics: Table, queues: Table, ack_ratio: float, dirty: Ints, n_dirty: int) -> int:
+    """Mark busy NICs whose room beside acknowledgements has changed; returns how many are marked."""
+    for i in range(nics.size):
+        nic = nics[i]
+        if nic.reverse_queue < 0 or nic.first_slot < 0 or nic.paused:
+            continue
+        capacity = nic_capacity(nic, queues, ack_ratio)
+        if nic.wanted > min(capacity, nic.shared) and abs(capacity - nic.shared) > ACK_SLACK * nic.rate:
+            n_dirty = share_later(nics, i, dirty, n_dirty)
+    return n_dirty
+
+
+@inlined
 def start_flow(index: int, f: int, tables: Tables, slots: Table, seed: int, step: int) -> None:
     """Give flow ``f`` a slot at the head of its NIC's list."""
     flow = tables.flows[f]
@@ -176,6 +192,49 @@ def start_flow(index: int, f: int, tables: Tables, slots: Table, seed: int, step
 
 
 @inlined
+def give_early(tables: Tables, slots: Table, wheel: Ints, late: Record, step: int) -> None:
+    """Give a full NIC's bytes before a flow's start in ``step`` to those that it already served.
+
+    Without it a NIC whose flows start one after the other within a few steps would idle between.
+    """
+    flows = tables.flows
+    nic = tables.nics[tables.entries[late.entry].nic]
+    started = flows[late.flow].start_fraction
+    idle_until = started  # of this step the NIC idles until its first flow starts
+    index = nic.first_slot
+    while index >= 0:
+        flow = slots[index].flow
+        if flow < late.flow:
+            begun = flows[flow].start_fraction if flows[flow].start_step == step else 0.0
+            idle_until = min(idle_until, begun)
+        index = slots[index].nic_after
+    spread(tables, slots, wheel, nic, late.sending * (started - idle_until), late.flow, step)
+
+
+@inlined
+def spread(
+    tables: Tables, slots: Table, wheel: Ints, nic: Record, extra: float, before: int, earliest: int
+) -> None:
+    """Let the flows of a NIC that are older than flow ``before`` send ``extra`` bytes at once."""
+    count = 0
+    index = nic.first_slot
+    while index >= 0:
+        count += slots[index].flow < before
+        index = slots[index].nic_after
+    index = nic.first_slot
+    while index >= 0:
+        slot = slots[index]
+        if slot.flow < before:
+            entry = tables.entries[slot.entry]
+            given = min(extra / count, 0.5 * slot.remaining)
+            slot.remaining -= given
+            entry.total += given
+            tables.inlets[entry.inlet].burst += given
+            schedule(slots, wheel, index, earliest)
+        index = slot.nic_after
+
+
+@inlined
 def end_flow(index: int, left: float, step: int, tables: Tables, slots: Table) -> None:
     """The last ``left`` bytes of a flow go out in this step; it leaves its NIC."""
     slot = slots[index]
@@ -199,6 +258,8 @@ def end_flow(index: int, left: float, step: int, tables: Tables, slots: Table) -
     nic.wanted -= slot.rate
     if nic.limiting == 0:
         nic.sending = nic.wanted
+    else:
+        nic.spare += slot.sending - left
     count_flow(tables, entry.suffix, -1)
 
 
@@ -331,6 +392,8 @@ def replay(
                 entry = entries[slot.entry]
                 inlets[entry.inlet].burst -= early
                 entry.total -= early
+                if nics[entry.nic].limiting:
+                    give_early(tables, slots, wheel, slot, step)
                 schedule(slots, wheel, unarmed[i], step)
         # Ticks and last bytes.
         index = wheel[step & (wheel.size - 1)]
@@ -400,12 +463,17 @@ def replay(
                 unarmed[i] = unarmed[n_unarmed]
             else:
                 i += 1
+        if step % ACK_STEPS == 0:
+            n_dirty = note_acknowledgements(nics, queues, tables.ack_ratio, dirty, n_dirty)
         # NICs whose flows changed, or that were paused or resumed.
         for i in range(n_dirty):
             nic = nics[dirty[i]]
             nic.dirty = 0
             capacity = nic_capacity(nic, queues, tables.ack_ratio)
             share_nic(slots, segments, wheel, entries, inlets, nic, capacity, step, step + 1)
+            if nic.spare > 0.0:
+                spread(tables, slots, wheel, nic, nic.spare, flows.size, step + 1)
+                nic.spare = 0.0
         n_dirty = 0
         # What the NICs send arrives a cable later.
         for i in range(inlets.size):

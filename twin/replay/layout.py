@@ -159,7 +159,9 @@ NIC = np.dtype(
         ("dirty", INT),
         ("wanted", FLOAT),  # sum of its flows' rates
         ("sending", FLOAT),
+        ("shared", FLOAT),  # the capacity its flows share
         ("limiting", INT),  # its flows want more than it has
+        ("spare", FLOAT),  # bytes that a flow left of its share in the step it ended
     ],
     align=True,
 )

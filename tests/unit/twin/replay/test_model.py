@@ -111,6 +111,20 @@ def test_acknowledgements_take_their_part_of_the_way_back() -> None:
     assert ratio == pytest.approx(1 / 1.06, abs=4e-3)
 
 
+def test_a_nic_keeps_up_with_the_acknowledgements_it_sends() -> None:
+    # Everyone sends to everyone: what acknowledgements take of a port they take of its senders' NICs too.
+    rows = [flow(f"h{i}", f"h{j}", 400_000) for i in range(4) for j in range(4) if i != j]
+    scenario = star(rows, dcqcn=CHURNING, ack_wire_bytes=60, duration_s=4e-4)
+    assert one(scenario, NEVER).queue_peak_bytes < 20_000  # 67 KB where NICs send as if there were none
+
+
+def test_a_busy_nic_does_not_idle_before_a_flow_that_starts_within_a_step() -> None:
+    # Eight flows of one host, 0.7 µs apart; all it can send at 40 Gbit/s arrives at the others.
+    rows = [flow("h0", f"h{1 + k % 3}", 100_000, 0.7e-6 * k) for k in range(8)]
+    scenario = star(rows, dcqcn=CHURNING, duration_s=1e-4, window_s=(0.0, 1e-4))
+    assert one(scenario, NEVER).goodput_bytes_per_s > 0.995 * 40 * GBPS
+
+
 def test_more_marks_make_shorter_queues_and_slower_elephants() -> None:
     low, high = one(crowd(), LOW), one(crowd(), NEVER)
     assert low.queue_mean_bytes < 0.6 * high.queue_mean_bytes
