@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from twin.packet.results import Completions, Measured
 from twin.prediction import Probe, Slowdown, by_class
-from twin.probe import probes
+from twin.probe.figures import probes
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def kernel_digest() -> str:
     """A short digest of numba's version and of all kernel sources: ``_*.py``, ``layout.py``, this file."""
     package = Path(__file__).parent
     digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
-    for source in [Path(__file__), *sorted(package.glob("**/_*.py")), *sorted(package.glob("*/layout.py"))]:
+    for source in [Path(__file__), *sorted(package.glob("*/_*.py")), *sorted(package.glob("*/layout.py"))]:
         digest.update(source.read_bytes())
     return digest.hexdigest()
 

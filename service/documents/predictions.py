@@ -12,7 +12,7 @@ from twin.engine import DEFAULT_ENGINE, EngineName
 from twin.prediction import SIZE_CLASSES, Prediction, SolveStatus
 from twin.search.recommendation import ScoredCandidate
 from twin.search.score import ScoreName
-from twin.trajectories import Trajectories
+from twin.search.trajectories import Trajectories
 from twin.watermark import Watermark
 
 

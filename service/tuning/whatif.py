@@ -25,7 +25,7 @@ from twin.search.gain import gain_over, persistent_bytes_share
 from twin.search.problem import SearchSettings, persistent_share
 from twin.search.round import Progress
 from twin.search.score import score
-from twin.trajectories import Trajectories, predict_trajectories
+from twin.search.trajectories import Trajectories, predict_trajectories
 from twin.watermark import Watermark
 from twin.workers.pool import InProcessWorkers, Task, Workers, shipped
 

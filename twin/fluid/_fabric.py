@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from twin._probe import ProbePaths, slowdown_bin
 from twin.fluid._arrays import (
     ARRIVED,
     CARRIED,
@@ -53,6 +52,7 @@ from twin.fluid._arrays import (
 )
 from twin.fluid._kernels import marking
 from twin.fluid._math import kernel, log_one_minus, word_of
+from twin.probe._draws import ProbePaths, slowdown_bin
 
 
 @kernel

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from twin._probe import Paths, ProbePaths
 from twin.fluid import _fabric as wires
 from twin.fluid import _history as history
 from twin.fluid._arrays import (
@@ -46,6 +45,7 @@ from twin.fluid._arrays import (
 )
 from twin.fluid._kernels import exponentials, first_factors, heun, mark_port
 from twin.fluid._math import entry, kernel
+from twin.probe._draws import Paths, ProbePaths
 
 SWEEP_STEPS = 64  # how often finished groups give their slots back
 DRAINED_PACKETS = 1e-3

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from twin._probe import PROBE_BINS
 from twin.errors import ScenarioError, check_above_zero
 from twin.fluid._arrays import (
     CANDIDATE_ROWS,
@@ -41,7 +40,8 @@ from twin.fluid._arrays import (
 from twin.fluid._run import run
 from twin.fluid.problem import Problem, build
 from twin.prediction import BLOCKS, Prediction, Slowdown, SolveStatus, Trajectory, by_class
-from twin.probe import Blocks, gain_parts
+from twin.probe._draws import PROBE_BINS
+from twin.probe.figures import Blocks, gain_parts
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 

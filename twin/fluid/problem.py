@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from twin._probe import Paths, ProbePaths
 from twin.errors import ParameterError, ScenarioError
 from twin.fluid._arrays import Clock, Fabric, Groups, Sender
 from twin.fluid._math import MOST_FAST_RECOVERY
-from twin.probe import block_ends, drawn_paths, probe_paths
+from twin.probe._draws import Paths, ProbePaths
+from twin.probe.figures import block_ends, drawn_paths, probe_paths
 from twin.scenario import Scenario, pfc_shares
 
 # Headroom and reserve a port of the reference switches (ns-3 RoCEv2), and where a pause ends.

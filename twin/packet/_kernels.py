@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from numba import int64, uint64
 
-from twin._probe import PROBES, probe_path, slowdown_bin
 from twin.jit import inlined, kernel
 from twin.packet._calendar import TIMER_KINDS, enter, give_back, next_timer, set_timer
 from twin.packet._host import acknowledge, awake, next_of_round, receive
@@ -47,6 +46,7 @@ from twin.packet.layout import (
     Params,
     State,
 )
+from twin.probe._draws import PROBES, probe_path, slowdown_bin
 
 
 @kernel

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from twin._probe import PROBE_BINS
 from twin.errors import ParameterError, ScenarioError
 from twin.packet import _kernels, _switch, layout
 from twin.packet._calendar import SPARE
@@ -17,6 +16,7 @@ from twin.packet.layout import PacketSettings, State
 from twin.packet.plan import FabricPlan
 from twin.packet.results import Completions, Measured, Results, Samples
 from twin.packet.routes import Routes, flow_key
+from twin.probe._draws import PROBE_BINS
 from twin.scenario import Flows
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from twin._probe import ProbePaths
 from twin.errors import ParameterError, check_above_zero
+from twin.probe._draws import ProbePaths
 
 TIME, BYTES, COUNT, INDEX, FLAG = np.float64, np.float64, np.int64, np.int32, np.int8
 

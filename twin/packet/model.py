@@ -13,7 +13,7 @@ from twin.packet.layout import PacketSettings
 from twin.packet.plan import FabricPlan
 from twin.packet.results import Measured
 from twin.prediction import BLOCKS, Prediction, SolveStatus, Trajectory, slowdown_by_class
-from twin.probe import Blocks, gain_parts
+from twin.probe.figures import Blocks, gain_parts
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 

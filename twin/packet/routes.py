@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from twin._probe import ProbePaths
 from twin.errors import ScenarioError
 from twin.packet.plan import FabricPlan
+from twin.probe._draws import ProbePaths
 
 _MASK = 0xFFFFFFFFFFFFFFFF
 _ODD_1, _ODD_2 = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB

@@ -18,8 +18,8 @@ import math
 
 import numpy as np
 
-from twin._probe import PROBES, slowdown_bin
 from twin.jit import inlined, kernel
+from twin.probe._draws import PROBES, slowdown_bin
 from twin.replay._flows import arm, increase, paced, schedule, send, share_nic, tick, unmarked_hazard
 from twin.replay._pfc import decide, hold, log_feeders
 from twin.replay._queues import (

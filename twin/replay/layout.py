@@ -17,8 +17,8 @@ import numpy as np
 from numba import uint64
 from numpy.typing import NDArray
 
-from twin._probe import Paths, ProbePaths
 from twin.jit import inlined
+from twin.probe._draws import Paths, ProbePaths
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX_1 = 0xBF58476D1CE4E5B9

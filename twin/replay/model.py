@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from twin.dcqcn import DcqcnParams
 from twin.prediction import Prediction, SolveStatus, Trajectory, histogram_quantile, slowdown_by_class
-from twin.probe import Blocks, gain_parts
+from twin.probe.figures import Blocks, gain_parts
 from twin.replay import layout
 from twin.replay._kernels import replay
 from twin.replay.layout import Tables

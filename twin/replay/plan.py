@@ -7,11 +7,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from twin._probe import PROBE_BINS
 from twin.dcqcn import DcqcnParams
 from twin.errors import ScenarioError
 from twin.prediction import BLOCKS
-from twin.probe import block_ends, drawn_paths, probe_paths
+from twin.probe._draws import PROBE_BINS
+from twin.probe.figures import block_ends, drawn_paths, probe_paths
 from twin.replay import layout
 from twin.replay.layout import Params, Table, Tables, Work
 from twin.scenario import Scenario, pfc_shares, reverse_ports

@@ -11,7 +11,7 @@ from twin.prediction import Prediction
 from twin.search.candidates import Origin
 from twin.search.gain import Policy
 from twin.search.score import ScoreName, Weights
-from twin.trajectories import Trajectories
+from twin.search.trajectories import Trajectories
 from twin.watermark import Watermark
 
 

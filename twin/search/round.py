@@ -30,8 +30,8 @@ from twin.search.recommendation import Recommendation
 from twin.search.runs import Ledger
 from twin.search.score import lead, rank, tie_width
 from twin.search.second_engine import Asked, Decision, RoundSoFar, second_stage
+from twin.search.trajectories import predict_trajectories
 from twin.search.vendor_table import vendor_table
-from twin.trajectories import predict_trajectories
 from twin.watermark import Watermark
 from twin.workers.pool import Task, Workers, shipped
 

@@ -10,10 +10,10 @@ import pytest
 
 from telemetry.topology import GBPS
 from tests.unit.twin.fluid.problems import CHURNING, flow, line, star
-from twin._probe import PROBE_BINS
 from twin.engine import ENGINE_NAMES, engine
 from twin.prediction import BLOCKS, Prediction, by_class
-from twin.probe import Blocks, gain_parts, probes
+from twin.probe._draws import PROBE_BINS
+from twin.probe.figures import Blocks, gain_parts, probes
 from twin.scenario import Scenario
 from twin.watermark import Watermark
 

@@ -21,7 +21,7 @@ from twin.prediction import SolveStatus, Trajectory
 from twin.replay.model import ReplayEngine
 from twin.scenario import Scenario
 from twin.search.recommendation import VerdictKind
-from twin.trajectories import (
+from twin.search.trajectories import (
     MOST_QUEUES,
     MOST_STEPS,
     Trajectories,

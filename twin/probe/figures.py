@@ -10,7 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twin._probe import (
+from twin.prediction import (
+    BLOCKS,
+    ELEPHANT_FROM_BYTES,
+    MOUSE_BELOW_BYTES,
+    GainFigures,
+    Probe,
+)
+from twin.probe._draws import (
     PROBE_BINS,
     PROBE_FIRST,
     PROBE_SHIFT,
@@ -18,13 +25,6 @@ from twin._probe import (
     Paths,
     ProbePaths,
     draw_paths,
-)
-from twin.prediction import (
-    BLOCKS,
-    ELEPHANT_FROM_BYTES,
-    MOUSE_BELOW_BYTES,
-    GainFigures,
-    Probe,
 )
 from twin.scenario import Scenario
 
