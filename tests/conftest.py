@@ -81,10 +81,11 @@ def reference() -> Path:
     """The folder ``tests/data/reference``: problems measured packet by packet, with their truths.
 
     It is there on every clone. ``NAME.scenario.json``, ``NAME.flows.csv.gz`` and ``NAME.truth.json`` for NAME
-    in ``websearch-16``, ``websearch-16-shallow``, ``incast-64``, ``steady-64``, ``parking-lot`` and
-    ``published-2flow``; INT reports as ``websearch-16.int.ndjson.gz`` (incumbent 400 000 / 1 600 000 / 0.2,
-    one packet in 64) and ``parking-lot.int.ndjson.gz`` (one packet in 256). ``PROVENANCE.md`` says
-    how they were measured. Read only: copy a file to ``tmp_path`` before changing it.
+    in ``websearch-16``, ``websearch-16-shallow``, ``incast-64``, ``steady-64``, ``parking-lot``,
+    ``incast-burst-leafspine`` and ``published-2flow``; INT reports as ``websearch-16.int.ndjson.gz`` and
+    ``incast-burst-leafspine.int.ndjson.gz`` (incumbent 400 000 / 1 600 000 / 0.2, one packet in 64) and
+    ``parking-lot.int.ndjson.gz`` (one packet in 256). ``PROVENANCE.md`` says how they were measured.
+    Read only: copy a file to ``tmp_path`` before changing it.
     """
     return REPOSITORY / "tests" / "data" / "reference"
 

@@ -1,0 +1,155 @@
+"""Predictions on scenarios rebuilt from INT reports, against the packets' truth and against denser sampling.
+
+``python -m bench.from_reports [PROBLEM ...]`` prints both tables. Thinned reports are drawn at random, with a
+seed, from a recording; each then stands for as many more packets.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from types import MappingProxyType
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from bench.accuracy import FIGURES, REFERENCE, order_agreement
+from bench.figure import Figure
+from bench.prediction_rows import as_predictions
+from bench.search import INCUMBENT
+from service.tuning.round import read_bytes, read_fabric, scenario_of
+from telemetry.decode.json import decode
+from telemetry.report import ReportBatch
+from telemetry.settings import WindowSettings
+from telemetry.window.window import Window
+from twin.prediction import Prediction
+from twin.replay.model import ReplayEngine
+from twin.scenario import Scenario
+
+SAMPLED = MappingProxyType({"incast-burst-leafspine": 64, "websearch-16": 64, "parking-lot": 256})
+COMPARED = ("mean queue", "p99 queue", "elephant mean", "mice p99")
+COARSER = MappingProxyType({256: 0.10, 1_024: 0.10, 4_096: 0.20})  # one packet in so many, and the goal
+THINNING_SEEDS = (1, 2, 3, 4, 5)
+RATIO_GOAL = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One figure over all watermarks of a truth: median, least and largest prediction ÷ truth, and Spearman's
+    correlation of their order.
+    """
+
+    figure: str
+    ratio: float
+    lowest: float
+    highest: float
+    rank: float
+
+
+@dataclass(frozen=True, slots=True)
+class Thinned:
+    """Mean queue of the incumbent from reports at one in ``one_in``, ÷ that from all of them, by seed."""
+
+    one_in: int
+    ratios: tuple[float, ...]
+
+    @property
+    def off(self) -> float:
+        """How far from 1 the ratios are, in the mean over seeds."""
+        return float(np.mean([abs(ratio - 1.0) for ratio in self.ratios]))
+
+
+def rebuilt(name: str, thinned: int = 1, seed: int = 0) -> Scenario:
+    """The scenario that a round makes of a problem's reports, of which one in ``thinned`` is kept."""
+    topology, fabric = read_fabric(REFERENCE / f"{name}.scenario.json", None)
+    batch = _reports(name)
+    if thinned > 1:
+        kept = np.random.default_rng(seed).random(len(batch)) < 1 / thinned
+        rate = batch.sampling_rate / thinned
+        batch = replace(batch, sampling_rate=rate).take(kept)
+    window = Window(WindowSettings.covering(batch), topology)
+    window.add(batch)
+    return scenario_of(window.state(), fabric)
+
+
+@cache
+def _reports(name: str) -> ReportBatch:
+    return decode(read_bytes(REFERENCE / f"{name}.int.ndjson.gz", "reports")).batch
+
+
+def against_truth(name: str) -> list[Compared]:
+    """The figures that the problem has, predicted from all its reports."""
+    document = json.loads((REFERENCE / f"{name}.truth.json").read_text("utf-8"))
+    truth = as_predictions(document["results"])
+    found = ReplayEngine().predict(rebuilt(name), [row.watermark for row in truth], seed=1)
+    return [compared for figure in COMPARED if (compared := _compared(figure, found, truth)) is not None]
+
+
+def _compared(figure: str, found: Sequence[Prediction], truth: Sequence[Prediction]) -> Compared | None:
+    ours, theirs = (np.array([FIGURES[figure](row) for row in rows]) for rows in (found, truth))
+    if np.isnan(theirs).any():
+        return None
+    ratios = ours / theirs
+    median, low, high = float(np.median(ratios)), float(ratios.min()), float(ratios.max())
+    return Compared(figure, median, low, high, order_agreement(ours, theirs))
+
+
+def thinned(name: str, seeds: Sequence[int] = THINNING_SEEDS) -> list[Thinned]:
+    """The incumbent's mean queue from fewer and fewer of the reports."""
+    engine = ReplayEngine()
+
+    def queue(kept: int, seed: int) -> float:
+        [found] = engine.predict(rebuilt(name, kept, seed), [INCUMBENT], seed=1)
+        return found.queue_mean_bytes
+
+    every = queue(1, 0)
+    coarser = [one_in for one_in in COARSER if one_in > SAMPLED[name]]
+    return [
+        Thinned(one_in, tuple(queue(one_in // SAMPLED[name], seed) / every for seed in seeds))
+        for one_in in coarser
+    ]
+
+
+def measure() -> Iterable[Figure]:
+    """The figures of ``make bench``."""
+    for name in SAMPLED:
+        for one in against_truth(name):
+            yield Figure(
+                f"from reports, {name}: {one.figure}", abs(one.ratio - 1.0) * 100, "% off",
+                goal=None if one.figure == "mice p99" else RATIO_GOAL * 100,
+                note=f"median {one.ratio:.2f}, {one.lowest:.2f} to {one.highest:.2f}; rank {one.rank:.2f}",
+            )  # fmt: skip
+        for coarse in thinned(name):
+            yield Figure(
+                f"from reports, {name}: mean queue at 1 in {coarse.one_in}", coarse.off * 100, "% off",
+                goal=COARSER[coarse.one_in] * 100,
+                note="mean over seeds; ÷ all reports: " + ", ".join(f"{one:.2f}" for one in coarse.ratios),
+            )  # fmt: skip
+
+
+def main(names: Sequence[str]) -> None:
+    """Prints the tables."""
+    console = Console(width=160)
+    truths = Table(
+        "problem", "figure", "reports ÷ truth", "lowest to highest", "rank", box=box.MARKDOWN, pad_edge=True
+    )
+    coarse = Table(
+        "problem", "1 packet in", "mean queue ÷ that from all reports, by seed", "off", box=box.MARKDOWN
+    )
+    for name in names:
+        for one in against_truth(name):
+            span = f"{one.lowest:.2f} to {one.highest:.2f}"
+            truths.add_row(name, one.figure, f"{one.ratio:.3f}", span, f"{one.rank:.3f}")
+        for less in thinned(name):
+            ratios = ", ".join(f"{ratio:.2f}" for ratio in less.ratios)
+            coarse.add_row(name, f"{less.one_in}", ratios, f"{less.off:.1%}")
+    console.print(truths, coarse)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or list(SAMPLED))
