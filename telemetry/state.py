@@ -122,7 +122,7 @@ class FlowArrivals:
     ``path`` indexes ``NetworkState.paths``; ``wire_bytes`` estimated size on the wire, ``inf`` for a message
     still being sent when the window closes (its rest is unknown, and beyond a replay of the window's length);
     ``start_s`` seconds after the window's start, 0 for one already running; ``last_s`` when its last sampled
-    packet left; ``sent_bytes`` bytes sent inside the window.
+    packet left; ``sent_bytes`` bytes sent inside the window, as ``n_samples`` sampled packets show them.
     """
 
     src_host: tuple[str, ...]
@@ -132,14 +132,38 @@ class FlowArrivals:
     start_s: NDArray[np.float64]
     last_s: NDArray[np.float64]
     sent_bytes: NDArray[np.float64]
+    n_samples: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.src_host)
 
 
+RECENT_S = 0.1
+"""How much of the window's end ``NetworkState.recent`` covers; more than a round replays."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSamples:
+    """What sampled packets met in queues of known depth and capacity, in order of time; a row each.
+
+    ``queue`` indexes ``NetworkState.queues``; ``at_s`` seconds after the window's start; ``held_s`` the time
+    that the depth stands for, as in ``QueueState``; ``packets`` how many the row stands for; ``marked`` 1 or
+    0, −1 where the device does not say.
+    """
+
+    queue: NDArray[np.int32]
+    at_s: NDArray[np.float64]
+    depth_bytes: NDArray[np.float64]
+    held_s: NDArray[np.float64]
+    packets: NDArray[np.float64]
+    marked: NDArray[np.int8]
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkState:
-    """The fabric as one window of reports shows it. ``incast`` is by receiver, worst first."""
+    """The fabric as one window of reports shows it. ``incast`` is by receiver, worst first; ``recent`` are
+    samples of the last ``RECENT_S``.
+    """
 
     window_start_ns: int
     window_end_ns: int
@@ -156,6 +180,7 @@ class NetworkState:
     dominant_class: FlowClass
     packet_bytes: int
     incast: tuple[Incast, ...] = ()
+    recent: QueueSamples | None = None
 
     @property
     def switches_without_depth(self) -> tuple[str, ...]:

@@ -188,6 +188,7 @@ def flow_arrivals(
         start_s=start_ns[order] * 1e-9,
         last_s=found.last_ns[order] * 1e-9,
         sent_bytes=found.wire_bytes[order],
+        n_samples=found.n_samples[order],
     )
     length_ns = float(span_ns[1] - span_ns[0])
     until_ns = np.where(found.sending_at_close, length_ns, np.minimum(found.end_ns, length_ns))

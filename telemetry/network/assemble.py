@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from telemetry.network.arrivals import flow_arrivals
 from telemetry.network.discovery import discover, journeys
 from telemetry.network.placement import HostNames, Placement, placement
-from telemetry.network.queues import HopRows, hop_rows, queue_states, service_rates
+from telemetry.network.queues import HopRows, hop_rows, queue_states, recent_samples, service_rates
 from telemetry.report import FlowKeys
 from telemetry.settings import WindowSettings
 from telemetry.state import FlowClass, FlowGroup, FlowTable, NetworkState, QueueRef
@@ -82,6 +82,7 @@ def network_state(
         and (declared or (ref.switch, ref.port) in rates)
     }
     queues = queue_states(hops, places.refs, capacity, duration_s)
+    recent = recent_samples(hops, len(places.refs), capacity, span_ns)
     del hops  # the largest array, no longer needed
     hosts = HostNames.of(flow_keys, topology)
     flows, receiver, bytes_by_class, flows_by_class = _flows(
@@ -104,6 +105,7 @@ def network_state(
         dominant_class=dominant_class(bytes_by_class),
         packet_bytes=_usual_packet(samples),
         incast=incast,
+        recent=recent,
     )
 
 

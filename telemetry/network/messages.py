@@ -92,9 +92,9 @@ _STILL_SENDING_SAMPLES = 3
 class Messages:
     """Messages in order of flow and time, times in ns on the scale of ``sent_ns``.
 
-    ``start_ns`` and ``end_ns`` are estimates for its first and last packet, seen or not; ``last_ns`` is the
-    last one seen. ``running_at_open``: the message began before the window; ``sending_at_close``: it outlasts
-    the window.
+    ``n_samples`` show it. ``start_ns`` and ``end_ns`` are estimates for its first and last packet, seen or
+    not; ``last_ns`` is the last one seen. ``running_at_open``: the message began before the window;
+    ``sending_at_close``: it outlasts the window.
     """
 
     flow: NDArray[np.int64]
@@ -157,7 +157,7 @@ def messages(
     return Messages(
         flow=owner,
         first_row=order[first],
-        n_samples=np.bincount(message, samples.stands_for[order]).astype(np.int64),
+        n_samples=count,
         wire_bytes=wire_bytes,
         start_ns=sent[first] - unseen_ns,
         last_ns=sent[last],

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from telemetry.state import QueueRef, QueueState
+from telemetry.settings import NS_PER_S
+from telemetry.state import RECENT_S, QueueRef, QueueSamples, QueueState
 from telemetry.window.samples import Samples
 
 _QUANTILE = 0.99
@@ -65,13 +66,9 @@ def queue_states(
     represent them for depth. Where no packet has one, the depth is NaN (unknown).
     """
     n = len(refs)
-    known = ~np.isnan(hops.queue_bytes)
-    all_bytes = np.bincount(hops.queue, hops.true_bytes, minlength=n)
-    known_bytes = np.bincount(hops.queue[known], hops.true_bytes[known], minlength=n)
-    capacity = np.array([capacity_bytes_per_s.get(number, np.nan) for number in range(n)])
-    scale = np.divide(all_bytes, known_bytes * capacity, out=np.full(n, np.nan), where=known_bytes > 0)
+    all_bytes = _all_bytes(hops, n)
+    known, held_s = _held(hops, all_bytes, capacity_bytes_per_s)
     queue, depth = hops.queue[known], hops.queue_bytes[known]
-    held_s = hops.true_bytes[known] * scale[queue]
     rated = ~np.isnan(held_s)
     binned = _binned(queue[~rated], depth[~rated], hops.ts_ns[known][~rated], n, duration_s)
     mean, high = _time_averages(
@@ -108,6 +105,42 @@ def queue_states(
         )
         for number, ref in enumerate(refs)
     )
+
+
+def recent_samples(
+    hops: HopRows, n_queues: int, capacity_bytes_per_s: Mapping[int, float], span_ns: tuple[int, int]
+) -> QueueSamples:
+    """The rows of the last ``RECENT_S`` of the window whose depth and capacity are known."""
+    known, held_s = _held(hops, _all_bytes(hops, n_queues), capacity_bytes_per_s)
+    since_ns = span_ns[1] - round(RECENT_S * NS_PER_S)
+    chosen = np.flatnonzero(~np.isnan(held_s) & (hops.ts_ns[known] >= since_ns))
+    rows = known[chosen]
+    return QueueSamples(
+        queue=hops.queue[rows],
+        at_s=(hops.ts_ns[rows] - span_ns[0]) / NS_PER_S,
+        depth_bytes=hops.queue_bytes[rows],
+        held_s=held_s[chosen],
+        packets=hops.true_packets[rows],
+        marked=hops.marked[rows],
+    )
+
+
+def _all_bytes(hops: HopRows, n_queues: int) -> NDArray[np.float64]:
+    return np.bincount(hops.queue, hops.true_bytes, minlength=n_queues).astype(np.float64)
+
+
+def _held(
+    hops: HopRows, all_bytes: NDArray[np.float64], capacity_bytes_per_s: Mapping[int, float]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Rows with a known depth, and the seconds each stands for (NaN without a capacity); packets without a
+    depth are represented by the others.
+    """
+    n = len(all_bytes)
+    known = np.flatnonzero(~np.isnan(hops.queue_bytes))
+    known_bytes = np.bincount(hops.queue[known], hops.true_bytes[known], minlength=n)
+    capacity = np.array([capacity_bytes_per_s.get(number, np.nan) for number in range(n)])
+    scale = np.divide(all_bytes, known_bytes * capacity, out=np.full(n, np.nan), where=known_bytes > 0)
+    return known, hops.true_bytes[known] * scale[hops.queue[known]]
 
 
 def service_rates(hops: HopRows, n_queues: int) -> dict[int, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from telemetry.network.queues import HopRows, queue_states, service_rates
+from telemetry.network.queues import HopRows, queue_states, recent_samples, service_rates
 from telemetry.state import QueueRef
 
 QUEUES = [QueueRef("s", "a", 0), QueueRef("s", "b", 0)]
@@ -66,6 +66,23 @@ def test_packets_that_told_no_depth_are_stood_for_by_the_others() -> None:
     assert not silent.has_depth  # not known is not empty
     assert np.isnan([silent.depth_mean_bytes, silent.depth_p99_bytes, silent.depth_max_bytes]).all()
     assert silent.throughput_bytes_per_s > 0
+
+
+def test_the_latest_samples_say_when_and_for_how_long() -> None:
+    nan, second = float("nan"), 1_000_000_000
+    rows = hops(
+        [10.0, 4000.0, nan, 6000.0, 50.0],
+        ts_ns=[second, 2 * second - 50_000_000, 2 * second - 40_000_000, 2 * second - 1, 2 * second - 1],
+        queue=[0, 0, 0, 0, 1],
+        marked=[0, 1, 0, -1, 1],
+    )
+    recent = recent_samples(rows, 2, {0: 1e9}, (second, 2 * second))
+    assert recent.queue.tolist() == [0, 0]  # the first is too old, of queue 1 no capacity is known
+    assert recent.at_s.tolist() == pytest.approx([0.95, 1.0])
+    assert recent.depth_bytes.tolist() == [4000.0, 6000.0]
+    assert recent.held_s.tolist() == pytest.approx([1e-3 * 4 / 3] * 2)  # one of four told no depth
+    assert recent.packets.tolist() == [1000.0] * 2
+    assert recent.marked.tolist() == [1, -1]
 
 
 def test_without_a_capacity_time_is_cut_into_bins() -> None:

@@ -412,6 +412,7 @@ def test_a_flow_that_outlasts_the_window_is_persistent_from_its_start(report: Ma
     arrivals = window.state().arrivals
     assert arrivals.wire_bytes.tolist() == [np.inf]
     assert arrivals.start_s.tolist() == [0.0]
+    assert arrivals.n_samples.tolist() == [len(window)]
 
 
 def test_a_flow_that_began_and_ended_inside_the_window_is_finite(report: Make, batch: Batch) -> None:
