@@ -137,6 +137,20 @@ class FlowArrivals:
     def __len__(self) -> int:
         return len(self.src_host)
 
+    def take(self, rows: NDArray[np.int64]) -> FlowArrivals:
+        """These rows, in that order."""
+        places = rows.tolist()
+        return FlowArrivals(
+            tuple(map(self.src_host.__getitem__, places)),
+            tuple(map(self.dst_host.__getitem__, places)),
+            self.path[rows],
+            self.wire_bytes[rows],
+            self.start_s[rows],
+            self.last_s[rows],
+            self.sent_bytes[rows],
+            self.n_samples[rows],
+        )
+
 
 RECENT_S = 0.1
 """How much of the window's end ``NetworkState.recent`` covers; more than a round replays."""

@@ -1,0 +1,140 @@
+"""Arrivals with sampling undone: bytes, sizes, receivers and bursts come back; what is known stays."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from telemetry.state import FlowArrivals
+from tests.unit.twin.arrivals.sampled import HOSTS, NIC, PACKET, arrivals, sampled
+from twin.arrivals.model import MOST_UNSEEN, Modelled, Shape, modelled, usual_burstiness
+
+NICS = dict.fromkeys(HOSTS, NIC)
+
+
+def undone(
+    seen: FlowArrivals, burstiness: float = 0.0, since_s: float = 0.0, until_s: float = 0.05
+) -> Modelled:
+    return modelled(
+        seen,
+        Shape.of(burstiness),
+        nic_bytes_per_s=NICS,
+        since_s=since_s,
+        until_s=until_s,
+        packet_bytes=PACKET,
+    )
+
+
+def poisson(count: int, size: float, one_in: int, seed: int = 1) -> FlowArrivals:
+    rng = np.random.default_rng(seed)
+    return sampled(np.full(count, size), np.sort(rng.uniform(0.0, 0.05, count)), one_in, seed=seed)
+
+
+@pytest.mark.parametrize("one_in", [64, 512])
+def test_bytes_stay_and_sizes_come_back(one_in: int) -> None:
+    model = undone(poisson(5000, 2e5, one_in))
+    found = model.arrivals
+    assert found.wire_bytes.sum() == pytest.approx(5000 * 2e5, rel=0.06)
+    heavy = found.wire_bytes[found.wire_bytes > 5e4]
+    assert len(heavy) == pytest.approx(5000, rel=0.45)
+    assert model.hidden_below_bytes == pytest.approx(one_in * PACKET * math.log(2))
+    assert model.unseen == np.count_nonzero(found.n_samples == 0)
+    assert found.start_s.min() >= 0
+    assert found.start_s.max() <= 0.05
+
+
+def test_unseen_messages_go_to_the_receivers_of_those_seen() -> None:
+    rng = np.random.default_rng(3)
+    receiver = np.where(rng.random(6000) < 0.7, 0, 1)
+    seen = sampled(np.full(6000, 3e4), np.sort(rng.uniform(0, 0.05, 6000)), 256, receiver=receiver)
+    found = undone(seen).arrivals
+    to_first = np.array(found.dst_host) == HOSTS[0]
+    assert found.wire_bytes[to_first].sum() / found.wire_bytes.sum() == pytest.approx(0.7, abs=0.05)
+    assert set(found.dst_host) == {HOSTS[0], HOSTS[1]}
+
+
+def test_receivers_that_differ_by_chance_are_evened_out() -> None:
+    seen = poisson(600, 2e5, 2048)
+    sent = [seen.sent_bytes[np.array(seen.dst_host) == host].sum() for host in HOSTS[:4]]
+    found = undone(seen).arrivals
+    carried = [found.wire_bytes[np.array(found.dst_host) == host].sum() for host in HOSTS[:4]]
+    assert np.std(carried) / np.mean(carried) < np.std(sent) / np.mean(sent)
+
+
+def test_many_samples_tell_the_size() -> None:
+    shown = np.array([100, 300]) * 64 * PACKET
+    seen = arrivals(np.array([0.01, 0.02]), shown, np.array([100, 300]), [0, 1])
+    model = undone(seen)
+    assert model.arrivals.wire_bytes[:2].tolist() == shown.tolist()
+    assert model.unseen == 0
+
+
+def test_a_message_that_outlasts_the_window_ends_unless_it_was_there_all_along() -> None:
+    other = poisson(400, 5e6, 64)
+    open_ones = arrivals(np.array([0.0, 0.04]), np.array([math.inf, math.inf]), np.array([900, 20]), [0, 1])
+    rows = np.arange(len(other) + 2)
+    both = FlowArrivals(
+        other.src_host + open_ones.src_host,
+        other.dst_host + open_ones.dst_host,
+        *(
+            np.concatenate((getattr(other, name), getattr(open_ones, name)))
+            for name in ("path", "wire_bytes", "start_s", "last_s", "sent_bytes", "n_samples")
+        ),
+    ).take(rows)
+    found = undone(both).arrivals.wire_bytes
+    assert math.isinf(found[len(other)])
+    assert found[len(other) + 1] == pytest.approx(5e6, rel=0.5)
+
+
+def test_bursts_are_joined_by_those_that_nobody_saw() -> None:
+    rng = np.random.default_rng(2)
+    start = np.repeat(np.arange(150) * 3e-4, 16) + rng.uniform(0, 5e-6, 150 * 16)
+    receiver = np.repeat(np.arange(150) % 4, 16)
+    seen = sampled(np.full(len(start), 1.3e5), start, 256, receiver=receiver)
+    assert usual_burstiness(seen, NICS) == 1.0
+    together, apart = (undone(seen, burstiness).arrivals for burstiness in (1.0, 0.0))
+
+    def near(found: FlowArrivals) -> float:
+        """The share of bytes that leave within 50 µs of a burst's begin."""
+        close = np.mod(found.start_s + 1e-5, 3e-4) < 6e-5
+        return float(found.wire_bytes[close].sum() / found.wire_bytes.sum())
+
+    assert near(together) > 0.9
+    assert near(apart) < 0.75
+    to = np.array(together.dst_host)[together.n_samples == 0]
+    assert len(set(to)) == 4
+
+
+def test_starts_by_chance_are_not_bursty() -> None:
+    assert usual_burstiness(poisson(5000, 2e5, 64), NICS) == 0.0
+    assert usual_burstiness(poisson(0, 2e5, 64), NICS) == 0.0
+
+
+def test_smoother_means_more_and_smaller_messages() -> None:
+    seen = poisson(600, 1e5, 1024)
+    counts = [undone(seen, burstiness).unseen for burstiness in (0.0, -0.4, -0.8)]
+    assert counts[0] < counts[1] < counts[2] <= MOST_UNSEEN
+
+
+def test_of_a_long_window_only_what_is_replayed_is_made_up() -> None:
+    rng = np.random.default_rng(4)
+    seen = sampled(np.full(20_000, 1e5), np.sort(rng.uniform(0.0, 1.0, 20_000)), 256)
+    found = undone(seen, since_s=0.95, until_s=1.0).arrivals
+    assert found.wire_bytes.sum() == pytest.approx(1000 * 1e5, rel=0.15)
+    assert found.start_s[found.n_samples == 0].min() >= 0.95
+
+
+def test_without_sampling_nothing_is_made_up() -> None:
+    seen = poisson(50, 2e5, 1)
+    assert undone(seen).arrivals is seen
+    endless = arrivals(np.array([0.0]), np.array([math.inf]), np.array([500]), [0])
+    assert undone(endless).arrivals is endless
+
+
+def test_the_same_reports_give_the_same_messages() -> None:
+    one, other = (undone(poisson(500, 1e5, 256), 0.3).arrivals for _ in range(2))
+    assert one.src_host == other.src_host
+    assert one.start_s.tolist() == other.start_s.tolist()
+    assert one.wire_bytes.tolist() == other.wire_bytes.tolist()

@@ -1,0 +1,75 @@
+"""Sizes from counts of samples, against sizes that are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.unit.twin.arrivals.sampled import PACKET
+from twin.arrivals.sizes import SizeFit, fit_sizes
+
+
+def counts(wire_bytes: np.ndarray, spacing: float, seed: int = 1) -> np.ndarray:
+    n = np.random.default_rng(seed).poisson(wire_bytes / spacing)
+    return n[n > 0]
+
+
+def bytes_between(fit: SizeFit, low: float, high: float) -> float:
+    inside = (fit.size_bytes >= low) & (fit.size_bytes < high)
+    return float((fit.messages * fit.size_bytes)[inside].sum())
+
+
+@pytest.mark.parametrize("one_in", [64, 1024])
+def test_heavy_tailed_sizes_are_found_decade_by_decade(one_in: int) -> None:
+    rng = np.random.default_rng(5)
+    size = 3e3 * rng.pareto(0.9, 200_000) + 3e3
+    size = size[size < 3e7]
+    spacing = one_in * PACKET
+    fit = fit_sizes(counts(size, spacing), spacing, PACKET)
+    assert (fit.messages * fit.size_bytes).sum() == pytest.approx(size.sum(), rel=0.03)
+    for low in (1e5, 1e6, 1e7)[one_in > 64 :]:  # from about the spacing on
+        true = size[(size >= low) & (size < 10 * low)].sum()
+        assert bytes_between(fit, low, 10 * low) == pytest.approx(true, rel=0.25)
+
+
+def test_messages_of_one_size_near_the_spacing_are_told_from_larger_ones() -> None:
+    spacing = 64 * PACKET
+    n = counts(np.full(8000, 2e5), spacing)
+    fit = fit_sizes(n, spacing, PACKET)
+    assert bytes_between(fit, 1e5, 4e5) > 0.9 * 8000 * 2e5
+    large = (n * spacing) > 4e5  # taken one by one, a tenth of the messages look twice as large
+    assert (n * spacing)[large].sum() > 0.15 * 8000 * 2e5
+
+
+def test_how_many_left_no_sample_is_found() -> None:
+    spacing = 64 * PACKET
+    size = np.full(20_000, 5e4)
+    fit = fit_sizes(counts(size, spacing), spacing, PACKET)
+    true = 20_000 * np.exp(-5e4 / spacing)
+    assert fit.unseen[fit.size_bytes > 1.5e4].sum() == pytest.approx(true, rel=0.3)
+
+
+def test_below_a_bend_single_samples_are_many_small_messages() -> None:
+    spacing = 4096 * PACKET
+    n = np.ones(300, np.int64)
+    usual, bent = (fit_sizes(n, spacing, PACKET, bend) for bend in (np.inf, spacing / 20))
+    assert bytes_between(bent, 0, spacing / 5) > 2 * bytes_between(usual, 0, spacing / 5)
+    assert bent.messages.sum() > 2 * usual.messages.sum()
+
+
+def test_many_samples_leave_no_doubt_and_no_small_messages() -> None:
+    spacing = 64 * PACKET
+    fit = fit_sizes(np.full(50, 400), spacing, PACKET)
+    assert bytes_between(fit, 0, 100 * spacing) < 1e-6 * 50 * 400 * spacing
+    (given,) = fit.share_given(np.array([400]))
+    assert fit.quantile(given, np.array([0.5]))[0] == pytest.approx(400 * spacing, rel=0.2)
+
+
+def test_quantiles_rise_and_stay_on_the_grid() -> None:
+    fit = fit_sizes(np.array([1, 1, 2, 9]), 64 * PACKET, PACKET)
+    (given,) = fit.share_given(np.array([2]))
+    assert given.sum() == pytest.approx(1)
+    found = fit.quantile(given, np.linspace(0, 1, 50))
+    assert np.all(np.diff(found) >= 0)
+    assert found[0] >= PACKET / 1.2
+    assert found[-1] <= 1.2 * fit.size_bytes[-1]

@@ -1,0 +1,1 @@
+"""From sampled arrivals to a scenario: sizes, unseen messages, and a calibration on what was measured."""

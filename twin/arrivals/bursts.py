@@ -1,0 +1,35 @@
+"""Messages that start together at one receiver (incast): how many, judged by those that were seen.
+
+Sampling each packet by itself thins a burst of m messages like any m messages, but leaves the times between
+those seen. So the excess of close pairs at a receiver over the pairs further apart, per message seen, is
+(m − 1) times the share of messages seen.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+TOGETHER_S = 25e-6  # packets of one burst leave their senders within the time of a message or two
+_BACKGROUND = 8  # times as long around it, where pairs are by chance
+_LEAST_SIGNIFICANCE = 3.0
+
+
+def companions(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> float:
+    """Messages seen together with one seen, beyond chance: 0 where that may be chance.
+
+    Per message its ``receiver``'s number and when a packet of it left its sender. O(n log n).
+    """
+    if len(at_s) < 2:
+        return 0.0
+    wide = (1 + _BACKGROUND) * TOGETHER_S
+    apart = float(np.ptp(at_s)) + 2 * wide + 1e-9
+    key = np.sort((at_s - at_s.min()) + receiver * apart)  # receivers out of each other's reach
+    near, far = (np.searchsorted(key, key + reach, side="right") for reach in (TOGETHER_S, wide))
+    after = np.arange(1, len(key) + 1)
+    close = float((near - after).sum())
+    by_chance = float((far - near).sum()) / _BACKGROUND
+    excess = close - by_chance
+    if excess <= _LEAST_SIGNIFICANCE * np.sqrt(close + by_chance / _BACKGROUND):
+        return 0.0
+    return 2.0 * excess / len(key)

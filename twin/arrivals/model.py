@@ -1,0 +1,265 @@
+"""Messages of a window with sampling undone: sizes by their distribution, those without a sample added.
+
+A message's size is drawn from the sizes likely for its number of samples (``twin.arrivals.sizes``); one with
+many samples has the size they stand for. A message that nobody saw resembles one that somebody saw of about
+its size: receiver, sender and path are that one's. When it starts is not known. Synchronised starts (incast)
+show as messages together at one receiver, so a share ``together`` of the unseen start with the one they
+resemble, from another of the receiver's senders, and the others at a time of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from telemetry.state import FlowArrivals
+from twin.arrivals.bursts import companions
+from twin.arrivals.sizes import SizeFit, fit_sizes
+
+MANY_SAMPLES = 16  # the size is known to a quarter
+MOST_UNSEEN, _MOST_UNSEEN_EACH, _FEW_UNSEEN = 15_000, 4, 10_000  # at all, for one seen, in any case
+_APART = 0.05  # of the time modelled: how far from the message that gives its time an unseen one may start
+_TOGETHER_S = 3e-6
+_GOLDEN = (5**0.5 - 1) / 2
+_LEAST_ROOM = 0.1
+_RUNNING_FROM_S = 1e-9
+_FIRST_BEND, _LAST_BEND = 4.0, 1e-3
+_LEAST_BURST_PACKETS = 16  # smaller ones make no queue, together or not
+_BURST_S, _LARGER_BURSTS = 40e-6, 8.0  # sent sooner than a CNP comes: nothing slows such a burst down
+_WHOLE_WINDOW = 0.1  # a message that begins in this first share of the window and outlasts it is endless
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What counts of samples do not tell: above how many spacings between samples few messages are
+    (``bend``), and the share of unseen messages that start ``together`` with one seen, of those that take no
+    longer than ``burst_s`` at line rate.
+    """
+
+    bend: float = np.inf
+    together: float = 0.0
+    burst_s: float = _BURST_S
+
+    @classmethod
+    def of(cls, burstiness: float) -> Shape:
+        """From −1, many small messages apart, over 0, apart, and 1, in bursts, to 2, larger ones too."""
+        bend = _FIRST_BEND * _LAST_BEND**-burstiness if burstiness < 0.0 else np.inf
+        larger = _LARGER_BURSTS ** max(burstiness - 1.0, 0.0)
+        return cls(bend, min(max(burstiness, 0.0), 1.0), larger * _BURST_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Modelled:
+    """The messages; of all finite bytes the share that ``unseen`` messages carry, and a message's bytes below
+    which more than half have no sample.
+    """
+
+    arrivals: FlowArrivals
+    unseen: int = 0
+    unseen_share: float = 0.0
+    hidden_below_bytes: float = 0.0
+
+
+def modelled(
+    arrivals: FlowArrivals,
+    shape: Shape,
+    *,
+    nic_bytes_per_s: Mapping[str, float],
+    since_s: float,
+    until_s: float,
+    packet_bytes: float,
+) -> Modelled:
+    """The messages that are sent between two times of the window, seen or not.
+
+    Sizes are fitted to all of the window's. ``nic_bytes_per_s``: line rates by host; ``packet_bytes``: a full
+    packet on the wire. The same arrivals give the same messages, in any process.
+    """
+    finite = np.isfinite(arrivals.wire_bytes)
+    spacing = _usual_spacing(arrivals)
+    if not finite.any() or spacing <= 2 * packet_bytes:
+        return Modelled(arrivals)  # nothing to learn sizes from, or nothing to undo
+    rng = np.random.default_rng(0)
+    fit = fit_sizes(arrivals.n_samples[finite], spacing, packet_bytes, shape.bend * spacing)
+    window_bytes = float(arrivals.sent_bytes[finite].sum())
+    seen = arrivals.take(np.flatnonzero(~finite | (np.maximum(arrivals.last_s, arrivals.start_s) >= since_s)))
+    finite = np.isfinite(seen.wire_bytes)
+    # In order of receivers, so that each gets an even part of every size.
+    receiver = np.unique(seen.dst_host, return_inverse=True)[1] if len(seen) else np.empty(0, np.int64)
+    rows = np.argsort(receiver, kind="stable")
+    rows = rows[finite[rows]]
+    wire = _sizes_of_seen(seen, fit, rows, packet_bytes, rng)
+    whole = seen.start_s <= since_s + _WHOLE_WINDOW * (until_s - since_s)
+    _end_open_ones(wire, seen.sent_bytes, np.flatnonzero(~finite & ~whole), fit, rng)
+    nic = np.array([nic_bytes_per_s.get(name, np.inf) for name in seen.src_host])
+    later = np.where(finite, seen.sent_bytes - wire, 0.0) / (seen.n_samples + 1) / nic
+    running = seen.start_s <= max(since_s, _RUNNING_FROM_S)
+    start = np.where(running, seen.start_s, np.maximum(seen.start_s + later, since_s + 2 * _RUNNING_FROM_S))
+    seen = replace(seen, wire_bytes=wire, start_s=start, sent_bytes=np.where(finite, wire, seen.sent_bytes))
+
+    templates = rows[~running[rows]]
+    sampled = seen.n_samples[templates].astype(np.float64) * spacing
+    most = min(MOST_UNSEEN, max(_MOST_UNSEEN_EACH * len(templates), _FEW_UNSEEN))
+    size, which = _unseen_sizes(fit, float(sampled.sum()) / window_bytes, most, rng)
+    weight = _room(receiver[templates], sampled, wire[templates], seen.n_samples[templates], fit)
+    like = templates[_alike(seen.n_samples[templates], weight, fit, which, rng)]
+    bursty = (size >= _LEAST_BURST_PACKETS * packet_bytes) & (size < shape.burst_s * nic[like])
+    joined = bursty & (rng.random(len(size)) < shape.together)
+    spread = _APART * (until_s - since_s)
+    alone = start[rng.permuted(like)] + rng.uniform(-spread, spread, len(size))
+    alone = until_s - np.abs(until_s - since_s - np.abs(alone - since_s))  # reflected at both ends
+    begins = np.where(joined, start[like] + rng.uniform(0.0, _TOGETHER_S, len(size)), alone)
+    sender = np.where(joined, _other_senders(receiver, like, rng), like)
+    unseen = replace(
+        seen.take(sender),
+        wire_bytes=size,
+        start_s=begins,
+        last_s=np.minimum(begins + size / nic[sender], until_s),
+        sent_bytes=size,
+        n_samples=np.zeros(len(size), np.int64),
+    )
+    share = float(size.sum() / max(wire[templates].sum() + size.sum(), 1.0))
+    return Modelled(_joined(seen, unseen), len(size), share, spacing * float(np.log(2.0)))
+
+
+def _joined(one: FlowArrivals, other: FlowArrivals) -> FlowArrivals:
+    columns = {
+        field.name: np.concatenate((getattr(one, field.name), getattr(other, field.name)))
+        for field in fields(FlowArrivals)
+        if field.name not in ("src_host", "dst_host")
+    }
+    return FlowArrivals(one.src_host + other.src_host, one.dst_host + other.dst_host, **columns)
+
+
+def usual_burstiness(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) -> float:
+    """The share of unseen messages that start with one seen, as starts of those seen suggest."""
+    rows = np.flatnonzero(np.isfinite(arrivals.wire_bytes) & (arrivals.n_samples < MANY_SAMPLES))
+    nic = np.array([nic_bytes_per_s.get(arrivals.src_host[row], np.inf) for row in rows.tolist()])
+    # When the first sample left is known; when the message began is estimated.
+    lead_s = arrivals.sent_bytes[rows] / (arrivals.n_samples[rows] + 1) / nic
+    _, receiver = np.unique(np.array(arrivals.dst_host, dtype=object)[rows], return_inverse=True)
+    return min(companions(receiver, arrivals.start_s[rows] + lead_s), 1.0)
+
+
+def _usual_spacing(arrivals: FlowArrivals) -> float:
+    """Bytes between two samples, as half of all bytes were sampled at or below."""
+    if not len(arrivals):
+        return 0.0
+    spacing = arrivals.sent_bytes / np.maximum(arrivals.n_samples, 1)
+    order = np.argsort(spacing, kind="stable")
+    carried = np.cumsum(arrivals.sent_bytes[order])
+    return float(spacing[order[np.searchsorted(carried, carried[-1] / 2)]])
+
+
+def _sizes_of_seen(
+    arrivals: FlowArrivals,
+    fit: SizeFit,
+    rows: NDArray[np.int64],
+    packet_bytes: float,
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Bytes of each message: of ``rows`` with few samples a quantile of what is likely, a different one each.
+
+    Quantiles follow each other by the golden section, so that those of neighbours lie evenly too.
+    """
+    wire = arrivals.wire_bytes.copy()
+    few = rows[arrivals.n_samples[rows] < MANY_SAMPLES]
+    counts, group = np.unique(arrivals.n_samples[few], return_inverse=True)
+    for number, given in enumerate(fit.share_given(counts)):
+        mine = few[group == number]
+        quantile = np.mod(rng.random() + _GOLDEN * np.arange(len(mine), dtype=np.float64), 1.0)
+        wire[mine] = np.maximum(fit.quantile(given, quantile), counts[number] * packet_bytes)
+    return wire
+
+
+def _end_open_ones(
+    wire: NDArray[np.float64],
+    sent: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    fit: SizeFit,
+    rng: np.random.Generator,
+) -> None:
+    """Gives messages that outlast the window, but not both its ends, the bytes of one that is larger yet."""
+    for row in rows.tolist():
+        longer = np.where(fit.size_bytes > sent[row], fit.messages, 0.0)
+        if longer.sum() > 0:
+            wire[row] = max(float(fit.quantile(longer / longer.sum(), rng.random(1))[0]), sent[row])
+
+
+def _unseen_sizes(
+    fit: SizeFit, share: float, most: int, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Bytes of each unseen message and its place on the grid; ``share`` of the window's are wanted.
+
+    Where there would be more than ``most``, the smallest are joined to larger ones with as many bytes.
+    """
+    expected = fit.unseen * share
+    size = fit.size_bytes
+    for least in range(len(size)):
+        joined = expected[: least + 1] @ size[: least + 1] / size[least]
+        if joined + expected[least + 1 :].sum() <= most:
+            expected = np.concatenate((np.zeros(least), [joined], expected[least + 1 :]))
+            break
+    reached = np.floor(np.concatenate(([0.0], np.cumsum(expected))) + rng.random()).astype(np.int64)
+    which = np.repeat(np.arange(len(size)), np.diff(reached))
+    return fit.within(which, rng.random(len(which))), which
+
+
+def _room(
+    receiver: NDArray[np.int64],
+    sampled_bytes: NDArray[np.float64],
+    wire_bytes: NDArray[np.float64],
+    n_samples: NDArray[np.int64],
+    fit: SizeFit,
+) -> NDArray[np.float64]:
+    """For each message how many times its share of unseen bytes its receiver should get.
+
+    A receiver should get the bytes that samples say, less those of messages seen. Few samples say little: the
+    spread of receivers that sampling alone explains is taken out (James and Stein).
+    """
+    if not len(receiver):
+        return np.ones(0)
+    _, receiver = np.unique(receiver, return_inverse=True)
+    sampled = np.bincount(receiver, sampled_bytes)
+    mean = float(sampled.mean())
+    by_chance = fit.spacing_bytes * mean
+    real = max(float(sampled.var()) - by_chance, 0.0)
+    wanted = mean + (sampled - mean) * real / (real + by_chance)
+    free = np.maximum(wanted - np.bincount(receiver, wire_bytes), 0.0)
+    counts, group = np.unique(n_samples, return_inverse=True)
+    unseen = fit.share_given(counts) @ (fit.unseen * fit.size_bytes / np.maximum(fit.messages, 1e-300))
+    usual = np.bincount(receiver, unseen[group])
+    room = (free / max(float(free.sum()), 1.0)) / (usual / usual.sum())
+    return np.asarray(np.clip(room, _LEAST_ROOM, 1.0 / _LEAST_ROOM)[receiver])
+
+
+def _alike(
+    n_samples: NDArray[np.int64],
+    weight: NDArray[np.float64],
+    fit: SizeFit,
+    which: NDArray[np.int64],
+    rng: np.random.Generator,
+) -> NDArray[np.int64]:
+    """For each unseen message the place of a seen one, the likelier the likelier that one is of its size."""
+    counts, group = np.unique(n_samples, return_inverse=True)
+    likely = fit.share_given(counts)
+    found = np.empty(len(which), np.int64)
+    for size in np.unique(which).tolist():
+        mine = np.flatnonzero(which == size)
+        reached = np.cumsum(weight * likely[group, size])
+        at = (rng.random() + np.arange(len(mine))) / len(mine) * reached[-1]
+        found[mine] = np.minimum(np.searchsorted(reached, at, side="right"), len(n_samples) - 1)
+    return found
+
+
+def _other_senders(
+    receiver: NDArray[np.int64], like: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """For each row a random row to the same receiver, whose sender and path to take."""
+    by_receiver = np.argsort(receiver, kind="stable")
+    many = np.bincount(receiver, minlength=1)
+    first = np.cumsum(many) - many
+    of = receiver[like]
+    return np.asarray(by_receiver[first[of] + (rng.random(len(like)) * many[of]).astype(np.int64)])

@@ -1,0 +1,98 @@
+"""Message sizes behind thinned counts: their distribution, unseen messages included.
+
+A message of B bytes on the wire, each packet of which is sampled with the same probability, has a Poisson
+number of samples of mean B ÷ ``spacing_bytes``, the bytes between two samples of one sender. So how many
+messages have 1, 2, 3 … samples tells how many there are of each size, those without a sample included: the
+likeliest numbers on a logarithmic grid of sizes, by expectation-maximisation. Sizes far below the spacing
+leave single samples only, which tell their bytes but not their number. There the smoothing in each step (EMS,
+Silverman and others 1990) keeps what the first guess says, a power of the size as in heavy-tailed traffic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+STEPS_PER_DECADE = 8
+_MOST_STEPS = 300
+_SETTLED = 1e-3  # relative change of the largest bin's bytes between two steps
+_TAIL = 1.5  # the largest size on the grid ÷ the largest estimate
+_PRIOR_POWER = 0.75  # of the size, for bytes per logarithmic step where nothing else is known
+_FALLING_POWER = 2.0
+_KERNEL = (0.08, 0.84, 0.08)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SizeFit:
+    """Expected number of ``messages`` [k] of each size on a grid ``size_bytes`` [k], seen or not."""
+
+    spacing_bytes: float
+    size_bytes: NDArray[np.float64]
+    messages: NDArray[np.float64]
+
+    @property
+    def unseen(self) -> NDArray[np.float64]:
+        """Expected messages of each size [k] without a sample."""
+        return np.asarray(self.messages * np.exp(-self.size_bytes / self.spacing_bytes))
+
+    def share_given(self, n_samples: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The probability of each size [len(n_samples), k] for a message with so many samples (1 or more)."""
+        weight = self.messages * _poisson(n_samples, self.size_bytes / self.spacing_bytes)
+        return np.asarray(weight / weight.sum(axis=1, keepdims=True))
+
+    def within(self, place: NDArray[np.int64], part: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sizes inside steps of the grid: ``part`` 0 is a step's lower edge, 1 its upper one."""
+        return np.asarray(self.size_bytes[place] * 10.0 ** ((part - 0.5) / STEPS_PER_DECADE))
+
+    def quantile(self, share: NDArray[np.float64], q: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Quantiles of sizes with this ``share`` [k] (sum 1) in each step of the grid."""
+        below = np.concatenate(([0.0], np.cumsum(share)))
+        place = np.clip(np.searchsorted(below, q, side="right") - 1, 0, len(share) - 1)
+        part = np.clip((q - below[place]) / np.maximum(share[place], 1e-300), 0.0, 1.0)
+        return self.within(place, part)
+
+
+def fit_sizes(
+    n_samples: NDArray[np.int64], spacing_bytes: float, least_bytes: float, bend_bytes: float = np.inf
+) -> SizeFit:
+    """Sizes from the samples (1 or more) of each message seen; none is below ``least_bytes``, a packet.
+
+    Where counts do not tell, bytes per logarithmic step grow as a power of the size up to ``bend_bytes``, and
+    fall beyond.
+    """
+    seen, how_many = np.unique(n_samples, return_counts=True)
+    total = float(n_samples.sum()) * spacing_bytes
+    largest = max(float(seen[-1]) * _TAIL * spacing_bytes, 2 * spacing_bytes, 2 * least_bytes)
+    steps = int(np.ceil(np.log10(largest / least_bytes) * STEPS_PER_DECADE)) + 1
+    size = least_bytes * 10.0 ** (np.arange(steps) / STEPS_PER_DECADE)
+    mean = size / spacing_bytes
+    likelihood = _poisson(seen, mean)
+    unseen = np.exp(-mean)
+    prior = size**_PRIOR_POWER / (1.0 + (size / bend_bytes) ** _FALLING_POWER)
+    of_one = likelihood * prior / size
+    of_one /= of_one.sum(axis=1, keepdims=True)
+    carried = (how_many * seen * spacing_bytes) @ of_one  # bytes of each size, each message by itself
+    for _ in range(_MOST_STEPS):
+        messages = carried / size
+        expected = np.maximum(likelihood @ messages, 1e-300)
+        messages = messages * (unseen + (how_many / expected) @ likelihood)
+        bent = np.pad(messages * size / prior, 1, mode="edge")
+        after = prior * np.convolve(bent, _KERNEL, mode="valid")
+        after *= total / after.sum()
+        settled = np.abs(after - carried).max() <= _SETTLED * after.max()
+        carried = after
+        if settled:
+            break
+    return SizeFit(spacing_bytes, size, carried / size)
+
+
+def _poisson(count: NDArray[np.int64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The probability [counts, means] of so many samples, up to a factor of the count alone.
+
+    The factor is chosen so that nothing overflows; it divides out of every use.
+    """
+    n = count[:, None].astype(np.float64)
+    log = n * np.log(mean / n) - mean + n
+    return np.asarray(np.exp(log))
