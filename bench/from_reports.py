@@ -22,10 +22,11 @@ from bench.accuracy import FIGURES, REFERENCE, order_agreement
 from bench.figure import Figure
 from bench.prediction_rows import as_predictions
 from bench.search import INCUMBENT
-from service.tuning.round import read_bytes, read_fabric, scenario_of
+from service.tuning.round import read_bytes, read_fabric, rebuilt
 from telemetry.decode.json import decode
 from telemetry.report import ReportBatch
 from telemetry.settings import WindowSettings
+from telemetry.state import NetworkState
 from telemetry.window.window import Window
 from twin.prediction import Prediction
 from twin.replay.model import ReplayEngine
@@ -64,17 +65,22 @@ class Thinned:
         return float(np.mean([abs(ratio - 1.0) for ratio in self.ratios]))
 
 
-def rebuilt(name: str, thinned: int = 1, seed: int = 0) -> Scenario:
-    """The scenario that a round makes of a problem's reports, of which one in ``thinned`` is kept."""
-    topology, fabric = read_fabric(REFERENCE / f"{name}.scenario.json", None)
+def state_of(name: str, thinned: int = 1, seed: int = 0) -> NetworkState:
+    """The state that a problem's reports show, of which one in ``thinned`` is kept."""
+    topology, _ = read_fabric(REFERENCE / f"{name}.scenario.json", None)
     batch = _reports(name)
     if thinned > 1:
         kept = np.random.default_rng(seed).random(len(batch)) < 1 / thinned
-        rate = batch.sampling_rate / thinned
-        batch = replace(batch, sampling_rate=rate).take(kept)
+        batch = replace(batch, sampling_rate=batch.sampling_rate / thinned).take(kept)
     window = Window(WindowSettings.covering(batch), topology)
     window.add(batch)
-    return scenario_of(window.state(), fabric)
+    return window.state()
+
+
+def scenario_of(name: str, thinned: int = 1, seed: int = 0) -> Scenario:
+    """The scenario that a round makes of that state."""
+    _, fabric = read_fabric(REFERENCE / f"{name}.scenario.json", None)
+    return rebuilt(state_of(name, thinned, seed), fabric, INCUMBENT).scenario
 
 
 @cache
@@ -86,7 +92,7 @@ def against_truth(name: str) -> list[Compared]:
     """The figures that the problem has, predicted from all its reports."""
     document = json.loads((REFERENCE / f"{name}.truth.json").read_text("utf-8"))
     truth = as_predictions(document["results"])
-    found = ReplayEngine().predict(rebuilt(name), [row.watermark for row in truth], seed=1)
+    found = ReplayEngine().predict(scenario_of(name), [row.watermark for row in truth], seed=1)
     return [compared for figure in COMPARED if (compared := _compared(figure, found, truth)) is not None]
 
 
@@ -104,7 +110,7 @@ def thinned(name: str, seeds: Sequence[int] = THINNING_SEEDS) -> list[Thinned]:
     engine = ReplayEngine()
 
     def queue(kept: int, seed: int) -> float:
-        [found] = engine.predict(rebuilt(name, kept, seed), [INCUMBENT], seed=1)
+        [found] = engine.predict(scenario_of(name, kept, seed), [INCUMBENT], seed=1)
         return found.queue_mean_bytes
 
     every = queue(1, 0)

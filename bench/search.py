@@ -14,14 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.figure import Figure
-from telemetry.decode.json import decode
-from telemetry.settings import WindowSettings
-from telemetry.topology import topology_from_json
-from telemetry.window.window import Window
-from twin.dcqcn import preset
-from twin.from_telemetry import scenario_from_state
+from service.tuning.recorded import recorded_scenario
 from twin.scenario import Scenario
-from twin.scenario_file import dcqcn_from_json, load_scenario
+from twin.scenario_file import load_scenario
 from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.round import Progress, tune
 from twin.watermark import Watermark
@@ -35,21 +30,10 @@ GOAL_S = 5.0
 
 def scenario_from_reports(name: str = "websearch-16") -> tuple[Scenario, str]:
     """The scenario and dominant class that a recording's reports give, as ``ecntwin tune`` builds them."""
-    document = json.loads((REFERENCE / f"{name}.scenario.json").read_text("utf-8"))
-    decoded = decode((REFERENCE / f"{name}.int.ndjson.gz").read_bytes())
-    window = Window(WindowSettings.covering(decoded.batch), topology_from_json(document["topology"]))
-    window.add(decoded.batch)
-    state = window.state()
-    params = dcqcn_from_json(document["dcqcn"]) if "dcqcn" in document else preset("paper")
-    scenario = scenario_from_state(
-        state,
-        params,
-        mtu_payload_bytes=document["mtu_payload_bytes"],
-        wire_overhead_bytes=document["wire_overhead_bytes"],
-        buffer_bytes=document["buffer_bytes"],
-        pfc=document["pfc"],
+    told = recorded_scenario(
+        REFERENCE / f"{name}.int.ndjson.gz", REFERENCE / f"{name}.scenario.json", None, INCUMBENT
     )
-    return scenario, state.dominant_class.label
+    return told.found.scenario, told.recording.state.dominant_class.label
 
 
 def run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -47,9 +48,11 @@ def problem_of(
             "give one of the two",
         )
     running = None if incumbent is None else parse_watermark(incumbent, "--incumbent")
-    rebuilt = recorded_scenario(reports, topology, None if dcqcn is None else read_dcqcn(dcqcn), running)
-    report_rejected(rebuilt.recording)
-    return rebuilt.scenario
+    told = recorded_scenario(reports, topology, None if dcqcn is None else read_dcqcn(dcqcn), running)
+    report_rejected(told.recording)
+    if told.found.failure is not None:
+        sys.stderr.write(f"ecntwin: not calibrated: {told.found.failure}\n")
+    return told.found.scenario
 
 
 def whatif(

@@ -17,6 +17,8 @@ from twin.scenario import Flows, Scenario
 REPLAY_S = 0.05  # replayed from the end of a longer window; a thousand CNP intervals
 MOST_STARTS = 20_000  # flows that begin inside the replay; a busier window is replayed for less time
 WARM_UP = 0.07  # share of the replay before metrics count, while running flows find their rates
+MOST_WARM_UP = 0.5  # where running flows carry most bytes: their α takes τ′/g to find its level
+_SPEED_UP = 1.3  # a flow that met no mark never speeds up: one that ran before starts above its average
 _QUEUES_FROM = 0.01
 _NEARLY_FULL = 0.8
 _RUNNING_FROM_S = 1e-9  # flows that start this early ran before
@@ -31,10 +33,11 @@ def scenario_from_state(
     buffer_bytes: float,
     pfc: bool,
     monitored: tuple[int, ...] | None = None,
-    replay_s: float = REPLAY_S,
+    begin_s: float | None = None,
 ) -> Scenario:
-    """The last ``replay_s`` seconds of the window as a scenario that monitors the congested ports, or those
-    given.
+    """The window from ``begin_s`` on (None: ``replayed_from_s``) as a scenario.
+
+    It monitors the congested ports, or those given.
 
     Flows follow the path telemetry saw. One that began inside the replayed time starts at line rate, one that
     ran before at its average rate with the bytes it had left. Raises ``ScenarioError`` where no flow can be
@@ -42,9 +45,7 @@ def scenario_from_state(
     """
     topology, arrivals = state.topology, state.arrivals
     congested = _congested(state)
-    begin_s = max(0.0, state.duration_s - replay_s)
-    if len(arrivals) > MOST_STARTS:
-        begin_s = max(begin_s, min(float(np.sort(arrivals.start_s)[-MOST_STARTS]), 0.95 * state.duration_s))
+    begin_s = replayed_from_s(state) if begin_s is None else begin_s
     duration_s = state.duration_s - begin_s
     running_s = np.maximum(arrivals.last_s - arrivals.start_s, 1e-6)
     average = arrivals.sent_bytes / running_s
@@ -77,6 +78,7 @@ def scenario_from_state(
     kept = np.array(rows, dtype=np.int64)
     line_rate = np.array([topology.ports[path[0]].rate_bytes_per_s for path in paths])
     packets = left[kept] / (mtu_payload_bytes + wire_overhead_bytes)
+    resumed = _resumed(before[kept], arrivals.start_s[kept], begin_s)
     offsets = np.zeros(len(paths) + 1, dtype=np.int32)
     np.cumsum([len(path) for path in paths], out=offsets[1:])
     flows = Flows(
@@ -85,8 +87,8 @@ def scenario_from_state(
         payload_bytes=np.where(np.isfinite(packets), np.maximum(packets * mtu_payload_bytes, 1.0), np.inf),
         start_s=start_s[kept],
         start_rate_bytes_per_s=np.where(
-            _resumed(before[kept], arrivals.start_s[kept], begin_s),
-            np.minimum(average[kept], line_rate),
+            resumed,
+            np.minimum(_SPEED_UP * average[kept], line_rate),
             line_rate,
         ),
         path_offset=offsets,
@@ -103,8 +105,26 @@ def scenario_from_state(
         buffer_bytes=buffer_bytes,
         pfc=pfc,
         duration_s=duration_s,
-        window_s=(WARM_UP * duration_s, duration_s),
+        window_s=(_warm_up(arrivals.sent_bytes[kept], resumed, dcqcn, duration_s) * duration_s, duration_s),
     )
+
+
+def replayed_from_s(state: NetworkState, replay_s: float = REPLAY_S) -> float:
+    """When the replay of a window begins, in seconds after the window's start."""
+    starts = state.arrivals.start_s
+    begin_s = max(0.0, state.duration_s - replay_s)
+    if len(starts) > MOST_STARTS:
+        begin_s = max(begin_s, min(float(np.sort(starts)[-MOST_STARTS]), 0.95 * state.duration_s))
+    return begin_s
+
+
+def _warm_up(
+    sent: NDArray[np.float64], resumed: NDArray[np.bool_], dcqcn: DcqcnParams, duration_s: float
+) -> float:
+    """The share of the replay before metrics count."""
+    carried = float(sent[resumed].sum() / sent.sum())
+    settling = 4.0 * dcqcn.alpha_timer_s / dcqcn.gain / duration_s
+    return WARM_UP if carried <= 0.5 else min(max(WARM_UP, settling), MOST_WARM_UP)
 
 
 def _resumed(before: NDArray[np.bool_], start_s: NDArray[np.float64], begin_s: float) -> NDArray[np.bool_]:

@@ -5,26 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.tuning.round import Recording, read_fabric, read_recording, scenario_of
+from service.tuning.round import Recording, read_fabric, read_recording, rebuilt
+from twin.arrivals.calibrate import Calibrated
 from twin.dcqcn import DcqcnParams
-from twin.scenario import Scenario
 from twin.watermark import Watermark
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A recording and the scenario rebuilt from it."""
+    """A recording, and the scenario rebuilt from it with what is to be said about it."""
 
     recording: Recording
-    scenario: Scenario
+    found: Calibrated
 
 
 def recorded_scenario(
     reports: Path, topology: Path, dcqcn: DcqcnParams | None, incumbent: Watermark | None
 ) -> Recorded:
-    """The reports of a file as a scenario on the topology of another (or of a scenario file), as a round
-    rebuilds it; ``incumbent`` is what ran then, None where unknown. Raises ``InputError`` and ``TwinError``.
+    """The reports of a file as a scenario, as a round rebuilds it; ``topology`` may be a scenario file.
+
+    ``incumbent`` is what ran then, None: no calibration. Raises ``InputError`` and ``TwinError``.
     """
     declared, fabric = read_fabric(topology, dcqcn)
     recording = read_recording(reports, declared)
-    return Recorded(recording, scenario_of(recording.state, fabric))
+    return Recorded(recording, rebuilt(recording.state, fabric, incumbent))

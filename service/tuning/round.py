@@ -20,9 +20,10 @@ from telemetry.settings import NS_PER_S, WindowSettings
 from telemetry.state import NetworkState
 from telemetry.topology import Topology, topology_from_json
 from telemetry.window.window import Window
+from twin.arrivals.calibrate import Calibrated, calibrated
 from twin.dcqcn import PRESETS, DcqcnParams, preset
 from twin.errors import WatermarkError
-from twin.from_telemetry import REPLAY_S, scenario_from_state
+from twin.from_telemetry import REPLAY_S, replayed_from_s, scenario_from_state
 from twin.scenario import FabricSizes, Scenario
 from twin.scenario_file import dcqcn_from_json, monitored_ports
 from twin.search.problem import SearchSettings, TuningProblem
@@ -63,7 +64,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """``measured_queue_bytes`` compares with the mean queue predicted for the incumbent."""
+    """``measured_queue_bytes``: over the time replayed, beside the mean queue predicted for the incumbent."""
 
     recommendation: Recommendation
     state: NetworkState
@@ -134,34 +135,69 @@ def run_round(
         if progress is not None:
             progress(step)
 
-    scenario = scenario_of(state, ask.fabric)
-    running = incumbent(switches_of(scenario))
+    running = incumbent(switches_of(scenario_of(state, ask.fabric)))
+    found = rebuilt(state, ask.fabric, running)
     problem = TuningProblem(
-        scenario=scenario,
+        scenario=found.scenario,
         incumbent=running,
         base=ask.base or running,
         dominant_class=state.dominant_class.label,
+        notes=found.notes,
+        unlike=found.failure,
     )
+    search = ask.search if found.failure is None else _least(ask.search)
     enter("propose")
-    answer = tune(problem, ask.search, seed=ask.seed, workers=workers, progress=report, version=ask.version)
-    measured = measured_queue_bytes(state, scenario)
+    answer = tune(problem, search, seed=ask.seed, workers=workers, progress=report, version=ask.version)
+    measured = found.measured_bytes
+    if measured is None:
+        measured = measured_queue_bytes(state, found.scenario)
     enter("")
-    return RoundResult(answer, state, scenario, measured, dict(stage_s))
+    return RoundResult(answer, state, found.scenario, measured, dict(stage_s))
 
 
-def scenario_of(state: NetworkState, fabric: Fabric, *, replay_s: float = REPLAY_S) -> Scenario:
-    """The last ``replay_s`` seconds as a scenario; raises ``ScenarioError`` without traffic to replay."""
-    payload = fabric.mtu_payload_bytes or max(1, state.packet_bytes - fabric.wire_overhead_bytes)
+def _least(search: SearchSettings) -> SearchSettings:
+    """A search for the incumbent's figures alone: no other watermark will be recommended."""
+    return replace(search, candidates=2, narrowed=0, leaders=1, seeds=1, second_engine=None)
+
+
+def scenario_of(
+    state: NetworkState, fabric: Fabric, *, replay_s: float = REPLAY_S, begin_s: float | None = None
+) -> Scenario:
+    """The last ``replay_s`` seconds as a scenario, flows as sampled: a sample stands for bytes of one flow.
+
+    ``begin_s``: from then on instead, in seconds after the window's start. Raises ``ScenarioError`` without
+    traffic to replay.
+    """
     return scenario_from_state(
         state,
         fabric.dcqcn,
-        mtu_payload_bytes=payload,
+        mtu_payload_bytes=_payload_bytes(state, fabric),
         wire_overhead_bytes=fabric.wire_overhead_bytes,
         buffer_bytes=fabric.buffer_bytes,
         pfc=fabric.pfc,
         monitored=fabric.monitored,
-        replay_s=replay_s,
+        begin_s=replayed_from_s(state, replay_s) if begin_s is None else begin_s,
     )
+
+
+def rebuilt(
+    state: NetworkState, fabric: Fabric, incumbent: Watermark | None, *, replay_s: float = REPLAY_S
+) -> Calibrated:
+    """The last ``replay_s`` seconds as a scenario, with sampling undone; calibrated where ``incumbent``, what
+    ran then, is known. Raises ``ScenarioError`` without traffic to replay.
+    """
+    begin_s = replayed_from_s(state, replay_s)
+    return calibrated(
+        state,
+        incumbent,
+        lambda modelled: scenario_of(modelled, fabric, begin_s=begin_s),
+        since_s=begin_s,
+        packet_bytes=float(_payload_bytes(state, fabric) + fabric.wire_overhead_bytes),
+    )
+
+
+def _payload_bytes(state: NetworkState, fabric: Fabric) -> int:
+    return fabric.mtu_payload_bytes or max(1, state.packet_bytes - fabric.wire_overhead_bytes)
 
 
 def switches_of(scenario: Scenario) -> tuple[str, ...]:

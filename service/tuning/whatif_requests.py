@@ -14,7 +14,7 @@ from service.documents.predictions import MOST_PACKET_HOPS, WhatIfDocument, What
 from service.events import Broadcaster
 from service.fleet import Fleet
 from service.ingest.window_owner import WindowOwner
-from service.tuning.round import Ask, scenario_of, switches_of
+from service.tuning.round import Ask, rebuilt, scenario_of, switches_of
 from service.tuning.whatif import SIDE_BY_SIDE, Wanted, what_if
 from settings.errors import UnprocessableError
 from telemetry.state import NetworkState
@@ -68,7 +68,8 @@ class WhatIfRequests:
     def __post_init__(self) -> None:
         self._quick, self._many = _Lane(self.quick), _Lane(self.workers)
         self._state: tuple[float, NetworkState] | None = None
-        self._scenario: tuple[NetworkState, float, Scenario] | None = None
+        self._switches: tuple[NetworkState, tuple[str, ...]] | None = None
+        self._scenario: tuple[NetworkState, tuple[Watermark | None, float], Scenario] | None = None
 
     async def answer(self, asked: WhatIfRequest) -> WhatIfDocument:
         """Raises ``ApiError`` and ``TwinError`` for what cannot be predicted."""
@@ -130,8 +131,9 @@ class WhatIfRequests:
             scenario = await asyncio.to_thread(_inline_scenario, asked.scenario)
             return _Problem(scenario.until(asked.window_s or scenario.duration_s), None, None)
         taken_s, state = await self._state_of(asked.max_age_s)
-        scenario = await self._scenario_of(state, min(asked.window_s or REPLAY_S, REPLAY_S))
-        return _Problem(scenario, self.fleet.incumbent(switches_of(scenario)), taken_s)
+        replay_s = min(asked.window_s or REPLAY_S, REPLAY_S)
+        running = self.fleet.incumbent(await self._switches_of(state))
+        return _Problem(await self._scenario_of(state, running, replay_s), running, taken_s)
 
     async def _state_of(self, max_age_s: float) -> tuple[float, NetworkState]:
         """The state and when it was taken: that of the last request, while no older than ``max_age_s``."""
@@ -140,11 +142,17 @@ class WhatIfRequests:
             self._state = now_s, await self.window.state()
         return self._state
 
-    async def _scenario_of(self, state: NetworkState, replay_s: float) -> Scenario:
+    async def _switches_of(self, state: NetworkState) -> tuple[str, ...]:
+        if self._switches is None or self._switches[0] is not state:
+            made = await asyncio.to_thread(scenario_of, state, self.ask.fabric)
+            self._switches = state, switches_of(made)
+        return self._switches[1]
+
+    async def _scenario_of(self, state: NetworkState, running: Watermark | None, replay_s: float) -> Scenario:
         known = self._scenario
-        if known is None or known[0] is not state or known[1] != replay_s:
-            made = await asyncio.to_thread(scenario_of, state, self.ask.fabric, replay_s=replay_s)
-            known = self._scenario = state, replay_s, made
+        if known is None or known[0] is not state or known[1] != (running, replay_s):
+            made = await asyncio.to_thread(rebuilt, state, self.ask.fabric, running, replay_s=replay_s)
+            known = self._scenario = state, (running, replay_s), made.scenario
         return known[2]
 
 

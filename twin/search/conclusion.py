@@ -112,11 +112,14 @@ def judge(
     found: Found,
     margin: float,
     pfc: bool,
+    unlike: str | None = None,
 ) -> Verdict:
     """The verdict, from the predictions of all candidates that ran the full window.
 
-    ``n_tried`` counts those dropped early too.
+    ``n_tried`` counts those dropped early too; ``unlike`` says why the scenario is not like the network.
     """
+    if unlike is not None:
+        return Verdict(VerdictKind.UNCALIBRATED, f"No recommendation: {unlike}")
     rows = [one for one in predictions if one.status is SolveStatus.OK]
     queue = np.array([one.queue_mean_bytes for one in rows])
     pause = np.array([one.pfc_pause_s if pfc else 0.0 for one in rows])
@@ -266,6 +269,7 @@ def recommend(
         found=found,
         margin=settings.margin,
         pfc=problem.pauses,
+        unlike=problem.unlike,
     )
     winner = best if verdict.kind is VerdictKind.CHANGE else incumbent
     incumbent_prediction, winner_prediction, best_prediction = whole([incumbent, winner, best])
@@ -366,6 +370,7 @@ def _part(
         found=found,
         margin=settings.margin,
         pfc=problem.pauses,
+        unlike=problem.unlike,
     )
     winner = found.row if verdict.kind is VerdictKind.CHANGE else incumbent
     before, after = ledger.at(number, [incumbent, winner], last)

@@ -23,7 +23,8 @@ class TuningProblem:
 
     ``dominant_class`` is the label of the class that carries most bytes: ``elephant``,
     ``potential_elephant``, ``mouse``. ``pfc`` None takes the scenario's. ``notes`` are passed on with the
-    recommendation. Raises ``ParameterError`` for an unknown class.
+    recommendation. ``unlike``: why the scenario is not like the network, so that nothing can be recommended.
+    Raises ``ParameterError`` for an unknown class.
     """
 
     scenario: Scenario
@@ -32,6 +33,7 @@ class TuningProblem:
     dominant_class: str
     pfc: bool | None = None
     notes: tuple[str, ...] = ()
+    unlike: str | None = None
 
     def __post_init__(self) -> None:
         lambda_for(self.dominant_class)

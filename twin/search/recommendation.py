@@ -20,6 +20,7 @@ class VerdictKind(Enum):
     STAND_STILL = "stand_still"
     NO_EFFECT = "no_effect"
     UNCONGESTED = "uncongested"
+    UNCALIBRATED = "uncalibrated"
 
 
 @dataclass(frozen=True, slots=True)

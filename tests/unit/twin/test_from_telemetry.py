@@ -157,10 +157,11 @@ def test_one_that_began_inside_starts_at_line_rate_with_all_its_bytes() -> None:
     assert scenario.window_s == (pytest.approx(WARM_UP * 0.04), pytest.approx(0.04))
 
 
-def test_one_running_already_goes_on_at_its_average_rate() -> None:
+def test_one_running_already_goes_on_above_its_average_rate() -> None:
+    """Only a mark makes a flow seek its rate: at their averages flows that fill a port would stay below."""
     # 10.48 MB over 20 ms is 524 MB/s; the slow NIC caps nothing here.
     scenario = built(state([Seen("a", "c", 10_480_000.0, 0.0, 0.02)]))
-    assert scenario.flows.start_rate_bytes_per_s.tolist() == pytest.approx([524e6])
+    assert scenario.flows.start_rate_bytes_per_s.tolist() == pytest.approx([1.3 * 524e6])
     capped = built(state([Seen("b", "c", 100_000_000.0, 0.0, 0.02)]))
     assert capped.flows.start_rate_bytes_per_s.tolist() == [25 * GBPS]
 
@@ -168,7 +169,15 @@ def test_one_running_already_goes_on_at_its_average_rate() -> None:
 def test_one_still_sending_never_ends() -> None:
     scenario = built(state([Seen("a", "c", math.inf, 0.0, 0.04, sent_bytes=4e6)]))
     assert scenario.flows.payload_bytes.tolist() == [math.inf]
-    assert scenario.flows.start_rate_bytes_per_s.tolist() == pytest.approx([1e8])
+    assert scenario.flows.start_rate_bytes_per_s.tolist() == pytest.approx([1.3e8])
+
+
+def test_metrics_wait_for_the_alphas_of_those_that_ran_before() -> None:
+    running, new = Seen("a", "c", math.inf, 0.0, 0.04, sent_bytes=4e6), Seen("b", "c", 1e6, 0.01, 0.02)
+    assert built(state([running, new])).window_s == pytest.approx((0.02, 0.04))  # 56 ms would be enough
+    assert built(state([running, new], duration_s=0.4)).window_s == pytest.approx((0.025, 0.05))
+    mostly_new = replace(new, wire_bytes=5e6)
+    assert built(state([running, mostly_new])).window_s == pytest.approx((WARM_UP * 0.04, 0.04))
 
 
 def test_of_a_long_window_the_end_is_replayed() -> None:
@@ -178,7 +187,7 @@ def test_of_a_long_window_the_end_is_replayed() -> None:
         Seen("a", "c", 1e5, 0.13, 0.15),
         Seen("a", "c", math.inf, 0.02, 0.15, sent_bytes=1.3e7),
     ]
-    scenario = built(state(seen, duration_s=0.16), replay_s=0.05)
+    scenario = built(state(seen, duration_s=0.16), begin_s=0.11)
     assert scenario.duration_s == pytest.approx(0.05)
     sizes = dict(zip(scenario.flows.start_s.round(9).tolist(), scenario.flows.payload_bytes, strict=False))
     assert len(scenario.flows) == 3

@@ -71,13 +71,13 @@ def test_the_monitored_ports_of_a_scenario_file_are_those_pooled(example: Path, 
     only = {"switch": "tor1", "to": document["topology"]["hosts"][3]["name"]}
     path = tmp_path / "one.json"
     path.write_text(json.dumps(document | {"monitored_ports": [only]}), "utf-8")
-    rebuilt = recorded_scenario(example / "reports.ndjson.gz", path, None, None).scenario
+    rebuilt = recorded_scenario(example / "reports.ndjson.gz", path, None, None).found.scenario
     assert [(port.node, port.peer) for port in (rebuilt.ports[p] for p in rebuilt.monitored)] == [
         (only["switch"], only["to"])
     ]
     bare = recorded_scenario(example / "reports.ndjson.gz", example / "topology.json", VENDOR, None)
-    assert len(bare.scenario.monitored) == 16
-    assert bare.scenario.dcqcn == VENDOR
+    assert len(bare.found.scenario.monitored) == 16
+    assert bare.found.scenario.dcqcn == VENDOR
     assert bare.recording.accepted == 31_983
 
 

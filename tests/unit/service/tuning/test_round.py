@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from service.tuning.round import Fabric, measured_queue_bytes, scenario_of, switches_of
-from tests.unit.service.tuning.rounds import state
+from service.tuning.round import Fabric, measured_queue_bytes, run_round, scenario_of, switches_of
+from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
 from twin.dcqcn import PAPER
 from twin.search.push_gate import residual_ratio
+from twin.search.recommendation import VerdictKind
+from twin.workers.pool import InProcessWorkers
 
 STATE = state()
 SCENARIO = scenario_of(STATE, Fabric(dcqcn=PAPER))
@@ -37,6 +39,21 @@ def test_queues_of_one_port_are_added() -> None:
     assert once is not None
     assert both is not None
     assert both - once == pytest.approx(queue.depth_mean_bytes / len(SCENARIO.monitored))
+
+
+def test_a_twin_that_does_not_show_what_was_measured_recommends_nothing() -> None:
+    """The three senders leave half of the port free, so that no replay has a queue."""
+    assert STATE.recent is not None
+    deep = replace(STATE, recent=replace(STATE.recent, depth_bytes=STATE.recent.depth_bytes * 100))
+    result = run_round(deep, ask(0.0), lambda _: INCUMBENT, workers=InProcessWorkers())
+    answer = result.recommendation
+    assert answer.verdict.kind is VerdictKind.UNCALIBRATED
+    assert {part.verdict.kind for part in answer.parts} == {VerdictKind.UNCALIBRATED}
+    assert (answer.changes, answer.watermark) == (False, INCUMBENT)
+    assert answer.why.startswith("Keep Kmin 400 KB, Kmax 1.6 MB, Pmax 20 %: no recommendation: the twin puts")
+    assert len(answer.candidates) < 12
+    assert result.measured_queue_bytes is not None
+    assert result.measured_queue_bytes > 1e6
 
 
 def test_without_a_measured_port_there_is_nothing_to_compare() -> None:

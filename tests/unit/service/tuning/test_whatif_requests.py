@@ -13,7 +13,7 @@ import pytest
 from service.documents.predictions import WhatIfDocument, WhatIfRequest
 from service.events import Broadcaster
 from service.tuning import whatif_requests
-from service.tuning.round import Fabric, scenario_of
+from service.tuning.round import Fabric, rebuilt, scenario_of
 from service.tuning.whatif_requests import WhatIfRequests
 from telemetry.state import NetworkState
 from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
@@ -134,11 +134,11 @@ def test_a_window_is_kept_while_it_is_young_enough() -> None:
 def test_a_state_becomes_a_scenario_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[float] = []
 
-    def counted(state: NetworkState, fabric: Fabric, *, replay_s: float) -> Any:
+    def counted(state: NetworkState, fabric: Fabric, incumbent: Watermark | None, *, replay_s: float) -> Any:
         made.append(replay_s)
-        return scenario_of(state, fabric, replay_s=replay_s)
+        return rebuilt(state, fabric, incumbent, replay_s=replay_s)
 
-    monkeypatch.setattr(whatif_requests, "scenario_of", counted)
+    monkeypatch.setattr(whatif_requests, "rebuilt", counted)
 
     async def main() -> None:
         rig = Rig()
