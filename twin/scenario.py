@@ -1,6 +1,6 @@
 """A scenario as arrays: egress ports, flows with their paths, DCQCN parameters, what to measure.
 
-``scenario_file`` reads the file format, ``from_telemetry`` builds one from a window of telemetry.
+``scenario_file`` reads the file format, ``arrivals.from_telemetry`` builds one from a window of telemetry.
 """
 
 from __future__ import annotations

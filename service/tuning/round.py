@@ -21,9 +21,9 @@ from telemetry.state import NetworkState
 from telemetry.topology import Topology, topology_from_json
 from telemetry.window.window import Window
 from twin.arrivals.calibrate import Calibrated, calibrated
+from twin.arrivals.from_telemetry import REPLAY_S, replayed_from_s, scenario_from_state
 from twin.dcqcn import PRESETS, DcqcnParams, preset
 from twin.errors import WatermarkError
-from twin.from_telemetry import REPLAY_S, replayed_from_s, scenario_from_state
 from twin.scenario import FabricSizes, Scenario
 from twin.scenario_file import dcqcn_from_json, monitored_ports
 from twin.search.problem import SearchSettings, TuningProblem

@@ -18,8 +18,8 @@ from service.tuning.round import Ask, rebuilt, scenario_of, switches_of
 from service.tuning.whatif import SIDE_BY_SIDE, Wanted, what_if
 from settings.errors import UnprocessableError
 from telemetry.state import NetworkState
+from twin.arrivals.from_telemetry import REPLAY_S
 from twin.engine import ONE_BY_ONE
-from twin.from_telemetry import REPLAY_S
 from twin.scenario import Scenario, packet_hops
 from twin.scenario_file import scenario_from_json
 from twin.search.round import Progress
