@@ -2,7 +2,8 @@
 
 Sampling each packet by itself thins a burst of m messages like any m messages, but leaves the times between
 those seen. So the excess of close pairs at a receiver over the pairs further apart, per message seen, is
-(m − 1) times the share of messages seen.
+(m − 1) times the share of messages seen. Where most messages seen have companions, bursts are seen as such,
+and those that differ by sampling alone are taken to be alike.
 """
 
 from __future__ import annotations
@@ -33,3 +34,23 @@ def companions(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> float:
     if excess <= _LEAST_SIGNIFICANCE * np.sqrt(close + by_chance / _BACKGROUND):
         return 0.0
     return 2.0 * excess / len(key)
+
+
+def evened(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """For each message seen how many times its share of unseen ones its burst should get.
+
+    1 where bursts are not told from chance; else the spread of bursts that sampling alone explains is taken
+    out (James and Stein).
+    """
+    even = np.ones(len(at_s))
+    if companions(receiver, at_s) < 1.0:
+        return even
+    order = np.lexsort((at_s, receiver))
+    apart = (np.diff(receiver[order]) != 0) | (np.diff(at_s[order]) > TOGETHER_S)
+    burst = np.concatenate(([0], np.cumsum(apart)))
+    seen = np.bincount(burst).astype(np.float64)
+    mean = float(seen.mean())
+    real = max(float(seen.var()) - mean, 0.0)
+    alike = (mean + (seen - mean) * real / (real + mean)) / seen
+    even[order] = alike[burst]
+    return even

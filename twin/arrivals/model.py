@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.state import FlowArrivals
-from twin.arrivals.bursts import companions
+from twin.arrivals.bursts import companions, evened
 from twin.arrivals.sizes import SizeFit, fit_sizes
 
 MANY_SAMPLES = 16  # the size is known to a quarter
 MOST_UNSEEN, _MOST_UNSEEN_EACH, _FEW_UNSEEN = 15_000, 4, 10_000  # at all, for one seen, in any case
 _APART = 0.05  # of the time modelled: how far from the message that gives its time an unseen one may start
 _TOGETHER_S = 3e-6
+_MOST_COMPARED = 50_000
 _GOLDEN = (5**0.5 - 1) / 2
 _LEAST_ROOM = 0.1
 _RUNNING_FROM_S = 1e-9
@@ -94,6 +95,7 @@ def modelled(
     whole = seen.start_s <= since_s + _WHOLE_WINDOW * (until_s - since_s)
     _end_open_ones(wire, seen.sent_bytes, np.flatnonzero(~finite & ~whole), fit, rng)
     nic = np.array([nic_bytes_per_s.get(name, np.inf) for name in seen.src_host])
+    first_s = seen.start_s + seen.sent_bytes / (seen.n_samples + 1) / nic  # of the samples; known
     later = np.where(finite, seen.sent_bytes - wire, 0.0) / (seen.n_samples + 1) / nic
     running = seen.start_s <= max(since_s, _RUNNING_FROM_S)
     start = np.where(running, seen.start_s, np.maximum(seen.start_s + later, since_s + 2 * _RUNNING_FROM_S))
@@ -107,9 +109,12 @@ def modelled(
     like = templates[_alike(seen.n_samples[templates], weight, fit, which, rng)]
     bursty = (size >= _LEAST_BURST_PACKETS * packet_bytes) & (size < shape.burst_s * nic[like])
     joined = bursty & (rng.random(len(size)) < shape.together)
+    weight = weight * evened(receiver[templates], first_s[templates])
+    of_burst = templates[_alike(seen.n_samples[templates], weight, fit, which, rng)]
     spread = _APART * (until_s - since_s)
     alone = start[rng.permuted(like)] + rng.uniform(-spread, spread, len(size))
     alone = until_s - np.abs(until_s - since_s - np.abs(alone - since_s))  # reflected at both ends
+    like = np.where(joined, of_burst, like)
     begins = np.where(joined, start[like] + rng.uniform(0.0, _TOGETHER_S, len(size)), alone)
     sender = np.where(joined, _other_senders(receiver, like, rng), like)
     unseen = replace(
@@ -134,8 +139,9 @@ def _joined(one: FlowArrivals, other: FlowArrivals) -> FlowArrivals:
 
 
 def usual_burstiness(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float]) -> float:
-    """The share of unseen messages that start with one seen, as starts of those seen suggest."""
+    """The share of unseen messages that start with one seen, as the latest starts of those seen suggest."""
     rows = np.flatnonzero(np.isfinite(arrivals.wire_bytes) & (arrivals.n_samples < MANY_SAMPLES))
+    rows = rows[-_MOST_COMPARED:]
     nic = np.array([nic_bytes_per_s.get(arrivals.src_host[row], np.inf) for row in rows.tolist()])
     # When the first sample left is known; when the message began is estimated.
     lead_s = arrivals.sent_bytes[rows] / (arrivals.n_samples[rows] + 1) / nic
