@@ -21,7 +21,7 @@ from telemetry.state import NetworkState
 from telemetry.topology import Topology, topology_from_json
 from telemetry.window.window import Window
 from twin.arrivals.calibrate import Calibrated, calibrated
-from twin.arrivals.from_telemetry import REPLAY_S, replayed_from_s, scenario_from_state
+from twin.arrivals.from_telemetry import replayed_from_s, scenario_from_state
 from twin.dcqcn import PRESETS, DcqcnParams, preset
 from twin.errors import WatermarkError
 from twin.scenario import FabricSizes, Scenario
@@ -161,9 +161,10 @@ def _least(search: SearchSettings) -> SearchSettings:
 
 
 def scenario_of(
-    state: NetworkState, fabric: Fabric, *, replay_s: float = REPLAY_S, begin_s: float | None = None
+    state: NetworkState, fabric: Fabric, *, replay_s: float | None = None, begin_s: float | None = None
 ) -> Scenario:
-    """The last ``replay_s`` seconds as a scenario, flows as sampled: a sample stands for bytes of one flow.
+    """The last ``replay_s`` seconds (None: as many as a round replays) as a scenario, flows as sampled: a
+    sample stands for bytes of one flow.
 
     ``begin_s``: from then on instead, in seconds after the window's start. Raises ``ScenarioError`` without
     traffic to replay.
@@ -181,7 +182,7 @@ def scenario_of(
 
 
 def rebuilt(
-    state: NetworkState, fabric: Fabric, incumbent: Watermark | None, *, replay_s: float = REPLAY_S
+    state: NetworkState, fabric: Fabric, incumbent: Watermark | None, *, replay_s: float | None = None
 ) -> Calibrated:
     """The last ``replay_s`` seconds as a scenario, with sampling undone; calibrated where ``incumbent``, what
     ran then, is known. Raises ``ScenarioError`` without traffic to replay.

@@ -69,7 +69,7 @@ class WhatIfRequests:
         self._quick, self._many = _Lane(self.quick), _Lane(self.workers)
         self._state: tuple[float, NetworkState] | None = None
         self._switches: tuple[NetworkState, tuple[str, ...]] | None = None
-        self._scenario: tuple[NetworkState, tuple[Watermark | None, float], Scenario] | None = None
+        self._scenario: tuple[NetworkState, tuple[Watermark | None, float | None], Scenario] | None = None
 
     async def answer(self, asked: WhatIfRequest) -> WhatIfDocument:
         """Raises ``ApiError`` and ``TwinError`` for what cannot be predicted."""
@@ -131,7 +131,8 @@ class WhatIfRequests:
             scenario = await asyncio.to_thread(_inline_scenario, asked.scenario)
             return _Problem(scenario.until(asked.window_s or scenario.duration_s), None, None)
         taken_s, state = await self._state_of(asked.max_age_s)
-        replay_s = min(asked.window_s or REPLAY_S, REPLAY_S)
+        shorter = asked.window_s is not None and asked.window_s < REPLAY_S
+        replay_s = asked.window_s if shorter else None
         running = self.fleet.incumbent(await self._switches_of(state))
         return _Problem(await self._scenario_of(state, running, replay_s), running, taken_s)
 
@@ -148,7 +149,9 @@ class WhatIfRequests:
             self._switches = state, switches_of(made)
         return self._switches[1]
 
-    async def _scenario_of(self, state: NetworkState, running: Watermark | None, replay_s: float) -> Scenario:
+    async def _scenario_of(
+        self, state: NetworkState, running: Watermark | None, replay_s: float | None
+    ) -> Scenario:
         known = self._scenario
         if known is None or known[0] is not state or known[1] != (running, replay_s):
             made = await asyncio.to_thread(rebuilt, state, self.ask.fabric, running, replay_s=replay_s)

@@ -18,7 +18,7 @@ REPLAY_S = 0.05  # replayed from the end of a longer window; a thousand CNP inte
 MOST_STARTS = 20_000  # flows that begin inside the replay; a busier window is replayed for less time
 WARM_UP = 0.07  # share of the replay before metrics count, while running flows find their rates
 MOST_WARM_UP = 0.5  # where running flows carry most bytes: their α takes τ′/g to find its level
-_SPEED_UP = 1.3  # a flow that met no mark never speeds up: one that ran before starts above its average
+_SPEED_UP = 2.0  # without a mark a flow never speeds up: one that ran before starts above its average
 _QUEUES_FROM = 0.01
 _NEARLY_FULL = 0.8
 _RUNNING_FROM_S = 1e-9  # flows that start this early ran before
@@ -79,6 +79,9 @@ def scenario_from_state(
     line_rate = np.array([topology.ports[path[0]].rate_bytes_per_s for path in paths])
     packets = left[kept] / (mtu_payload_bytes + wire_overhead_bytes)
     resumed = _resumed(before[kept], arrivals.start_s[kept], begin_s)
+    # An endless flow where no port is full is held back by its sender, not by DCQCN.
+    full = {port for port, share in _busy(state).items() if share >= _NEARLY_FULL}
+    held = np.array([full.isdisjoint(path) for path in paths]) & np.isinf(left[kept])
     offsets = np.zeros(len(paths) + 1, dtype=np.int32)
     np.cumsum([len(path) for path in paths], out=offsets[1:])
     flows = Flows(
@@ -88,7 +91,7 @@ def scenario_from_state(
         start_s=start_s[kept],
         start_rate_bytes_per_s=np.where(
             resumed,
-            np.minimum(_SPEED_UP * average[kept], line_rate),
+            np.minimum(np.where(held, 1.0, _SPEED_UP) * average[kept], line_rate),
             line_rate,
         ),
         path_offset=offsets,
@@ -109,9 +112,16 @@ def scenario_from_state(
     )
 
 
-def replayed_from_s(state: NetworkState, replay_s: float = REPLAY_S) -> float:
-    """When the replay of a window begins, in seconds after the window's start."""
+def replayed_from_s(state: NetworkState, replay_s: float | None = None) -> float:
+    """When the replay of a window's last ``replay_s`` begins, in seconds after the window's start.
+
+    None: ``REPLAY_S``, or twice that where endless flows, half of whose replay is warm-up, carry most bytes.
+    """
     starts = state.arrivals.start_s
+    if replay_s is None:
+        endless = np.isinf(state.arrivals.wire_bytes)
+        settling = state.arrivals.sent_bytes[endless].sum() > 0.5 * state.arrivals.sent_bytes.sum()
+        replay_s = 2.0 * REPLAY_S if settling else REPLAY_S
     begin_s = max(0.0, state.duration_s - replay_s)
     if len(starts) > MOST_STARTS:
         begin_s = max(begin_s, min(float(np.sort(starts)[-MOST_STARTS]), 0.95 * state.duration_s))
@@ -139,15 +149,12 @@ def _congested(state: NetworkState) -> tuple[int, ...]:
     depth are left out; raises ``ScenarioError`` where no queue has one.
     """
     index = state.topology.port_index
+    busy = _busy(state)
     depth: dict[int, float] = {}
-    busy: dict[int, float] = {}
     for queue in state.queues:
         port = index.get((queue.ref.switch, queue.ref.port))
-        if port is None or not queue.has_depth:
-            continue
-        rate = state.topology.ports[port].rate_bytes_per_s
-        depth[port] = depth.get(port, 0.0) + queue.depth_mean_bytes
-        busy[port] = busy.get(port, 0.0) + queue.throughput_bytes_per_s / rate
+        if port is not None and queue.has_depth:
+            depth[port] = depth.get(port, 0.0) + queue.depth_mean_bytes
     if state.queues and not any(queue.has_depth for queue in state.queues):
         raise ScenarioError(
             "telemetry window",
@@ -159,6 +166,18 @@ def _congested(state: NetworkState) -> tuple[int, ...]:
     if deepest <= 0.0:
         return tuple(sorted(depth))
     return tuple(sorted(p for p in depth if depth[p] >= _QUEUES_FROM * deepest or busy[p] >= _NEARLY_FULL))
+
+
+def _busy(state: NetworkState) -> dict[int, float]:
+    """Throughput of ports seen, as shares of their rates; a port's queues added."""
+    index = state.topology.port_index
+    busy: dict[int, float] = {}
+    for queue in state.queues:
+        port = index.get((queue.ref.switch, queue.ref.port))
+        if port is not None:
+            rate = state.topology.ports[port].rate_bytes_per_s
+            busy[port] = busy.get(port, 0.0) + queue.throughput_bytes_per_s / rate
+    return busy
 
 
 class _Routes:

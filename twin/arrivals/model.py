@@ -80,6 +80,11 @@ def modelled(
     """
     finite = np.isfinite(arrivals.wire_bytes)
     spacing = _usual_spacing(arrivals)
+    whole = ~finite & (arrivals.start_s <= since_s + _WHOLE_WINDOW * (until_s - since_s))
+    # Its first sample, not its first packet, is in the window.
+    arrivals = replace(
+        arrivals, start_s=np.where(whole, np.minimum(arrivals.start_s, since_s), arrivals.start_s)
+    )
     if not finite.any() or spacing <= 2 * packet_bytes:
         return Modelled(arrivals)  # nothing to learn sizes from, or nothing to undo
     rng = np.random.default_rng(0)
@@ -92,8 +97,7 @@ def modelled(
     rows = np.argsort(receiver, kind="stable")
     rows = rows[finite[rows]]
     wire = _sizes_of_seen(seen, fit, rows, packet_bytes, rng)
-    whole = seen.start_s <= since_s + _WHOLE_WINDOW * (until_s - since_s)
-    _end_open_ones(wire, seen.sent_bytes, np.flatnonzero(~finite & ~whole), fit, rng)
+    _end_open_ones(wire, seen.sent_bytes, np.flatnonzero(~finite & (seen.start_s > since_s)), fit, rng)
     nic = np.array([nic_bytes_per_s.get(name, np.inf) for name in seen.src_host])
     first_s = seen.start_s + seen.sent_bytes / (seen.n_samples + 1) / nic  # of the samples; known
     later = np.where(finite, seen.sent_bytes - wire, 0.0) / (seen.n_samples + 1) / nic

@@ -105,7 +105,7 @@ async def test_more_packets_than_a_request_may_hold_are_refused(
 
 
 async def test_what_runs_is_predicted_beside_them_with_curves_if_asked(here: Running) -> None:
-    await here.post_reports(traffic())
+    await here.post_reports([one | {"sampling_rate": 1 / 128} for one in traffic()])  # they fill the port
     asked = {"watermarks": MARKS[:1], "trajectories": True}
     answer = await here.client.post("/v1/whatif", json=asked)
     assert answer.status_code == 200, answer.text

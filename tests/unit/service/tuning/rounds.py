@@ -23,10 +23,11 @@ from twin.watermark import Watermark
 INCUMBENT = Watermark(400_000, 1_600_000, 0.2)
 
 
-def state() -> NetworkState:
-    """Three hosts sending to a fourth."""
+def state(one_in: int = 64) -> NetworkState:
+    """Three hosts sending to a fourth: at half of its rate, twice that where one packet in 128 is sampled."""
     window = Window(WindowSettings(), topology_from_json(TOPOLOGY))
-    window.add(decode(json.dumps(traffic()).encode()).batch)
+    reports = [one | {"sampling_rate": 1 / one_in} for one in traffic()]
+    window.add(decode(json.dumps(reports).encode()).batch)
     return window.state()
 
 

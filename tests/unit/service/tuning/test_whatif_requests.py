@@ -52,10 +52,11 @@ class Seen:
 
     moves: bool = False
     looks: int = 0
+    shown: NetworkState = STATE
 
     async def state(self) -> NetworkState:
         self.looks += 1
-        return replace(STATE) if self.moves else STATE
+        return replace(self.shown) if self.moves else self.shown
 
 
 class Leaf1:
@@ -132,9 +133,11 @@ def test_a_window_is_kept_while_it_is_young_enough() -> None:
 
 
 def test_a_state_becomes_a_scenario_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[float] = []
+    made: list[float | None] = []
 
-    def counted(state: NetworkState, fabric: Fabric, incumbent: Watermark | None, *, replay_s: float) -> Any:
+    def counted(
+        state: NetworkState, fabric: Fabric, incumbent: Watermark | None, *, replay_s: float | None
+    ) -> Any:
         made.append(replay_s)
         return rebuilt(state, fabric, incumbent, replay_s=replay_s)
 
@@ -196,7 +199,7 @@ def test_who_goes_meanwhile_ends_it_at_the_next_batch_and_the_next_one_has_his_t
 
 
 def test_curves_are_asked_for() -> None:
-    document = asyncio.run(Rig().answer(2, trajectories=True))
+    document = asyncio.run(Rig(Seen(shown=state(one_in=128))).answer(2, trajectories=True))
     assert document.trajectories is not None
     assert document.trajectories.window_s == document.window_s
     (queue, *_) = document.trajectories.queues

@@ -128,9 +128,10 @@ def test_of_a_long_window_only_what_is_replayed_is_made_up() -> None:
 
 def test_without_sampling_nothing_is_made_up() -> None:
     seen = poisson(50, 2e5, 1)
-    assert undone(seen).arrivals is seen
-    endless = arrivals(np.array([0.0]), np.array([math.inf]), np.array([500]), [0])
-    assert undone(endless).arrivals is endless
+    assert undone(seen).arrivals.wire_bytes.tolist() == seen.wire_bytes.tolist()
+    endless = arrivals(np.array([0.002]), np.array([math.inf]), np.array([500]), [0])
+    found = undone(endless).arrivals
+    assert (found.wire_bytes.tolist(), found.start_s.tolist()) == ([math.inf], [0.0])  # there all along
 
 
 def test_the_same_reports_give_the_same_messages() -> None:
