@@ -21,6 +21,7 @@ _SETTLED = 1e-3  # relative change of the largest bin's bytes between two steps
 _TAIL = 1.5  # the largest size on the grid ÷ the largest estimate
 _PRIOR_POWER = 0.75  # of the size, for bytes per logarithmic step where nothing else is known
 _FALLING_POWER = 2.0
+_SHARPEST = 100.0  # samples that tell a size to a tenth
 _KERNEL = (0.08, 0.84, 0.08)
 
 
@@ -91,8 +92,9 @@ def fit_sizes(
 def _poisson(count: NDArray[np.int64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
     """The probability [counts, means] of so many samples, up to a factor of the count alone.
 
-    The factor is chosen so that nothing overflows; it divides out of every use.
+    The factor is chosen so that nothing overflows; it divides out of every use. No count tells a size more
+    closely than the grid does, or a large one would be likely at no step of it.
     """
     n = count[:, None].astype(np.float64)
-    log = n * np.log(mean / n) - mean + n
+    log = np.minimum(n, _SHARPEST) * (np.log(mean / n) - mean / n + 1.0)
     return np.asarray(np.exp(log))

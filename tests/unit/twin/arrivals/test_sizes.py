@@ -65,6 +65,15 @@ def test_many_samples_leave_no_doubt_and_no_small_messages() -> None:
     assert fit.quantile(given, np.array([0.5]))[0] == pytest.approx(400 * spacing, rel=0.2)
 
 
+@pytest.mark.parametrize("n", [[10**6], [1, 10**6], [3, 10**4, 10**6], [1]])
+def test_counts_of_any_size_are_likely_somewhere(n: list[int]) -> None:
+    spacing = 64 * PACKET
+    fit = fit_sizes(np.array(n), spacing, PACKET)
+    assert np.isfinite(fit.messages).all()
+    assert (fit.messages * fit.size_bytes).sum() == pytest.approx(sum(n) * spacing)
+    assert fit.share_given(np.array(n)).sum(axis=1) == pytest.approx(np.ones(len(n)))
+
+
 def test_quantiles_rise_and_stay_on_the_grid() -> None:
     fit = fit_sizes(np.array([1, 1, 2, 9]), 64 * PACKET, PACKET)
     (given,) = fit.share_given(np.array([2]))
