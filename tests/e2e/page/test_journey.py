@@ -33,7 +33,11 @@ def at_work(browser: Browser, storage: Path) -> Iterator[Seen]:
     """A lab with traffic, a service that remembers, and the page of that service before any round."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    remembering = {"ECNTWIN_STORAGE__URL": f"sqlite:///{storage}", "ECNTWIN_STORAGE__HISTORY_STEP_S": "1"}
+    remembering = {
+        "ECNTWIN_STORAGE__URL": f"sqlite:///{storage}",
+        "ECNTWIN_STORAGE__HISTORY_STEP_S": "1",
+        "ECNTWIN_SEARCH__SCORE": "gain",
+    }
     with (
         serving(**SETTINGS | remembering, ECNTWIN_PUSH__LAB_URL=url) as served,
         lab_at(port, *FABRIC, "--step", "--post-to", served.url),

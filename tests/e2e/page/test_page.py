@@ -60,7 +60,7 @@ def whole_way(page: Page, served: Served, example: Path, tmp_path: Path) -> None
     expect(page.locator("#curve")).to_contain_text("recommended")
     page.get_by_role("application", name="candidates by small-message delay").focus()
     page.keyboard.press("ArrowRight")
-    expect(page.locator("#scatter .tip")).to_contain_text("score")
+    expect(page.locator("#scatter .tip")).to_contain_text("bulk speed")
     candidates = page.locator("#candidates")
     candidates.get_by_text("As a table").click()
     expect(candidates.locator("tbody tr").nth(10)).to_be_attached()

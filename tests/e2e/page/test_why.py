@@ -58,7 +58,7 @@ def test_candidates_are_read_by_mouse_keyboard_and_as_a_table(
     first = tip.inner_text()
     why.keyboard.press("ArrowRight")
     expect(tip).not_to_have_text(first)
-    expect(tip).to_contain_text("score")
+    expect(tip).to_contain_text("bulk speed")
     why.keyboard.press("Escape")
     expect(tip).to_contain_text("Point at a candidate")
 
