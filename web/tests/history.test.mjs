@@ -50,7 +50,7 @@ test("hours of nothing before the first are not drawn", () => {
 });
 
 const near = (one, other) => assert.ok(Math.abs(one - other) < 1e-9, `${one} is not ${other}`);
-const SEEN = { at: "2026-01-01T00:00:00Z", recommendation: "a", policy: "balanced", predicted: 0.08, predicted_error: 0.03, measured: 0.05, measured_error: 0.04 };
+const SEEN = { at: "2026-01-01T00:00:00Z", recommendation: "a", policy: "balanced", predicted: 0.08, predicted_error: 0.03, measured: 0.05, measured_error: 0.04, why: null };
 const UNSEEN = { ...SEEN, measured: null, measured_error: null };
 
 test("measured less predicted has the error of both", () => {
@@ -62,8 +62,8 @@ test("measured less predicted has the error of both", () => {
 });
 
 test("what rounds promised and what came of it is a sentence", () => {
-  assert.match(gainsSaid([UNSEEN], "balanced"), /^1 round told a gain for the balanced policy; none has been measured yet/);
-  assert.match(gainsSaid([SEEN, UNSEEN], "balanced"), /1 was measured .* 8.0 % was predicted and 5.0 % measured, 3.0 % apart; none made/);
+  assert.match(gainsSaid([UNSEEN], "balanced"), /^1 rollout for the balanced policy; none has been measured yet/);
+  assert.match(gainsSaid([SEEN, UNSEEN], "balanced"), /1 was measured\. .* 8.0 % was predicted and 5.0 % measured, 3.0 % apart; none made/);
   assert.match(gainsSaid([{ ...SEEN, measured: -0.04 }], "balanced"), /; 1 made things worse by more than 2 %/);
   assert.deepEqual(policiesOf([SEEN, { ...SEEN, policy: "latency" }, UNSEEN]), ["balanced", "latency"]);
   assert.equal(gainSentence(SEEN), "The twin predicted a gain of 8.0 ± 3.0 % for the balanced policy; measured since, it is 5.0 ± 4.0 %, −3.0 ± 5.0 % from it.");

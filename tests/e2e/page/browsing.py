@@ -34,8 +34,6 @@ def new_page(browser: Browser, width: int = 1280, height: int = 900, scheme: Sch
     """One that is as patient as the tests are."""
     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
     page.set_default_timeout(PATIENCE_MS)
-    # Until the service tells gains itself: the browser logs every 404.
-    page.route("**/v1/history/gains?*", lambda route: route.fulfill(json={"gains": []}))
     return page
 
 

@@ -49,7 +49,7 @@ def test_where_nothing_was_it_says_so(page: Page, empty: Served) -> None:
     page.goto(empty.url)
     go(page, "History")
     expect(page.locator("#history")).to_contain_text("No round has been run yet", timeout=PATIENCE_MS)
-    expect(page.locator("#gains")).to_contain_text("No round in this time has told a gain")
+    expect(page.locator("#gains")).to_contain_text("No rollout in this time has told a gain")
     expect(page.locator("#rollouts")).to_contain_text("Nothing has been rolled out yet")
     expect(page.locator("#residuals")).to_contain_text("No round in this time")
     expect(page.locator("#past-alarms")).to_contain_text("No alarm was raised")
@@ -116,6 +116,7 @@ def gain_told(
         "predicted_error": 0.012,
         "measured": measured,
         "measured_error": None if measured is None else 0.016,
+        "why": None if measured is None or measured > 0 else "It was rolled back.",
     }
 
 
@@ -133,12 +134,13 @@ def test_gains_predicted_and_measured_are_drawn(
     panel = page.locator("#gains")
     expect(panel.locator("#gain-both canvas")).to_be_visible(timeout=PATIENCE_MS)
     expect(panel.locator("#gain-apart canvas")).to_be_visible()
-    expect(panel).to_contain_text("3 rounds told a gain for the balanced policy; 2 were measured")
+    expect(panel).to_contain_text("3 rollouts for the balanced policy; 2 were measured")
     expect(panel).to_contain_text("1 made things worse")
     panel.get_by_text("As a table").click()
     rows = panel.locator("tbody tr")
     expect(rows).to_have_count(3)
     expect(rows.nth(1)).to_contain_text("8.0 ± 1.2 %")
+    expect(rows.nth(2)).to_contain_text("It was rolled back.")
     expect(rows.nth(1)).to_contain_text("−3.0 ± 2.0 %")  # apart, with the error of both
     assert rows.first.get_by_role("link").get_attribute("href") == f"#/why/{ids[0]}"
     chart = panel.locator("#gain-both")
@@ -155,7 +157,7 @@ def test_a_service_that_tells_no_gains_is_no_error(browser: Browser, served: Ser
     page = new_page(browser)
     page.route("**/v1/history/gains?*", lambda route: route.fulfill(status=404, json={"status": 404}))
     page.goto(f"{served.url}/#/history")
-    expect(page.locator("#gains")).to_contain_text("No round in this time", timeout=PATIENCE_MS)
+    expect(page.locator("#gains")).to_contain_text("No rollout in this time", timeout=PATIENCE_MS)
     expect(page.locator("#gains .notice")).to_have_count(0)
     expect(page.locator("#history tbody tr")).to_have_count(ROUNDS)
     expect(page.locator("#history thead")).to_contain_text("Gain")

@@ -118,6 +118,7 @@ def test_an_operator_sees_understands_tries_approves_and_takes_back(browser: Bro
         go(page, "History")
         expect(page.locator("#history tbody")).to_contain_text("rolled back")
         expect(page.locator("#rollouts-table tbody")).to_contain_text("rolled back")
+        expect(page.locator("#gains")).to_contain_text("1 rollout for the balanced policy")
         expect(page.locator("#residuals")).to_contain_text("%")
         picture(page, "history")
         go(page, "Now")

@@ -387,7 +387,7 @@ export interface Outcome {
   gain?: GainSeen | null;
 }
 
-// What a round's gain was predicted to be, and what was measured after its rollout.
+// What a rollout was predicted to gain, and what was measured after it.
 export interface GainSeen {
   at: string;
   recommendation: string;
@@ -396,6 +396,7 @@ export interface GainSeen {
   predicted_error: Figure;
   measured: Figure;
   measured_error: Figure;
+  why: string | null; // the measurement ended early
 }
 
 export interface Gains {

@@ -24,13 +24,13 @@ export const policiesOf = (all: readonly GainSeen[]): string[] => [...new Set(al
 const middle = (values: readonly number[]): number => [...values].sort((one, other) => one - other)[Math.floor(values.length / 2)] ?? 0;
 
 export function gainsSaid(known: readonly GainSeen[], policy: string): string {
-  const rounds = `${several(known.length, "round")} told a gain for the ${policy} policy`;
+  const rollouts = `${several(known.length, "rollout")} for the ${policy} policy`;
   const seen = known.filter(({ measured }) => measured !== null);
-  if (seen.length === 0) return `${rounds}; none has been measured yet: that begins with a rollout.`;
+  if (seen.length === 0) return `${rollouts}; none has been measured yet: that takes a whole window after the last switch is set.`;
   const off = seen.map((one) => Math.abs(apart(one).value ?? 0));
   const worse = seen.filter(({ measured }) => (measured ?? 0) < LOSS).length;
   return (
-    `${rounds}; ${seen.length} ${seen.length === 1 ? "was" : "were"} measured after a rollout. At the median ${gain(middle(seen.map((one) => one.predicted ?? 0)))} was predicted and ` +
+    `${rollouts}; ${seen.length} ${seen.length === 1 ? "was" : "were"} measured. At the median ${gain(middle(seen.map((one) => one.predicted ?? 0)))} was predicted and ` +
     `${gain(middle(seen.map((one) => one.measured ?? 0)))} measured, ${gain(middle(off))} apart; ` +
     `${worse === 0 ? "none" : worse} made things worse by more than ${percent(-LOSS)}.`
   );

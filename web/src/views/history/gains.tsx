@@ -1,4 +1,4 @@
-// What rounds promised and what came of it: the gain predicted, the gain measured after a rollout, and their difference.
+// What rollouts promised and what came of it: the gain predicted, the gain measured after, and their difference.
 import { useState } from "preact/hooks";
 import { Chart } from "../../parts/chart.tsx";
 import { Panel } from "../../parts/panel.tsx";
@@ -14,7 +14,7 @@ import { drawnFrom } from "./range.ts";
 import { apart, extent, gainsSaid, policiesOf } from "./gain-series.ts";
 import { Past, useRange } from "./picked.tsx";
 
-const NONE = "No round in this time has told a gain. Rounds of before there were gains keep their scores, which do not compare with it.";
+const NONE = "No rollout in this time has told a gain. Rounds of before there were gains keep their scores, which do not compare with it.";
 
 export function GainsPanel() {
   const { since, picker } = useRange("week", ["day", "week", "quarter"]);
@@ -70,7 +70,7 @@ function Drawn({ of: all, policy, since }: { of: readonly GainSeen[]; policy: st
           <h3 id="gain-both-title">Gain over what ran</h3>
           <Chart
             id="gain-both"
-            label={`Gain of ${several(known.length, "round")}, predicted and measured.`}
+            label={`Gain of ${several(known.length, "rollout")}, predicted and measured.`}
             x={x}
             xs={xs}
             y={{ name: "gain", show: percent, ...extent(known.flatMap((one) => [[one.predicted, one.predicted_error], [one.measured, one.measured_error]])) }}
@@ -89,7 +89,7 @@ function Drawn({ of: all, policy, since }: { of: readonly GainSeen[]; policy: st
             <h3 id="gain-apart-title">Measured less predicted</h3>
             <Chart
               id="gain-apart"
-              label="Gain measured less gain predicted, of rounds that were rolled out."
+              label="Gain measured less gain predicted, of each rollout."
               x={x}
               xs={xs}
               y={{ name: "measured less predicted", show: percent, ...extent(off.map(({ value, error }) => [value, error])) }}
@@ -111,7 +111,7 @@ function Drawn({ of: all, policy, since }: { of: readonly GainSeen[]; policy: st
           rows={all}
           keyOf={({ at, recommendation }) => at + recommendation}
           columns={[
-            { name: "When", cell: (one) => <a href={address("why", one.recommendation)}><Time at={one.at} /></a> },
+            { name: "When", cell: (one) => <><a href={address("why", one.recommendation)}><Time at={one.at} /></a>{one.why && <small>{one.why}</small>}</> },
             { name: "Predicted", cell: (one) => gain(one.predicted, one.predicted_error) },
             { name: "Measured", cell: (one) => gain(one.measured, one.measured_error) },
             { name: "Measured less predicted", cell: (one) => gain(apart(one).value, apart(one).error) },
@@ -126,5 +126,5 @@ function told(one: GainSeen | undefined): string {
   if (!one) return "";
   const measured = one.measured === null ? "not measured" : `measured ${gain(one.measured, one.measured_error)}`;
   const { value, error } = apart(one);
-  return `${new Date(one.at).toLocaleString()} · predicted ${gain(one.predicted, one.predicted_error)}, ${measured}${value === null ? "" : `: ${gain(value, error)} apart`}`;
+  return `${new Date(one.at).toLocaleString()} · predicted ${gain(one.predicted, one.predicted_error)}, ${measured}${value === null ? "" : `: ${gain(value, error)} apart`}${one.why ? `; ${one.why}` : ""}`;
 }
