@@ -26,7 +26,7 @@ const middle = (values: readonly number[]): number => [...values].sort((one, oth
 export function gainsSaid(known: readonly GainSeen[], policy: string): string {
   const rollouts = `${several(known.length, "rollout")} for the ${policy} policy`;
   const seen = known.filter(({ measured }) => measured !== null);
-  if (seen.length === 0) return `${rollouts}; none has been measured yet: that takes a whole window after the last switch is set.`;
+  if (seen.length === 0) return `${rollouts}; none has been measured: that takes a whole window after the last switch is set.`;
   const off = seen.map((one) => Math.abs(apart(one).value ?? 0));
   const worse = seen.filter(({ measured }) => (measured ?? 0) < LOSS).length;
   return (
