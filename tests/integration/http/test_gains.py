@@ -109,3 +109,29 @@ async def test_a_recommendation_without_a_rollout_has_no_gain(here: Here) -> Non
     path = await here.tuned()
     assert (await get(here.service, f"{path}/outcome"))["gain"] is None
     assert await listed(here) == []
+
+
+async def test_a_service_started_anew_measures_a_rollout_that_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.tuning.approvals.ANSWER_WITHIN_S", 0.01)
+    fleet, storage = Fleet(), {"url": f"sqlite:///{tmp_path}/ecntwin.db"}
+    soaks = {"soak_s": 3_000, "silence_s": 3_000}
+    async with started(fleet, rollout=soaks, storage=storage) as here:
+        await here.service.client.put("/v1/topology", json=TOPOLOGY)
+        await Traffic(here.service).passes(3, queue_bytes=60_000, seconds=4)
+        decided = await here.post(f"{await here.tuned()}/approve")
+        rollouts = here.service.service.rollouts
+        async with asyncio.timeout(PATIENCE_S):
+            while rollouts.get(decided["rollout"]).state.phase.value != "soak":  # noqa: ASYNC110 # as above
+                await asyncio.sleep(0.001)
+    async with started(fleet, rollout=soaks, storage=storage) as here:
+        here.service.hand.now_s += 60
+        assert (await listed(here))[0]["measured"] is None
+        traffic = Traffic(here.service)
+        for _ in range(12):  # some fill the window first
+            await traffic.passes(queue_bytes=30_000, seconds=4)
+            await asyncio.sleep(0.05)
+        gain = await until(here, lambda gain: gain["measured"] is not None)
+        assert gain["recommendation"] == decided["id"]
+        assert gain["measured"] == pytest.approx(0.21, abs=0.02)
