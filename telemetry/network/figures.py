@@ -31,7 +31,8 @@ _QUANTILE = 0.99
 class TrafficFigures(NamedTuple):
     """None where the window shows none of it.
 
-    ``goodput_bytes_per_s``: on the wire, of flows that run through the window. ``elephant_slowdown``: mean
+    ``goodput_bytes_per_s``: on the wire, mean of the flows that run through the window; not their sum, for
+    more messages do where they are slower. ``elephant_slowdown``: mean
     over messages of 1 MB or more that begin in it, duration ÷ duration alone; one still sending counts as far
     as it came. ``mice_p99_slowdown``: the same of messages under 100 KB. ``packet_p99_slowdown``: of a full
     packet that waits as the reported packets did (depth ÷ rate of every queue on its path), ÷ its crossing
@@ -90,10 +91,10 @@ def window_figures(snapshot: Snapshot, topology: Topology, *, n_blocks: int) -> 
         elephants, mice = seen.slowdown[seen.elephant & kept], np.sort(seen.slowdown[seen.mouse & kept])
         met, weights, of_block = by_slowdown
         counted = np.arange(n_blocks) != without
-        through = float(seen.through_bytes[counted].sum()) / (duration_s * float(counted.mean()))
+        flow_s = seen.n_through * duration_s * float(counted.mean())
         enough = np.count_nonzero(seen.mouse) >= MICE_AT_LEAST  # in the whole window
         return TrafficFigures(
-            goodput_bytes_per_s=through or None,
+            goodput_bytes_per_s=float(seen.through_bytes[counted].sum()) / flow_s if flow_s else None,
             elephant_slowdown=float(elephants.mean()) if len(elephants) else None,
             mice_p99_slowdown=_p99(mice, np.ones(len(mice))) if enough else None,
             packet_p99_slowdown=_p99(met, weights * (of_block != without)),
@@ -110,13 +111,14 @@ def window_figures(snapshot: Snapshot, topology: Topology, *, n_blocks: int) -> 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _SeenMessages:
-    """Messages, with the block each begins in, and bytes by block of those that run through the window."""
+    """Messages, with the block each begins in; how many run through the window, and their bytes by block."""
 
     block: NDArray[np.int64]
     bytes: NDArray[np.float64]
     slowdown: NDArray[np.float64]
     elephant: NDArray[np.bool_]
     mouse: NDArray[np.bool_]
+    n_through: int
     through_bytes: NDArray[np.float64]
 
 
@@ -134,7 +136,7 @@ def _seen_messages(
     own = np.flatnonzero(samples.flow >= 0)  # merged flows lost their identity
     if len(own) == 0:
         none, nothing = np.empty(0, np.bool_), np.empty(0)
-        return _SeenMessages(np.empty(0, np.int64), nothing, nothing, none, none, np.zeros(n_blocks))
+        return _SeenMessages(np.empty(0, np.int64), nothing, nothing, none, none, 0, np.zeros(n_blocks))
     used, flow = np.unique(samples.flow[own], return_inverse=True)
     kept, path = samples.take(own), places.row_site_path[own]
     found = messages(
@@ -160,6 +162,7 @@ def _seen_messages(
         slowdown=slowdown,
         elephant=counts & (found.wire_bytes >= ELEPHANT_FROM_BYTES),
         mouse=counts & ~found.sending_at_close & (found.wire_bytes < MOUSE_BELOW_BYTES),
+        n_through=int(np.count_nonzero(through)),
         through_bytes=through_bytes.astype(np.float64),
     )
 
