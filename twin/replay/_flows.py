@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from twin.jit import inlined
-from twin.replay.layout import NEVER, SEGMENTS, Floats, Ints, Params, Record, Steps, Table, uniform
+from twin.replay.layout import NEVER, SEGMENTS, Floats, Ints, Params, Positions, Record, Table, uniform
 
 _MASK = SEGMENTS - 1
 
@@ -56,6 +56,34 @@ def schedule(slots: Table, wheel: Ints, index: int, earliest: int) -> None:
 
 
 @inlined
+def merge(slot: Record, segments: Table, index: int, step: int) -> None:
+    """Merge the two neighbours that moves the fewest bytes in time; their sum is kept.
+
+    Were it always the oldest, a burst that waits would be smeared over the quiet that followed.
+    """
+    last = slot.segment_end - 1
+    best, least = slot.segment_first, np.inf
+    best_rate = 0.0
+    begin = max(float(segments[index, best & _MASK].start), slot.read)
+    for k in range(slot.segment_first, last):
+        first, second = segments[index, k & _MASK], segments[index, (k + 1) & _MASK]
+        end = step if k + 1 == last else segments[index, (k + 2) & _MASK].start
+        first_span = max(second.start - begin, 0.0)
+        second_span = float(end - second.start)
+        both = max(first_span + second_span, 1e-9)
+        moved = abs(first.rate - second.rate) * first_span * second_span / both
+        if moved < least:
+            best, least = k, moved
+            best_rate = (first.rate * first_span + second.rate * second_span) / both
+        begin = float(second.start)
+    segments[index, best & _MASK].rate = best_rate
+    for k in range(best + 1, slot.segment_first, -1):
+        here, before = segments[index, k & _MASK], segments[index, (k - 1) & _MASK]
+        here.start, here.rate = before.start, before.rate
+    slot.segment_first += 1
+
+
+@inlined
 def remember(slot: Record, segments: Table, index: int, sending: float, step: int) -> None:
     """Append a rate change to the flow's segments, which are kept until their marks are drawn."""
     newest = segments[index, (slot.segment_end - 1) & _MASK]
@@ -63,17 +91,7 @@ def remember(slot: Record, segments: Table, index: int, sending: float, step: in
         newest.rate = sending
         return
     if slot.segment_end - slot.segment_first == SEGMENTS:
-        # Merge the two oldest into one of the same bytes.
-        oldest = segments[index, slot.segment_first & _MASK]
-        second = segments[index, (slot.segment_first + 1) & _MASK]
-        third = segments[index, (slot.segment_first + 2) & _MASK]
-        oldest_span = max(second.start - max(oldest.start, slot.read), 0)
-        second_span = third.start - second.start
-        second.rate = (oldest.rate * oldest_span + second.rate * second_span) / max(
-            oldest_span + second_span, 1
-        )
-        second.start = oldest.start
-        slot.segment_first += 1
+        merge(slot, segments, index, step)
     here = segments[index, slot.segment_end & _MASK]
     here.start = step
     here.rate = sending
@@ -81,8 +99,17 @@ def remember(slot: Record, segments: Table, index: int, sending: float, step: in
 
 
 @inlined
+def sum_at(marks: Floats, position: float, row: int) -> float:
+    """A running sum at a position between two steps."""
+    step = int(position)
+    part = position - step
+    here = marks[step, row]
+    return float(here + part * (marks[step + 1, row] - here)) if part > 0.0 else float(here)
+
+
+@inlined
 def unmarked_hazard(
-    slots: Table, segments: Table, index: int, until: int, marks: Floats, losses: int, packet_bytes: float
+    slots: Table, segments: Table, index: int, until: float, marks: Floats, losses: int, packet_bytes: float
 ) -> float:
     """−log P(no mark) for the packets sent in steps [read, until); ``marks[j + delay, row]`` is of step j.
 
@@ -94,7 +121,9 @@ def unmarked_hazard(
     if until <= slot.read:
         return 0.0
     row, delay = slot.row, slot.delay
-    met = marks[until + delay, row] + (marks[until + delay, row + losses] if losses else 0.0)
+    met = sum_at(marks, until + delay, row)
+    if losses:
+        met += sum_at(marks, until + delay, row + losses)
     if met == slot.marks_read:
         slot.read = until
         return 0.0
@@ -105,14 +134,15 @@ def unmarked_hazard(
     while slot.segment_first < slot.segment_end:
         here = segments[index, slot.segment_first & _MASK]
         last = slot.segment_first + 1 == slot.segment_end
-        following = until if last else segments[index, (slot.segment_first + 1) & _MASK].start
-        begin = max(here.start, slot.read)
-        end = min(following, until)
+        following = int(until) + 1 if last else segments[index, (slot.segment_first + 1) & _MASK].start
+        begin = max(float(here.start), slot.read)
+        end = min(float(following), until)
         if end > begin:
             sent += here.rate * (end - begin)
-            marked += here.rate * (marks[end + delay, row] - marks[begin + delay, row])
+            marked += here.rate * (sum_at(marks, end + delay, row) - sum_at(marks, begin + delay, row))
             if losses:
-                lost += here.rate * (marks[end + delay, row + losses] - marks[begin + delay, row + losses])
+                gone = sum_at(marks, end + delay, row + losses) - sum_at(marks, begin + delay, row + losses)
+                lost += here.rate * gone
         if last or following > until:
             break
         slot.segment_first += 1
@@ -226,7 +256,7 @@ def cnp_came(
     index: int,
     marks: Floats,
     losses: int,
-    resolved: Steps,
+    resolved: Positions,
     at: int,
     packet_bytes: float,
     seed: int,
@@ -249,7 +279,7 @@ def tick(
     index: int,
     marks: Floats,
     losses: int,
-    resolved: Steps,
+    resolved: Positions,
     step: int,
     params: Params,
     line_rate: float,

@@ -27,6 +27,7 @@ from twin.replay._queues import (
     append_ending,
     drop,
     last_bytes,
+    part_gone,
     pass_through,
     phase_jitter,
     resolve_suffix,
@@ -452,7 +453,7 @@ def replay(
             index = unarmed[i]
             slot = slots[index]
             seen = step - slot.return_delay
-            arrival = resolved[seen, slot.row] if seen >= 0 else 0
+            arrival = resolved[seen, slot.row] if seen >= 0 else 0.0
             slot.patience -= unmarked_hazard(
                 slots, segments, index, arrival - slot.delay, marks, losses, tables.packet_bytes
             )
@@ -528,7 +529,7 @@ def replay(
                 queue, q, step, incoming, capacity, kmin, kmax, pmax,
                 suffixes, arrived, onward, marks, departed, feeders, n_queues,
             )  # fmt: skip
-            resolved[step, q] = queue.head
+            resolved[step, q] = queue.head + part_gone(queue, q, arrived, marks)
             if queue.ending_first >= 0:
                 last_bytes(queues, q, step, flows, suffixes, arrived)
             depth = queue.backlog

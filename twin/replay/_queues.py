@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from twin.jit import inlined
-from twin.replay.layout import Floats, Record, Steps, Table, uniform
+from twin.replay.layout import Floats, Positions, Record, Steps, Table, uniform
 
 _JITTER_STREAM = 1 << 40  # apart from the flows' streams
 LIGHT = 0.8  # below this share of its rate an empty queue stays empty, acknowledgements and phases included
@@ -152,6 +152,22 @@ def serve(
 
 
 @inlined
+def part_gone(queue: Record, q: int, arrived: Floats, marks: Floats) -> float:
+    """The part of arrival step ``head`` that has left; its marks so far stand for the whole of it meanwhile.
+
+    What many senders send at once in one step takes many steps to leave, and is marked all along.
+    """
+    if queue.backlog <= 0.0:
+        return 0.0
+    j = queue.head
+    part = 1.0 - queue.left / arrived[j, q]
+    if part <= 0.0:
+        return 0.0
+    marks[j + 1, q] = marks[j, q] + queue.marks / part
+    return part
+
+
+@inlined
 def drop(
     queue: Record,
     q: int,
@@ -245,15 +261,15 @@ def resolve_suffix(
     marks: Floats,
     losses: int,
     departed: Steps,
-    resolved: Steps,
+    resolved: Positions,
 ) -> None:
     """For a path of several hops: the arrival steps that left its last queue, with marks and losses."""
     suffix = suffixes[s]
     queue = queues[suffix.queue]
     following = suffixes[suffix.onward].row
     row = suffix.row
-    out_there = resolved[step, following]
-    j = resolved[step - 1, row] if step > 0 else 0
+    out_there = int(resolved[step, following])
+    j = int(resolved[step - 1, row]) if step > 0 else 0
     while j < queue.head and departed[j, suffix.queue] + queue.delay < out_there:
         end = departed[j, suffix.queue] + queue.delay + 1
         begin = departed[j - 1, suffix.queue] + queue.delay + 1 if j > 0 else end - 1

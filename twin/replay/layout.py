@@ -46,6 +46,7 @@ Record: TypeAlias = Any  # one row of a table
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
 Steps: TypeAlias = NDArray[np.int32]
+Positions: TypeAlias = NDArray[np.float32]
 
 
 class Tables(NamedTuple):
@@ -104,7 +105,9 @@ class Work(NamedTuple):
     # shares lost
     marks: NDArray[np.float64]
     departed: NDArray[np.int32]  # [arrival step, queue] step in which its last byte left
-    resolved: NDArray[np.int32]  # [step, row] arrival steps that have left the path's last queue
+    # [step, row] arrival steps that have left the path's last queue, and on a path of one hop the part of the
+    # next that has
+    resolved: NDArray[np.float32]
     logs: NDArray[np.float64]  # [step / LOG_STEPS, feeder] bytes sent
     unarmed: NDArray[np.int64]
     free: NDArray[np.int64]
@@ -244,7 +247,7 @@ SWITCH = np.dtype(
 
 SLOT = np.dtype(
     [
-        ("read", INT),  # marks of send steps before this one are drawn
+        ("read", FLOAT),  # marks of send steps before this one are drawn
         ("marks_read", FLOAT),  # the path's running sum at ``read``
         ("patience", FLOAT),  # hazard left until the first mark; meaningless once armed
         ("row", INT),  # these three copied from the entry

@@ -100,7 +100,7 @@ def allocate(tables: Tables) -> Work:
         onward=np.zeros((span, n_multi)),
         marks=np.zeros((span, (n_queues + n_multi) * (1 if tables.pfc else 2))),
         departed=np.zeros((span, n_queues), dtype=np.int32),
-        resolved=np.zeros((span, n_queues + n_multi), dtype=np.int32),
+        resolved=np.zeros((span, n_queues + n_multi), dtype=np.float32),
         logs=np.zeros((span // layout.LOG_STEPS + 2, tables.feeders.size if tables.pfc else 1)),
         unarmed=np.zeros(n_flows, dtype=np.int64),
         free=np.zeros(n_flows, dtype=np.int64),

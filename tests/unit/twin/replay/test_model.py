@@ -125,6 +125,18 @@ def test_a_busy_nic_does_not_idle_before_a_flow_that_starts_within_a_step() -> N
     assert one(scenario, NEVER).goodput_bytes_per_s > 0.995 * 40 * GBPS
 
 
+def test_a_burst_of_many_senders_is_marked_while_it_drains() -> None:
+    # 32 hosts at line rate fill 3 MB at once: under fast clocks all are quiet before that has left.
+    rows = [flow(f"h{i}", "h32") for i in range(32)]
+    clocks = replace(VENDOR, byte_counter_bytes=None, min_rate_bytes_per_s=0.1 * GBPS)
+    scenario = star(rows, hosts=33, dcqcn=clocks, duration_s=1e-3, pfc=True, buffer_bytes=16e6)
+    for name in ("replay", "packet"):
+        depths = engine(name).trajectory(scenario, LOW, seed=1, sample_s=1e-4).queue_bytes[0]
+        assert depths[1] > 2e6
+        assert np.all(np.diff(depths[1:8]) < 0)
+        assert depths[9] < 0.05 * depths[1]
+
+
 def test_more_marks_make_shorter_queues_and_slower_elephants() -> None:
     low, high = one(crowd(), LOW), one(crowd(), NEVER)
     assert low.queue_mean_bytes < 0.6 * high.queue_mean_bytes

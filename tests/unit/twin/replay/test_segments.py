@@ -115,7 +115,7 @@ def test_it_adds_up_step_by_step(
 
 
 @given(st.lists(st.floats(0.0, 5 * PACKET), min_size=layout.SEGMENTS + 1, max_size=200), st.integers(1, 3))
-def test_merging_the_oldest_keeps_every_byte(rates: list[float], gap: int) -> None:
+def test_merging_keeps_every_byte(rates: list[float], gap: int) -> None:
     history = [(gap * place, rate) for place, rate in enumerate(rates)]
     n_steps = gap * len(rates)
     slots, segments = remembered(history)
@@ -123,10 +123,21 @@ def test_merging_the_oldest_keeps_every_byte(rates: list[float], gap: int) -> No
     p = np.full(n_steps, 0.05)
     found = unmarked_hazard(slots, segments, 0, n_steps, running_sum(p), 0, PACKET)
     assert found == pytest.approx(expected_hazard(per_step(history, n_steps), p), rel=1e-9)
-    # What was sent before the merged ones stays out of it.
-    newest = layout.SEGMENTS - 2
+
+
+def test_a_burst_is_not_smeared_over_the_quiet_after_it() -> None:
+    history = [(0, 50 * PACKET), *((10 + 5 * k, 0.1 * PACKET * 0.99**k) for k in range(300))]
     slots, segments = remembered(history)
-    slots[0].read = gap * (len(rates) - newest)
-    found = unmarked_hazard(slots, segments, 0, n_steps, running_sum(p), 0, PACKET)
-    tail = per_step(history, n_steps)[-gap * newest :]
-    assert found == pytest.approx(expected_hazard(tail, p[: tail.size]), rel=1e-9)
+    assert slots[0].segment_end - slots[0].segment_first == layout.SEGMENTS
+    found = unmarked_hazard(slots, segments, 0, 10, running_sum(np.full(2_000, 0.05)), 0, PACKET)
+    assert found == pytest.approx(-500 * math.log(0.95), rel=1e-3)
+
+
+def test_part_of_a_step_is_marked_in_proportion() -> None:
+    slots, segments = remembered([(0, 4 * PACKET)])
+    marks = running_sum(np.full(20, 0.1))
+    first = unmarked_hazard(slots, segments, 0, 2.25, marks, 0, PACKET)
+    assert first == pytest.approx(-9 * math.log(0.9), rel=1e-9)
+    assert slots[0].read == 2.25
+    rest = unmarked_hazard(slots, segments, 0, 5.0, marks, 0, PACKET)
+    assert rest == pytest.approx(-11 * math.log(0.9), rel=1e-9)
