@@ -116,7 +116,7 @@ def _phases(each_s: float, *lines: tuple[str, str]) -> tuple[Phase, ...]:
 
 # What a training cluster carries, chosen because the best watermarks of these three lie far apart
 # (bench/phases.py measures by how much) and before any closed loop ran on them.
-_EXPERTS = ("all-to-all", "all-to-all:2MB")
+_EXPERTS = ("all-to-all", "all-to-all:2MB:compute=300us:compute_jitter=0.3,hadoop:0.1")
 _SMALL = ("small messages", "data-mining:0.5")
 _BURSTS = (
     "incast, elephants",

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 TOGETHER_S = 25e-6  # packets of one burst leave their senders within the time of a message or two
 _BACKGROUND = 8  # times as long around it, where pairs are by chance
 _LEAST_SIGNIFICANCE = 3.0
+_LEAST_BATCH = 8
+_PAUSE, _LONGEST_LAG = 6.0, 1.7  # in mean spacings; of exponential times the mean lag is just below 1
+_ALIKE_WITHIN = 2.0  # times the variance by chance: of fifteen messages alike one batch in a hundred has more
 
 
 def companions(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> float:
@@ -34,6 +37,33 @@ def companions(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> float:
     if excess <= _LEAST_SIGNIFICANCE * np.sqrt(close + by_chance / _BACKGROUND):
         return 0.0
     return 2.0 * excess / len(key)
+
+
+def started_together(
+    sender: NDArray[np.int64], first_s: NDArray[np.float64], spacing_s: NDArray[np.float64]
+) -> list[tuple[NDArray[np.int64], float]]:
+    """Messages that a sender began at one moment, as a collective's are: their rows, and when.
+
+    The first sample of a message leaves (``first_s``) an exponential time of mean ``spacing_s`` after its
+    start. At least ``_LEAST_BATCH`` messages of one ``sender`` whose first samples differ by no more than
+    such times would are taken to have begun together; the earliest tells when, to a fraction of a spacing.
+    """
+    found = []
+    order = np.lexsort((first_s, sender))
+    same = np.diff(sender[order]) == 0
+    joins = same & (np.diff(first_s[order]) <= _PAUSE * spacing_s[order[1:]])
+    for batch in np.split(order, np.flatnonzero(~joins) + 1):
+        if len(batch) < _LEAST_BATCH:
+            continue
+        mean_s, earliest_s = float(spacing_s[batch].mean()), float(first_s[batch[0]])
+        if float(first_s[batch].mean()) - earliest_s <= _LONGEST_LAG * mean_s:
+            found.append((batch, earliest_s - mean_s / len(batch)))
+    return found
+
+
+def alike(n_samples: NDArray[np.int64]) -> bool:
+    """Whether messages may be of one size: sampling alone explains how their samples differ."""
+    return len(n_samples) > 1 and float(n_samples.var()) <= _ALIKE_WITHIN * float(n_samples.mean())
 
 
 def evened(receiver: NDArray[np.int64], at_s: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from telemetry.state import FlowArrivals
-from twin.arrivals.bursts import companions, evened
+from twin.arrivals.bursts import alike, companions, evened, started_together
 from twin.arrivals.sizes import SizeFit, fit_sizes
 
 MANY_SAMPLES = 16  # the size is known to a quarter
@@ -103,6 +103,11 @@ def modelled(
     later = np.where(finite, seen.sent_bytes - wire, 0.0) / (seen.n_samples + 1) / nic
     running = seen.start_s <= max(since_s, _RUNNING_FROM_S)
     start = np.where(running, seen.start_s, np.maximum(seen.start_s + later, since_s + 2 * _RUNNING_FROM_S))
+    for batch, began_s in _batches(seen, first_s, running):
+        start[batch] = max(began_s, since_s + 2 * _RUNNING_FROM_S)
+        ended = batch[finite[batch]]
+        if alike(seen.n_samples[ended]):
+            wire[ended] = wire[ended].mean()
     seen = replace(seen, wire_bytes=wire, start_s=start, sent_bytes=np.where(finite, wire, seen.sent_bytes))
 
     templates = rows[~running[rows]]
@@ -151,6 +156,18 @@ def usual_burstiness(arrivals: FlowArrivals, nic_bytes_per_s: Mapping[str, float
     lead_s = arrivals.sent_bytes[rows] / (arrivals.n_samples[rows] + 1) / nic
     _, receiver = np.unique(np.array(arrivals.dst_host, dtype=object)[rows], return_inverse=True)
     return min(companions(receiver, arrivals.start_s[rows] + lead_s), 1.0)
+
+
+def _batches(
+    seen: FlowArrivals, first_s: NDArray[np.float64], running: NDArray[np.bool_]
+) -> list[tuple[NDArray[np.int64], float]]:
+    """The rows of messages that one sender began together, and when."""
+    rows = np.flatnonzero(~running & (seen.n_samples > 1))
+    if not len(rows):
+        return []
+    _, sender = np.unique(np.array(seen.src_host, dtype=object)[rows], return_inverse=True)
+    spacing_s = np.maximum(seen.last_s[rows] - first_s[rows], 0.0) / (seen.n_samples[rows] - 1)
+    return [(rows[batch], at) for batch, at in started_together(sender, first_s[rows], spacing_s)]
 
 
 def _usual_spacing(arrivals: FlowArrivals) -> float:

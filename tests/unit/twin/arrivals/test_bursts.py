@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twin.arrivals.bursts import companions, evened
+from twin.arrivals.bursts import alike, companions, evened, started_together
 
 
 def bursts(size: int, seen: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -52,3 +52,31 @@ def test_bursts_that_do_differ_keep_their_sizes() -> None:
 def test_without_bursts_nothing_is_evened() -> None:
     rng = np.random.default_rng(1)
     assert evened(rng.integers(20, size=500), rng.uniform(0, 0.05, 500)).tolist() == [1.0] * 500
+
+
+def sampled(starts_s: np.ndarray, senders: np.ndarray, spacing_s: float, seed: int) -> tuple[np.ndarray, ...]:
+    """What a sampler sees of messages: their first samples, and the mean time between samples."""
+    rng = np.random.default_rng(seed)
+    first_s = starts_s + rng.exponential(spacing_s, len(starts_s))
+    return senders, first_s, np.full(len(starts_s), spacing_s)
+
+
+def test_messages_of_a_collective_began_when_the_earliest_sample_says() -> None:
+    at_s = np.repeat(np.arange(40) * 3e-3, 15)
+    found = started_together(*sampled(at_s, np.repeat(np.arange(40) % 8, 15), 80e-6, 1))
+    assert sum(len(batch) for batch, _ in found) > 0.95 * len(at_s)
+    assert np.mean([abs(began - at_s[batch[0]]) for batch, began in found]) < 80e-6 / 10
+
+
+def test_messages_that_began_by_chance_did_not_begin_together() -> None:
+    rng = np.random.default_rng(3)
+    starts_s = rng.uniform(0, 0.1, 4_000)
+    found = started_together(*sampled(starts_s, rng.integers(8, size=4_000), 20e-6, 1))
+    assert sum(len(batch) for batch, _ in found) < 0.01 * len(starts_s)
+
+
+def test_counts_that_differ_by_chance_are_alike() -> None:
+    rng = np.random.default_rng(4)
+    assert np.mean([alike(rng.poisson(30, 15)) for _ in range(200)]) > 0.95
+    assert not np.any([alike(rng.poisson(rng.uniform(10, 90, 15))) for _ in range(200)])
+    assert not alike(np.array([30]))
