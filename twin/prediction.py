@@ -68,6 +68,7 @@ class GainFigures(NamedTuple):
     probe_p99_slowdown: float | None
     paused_share: float | None
     loss_share: float | None
+    lasting_bytes_per_s: float | None = None  # mean rate of flows that never end
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,8 @@ class Prediction:
     ``slowdown`` is keyed by size class (``SIZE_CLASSES``; mice < 100 KB ≤ medium < 1 MB ≤ elephant), absent
     classes left out. ``probe`` is keyed ``all`` and by path class (``1 hop``, ``3 hops``: switches crossed).
     ``paused_share`` is port-seconds paused ÷ (egress ports, NICs included × duration), ``loss_share`` bytes
-    lost ÷ bytes sent, None where the engine does not report them. ``without_block[b]`` are the same figures
+    lost ÷ bytes sent, ``lasting_bytes_per_s`` the mean rate of flows that never end, None where the engine
+    does not report them. ``without_block[b]`` are the same figures
     with block b left out (equal parts of the window, or of a class's flows by start), ``by_seed`` those of
     each run of a mean over seeds. Where ``status`` is not OK the figures are NaN.
     """
@@ -98,6 +100,7 @@ class Prediction:
     probe: Mapping[str, Probe] = field(default_factory=dict)
     paused_share: float | None = None
     loss_share: float | None = None
+    lasting_bytes_per_s: float | None = None
     without_block: tuple[GainFigures, ...] = ()
     by_seed: tuple[GainFigures, ...] = ()
 
@@ -116,6 +119,7 @@ class Prediction:
             probe.p99 if probe and probe.n else None,
             self.paused_share,
             self.loss_share,
+            self.lasting_bytes_per_s,
         )
 
     @classmethod
@@ -187,6 +191,7 @@ def averaged(predictions: Sequence[Prediction]) -> Prediction:
         },
         paused_share=_mean([one.paused_share for one in predictions]),
         loss_share=_mean([one.loss_share for one in predictions]),
+        lasting_bytes_per_s=_mean([one.lasting_bytes_per_s for one in predictions]),
         without_block=tuple(
             GainFigures(*(_mean(values) for values in zip(*block, strict=True)))
             for block in zip(*(one.without_block for one in predictions), strict=True)

@@ -226,6 +226,13 @@ class Fabric:
         rows = rows[begun & np.isfinite(flows["payload"])]
         return self._flows.completions(rows, np.full(len(rows), self.now_s))
 
+    def acknowledged_bytes(self) -> NDArray[np.float64]:
+        """Payload acknowledged of each flow by its number; 0 for those that are over."""
+        found, rows = np.zeros(self._flows.numbered), self._flows.live
+        live = self._flows.rows[rows]
+        found[live["number"]] = live["acked"] * float(self.plan.mtu_payload_bytes)
+        return found
+
     def forget_depths(self) -> None:
         """Resets the depth figures (histogram, sums, peaks) as a metrics window opens."""
         self._state.histogram[:] = 0

@@ -85,7 +85,9 @@ class PacketEngine:
             pfc_pause_s=float(whole.paused_s.sum()),
             slowdown=slowdown_by_class(scenario, completion_s),
             port_queue_mean_bytes=tuple(means.tolist()),
-            **gain_parts(scenario, completion_s, _blocks(begun, opened, closed, whole)),
+            **gain_parts(
+                scenario, completion_s, _blocks(begun, opened, closed, whole), fabric.acknowledged_bytes()
+            ),
         )
 
 

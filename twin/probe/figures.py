@@ -99,8 +99,15 @@ def probes(counts: NDArray[np.int64]) -> dict[str, Probe]:
     return dict(zip(names, map(Probe, rows.sum(axis=1).tolist(), *_quantiles(rows, 0.5, 0.99)), strict=True))
 
 
-def gain_parts(scenario: Scenario, completion_s: NDArray[np.float64], blocks: Blocks) -> dict[str, Any]:
+def gain_parts(
+    scenario: Scenario,
+    completion_s: NDArray[np.float64],
+    blocks: Blocks,
+    sent_bytes: NDArray[np.float64] | None = None,
+) -> dict[str, Any]:
     """The fields of a prediction that a gain is made of.
+
+    ``sent_bytes[flow]``: payload that flows without an end have sent, None where the engine counts none.
 
     ``completion_s[flow]`` as in ``slowdown_by_class``. The flows of a class form blocks of equal number by
     their start: of blocks of time one may hold every elephant.
@@ -113,6 +120,7 @@ def gain_parts(scenario: Scenario, completion_s: NDArray[np.float64], blocks: Bl
     large_block, mouse_block = _blocks_of(large.size), _blocks_of(mice.size)
     order = np.argsort(mice)
     sorted_mice, mouse_block = mice[order], mouse_block[order]
+    lasting, lasting_block = _lasting(scenario, sent_bytes)
     by_block = blocks.probes.sum(axis=1)
     [probe_p99] = _quantiles(by_block.sum(axis=0) - by_block, 0.99)
     ports_s = blocks.counted_s * len(scenario.ports)
@@ -123,13 +131,27 @@ def gain_parts(scenario: Scenario, completion_s: NDArray[np.float64], blocks: Bl
         [None if math.isnan(p99) else p99 for p99 in probe_p99],
         _without(blocks.paused_s, ports_s),
         _without(blocks.lost_bytes, blocks.sent_bytes),
+        [_mean(lasting[lasting_block != block]) for block in range(BLOCKS)],
     )
     return {
         "probe": probes(blocks.probes.sum(axis=0)),
         "paused_share": float(blocks.paused_s.sum() / ports_s.sum()),
         "loss_share": float(blocks.lost_bytes.sum() / max(blocks.sent_bytes.sum(), 1.0)),
+        "lasting_bytes_per_s": _mean(lasting),
         "without_block": tuple(map(GainFigures, *columns)),
     }
+
+
+def _lasting(
+    scenario: Scenario, sent_bytes: NDArray[np.float64] | None
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The rate of each flow that never ends, from its start to the run's end, and its block."""
+    if sent_bytes is None:
+        return np.zeros(0), np.zeros(0, dtype=np.int64)
+    left_s = scenario.duration_s - scenario.flows.start_s
+    endless = np.isinf(scenario.flows.payload_bytes) & (left_s > 0)
+    rate = sent_bytes[endless] / left_s[endless]
+    return rate, _blocks_of(rate.size)
 
 
 def _without(above: NDArray[np.float64], below: NDArray[np.float64]) -> list[float]:

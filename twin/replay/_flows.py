@@ -168,6 +168,7 @@ def send(
     inlets[entry.inlet].rate += sending - slot.sending
     moved = slot.sending * (step - slot.since)
     slot.remaining -= moved
+    slot.sent += moved
     slot.counted -= moved
     slot.since = step
     slot.sending = sending

@@ -67,6 +67,7 @@ def reset(tables: Tables, work: Work) -> None:
     work.wheel[:] = -1
     for i in range(tables.flows.size):
         tables.flows[i].completed = np.nan
+        tables.flows[i].sent = 0.0
     for i in range(tables.entries.size):
         entry = tables.entries[i]
         entry.rate = 0.0
@@ -166,6 +167,7 @@ def start_flow(index: int, f: int, tables: Tables, slots: Table, seed: int, step
     slot.alpha = 1.0
     slot.sending = 0.0
     slot.remaining = flow.bytes
+    slot.sent = 0.0
     slot.counted = np.inf
     slot.patience = -math.log1p(-uniform(seed, f, 0))
     slot.since = step
@@ -229,6 +231,7 @@ def spread(
             entry = tables.entries[slot.entry]
             given = min(extra / count, 0.5 * slot.remaining)
             slot.remaining -= given
+            slot.sent += given
             entry.total += given
             tables.inlets[entry.inlet].burst += given
             schedule(slots, wheel, index, earliest)
@@ -334,7 +337,7 @@ def replay(
 ) -> int:
     """Run one candidate; returns 0, or 1 if a depth left the finite numbers.
 
-    Writes ``tables.flows.completed`` (steps, NaN if the last byte did not arrive),
+    Writes ``tables.flows.completed`` (steps, NaN if the last byte did not arrive) and ``sent``,
     ``tables.queues.depth_sum``, ``histogram`` (monitored depths, one sample a step of the window),
     ``totals`` and ``work.by_block`` (see ``layout``), ``work.probes`` and, every ``series_every`` steps if
     that is above 0, ``series[monitored, sample]``.
@@ -566,6 +569,12 @@ def replay(
                     totals[PAUSED] += switches[s].paused
                     any_change = True
     end_block(tables, totals, work.by_block, last_block, tables.n_steps)
+    for i in range(nics.size):
+        index = nics[i].first_slot
+        while index >= 0:
+            slot = slots[index]
+            flows[slot.flow].sent = slot.sent + slot.sending * (tables.n_steps - slot.since)
+            index = slot.nic_after
     histogram[0] += n_empty
     totals[PEAK] = peak
     for q in range(n_queues):

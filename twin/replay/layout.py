@@ -132,6 +132,7 @@ FLOW = np.dtype(
         ("ending_fraction", FLOAT),  # ... and how far into it
         ("ending_suffix", INT),
         ("completed", FLOAT),  # in steps, NaN until then
+        ("sent", FLOAT),  # bytes, of a flow that is not over when the run is
     ],
     align=True,
 )
@@ -256,6 +257,7 @@ SLOT = np.dtype(
         ("sending", FLOAT),  # what the NIC lets through
         ("since", INT),
         ("remaining", FLOAT),  # bytes to send at step ``since``
+        ("sent", FLOAT),  # bytes sent until then
         ("rate", FLOAT),  # R_C, before the NIC shares
         ("target", FLOAT),  # R_T
         ("alpha", FLOAT),

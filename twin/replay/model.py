@@ -114,7 +114,7 @@ class _Run:
             pfc_pause_s=float(totals[layout.PAUSED]) * self.step_s,
             slowdown=slowdown_by_class(scenario, completion_s),
             port_queue_mean_bytes=tuple(means.tolist()),
-            **gain_parts(scenario, completion_s, blocks),
+            **gain_parts(scenario, completion_s, blocks, tables.flows["sent"] * payload_ratio),
         )
 
     def _blocks(self, payload_ratio: float) -> Blocks:

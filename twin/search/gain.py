@@ -2,11 +2,12 @@
 
     gain = α·ln(T/T₀) − β·ln(D/D₀) − γ·(L − L₀)
 
-T is what bulk traffic gets: 1 ÷ mean elephant slowdown where elephants complete, delivered bytes per second
-where flows persist, weighted by their bytes where there are both. D is what small messages suffer: the
-geometric mean of the mice's p99 slowdown and the probe's. L is the share of port time paused plus the
-share of bytes lost. A part whose figure one of the two runs lacks counts nothing. The incumbent gains
-exactly 0, and a candidate's gain depends on itself and the incumbent alone.
+T is what bulk traffic gets: 1 ÷ mean elephant slowdown where elephants complete, the mean rate of flows that
+persist (what is delivered of all flows, where an engine does not tell), weighted by their bytes where there
+are both. D is what small messages suffer: the geometric mean of the mice's p99 slowdown and the probe's. L is
+the share of port time paused plus the share of bytes lost. A part whose figure one of the two runs lacks
+counts nothing. The incumbent gains exactly 0, and a candidate's gain depends on itself and the incumbent
+alone.
 """
 
 from __future__ import annotations
@@ -197,7 +198,10 @@ def _parts(
     if share is not None and share < 1.0:
         bulk -= (1.0 - share) * _log_ratio(now.elephant_slowdown, new.elephant_slowdown)
     if share:
-        bulk += share * _log_ratio(now.goodput_bytes_per_s, new.goodput_bytes_per_s)
+        if now.lasting_bytes_per_s and new.lasting_bytes_per_s:
+            bulk += share * _log_ratio(now.lasting_bytes_per_s, new.lasting_bytes_per_s)
+        else:
+            bulk += share * _log_ratio(now.goodput_bytes_per_s, new.goodput_bytes_per_s)
     seen = [
         (before, after)
         for before, after in (

@@ -103,6 +103,18 @@ def test_each_block_is_left_out_once(name: str) -> None:
     assert min(p99) < prediction.probe["all"].p99 <= max(p99)
 
 
+@pytest.mark.parametrize("name", ["replay", "packet"])
+def test_flows_that_never_end_have_a_rate_of_their_own(name: str) -> None:
+    # Two of them share a port of 40 Gbit/s with a flow that ends after a tenth of the time.
+    rows = [flow("h0", "h3"), flow("h1", "h3"), flow("h2", "h3", 1_000_000)]
+    prediction = predicted(name, star(rows, dcqcn=CHURNING, duration_s=5e-3), LOW)
+    all_of_it = prediction.goodput_bytes_per_s
+    assert prediction.lasting_bytes_per_s == pytest.approx((all_of_it - 1_000_000 / 5e-3) / 2, rel=0.1)
+    assert predicted(name, crowd()).lasting_bytes_per_s is None
+    left = [one.lasting_bytes_per_s or 0.0 for one in prediction.without_block]
+    assert min(left) < prediction.lasting_bytes_per_s < max(left)
+
+
 def counted(**changed: object) -> Blocks:
     ones = np.ones(BLOCKS)
     fresh = Blocks(

@@ -36,7 +36,7 @@ def gain(before: Measured, *after: Measured, policy: Policy | None = None) -> tu
 
 def jackknife(noise: float, seed: int, weight: float) -> float:
     spread = np.random.default_rng(seed).normal(0, noise, BLOCKS) * weight
-    return math.sqrt((BLOCKS - 1) / BLOCKS * float(np.sum((spread - spread.mean()) ** 2)))
+    return math.sqrt((BLOCKS - 1) / (2 * BLOCKS) * float(np.sum(np.diff(spread) ** 2)))
 
 
 def test_the_same_figures_before_and_after_are_no_gain_and_quiet_blocks_no_error() -> None:
