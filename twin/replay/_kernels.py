@@ -218,16 +218,25 @@ def give_early(tables: Tables, slots: Table, wheel: Ints, late: Record, step: in
 def spread(
     tables: Tables, slots: Table, wheel: Ints, nic: Record, extra: float, before: int, earliest: int
 ) -> None:
-    """Let the flows of a NIC that are older than flow ``before`` send ``extra`` bytes at once."""
+    """Let flows of a NIC that are older than flow ``before`` send ``extra`` bytes at once.
+
+    Only those that want more than a fair share: the others' own rates hold them back, not the NIC.
+    """
+    n_flows = 1
+    index = nic.first_slot
+    while index >= 0:
+        n_flows += 1
+        index = slots[index].nic_after
+    fair = nic.rate / n_flows
     count = 0
     index = nic.first_slot
     while index >= 0:
-        count += slots[index].flow < before
+        count += slots[index].flow < before and slots[index].rate > fair
         index = slots[index].nic_after
     index = nic.first_slot
     while index >= 0:
         slot = slots[index]
-        if slot.flow < before:
+        if slot.flow < before and slot.rate > fair:
             entry = tables.entries[slot.entry]
             given = min(extra / count, 0.5 * slot.remaining)
             slot.remaining -= given

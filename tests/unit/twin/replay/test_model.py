@@ -125,6 +125,17 @@ def test_a_busy_nic_does_not_idle_before_a_flow_that_starts_within_a_step() -> N
     assert one(scenario, NEVER).goodput_bytes_per_s > 0.995 * 40 * GBPS
 
 
+def test_a_flow_held_back_by_its_own_rate_gains_nothing_from_its_hosts_short_flows() -> None:
+    slow = flow("h0", "h3", 400_000, rate_gbps=1.0)
+    mice = [flow("h0", "h1", 20_000, at_us * 1e-6) for at_us in range(20, 3_000, 10)]
+    [alone], [beside] = (
+        ReplayEngine().predict(star(rows, duration_s=5e-3), [NEVER], seed=1)
+        for rows in ([slow], [slow, *mice])
+    )
+    # Its packets wait for those of the mice now and then; what mice leave of a step does not speed it up.
+    assert beside.slowdown["medium"].mean == pytest.approx(alone.slowdown["medium"].mean, rel=0.05)
+
+
 def test_a_burst_of_many_senders_is_marked_while_it_drains() -> None:
     # 32 hosts at line rate fill 3 MB at once: under fast clocks all are quiet before that has left.
     rows = [flow(f"h{i}", "h32") for i in range(32)]
