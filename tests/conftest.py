@@ -41,12 +41,12 @@ else:
 class TogetherScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
     """Gives one worker what shares servers, processes or a browser: the tests of the page, of one rig of the
     adapter contract, of a file. Tests of accuracy and properties share nothing and take long: each is given
-    out by itself.
+    out by itself, but those of the picks share their predictions.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file, _, test = nodeid.partition("::")
-        if file.startswith(("tests/accuracy/", "tests/property/")):
+        if file.startswith(("tests/accuracy/", "tests/property/")) and not file.endswith("test_picks.py"):
             return nodeid
         if file.startswith("tests/contract/"):
             return re.sub("-(awkward|higher|lower)$", "", test.partition("[")[2].removesuffix("]"))

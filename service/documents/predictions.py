@@ -236,7 +236,7 @@ class WhatIfRequest(RequestBody, Document):
     over time, for up to 8 watermarks.
 
     ``engine`` is ``replay`` (queues as fluid, flows one by one), ``fluid`` (equilibria of long flows) or
-    ``packet`` (every packet: the most faithful, a hundred times as long).
+    ``packet`` (every packet: the most faithful, four to thirty times as long).
     """
 
     model_config = ConfigDict(

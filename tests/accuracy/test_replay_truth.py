@@ -102,7 +102,7 @@ def test_the_reference_problems_are_the_ones_tested(reference: Path) -> None:
     assert reference == accuracy.REFERENCE
     assert {*PROBLEMS, *accuracy.TIERED} == {
         path.name.removesuffix(".truth.json") for path in reference.glob("*.truth.json")
-    } - {"published-2flow", "incast-burst-leafspine"}
+    } - {"published-2flow"}
 
 
 def test_the_ceiling_of_the_goodput_order_is_as_stated() -> None:
