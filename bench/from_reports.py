@@ -18,9 +18,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from bench.accuracy import FIGURES, REFERENCE, order_agreement
+from bench.accuracy import FIGURES, REFERENCE, as_predictions, order_agreement
 from bench.figure import Figure
-from bench.prediction_rows import as_predictions
 from bench.search import INCUMBENT
 from service.tuning.round import read_bytes, read_fabric, rebuilt
 from telemetry.decode.json import decode

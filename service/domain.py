@@ -70,6 +70,7 @@ def ask_of(settings: Settings) -> Ask:
         base=None if search.base is None else search.base.watermark(),
         seed=search.seed,
         version=ecntwin_version(),
+        residual_limit=settings.tuning.residual_limit,
     )
 
 

@@ -20,7 +20,7 @@ from telemetry.settings import NS_PER_S, WindowSettings
 from telemetry.state import NetworkState
 from telemetry.topology import Topology, topology_from_json
 from telemetry.window.window import Window
-from twin.arrivals.calibrate import Calibrated, calibrated
+from twin.arrivals.calibrate import LIMIT, Calibrated, calibrated
 from twin.arrivals.from_telemetry import replayed_from_s, scenario_from_state
 from twin.dcqcn import PRESETS, DcqcnParams, preset
 from twin.errors import WatermarkError
@@ -53,13 +53,18 @@ _FABRIC = TypeAdapter(Fabric)  # ignores the other keys of a scenario file
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """Parameters of a round; candidates are drawn around ``base`` (None: the incumbent)."""
+    """Parameters of a round; candidates are drawn around ``base`` (None: the incumbent).
+
+    ``residual_limit``: the factor, either way, between predicted and measured queue beyond which nothing is
+    recommended.
+    """
 
     fabric: Fabric
     search: SearchSettings
     base: Watermark | None
     seed: int
     version: str
+    residual_limit: float = LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +141,7 @@ def run_round(
             progress(step)
 
     running = incumbent(switches_of(scenario_of(state, ask.fabric)))
-    found = rebuilt(state, ask.fabric, running)
+    found = rebuilt(state, ask.fabric, running, limit=ask.residual_limit)
     problem = TuningProblem(
         scenario=found.scenario,
         incumbent=running,
@@ -182,7 +187,12 @@ def scenario_of(
 
 
 def rebuilt(
-    state: NetworkState, fabric: Fabric, incumbent: Watermark | None, *, replay_s: float | None = None
+    state: NetworkState,
+    fabric: Fabric,
+    incumbent: Watermark | None,
+    *,
+    replay_s: float | None = None,
+    limit: float = LIMIT,
 ) -> Calibrated:
     """The last ``replay_s`` seconds as a scenario, with sampling undone; calibrated where ``incumbent``, what
     ran then, is known. Raises ``ScenarioError`` without traffic to replay.
@@ -194,6 +204,7 @@ def rebuilt(
         lambda modelled: scenario_of(modelled, fabric, begin_s=begin_s),
         since_s=begin_s,
         packet_bytes=float(_payload_bytes(state, fabric) + fabric.wire_overhead_bytes),
+        limit=limit,
     )
 
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.accuracy
 
 NOT_REACHED = {
     ("websearch-16-shallow", "latency"): (
-        "measured 0.063: another seed of the packets moves the p99 of mice by 11 %, 0.04 of this policy's gain"
+        "measured 0.063: another seed of the packets moves mice p99 by 11 %, 0.04 of this gain"
     ),
 }
 ALIKE = {

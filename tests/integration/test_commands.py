@@ -70,7 +70,7 @@ def test_whatif_answers_in_the_order_asked(command: Command, reference: Path, ma
     found = command.json(
         "whatif", scenario, "--watermarks", marks, "--engine", "fluid", "--seed", 5, "--workers", 1
     )
-    assert found.keys() == {"scenario", "engine", "seed", "version", "wall_s", "results"}
+    assert found.keys() == {"scenario", "engine", "seed", "version", "wall_s", "score_is", "results", "notes"}
     assert (found["engine"], found["seed"]) == ("fluid", 5)
     assert [(one["kmin_bytes"], one["kmax_bytes"], one["pmax"]) for one in found["results"]] == [
         (5_000, 50_000, 0.1),
@@ -159,7 +159,7 @@ def test_whatif_predicts_on_reports_as_on_a_scenario(command: Command, example: 
         *("whatif", "--reports", reports, "--topology", told, "--watermarks", marks, "--workers", 0),
         *("--incumbent", "400000,1600000,0.2"),
     )
-    assert found.keys() == {"scenario", "engine", "seed", "version", "wall_s", "results"}
+    assert found.keys() == {"scenario", "engine", "seed", "version", "wall_s", "score_is", "results", "notes"}
     low, high = found["results"]
     assert (low["kmin_bytes"], high["kmin_bytes"]) == (5_000, 1_000_000)
     assert 0 < low["queue_mean_bytes"] < high["queue_mean_bytes"]

@@ -24,7 +24,7 @@ from twin.units import bytes_text, percent_text
 from twin.watermark import Watermark
 
 CLOSE = 0.06  # relative; another seed of the replay moves a mean queue by 2 %
-FAILED = 0.5  # relative, beside twice the error of what was measured
+LIMIT = 1.5  # a factor, beside twice the error of what was measured
 EMPTY_QUEUE_BYTES, EMPTY_QUEUE_KMIN = 2_000.0, 0.05  # such a mean, or share of Kmin, says nothing of marking
 _SEED = 1
 _FIRST_STEP = 0.15
@@ -66,8 +66,10 @@ def calibrated(
     *,
     since_s: float,
     packet_bytes: float,
+    limit: float = LIMIT,
 ) -> Calibrated:
-    """``build`` makes a scenario of a state from ``since_s`` on; ``incumbent`` None: no calibration.
+    """``build`` makes a scenario of a state from ``since_s`` on; ``incumbent`` None: no calibration. It fails
+    where the replay's mean queue and the measured one differ by more than the factor ``limit``.
 
     Costs up to seven replays of the incumbent. The same state gives the same scenario, in any process.
     Raises what ``build`` raises.
@@ -105,7 +107,13 @@ def calibrated(
     best = min(tried, key=lambda one: abs(math.log(max(tried[one][0], 1.0) / max(seen.mean_bytes, 1.0))))
     predicted, scenario = tried[best]
     return Calibrated(
-        scenario, best, predicted, seen.mean_bytes, len(tried), notes, _failure(predicted, seen, incumbent)
+        scenario,
+        best,
+        predicted,
+        seen.mean_bytes,
+        len(tried),
+        notes,
+        _failure(predicted, seen, incumbent, limit),
     )
 
 
@@ -170,12 +178,12 @@ def _search(off: Callable[[float], float], begin: float, *, close: float, open_:
             low = low if low[1] < 0.0 else high
 
 
-def _failure(predicted: float, seen: Measured, incumbent: Watermark) -> str | None:
+def _failure(predicted: float, seen: Measured, incumbent: Watermark, limit: float) -> str | None:
     if max(predicted, seen.mean_bytes) <= max(EMPTY_QUEUE_BYTES, EMPTY_QUEUE_KMIN * incumbent.kmin_bytes):
         return None
-    least = max(seen.mean_bytes - 2 * seen.error_bytes, 0.0) / (1.0 + FAILED)
-    most = (seen.mean_bytes + 2 * seen.error_bytes) * (1.0 + FAILED)
-    if least <= predicted <= most:
+    least = max(seen.mean_bytes - 2 * seen.error_bytes, 0.0) / limit
+    most = (seen.mean_bytes + 2 * seen.error_bytes) * limit
+    if least <= max(predicted, 1.0) <= most:
         return None
     return (
         f"the twin puts the mean queue under what runs at {bytes_text(predicted)}, telemetry measured "

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import pytest
 from service.rollouts.rollout import Rollout
 from switches.registry import AdapterRegistry
 from switches.rollout.state import Phase
-from tests.integration.service import SETTLED, TOPOLOGY, Running, Wanted, manual, running, traffic
+from tests.integration.service import SETTLED, SMALL, TOPOLOGY, Running, Wanted, manual, running, traffic
 from tests.unit.service.rollouts.world import OLD, PATIENCE_S, Switch
 from twin.watermark import Watermark
 
@@ -67,7 +67,7 @@ class Here:
     async def tuned(self) -> str:
         """The path of a recommendation that waits."""
         found = await self.post("/v1/tune")
-        assert (found["status"], found["holds"]) == ("pending", [])
+        assert (found["status"], found["holds"]) == ("pending", []), found["why"]
         return f"/v1/recommendations/{found['id']}"
 
     async def approved(self) -> dict[str, Any]:
@@ -116,7 +116,9 @@ async def started(
         rollout={"soak_s": 0, "batch_soak_s": 0} | (rollout or {}),
         **sections,
     )
-    async with running(Wanted(settings=settings, adapters=fleet.registry())) as service:
+    # By the min-max score a second round on the same traffic finds another change.
+    search = replace(SMALL, score="normalised", margin=0.0, near_tie=0.0)
+    async with running(Wanted(settings=settings, search=search, adapters=fleet.registry())) as service:
         yield Here(service, fleet.switches)
 
 

@@ -49,7 +49,8 @@ async def test_a_round_answers_with_all_it_was_weighed_against(here: Running) ->
     assert found["weights"] == {"throughput": 1.0, "queue": 1.0, "loss": 1.0}
     for one in found["candidates"]:
         terms = one["terms"]
-        assert one["score"] == pytest.approx(terms["throughput"] - terms["queue"] - terms["loss"])
+        assert one["score_normalised"] == pytest.approx(terms["throughput"] - terms["queue"] - terms["loss"])
+        assert one["score"] == pytest.approx(sum(one["gain"].values()))
     assert {"incumbent", "drawn", "narrowed"} <= {one["origin"] for one in found["candidates"]}
     assert all(one["slowdown"].keys() == {"all", "mice", "medium", "elephant"} for one in found["candidates"])
     assert sum(found["flows"].values()) == 3

@@ -22,7 +22,7 @@ def test_the_digest_follows_every_kernel_source(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(jit, "__file__", str(package / "jit.py"))
     before = jit.kernel_digest()
     seen = {before}
-    for name in ("replay/_queues.py", "replay/layout.py", "fluid/_math.py", "_probe.py", "jit.py"):
+    for name in ("replay/_queues.py", "replay/layout.py", "fluid/_math.py", "probe/_draws.py", "jit.py"):
         source = package / name
         source.write_text(source.read_text("utf-8") + "\n# changed\n", "utf-8")
         seen.add(jit.kernel_digest())

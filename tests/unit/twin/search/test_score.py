@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.prediction_rows import as_predictions
+from bench.accuracy import as_predictions
 from twin.errors import ParameterError
 from twin.prediction import Prediction, Slowdown, SolveStatus
 from twin.search.gain import POLICIES, Policy

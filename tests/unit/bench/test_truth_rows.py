@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.prediction_rows import as_predictions, prediction_from_row
+from bench.accuracy import as_predictions, prediction_from_row
 from twin.errors import ParameterError, WatermarkError
 from twin.prediction import Probe, Slowdown, SolveStatus
 
