@@ -36,7 +36,6 @@ def at_work(browser: Browser, storage: Path) -> Iterator[Seen]:
     remembering = {
         "ECNTWIN_STORAGE__URL": f"sqlite:///{storage}",
         "ECNTWIN_STORAGE__HISTORY_STEP_S": "1",
-        "ECNTWIN_SEARCH__SCORE": "gain",
     }
     with (
         serving(**SETTINGS | remembering, ECNTWIN_PUSH__LAB_URL=url) as served,
