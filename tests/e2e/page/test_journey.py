@@ -36,6 +36,8 @@ def at_work(browser: Browser, storage: Path) -> Iterator[Seen]:
     remembering = {
         "ECNTWIN_STORAGE__URL": f"sqlite:///{storage}",
         "ECNTWIN_STORAGE__HISTORY_STEP_S": "1",
+        "ECNTWIN_SEARCH__SCORE": "gain",
+        "ECNTWIN_SEARCH__WEIGHTS": "latency",  # of which a window of milliseconds is sure
     }
     with (
         serving(**SETTINGS | remembering, ECNTWIN_PUSH__LAB_URL=url) as served,
@@ -44,7 +46,7 @@ def at_work(browser: Browser, storage: Path) -> Iterator[Seen]:
     ):
         page = new_page(browser, WIDE["width"], WIDE["height"])
         here = Seen(page, lab, complaints_of(page))
-        here.advance(0.006)
+        here.advance(0.008)
         page.goto(served.url)
         yield here
         assert here.complaints == []
@@ -117,7 +119,7 @@ def test_an_operator_sees_understands_tries_approves_and_takes_back(browser: Bro
         go(page, "History")
         expect(page.locator("#history tbody")).to_contain_text("rolled back")
         expect(page.locator("#rollouts-table tbody")).to_contain_text("rolled back")
-        expect(page.locator("#gains")).to_contain_text("1 rollout for the balanced policy")
+        expect(page.locator("#gains")).to_contain_text("1 rollout for the latency policy")
         expect(page.locator("#residuals")).to_contain_text("%")
         picture(page, "history")
         go(page, "Now")
