@@ -24,7 +24,9 @@ def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def here(tmp_path: Path) -> AsyncIterator[Here]:
-    async with started(Fleet(), tuning=TUNING, storage={"url": f"sqlite:///{tmp_path}/ecntwin.db"}) as made:
+    async with started(
+        Fleet(), tuning=TUNING, score="gain", storage={"url": f"sqlite:///{tmp_path}/ecntwin.db"}
+    ) as made:
         await made.service.client.put("/v1/topology", json=TOPOLOGY)
         yield made
 
@@ -117,7 +119,7 @@ async def test_a_service_started_anew_measures_a_rollout_that_is_under_way(
     monkeypatch.setattr("service.tuning.approvals.ANSWER_WITHIN_S", 0.01)
     fleet, storage = Fleet(), {"url": f"sqlite:///{tmp_path}/ecntwin.db"}
     soaks = {"soak_s": 3_000, "silence_s": 3_000}
-    async with started(fleet, rollout=soaks, storage=storage) as here:
+    async with started(fleet, rollout=soaks, score="gain", storage=storage) as here:
         await here.service.client.put("/v1/topology", json=TOPOLOGY)
         await Traffic(here.service).passes(3, queue_bytes=60_000, seconds=4)
         decided = await here.post(f"{await here.tuned()}/approve")
@@ -125,7 +127,7 @@ async def test_a_service_started_anew_measures_a_rollout_that_is_under_way(
         async with asyncio.timeout(PATIENCE_S):
             while rollouts.get(decided["rollout"]).state.phase.value != "soak":  # noqa: ASYNC110 # as above
                 await asyncio.sleep(0.001)
-    async with started(fleet, rollout=soaks, storage=storage) as here:
+    async with started(fleet, rollout=soaks, score="gain", storage=storage) as here:
         here.service.hand.now_s += 60
         assert (await listed(here))[0]["measured"] is None
         traffic = Traffic(here.service)

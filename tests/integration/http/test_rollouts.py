@@ -18,6 +18,7 @@ from switches.registry import AdapterRegistry
 from switches.rollout.state import Phase
 from tests.integration.service import SETTLED, SMALL, TOPOLOGY, Running, Wanted, manual, running, traffic
 from tests.unit.service.rollouts.world import OLD, PATIENCE_S, Switch
+from twin.search.score import ScoreName
 from twin.watermark import Watermark
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("answered_once_ended")]
@@ -106,6 +107,8 @@ async def started(
     *,
     rollout: dict[str, Any] | None = None,
     tuning: dict[str, Any] | None = None,
+    # By the min-max score a second round on the same traffic finds another change.
+    score: ScoreName = "normalised",
     **sections: Any,
 ) -> AsyncIterator[Here]:
     fleet = fleet or Fleet()
@@ -116,8 +119,7 @@ async def started(
         rollout={"soak_s": 0, "batch_soak_s": 0} | (rollout or {}),
         **sections,
     )
-    # By the min-max score a second round on the same traffic finds another change.
-    search = replace(SMALL, score="normalised", margin=0.0, near_tie=0.0)
+    search = replace(SMALL, score=score, margin=0.0, near_tie=0.0)
     async with running(Wanted(settings=settings, search=search, adapters=fleet.registry())) as service:
         yield Here(service, fleet.switches)
 
