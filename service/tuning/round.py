@@ -20,18 +20,20 @@ from telemetry.settings import NS_PER_S, WindowSettings
 from telemetry.state import NetworkState
 from telemetry.topology import Topology, topology_from_json
 from telemetry.window.window import Window
-from twin.arrivals.calibrate import LIMIT, Calibrated, calibrated
+from twin.arrivals.calibrate import Calibrated, calibrated
 from twin.arrivals.from_telemetry import replayed_from_s, scenario_from_state
 from twin.dcqcn import PRESETS, DcqcnParams, preset
 from twin.errors import WatermarkError
 from twin.scenario import FabricSizes, Scenario
 from twin.scenario_file import dcqcn_from_json, monitored_ports
 from twin.search.problem import SearchSettings, TuningProblem
-from twin.search.push_gate import residual_ratio
+from twin.search.push_gate import GateSettings, residual_ratio
 from twin.search.recommendation import Recommendation
 from twin.search.round import Progress, tune
 from twin.watermark import Watermark
 from twin.workers.pool import Workers
+
+RESIDUAL_LIMIT = GateSettings().residual_limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,7 @@ class Ask:
     base: Watermark | None
     seed: int
     version: str
-    residual_limit: float = LIMIT
+    residual_limit: float = RESIDUAL_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,7 @@ def rebuilt(
     incumbent: Watermark | None,
     *,
     replay_s: float | None = None,
-    limit: float = LIMIT,
+    limit: float = RESIDUAL_LIMIT,
 ) -> Calibrated:
     """The last ``replay_s`` seconds as a scenario, with sampling undone; calibrated where ``incumbent``, what
     ran then, is known. Raises ``ScenarioError`` without traffic to replay.

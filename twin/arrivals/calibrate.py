@@ -24,7 +24,6 @@ from twin.units import bytes_text, percent_text
 from twin.watermark import Watermark
 
 CLOSE = 0.06  # relative; another seed of the replay moves a mean queue by 2 %
-LIMIT = 1.5  # a factor, beside twice the error of what was measured
 EMPTY_QUEUE_BYTES, EMPTY_QUEUE_KMIN = 2_000.0, 0.05  # such a mean, or share of Kmin, says nothing of marking
 _SEED = 1
 _FIRST_STEP = 0.15
@@ -66,10 +65,11 @@ def calibrated(
     *,
     since_s: float,
     packet_bytes: float,
-    limit: float = LIMIT,
+    limit: float,
 ) -> Calibrated:
     """``build`` makes a scenario of a state from ``since_s`` on; ``incumbent`` None: no calibration. It fails
-    where the replay's mean queue and the measured one differ by more than the factor ``limit``.
+    where the replay's mean queue and the measured one differ by more than the factor ``limit``, beside
+    twice the error of what was measured.
 
     Costs up to seven replays of the incumbent. The same state gives the same scenario, in any process.
     Raises what ``build`` raises.

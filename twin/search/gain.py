@@ -172,21 +172,22 @@ def of_two_engines(first: Gain, second: Gain, share: float) -> Gain:
     known = np.where(np.isnan(second.deviations), first.deviations, second.deviations)
     deviations = rest * first.deviations + share * known
     deviations[_ENGINE] = math.sqrt(rest * share) * (second.value - first.value)
-    return Gain(
-        rest * first.bulk + share * second.bulk,
-        rest * first.delay + share * second.delay,
-        rest * first.harm + share * second.harm,
-        deviations,
-    )
+    return Gain(*_weighed([first, second], [rest, share]), deviations)
 
 
 def joined(parts: Sequence[Gain], weights: Sequence[float]) -> Gain:
     """The weighted sum of one candidate's gains on parts that share no traffic: independent errors."""
-    return Gain(
-        sum(weight * one.bulk for weight, one in zip(weights, parts, strict=True)),
-        sum(weight * one.delay for weight, one in zip(weights, parts, strict=True)),
-        sum(weight * one.harm for weight, one in zip(weights, parts, strict=True)),
-        np.concatenate([weight * one.deviations for weight, one in zip(weights, parts, strict=True)]),
+    deviations = [weight * one.deviations for weight, one in zip(weights, parts, strict=True)]
+    return Gain(*_weighed(parts, weights), np.concatenate(deviations))
+
+
+def _weighed(gains: Sequence[Gain], weights: Sequence[float]) -> tuple[float, float, float]:
+    """The weighted sums of bulk, delay and harm."""
+    pairs = list(zip(weights, gains, strict=True))
+    return (
+        sum(weight * one.bulk for weight, one in pairs),
+        sum(weight * one.delay for weight, one in pairs),
+        sum(weight * one.harm for weight, one in pairs),
     )
 
 

@@ -254,7 +254,8 @@ class _Round:
     def _race(self, confirmed: Sequence[int]) -> None:
         """One more seed at a time for those that cannot be told apart from the best, while there are any."""
         for seed in self._more_seeds:
-            gains = self._scores(self._gains()).fleet.gains
+            found = self._scores_at(confirmed, self._last_rung).fleet.gains
+            gains = dict(zip(confirmed, found, strict=True))
             best = max(confirmed, key=lambda number: (gains[number].value, -number))
             rivals = [number for number in confirmed if lead(gains[best], gains[number]) <= 0.0]
             if len(rivals) < 2:
