@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from service.tuning.moments import Moments
 from service.tuning.round import Ask, Fabric
 from settings.errors import SettingsError
 from settings.inventory import Inventory
@@ -41,6 +42,11 @@ def gate_of(settings: Settings) -> GateSettings:
         residual_limit=tuning.residual_limit,
         disagreement_limit=tuning.disagreement_limit or math.inf,
     )
+
+
+def moments_of(settings: Settings) -> Moments:
+    tuning = settings.tuning
+    return Moments(tuning.moments, moment_s=tuning.moment_s, over_s=tuning.moments_over_s)
 
 
 def ask_of(settings: Settings) -> Ask:

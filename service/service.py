@@ -17,7 +17,7 @@ from service.alarms.checks import AlarmChecks, DatabaseHealth, TelemetrySources
 from service.alarms.service import Alarms
 from service.auth.access import Access
 from service.documents.predictions import WatermarkDocument
-from service.domain import ask_of, gate_of, inventory_of, load_topology
+from service.domain import ask_of, gate_of, inventory_of, load_topology, moments_of
 from service.events import Broadcaster, Clocks
 from service.fleet import Adapters, Fleet, LastReading
 from service.history.gains import GainHistory
@@ -223,6 +223,7 @@ class Service:
         )
         self.tuning = TuningLoop(
             ask=ask,
+            moments=moments_of(settings),
             period_s=settings.tuning.period_s,
             window=self.window,
             fleet=self.fleet,

@@ -246,6 +246,9 @@ class TuningSettings(Section):
     percent). A push waits ``cool_down_s`` after the last, needs the twin's queue within a factor
     ``residual_limit`` of the measured one and the engines within ``disagreement_limit`` of each other (1: a
     factor of two; None: any), and moves no value by more than the factor ``max_step`` (None: any).
+
+    Candidates are judged over ``moments`` windows of ``moment_s`` seconds (longer where few reports arrive)
+    from the last ``moments_over_s``, as long as traffic stays the same; 1: over the newest window alone.
     """
 
     enabled: bool = True
@@ -256,6 +259,9 @@ class TuningSettings(Section):
     residual_limit: float = Field(default=_GATE.residual_limit, gt=1)
     disagreement_limit: float | None = Field(default=_GATE.disagreement_limit, gt=0)
     max_step: float | None = Field(default=None, gt=1)
+    moments: int = Field(default=8, ge=1, le=64)
+    moment_s: float = Field(default=0.01, gt=0, le=1)
+    moments_over_s: float = Field(default=300.0, gt=0)
     keep: int = Field(default=100, ge=1)
 
 

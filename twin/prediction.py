@@ -200,6 +200,42 @@ def averaged(predictions: Sequence[Prediction]) -> Prediction:
     )
 
 
+def over_moments(moments: Sequence[Prediction]) -> Prediction:
+    """The mean over moments of traffic of one watermark's predictions; the first failed one where one failed.
+
+    Slowdowns and the probe are weighted by flows and probes seen: means exactly, a percentile is the mean of
+    the moments' percentiles.
+    """
+    found = averaged(moments)
+    if found.status is not SolveStatus.OK or len(moments) == 1:
+        return found
+
+    def weighed(entries: Sequence[Slowdown | Probe], figure: str) -> float:
+        seen = [entry for entry in entries if entry.n]
+        if not seen:
+            return math.nan
+        values = [getattr(entry, figure) for entry in seen]
+        return float(np.average(values, weights=[entry.n for entry in seen]))
+
+    classes = dict.fromkeys(name for one in moments for name in one.slowdown)
+    paths = dict.fromkeys(name for one in moments for name in one.probe)
+    slowdown = {name: [one.slowdown[name] for one in moments if name in one.slowdown] for name in classes}
+    probe = {name: [one.probe[name] for one in moments if name in one.probe] for name in paths}
+    return replace(
+        found,
+        slowdown={
+            name: Slowdown(sum(one.n for one in entries), weighed(entries, "mean"), weighed(entries, "p99"))
+            for name, entries in slowdown.items()
+        },
+        probe={
+            name: Probe(sum(one.n for one in entries), weighed(entries, "p50"), weighed(entries, "p99"))
+            for name, entries in probe.items()
+        },
+        without_block=(),
+        by_seed=(),
+    )
+
+
 def pooled(parts: Sequence[Prediction]) -> Prediction:
     """Joins predictions of independent parts for one watermark; the first failed one where a run failed.
 

@@ -204,6 +204,23 @@ class RoundDocument(Document):
     wall_s: float
 
 
+class SupportDocument(Document):
+    """What stands behind a recommendation.
+
+    ``rounds`` that gave it, the last at ``last``; the newest judged ``moments`` of traffic, ``traffic_s``
+    seconds together. Of ``hour_rounds`` rounds in the hour before ``last`` ``hour_agreeing`` gave this one.
+    ``changed`` says how traffic had changed when it was first given; null: it had not.
+    """
+
+    rounds: int
+    last: str
+    moments: int
+    traffic_s: float
+    hour_rounds: int
+    hour_agreeing: int
+    changed: str | None
+
+
 class PushedDocument(Document):
     """What a rollout has done, or a dry run would have done, on one switch."""
 
@@ -229,6 +246,8 @@ class RecommendationDocument(RoundDocument):
     caution: str | None
     rollout: str | None
     pushed: list[PushedDocument]
+    # Null for one from before this was kept.
+    support: SupportDocument | None = None
 
 
 class RecommendationsDocument(Document):

@@ -13,6 +13,7 @@ from service.documents.recommendation import (
     PushedDocument,
     RecommendationDocument,
     RoundDocument,
+    SupportDocument,
     round_document,
 )
 from service.history.measured import Measured
@@ -20,6 +21,24 @@ from service.tuning.gate import NOTHING_STAGED, Cleared
 from service.tuning.round import RoundResult
 from switches.rollout.state import Phase, Progress, RolloutState
 from twin.watermark import Watermark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Support:
+    """What stands behind a recommendation: ``rounds`` that agreed on it, the last at ``last_ns``.
+
+    The newest judged ``moments`` of traffic, ``traffic_s`` seconds together. Of ``hour_rounds`` rounds in the
+    hour before it ``hour_agreeing`` gave the same answer. ``changed`` says how traffic had changed when it
+    was first recommended; None: it had not.
+    """
+
+    rounds: int = 1
+    last_ns: int
+    moments: int
+    traffic_s: float
+    hour_rounds: int = 1
+    hour_agreeing: int = 1
+    changed: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +65,7 @@ class Entry:
     leaves: tuple[str, ...]
     window_s: float
     before: Measured | None = None
+    support: Support | None = None  # None: from before this was kept
     # The text of a row's ``standing``, in this order.
     status: Decision
     staged: Watermark | None = None
@@ -66,6 +86,7 @@ class Entry:
         wall_s: float,
         cleared: Cleared = NOTHING_STAGED,
         before: Measured | None = None,
+        support: Support | None = None,
     ) -> Self:
         """The entry of a round that has just ended, after ``wall_s`` seconds."""
         answer = result.recommendation
@@ -81,10 +102,21 @@ class Entry:
             leaves=result.leaves,
             window_s=result.window_s,
             before=before,
+            support=support,
             status="pending" if answer.changes else "kept",
             staged=cleared.staged,
             holds=cleared.holds,
         )
+
+    @property
+    def incumbent(self) -> Watermark:
+        """What ran when its round judged it."""
+        said = self.said.incumbent
+        return Watermark(said.kmin_bytes, said.kmax_bytes, said.pmax)
+
+    def instead_of(self, running: Watermark) -> Watermark | None:
+        """What it recommends, if it was made for what runs."""
+        return self.watermark if self.incumbent == running else None
 
     def with_rollout(self, rollout: RolloutState) -> Self:
         """With the progress of its rollout; one that is rolled back makes it ``rolled_back``."""
@@ -114,6 +146,9 @@ class Entry:
             **said,
             created=timestamp(self.created_ns),
             decided_at=None if self.decided_ns is None else timestamp(self.decided_ns),
+            support=None
+            if self.support is None
+            else SupportDocument.from_attributes(self.support, last=timestamp(self.support.last_ns)),
             staged=None if self.staged is None else WatermarkDocument.of(self.staged),
             switches=list(self.switches),
             holds=list(self.holds),

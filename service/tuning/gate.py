@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from twin.search.push_gate import GateSettings, cooling_down, holds, next_step, residual_ratio
+from twin.search.push_gate import GateSettings, cooling_down, holds, next_step
 from twin.search.recommendation import Recommendation
 from twin.watermark import Watermark
 
@@ -30,15 +30,13 @@ class PushGate:
         self._changed_at_s: float | None = None
         self._residual: float | None = None
 
-    def round_ended(
-        self, answer: Recommendation, measured_queue_bytes: float | None, *, age_s: float
-    ) -> Cleared:
-        """Compares prediction and measurement of the same window, then judges the answer.
+    def round_ended(self, answer: Recommendation, residual: float | None, *, age_s: float) -> Cleared:
+        """Notes the round's residual (``push_gate.residual_ratio``; None: nothing measured), then judges the
+        answer.
 
         ``age_s`` is the age of the newest report. A residual stands until the next comparison, also over a
         change.
         """
-        residual = residual_ratio(answer.incumbent_prediction.queue_mean_bytes, measured_queue_bytes)
         if residual is not None:
             self._residual = residual
         if not answer.changes:

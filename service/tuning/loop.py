@@ -23,11 +23,13 @@ from service.metrics import Metrics
 from service.tuning.approvals import Approvals
 from service.tuning.entry import Entry
 from service.tuning.gate import PushGate
+from service.tuning.moments import Moments
 from service.tuning.recommendations import RecommendationStore
 from service.tuning.round import Ask, RoundResult, run_round
 from settings.errors import ConflictError
 from telemetry.errors import TelemetryError
 from twin.errors import SearchError, TwinError
+from twin.search.recommendation import VerdictKind
 from twin.search.round import Progress
 from twin.workers.pool import Workers
 
@@ -45,6 +47,7 @@ class TuningLoop:
     """``clock_s`` is monotonic seconds. Use from one event loop only."""
 
     ask: Ask
+    moments: Moments
     period_s: float
     window: WindowOwner
     fleet: Fleet
@@ -148,6 +151,9 @@ class TuningLoop:
             self.fleet.saw(state.topology.switches)
             await self.fleet.refresh(state.topology.switches)
             loop = asyncio.get_running_loop()
+            changed = self.moments.saw(state, self.clock_s())
+            # What was recommended for other traffic is no reason to recommend it for this.
+            standing = None if changed else self.store.standing()
             result = await loop.run_in_executor(
                 self._thread,
                 lambda: run_round(
@@ -157,8 +163,12 @@ class TuningLoop:
                     workers=self.workers,
                     clock_s=self.clock_s,
                     progress=self._progress(loop),
+                    moments=self.moments,
+                    standing=lambda running: None if standing is None else standing.instead_of(running),
                 ),
             )
+            if result.recommendation.verdict.kind is not VerdictKind.UNCALIBRATED:
+                self.moments.keep(result.scenario, state, self.clock_s())
         except Exception as error:
             self._failed(error)
             if isinstance(error, (TwinError, TelemetryError)):
@@ -174,18 +184,20 @@ class TuningLoop:
             self.metrics.running.set(0)
         measures = result.recommendation.changes and result.recommendation.score_is == "gain"
         before = await self.gains.of_window(snapshot, state) if measures else None
-        entry = self._keep(result, self.clock_s() - began_s, before)
-        predicted_bytes = float(result.recommendation.incumbent_prediction.queue_mean_bytes)
-        self.history.round_ended(
-            entry.id, predicted_bytes if math.isfinite(predicted_bytes) else None, result.measured_queue_bytes
-        )
+        entry = self._keep(result, self.clock_s() - began_s, before, changed)
+        self.history.round_ended(entry.id, result.predicted_queue_bytes, result.measured_queue_bytes)
         await self.approvals.by_policy(entry)
         return self.store.get(entry.id)
 
-    def _keep(self, result: RoundResult, wall_s: float, before: Measured | None) -> Entry:
+    def _keep(
+        self, result: RoundResult, wall_s: float, before: Measured | None, changed: str | None
+    ) -> Entry:
         answer = result.recommendation
-        cleared = self.gate.round_ended(answer, result.measured_queue_bytes, age_s=self.window.age_s() or 0.0)
-        entry = self.store.add(result, wall_s, cleared, before)
+        cleared = self.gate.round_ended(answer, result.residual_ratio, age_s=self.window.age_s() or 0.0)
+        if changed is not None:
+            _log.info("traffic changed: %s", changed)
+            self._publish("regime", detail=changed)
+        entry = self.store.add(result, wall_s, cleared, before, changed=changed)
         outcome = "recommended" if answer.changes else "kept"
         self.last_failure = None
         metrics = self.metrics

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from service.documents.recommendation import Decision
 from service.history.measured import Measured
-from service.tuning.entry import Entry
+from service.tuning.entry import Entry, Support
 from service.tuning.gate import NOTHING_STAGED, Cleared
 from service.tuning.persistence import SavedRounds
 from service.tuning.round import RoundResult
 from settings.errors import ConflictError, NotFoundError, UnavailableError
 from switches.rollout.state import RolloutState
+from twin.search.recommendation import Recommendation, VerdictKind
+from twin.watermark import Watermark
 
 PENDING_FOR_NS = 3_600 * 1_000_000_000  # one that waited longer than this over a restart is outdated
+STABILITY_OVER_NS = 3_600 * 1_000_000_000
+_CANNOT_TELL = (VerdictKind.UNCALIBRATED, VerdictKind.UNCONGESTED)
 
 
 class RecommendationStore:
@@ -30,6 +34,7 @@ class RecommendationStore:
         self._saved = saved
         self._clock_ns = clock_ns
         self._entries: OrderedDict[str, Entry] = OrderedDict()
+        self._answers: deque[tuple[int, Watermark, Watermark]] = deque()
         self._count = 0
 
     def __len__(self) -> int:
@@ -41,30 +46,62 @@ class RecommendationStore:
         wall_s: float,
         cleared: Cleared = NOTHING_STAGED,
         before: Measured | None = None,
+        *,
+        changed: str | None = None,
     ) -> Entry:
-        """Adds a round. One that recommends a change supersedes those still pending.
+        """Adds a round; ``changed`` says how traffic changed since the round before.
 
-        Of consecutive rounds that recommend no change only the newest is kept.
+        A round that gives the newest answer again, for the same incumbent and unchanged traffic, keeps that
+        one's id: only what stands behind it grows. Another answer supersedes those pending, unless the round
+        could not tell.
         """
-        created_ns = self._clock_ns()
-        self._count += 1
-        stamp = datetime.fromtimestamp(created_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%S")
-        entry = Entry.of(
-            f"{stamp}-{self._count}", created_ns, result, wall_s=wall_s, cleared=cleared, before=before
-        )
-        if entry.status == "pending":
-            for other in list(self._entries.values()):
-                if other.status == "pending":
-                    self.update(replace(other, status="superseded"))
+        now_ns, answer = self._clock_ns(), result.recommendation
+        self._answers.append((now_ns, answer.incumbent, answer.watermark))
+        while now_ns - self._answers[0][0] > STABILITY_OVER_NS:
+            self._answers.popleft()
+        agreed = None if changed else self._agreeing(answer)
+        if agreed is None:
+            self._count += 1
+            stamp = datetime.fromtimestamp(now_ns / 1e9, UTC).strftime("%Y%m%dT%H%M%S")
+            entry_id, created_ns, rounds = f"{stamp}-{self._count}", now_ns, 1
         else:
-            newest = next(reversed(self._entries.values()), None)
-            if newest is not None and newest.status == "kept":
-                del self._entries[newest.id]
-                self._saved.remove(newest.id)
+            entry_id, created_ns = agreed.id, agreed.created_ns
+            rounds = 1 + (agreed.support.rounds if agreed.support else 1)
+            changed = agreed.support.changed if agreed.support else None
+        support = Support(
+            rounds=rounds,
+            last_ns=now_ns,
+            moments=result.n_moments,
+            traffic_s=result.traffic_s,
+            hour_rounds=len(self._answers),
+            hour_agreeing=sum(one[1:] == (answer.incumbent, answer.watermark) for one in self._answers),
+            changed=changed,
+        )
+        entry = Entry.of(
+            entry_id, created_ns, result, wall_s=wall_s, cleared=cleared, before=before, support=support
+        )
+        if answer.verdict.kind not in _CANNOT_TELL:
+            for other in list(self._entries.values()):
+                if other.status == "pending" and other.id != entry.id:
+                    self.update(replace(other, status="superseded"))
+        self._entries.pop(entry.id, None)
         self._entries[entry.id] = entry
         self._saved.save(entry)
         self._trim()
         return entry
+
+    def standing(self) -> Entry | None:
+        """The pending recommendation, which stays until another answer is surely better."""
+        return next((one for one in reversed(self._entries.values()) if one.status == "pending"), None)
+
+    def _agreeing(self, answer: Recommendation) -> Entry | None:
+        """The newest entry, or the pending one, if ``answer`` says the same and nobody decided about it."""
+        newest = next(reversed(self._entries.values()), None) if self._entries else None
+        found = self.standing() if answer.changes else newest
+        if found is None or found.status not in ("pending", "kept"):
+            return None
+        same = (found.incumbent, found.watermark) == (answer.incumbent, answer.watermark)
+        return found if same and (found.status == "pending") == answer.changes else None
 
     def restore(self, saved: Iterable[Entry]) -> None:
         """Puts entries of an earlier service, newest first, before this one's; memory wins over ``saved``.
@@ -79,7 +116,7 @@ class RecommendationStore:
             self._entries[entry.id] = entry
             # Numbers continue, so that no two ids of one second are the same.
             self._count = max(self._count, _number(entry.id))
-            superseded = bool(own) or abs(now_ns - entry.created_ns) > PENDING_FOR_NS
+            superseded = bool(own) or abs(now_ns - _last_ns(entry)) > PENDING_FOR_NS
             if entry.status == "pending" and superseded:
                 self.update(replace(entry, status="superseded"))
         self._entries.update((entry.id, entry) for entry in own)
@@ -201,6 +238,11 @@ class RecommendationStore:
     def _trim(self) -> None:
         while len(self._entries) > self._keep:
             self._entries.popitem(last=False)
+
+
+def _last_ns(entry: Entry) -> int:
+    """When a round last gave it."""
+    return entry.support.last_ns if entry.support else entry.created_ns
 
 
 def _number(entry_id: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -12,6 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from service.tuning.moments import Moments
 from settings.errors import InputError
 from settings.validation import mistake
 from telemetry.decode.json import decode
@@ -71,11 +73,18 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """``measured_queue_bytes``: over the time replayed, beside the mean queue predicted for the incumbent."""
+    """``scenario`` is the newest moment of traffic, of ``n_moments`` that last ``traffic_s`` together.
+
+    ``measured_queue_bytes`` is over the newest moment, ``predicted_queue_bytes`` the incumbent's there; None
+    where nothing was measured or predicted.
+    """
 
     recommendation: Recommendation
     state: NetworkState
     scenario: Scenario
+    n_moments: int
+    traffic_s: float
+    predicted_queue_bytes: float | None
     measured_queue_bytes: float | None
     stage_s: dict[str, float]
 
@@ -110,9 +119,10 @@ class RoundResult:
 
     @property
     def residual_ratio(self) -> float | None:
-        return residual_ratio(
-            self.recommendation.incumbent_prediction.queue_mean_bytes, self.measured_queue_bytes
-        )
+        """Predicted ÷ measured − 1 of the newest moment's mean queue (``push_gate.residual_ratio``)."""
+        if self.predicted_queue_bytes is None:
+            return None
+        return residual_ratio(self.predicted_queue_bytes, self.measured_queue_bytes)
 
 
 def run_round(
@@ -123,8 +133,12 @@ def run_round(
     workers: Workers,
     clock_s: Callable[[], float] = time.perf_counter,
     progress: Callable[[Progress], None] | None = None,
+    moments: Moments | None = None,
+    standing: Callable[[Watermark], Watermark | None] = lambda _: None,
 ) -> RoundResult:
-    """``incumbent`` returns what the given switches run.
+    """``incumbent`` returns what the given switches run, ``standing`` what is recommended instead of that.
+
+    ``moments`` are other moments of this traffic to judge on as well; None: the window's alone.
 
     Raises ``TwinError`` where there is no traffic or the search fails, and whatever ``progress`` raises.
     """
@@ -143,23 +157,41 @@ def run_round(
             progress(step)
 
     running = incumbent(switches_of(scenario_of(state, ask.fabric)))
-    found = rebuilt(state, ask.fabric, running, limit=ask.residual_limit)
+    replay_s = None if moments is None or not len(moments) else moments.length_s(state)
+    found = rebuilt(state, ask.fabric, running, replay_s=replay_s, limit=ask.residual_limit)
+    earlier = []
+    if moments is not None and found.failure is None:
+        earlier = moments.beside(found.scenario, state.window_end_ns)
     problem = TuningProblem(
         scenario=found.scenario,
         incumbent=running,
         base=ask.base or running,
         dominant_class=state.dominant_class.label,
+        earlier=tuple(earlier),
+        standing=standing(running),
         notes=found.notes,
         unlike=found.failure,
     )
     search = ask.search if found.failure is None else _least(ask.search)
     enter("propose")
     answer = tune(problem, search, seed=ask.seed, workers=workers, progress=report, version=ask.version)
+    predicted: float | None = answer.incumbent_prediction.queue_mean_bytes
     measured = found.measured_bytes
     if measured is None:
         measured = measured_queue_bytes(state, found.scenario)
+    elif earlier:
+        predicted = found.predicted_bytes
     enter("")
-    return RoundResult(answer, state, found.scenario, measured, dict(stage_s))
+    return RoundResult(
+        recommendation=answer,
+        state=state,
+        scenario=found.scenario,
+        n_moments=len(problem.moments),
+        traffic_s=sum(one.duration_s for one in problem.moments),
+        predicted_queue_bytes=predicted if predicted is not None and math.isfinite(predicted) else None,
+        measured_queue_bytes=measured,
+        stage_s=dict(stage_s),
+    )
 
 
 def _least(search: SearchSettings) -> SearchSettings:

@@ -23,6 +23,7 @@ from twin.watermark import Watermark, WatermarkBounds
 class Origin(Enum):
     INCUMBENT = "incumbent"
     BASE = "base"
+    STANDING = "standing"
     VENDOR = "vendor"
     DRAWN = "drawn"
     SPREAD = "spread"

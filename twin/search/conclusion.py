@@ -55,6 +55,7 @@ class Found:
     stands: bool
     sure: bool
     by: ScoreName
+    stays: bool = False
 
     @classmethod
     def among(
@@ -64,8 +65,9 @@ class Found:
         incumbent: int,
         settings: SearchSettings,
         watermarks: Sequence[Watermark],
+        standing: Watermark | None,
     ) -> Found:
-        """The choice among candidates that may win."""
+        """The choice among candidates that may win; ``standing`` was recommended before."""
         choice = choose(
             scores,
             among=may_win,
@@ -73,6 +75,7 @@ class Found:
             margin=settings.margin,
             watermarks=watermarks,
             near_tie=settings.near_tie,
+            standing=standing,
         )
         by_gain = scores.by == "gain"
         gained = float(scores.score[choice.row] - scores.score[incumbent])
@@ -83,10 +86,11 @@ class Found:
             error=error if math.isfinite(error) else None,
             n_alike=choice.n_alike,
             stands=choice.row == incumbent,
-            sure=surely_above(scores.gains[choice.row], settings.margin)
+            sure=choice.stays or surely_above(scores.gains[choice.row], settings.margin)
             if by_gain
             else gained > settings.margin,
             by=scores.by,
+            stays=choice.stays,
         )
 
     @property
@@ -152,6 +156,13 @@ def judge(
             VerdictKind.STAND_STILL,
             f"Stand still: the best candidate {found.text}, which {less} the margin of "
             f"{found.amount(margin)}.",
+            remarks,
+        )
+    if found.stays:
+        return Verdict(
+            VerdictKind.CHANGE,
+            f"Change, as recommended before: this {found.text}, and none of {n_tried} candidates is surely "
+            f"better than it by the margin of {found.amount(margin)}.",
             remarks,
         )
     alike = f"; {found.n_alike} others cannot be told apart from the best, this one is nearest to what runs"
@@ -257,11 +268,11 @@ def recommend(
     """
     scores, opinion = decision.scores, decision.opinion
     watermarks = [one.watermark for one in ledger.proposals]
-    found = Found.among(scores.fleet, decision.fleet, incumbent, settings, watermarks)
+    found = Found.among(scores.fleet, decision.fleet, incumbent, settings, watermarks, problem.standing)
     best = found.row
     everyone = range(len(ledger.proposals))
     # The verdict is on candidates that ran in full.
-    in_full = [number for number in everyone if ledger.rung_of(number) == len(settings.fractions) - 1]
+    in_full = [number for number in everyone if ledger.rung_of(number) == len(ledger.rungs) - 1]
     verdict = judge(
         [ledger.whole(number) for number in in_full],
         problem.scenario,
@@ -281,7 +292,7 @@ def recommend(
         incumbent=problem.incumbent,
         incumbent_prediction=incumbent_prediction,
         winner_prediction=winner_prediction,
-        candidates=tuple(_candidate(number, ledger, scores.fleet, problem, settings) for number in order),
+        candidates=tuple(_candidate(number, ledger, scores.fleet, problem) for number in order),
         improvement=Improvement(
             best=ledger.proposals[best].watermark,
             score_gain=found.score_gain,
@@ -325,9 +336,7 @@ def recommend(
     )
 
 
-def _candidate(
-    number: int, ledger: Ledger, scores: Scores, problem: TuningProblem, settings: SearchSettings
-) -> ScoredCandidate:
+def _candidate(number: int, ledger: Ledger, scores: Scores, problem: TuningProblem) -> ScoredCandidate:
     proposal = ledger.proposals[number]
     rung = ledger.rung_of(number)
     feasible = bool(scores.feasible[number])
@@ -337,7 +346,7 @@ def _candidate(
         origin=proposal.origin,
         source=proposal.source,
         rung=rung,
-        window_s=settings.fractions[rung] * problem.scenario.duration_s,
+        window_s=ledger.rungs[rung].traffic_s(problem.moments),
         n_seeds=ledger.n_seeds(number),
         prediction=ledger.whole(number),
         raw={name: float(column[number]) for name, column in scores.raw.items()},
@@ -360,9 +369,9 @@ def _part(
     incumbent: int,
 ) -> PartRecommendation:
     own = decision.scores.parts[number]
-    last = len(settings.fractions) - 1
+    last = len(ledger.rungs) - 1
     watermarks = [one.watermark for one in ledger.proposals]
-    found = Found.among(own, decision.parts[number], incumbent, settings, watermarks)
+    found = Found.among(own, decision.parts[number], incumbent, settings, watermarks, problem.standing)
     verdict = judge(
         ledger.at(number, in_full, last),
         part,

@@ -25,6 +25,7 @@ from twin.prediction import BLOCKS, ELEPHANT_FROM_BYTES, GainFigures, Prediction
 from twin.scenario import Scenario
 
 HARM_PRICE = 10.0  # one percent of port time paused costs as much as everything ten percent slower
+MOMENTS_TELL = 4  # with as many moments of traffic their spread is the error
 SEEDS_COUNTED = 16  # engine seeds that enter an error; further ones only move the mean
 PARTS = ("bulk", "delay", "harm")
 _ENGINE = BLOCKS + SEEDS_COUNTED
@@ -124,6 +125,15 @@ class Gain:
     def error(self) -> float:
         return float(np.sqrt(np.sum(self.deviations**2)))
 
+    def less(self, other: Gain) -> Gain:
+        """By how much this gain exceeds another's of the same runs, and the error of that."""
+        return Gain(
+            self.bulk - other.bulk,
+            self.delay - other.delay,
+            self.harm - other.harm,
+            self.deviations - other.deviations,
+        )
+
     def moved(self, before: Gain, after: Gain) -> Gain:
         """This gain changed as another went from ``before`` to ``after``; its own error."""
         return Gain(
@@ -179,6 +189,28 @@ def joined(parts: Sequence[Gain], weights: Sequence[float]) -> Gain:
     """The weighted sum of one candidate's gains on parts that share no traffic: independent errors."""
     deviations = [weight * one.deviations for weight, one in zip(weights, parts, strict=True)]
     return Gain(*_weighed(parts, weights), np.concatenate(deviations))
+
+
+def joined_over_moments(gains: Sequence[Gain], weights: Sequence[float], n_moments: int) -> Gain:
+    """One candidate's gain over the first moments of traffic of ``n_moments``, each by its weight.
+
+    The error is the spread between moments, which holds what changes from one to the next; that of fewer than
+    ``MOMENTS_TELL`` would say little, so their own errors are joined, as of independent traffic.
+    """
+    if n_moments == 1:
+        return gains[0]
+    total = sum(weights)
+    shares = [weight / total if total > 0 else 1 / len(gains) for weight in weights]
+    parts = _weighed(gains, shares)
+    deviations = np.zeros((n_moments, _N_DEVIATIONS))
+    if len(gains) >= MOMENTS_TELL:
+        scale = math.sqrt(len(gains) / (len(gains) - 1))
+        own = [share * scale * (one.value - sum(parts)) for share, one in zip(shares, gains, strict=True)]
+        deviations[: len(gains), 0] = own
+    else:
+        for row, share, one in zip(deviations, shares, gains, strict=False):
+            row[:] = share * one.deviations
+    return Gain(*parts, deviations.ravel())
 
 
 def _weighed(gains: Sequence[Gain], weights: Sequence[float]) -> tuple[float, float, float]:

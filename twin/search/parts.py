@@ -83,14 +83,33 @@ def split(scenario: Scenario, max_parts: int = 8) -> list[Scenario]:
     apart. A part monitors the monitored ports its flows cross, or else every switch port they cross; flow and
     port order are kept.
     """
-    flow_part = _flow_components(scenario)
-    names, sizes = np.unique(flow_part, return_counts=True)
+    return [moments[0] for moments in split_moments([scenario], max_parts)]
+
+
+def split_moments(moments: Sequence[Scenario], max_parts: int = 8) -> list[tuple[Scenario, ...]]:
+    """As ``split``, of several moments of one fabric's traffic: each part's scenarios, moment by moment.
+
+    Flows of all moments join ports, so that a part is the same ports in each. Components without flows in
+    some moment stay together with others that have.
+    """
+    flow_part = _flow_components(moments)
+    names, sizes = np.unique(np.concatenate(flow_part), return_counts=True)
     if len(names) == 1 or max_parts <= 1:
-        return [scenario]
-    largest_first = names[np.lexsort((names, -sizes))]
-    groups = [[name] for name in largest_first[: max_parts - 1]] + [list(largest_first[max_parts - 1 :])]
-    parts = [np.flatnonzero(np.isin(flow_part, group)) for group in groups if group]
-    return [_part(scenario, flows, f"part {number}") for number, flows in enumerate(parts, start=1)]
+        return [tuple(moments)]
+    always = np.all([np.isin(names, part) for part in flow_part], axis=0)
+    apart = np.flatnonzero(always)[np.lexsort((names[always], -sizes[always]))]
+    if not len(apart):
+        return [tuple(moments)]
+    alone = len(apart) if len(apart) == len(names) <= max_parts else max_parts - 1
+    groups = [[name] for name in names[apart[:alone]]]
+    rest = [name for name in names if [name] not in groups]
+    if rest and not all(np.isin(part, rest).any() for part in flow_part):
+        rest += groups.pop()
+    groups += [rest] if rest else []
+    return [
+        _part(moments, [np.flatnonzero(np.isin(part, group)) for part in flow_part], f"part {number}")
+        for number, group in enumerate(groups, start=1)
+    ]
 
 
 def _crossings(scenario: Scenario, flows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
@@ -102,47 +121,68 @@ def _crossings(scenario: Scenario, flows: NDArray[np.intp]) -> tuple[NDArray[np.
     return owner, scenario.flows.path_ports[offset[owner] + within].astype(np.int64)
 
 
-def _flow_components(scenario: Scenario) -> NDArray[np.int32]:
-    """Per flow: its component, numbered by first appearance."""
-    n_flows, n_ports = len(scenario.flows), len(scenario.ports)
-    owner, port = _crossings(scenario, np.arange(n_flows))
-    if scenario.ack_wire_bytes > 0:
-        back = np.array(reverse_ports(scenario.ports))[port]
-        owner = np.concatenate([owner, owner[back >= 0]])
-        port = np.concatenate([port, back[back >= 0]])
+def _flow_components(moments: Sequence[Scenario]) -> list[NDArray[np.int32]]:
+    """Per moment, of each flow: its component, numbered by first appearance."""
+    n_ports = len(moments[0].ports)
+    back_of = np.array(reverse_ports(moments[0].ports))
+    owners, ports, n_flows = [], [], 0
+    for scenario in moments:
+        owner, port = _crossings(scenario, np.arange(len(scenario.flows)))
+        if scenario.ack_wire_bytes > 0:
+            back = back_of[port]
+            owner = np.concatenate([owner, owner[back >= 0]])
+            port = np.concatenate([port, back[back >= 0]])
+        owners.append(n_flows + owner)
+        ports.append(port)
+        n_flows += len(scenario.flows)
+    owner, port = np.concatenate(owners), np.concatenate(ports)
     size = n_flows + n_ports
     graph = coo_array((np.ones(len(owner), dtype=np.int8), (owner, n_flows + port)), shape=(size, size))
     _, label = connected_components(graph, directed=False)
     _, first, component = np.unique(label[:n_flows], return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[component].astype(np.int32)
+    component = np.argsort(np.argsort(first))[component].astype(np.int32)
+    return np.split(component, np.cumsum([len(scenario.flows) for scenario in moments])[:-1])
 
 
-def _part(scenario: Scenario, kept: NDArray[np.intp], name: str) -> Scenario:
-    _, crossed = _crossings(scenario, kept)
-    crossed = np.unique(crossed)
-    back = np.array(reverse_ports(scenario.ports))[crossed]
+def _part(moments: Sequence[Scenario], kept: Sequence[NDArray[np.intp]], name: str) -> tuple[Scenario, ...]:
+    """The flows ``kept`` of each moment, on the ports that any of them crosses."""
+    crossed = np.unique(
+        np.concatenate(
+            [_crossings(scenario, flows)[1] for scenario, flows in zip(moments, kept, strict=True)]
+        )
+    )
+    first = moments[0]
+    back = np.array(reverse_ports(first.ports))[crossed]
     ports = np.unique(np.concatenate([crossed, back[back >= 0]]))
-    new_index = np.full(len(scenario.ports), -1, dtype=np.int64)
+    new_index = np.full(len(first.ports), -1, dtype=np.int64)
     new_index[ports] = np.arange(len(ports))
     crossed_set = set(crossed.tolist())
-    monitored = [port for port in scenario.monitored if port in crossed_set] or [
-        port for port in crossed_set if not scenario.is_nic[port]
+    monitored = [port for port in first.monitored if port in crossed_set] or [
+        port for port in crossed_set if not first.is_nic[port]
     ]
+    return tuple(
+        replace(
+            scenario,
+            name=f"{scenario.name} {name}",
+            ports=tuple(scenario.ports[port] for port in ports),
+            flows=_flows_of(scenario, flows, new_index),
+            monitored=tuple(int(new_index[port]) for port in sorted(monitored)),
+        )
+        for scenario, flows in zip(moments, kept, strict=True)
+    )
+
+
+def _flows_of(scenario: Scenario, kept: NDArray[np.intp], new_index: NDArray[np.int64]) -> Flows:
+    """These flows, ports numbered anew."""
     flows = scenario.flows
     lengths = np.diff(flows.path_offset)[kept]
     _, path_ports = _crossings(scenario, kept)
-    return replace(
-        scenario,
-        name=f"{scenario.name} {name}",
-        ports=tuple(scenario.ports[port] for port in ports),
-        flows=Flows(
-            src=tuple(flows.src[flow] for flow in kept),
-            dst=tuple(flows.dst[flow] for flow in kept),
-            payload_bytes=flows.payload_bytes[kept],
-            start_s=flows.start_s[kept],
-            start_rate_bytes_per_s=flows.start_rate_bytes_per_s[kept],
-            path_offset=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32),
-            path_ports=new_index[path_ports].astype(np.int32),
-        ),
-        monitored=tuple(int(new_index[port]) for port in sorted(monitored)),
+    return Flows(
+        src=tuple(flows.src[flow] for flow in kept),
+        dst=tuple(flows.dst[flow] for flow in kept),
+        payload_bytes=flows.payload_bytes[kept],
+        start_s=flows.start_s[kept],
+        start_rate_bytes_per_s=flows.start_rate_bytes_per_s[kept],
+        path_offset=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32),
+        path_ports=new_index[path_ports].astype(np.int32),
     )

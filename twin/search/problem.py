@@ -21,22 +21,40 @@ from twin.watermark import Watermark, WatermarkBounds
 class TuningProblem:
     """A scenario, the watermark that runs on it now, and the base the draws are biased around.
 
+    ``earlier`` are other moments of the same fabric's traffic, the newest first, with the same ports and
+    monitored ports: candidates are judged over all of them. ``standing`` is what was recommended before: it
+    stays the answer until another is surely better by the margin.
     ``dominant_class`` is the label of the class that carries most bytes: ``elephant``,
     ``potential_elephant``, ``mouse``. ``pfc`` None takes the scenario's. ``notes`` are passed on with the
     recommendation. ``unlike``: why the scenario is not like the network, so that nothing can be recommended.
-    Raises ``ParameterError`` for an unknown class.
+    Raises ``ParameterError`` for an unknown class, or an earlier moment of other ports.
     """
 
     scenario: Scenario
     incumbent: Watermark
     base: Watermark
     dominant_class: str
+    earlier: tuple[Scenario, ...] = ()
+    standing: Watermark | None = None
     pfc: bool | None = None
     notes: tuple[str, ...] = ()
     unlike: str | None = None
 
     def __post_init__(self) -> None:
         lambda_for(self.dominant_class)
+        for moment in self.earlier:
+            if (moment.ports, moment.monitored) != (self.scenario.ports, self.scenario.monitored):
+                raise ParameterError(
+                    "earlier moment",
+                    f"{len(moment.ports)} ports, {len(moment.monitored)} monitored",
+                    "moments are of one fabric, with the same ports and monitored ports",
+                    "leave out moments from before the topology changed",
+                )
+
+    @property
+    def moments(self) -> tuple[Scenario, ...]:
+        """All moments of traffic, the newest first."""
+        return (self.scenario, *self.earlier)
 
     @property
     def lambda_(self) -> float:
@@ -53,11 +71,12 @@ class TuningProblem:
 class SearchSettings:
     """The budget and policy of a round.
 
-    ``candidates`` watermarks (incumbent, base and vendor rows included) run on windows of ``fractions`` of
-    the scenario, the last being 1; after each but the last the better share ``keep`` goes on. ``narrowed``
-    more are drawn around the ``neighbourhoods`` best and run in full, then the ``leaders`` best under
-    ``seeds`` different seeds, and under up to ``most_seeds`` while several may be the best. ``engine`` is a
-    name of ``twin.engine`` or ``module:Class``; a worker gets ``batch`` candidates at a time.
+    ``candidates`` watermarks (incumbent, base and vendor rows included) run on ``fractions`` of the traffic
+    (of the window, or of several moments), the last being 1; after each but the last the better share
+    ``keep`` goes on. ``narrowed`` more are drawn around the ``neighbourhoods`` best and run in full, then the
+    ``leaders`` best under ``seeds`` different seeds, and under up to ``most_seeds`` while several may be the
+    best; several moments share those seeds. ``engine`` is a name of ``twin.engine`` or ``module:Class``; a
+    worker gets ``batch`` candidates at a time.
 
     ``score`` decides: the gain over the incumbent under ``policy``, or the patent's min-max score under
     ``weights``, where scores within ``near_tie`` are equal. A recommendation must gain more than ``margin``.

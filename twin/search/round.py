@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from twin.errors import ParameterError, SearchError, TwinError
-from twin.prediction import Prediction, SolveStatus, averaged
+from twin.prediction import Prediction, SolveStatus, averaged, over_moments
 from twin.scenario import Scenario
 from twin.search.candidates import (
     BiasedSampler,
@@ -23,11 +23,11 @@ from twin.search.candidates import (
     without_repeats,
 )
 from twin.search.conclusion import recommend
-from twin.search.gain import Gain, gain_over, persistent_bytes_share
-from twin.search.parts import FleetScores, fleet_scores, split
+from twin.search.gain import Gain, gain_over, joined_over_moments, persistent_bytes_share
+from twin.search.parts import FleetScores, fleet_scores, split_moments
 from twin.search.problem import SearchSettings, TuningProblem, persistent_share
 from twin.search.recommendation import Recommendation
-from twin.search.runs import Ledger
+from twin.search.runs import Ledger, Rung
 from twin.search.score import lead, rank, tie_width
 from twin.search.second_engine import Asked, Decision, RoundSoFar, second_stage
 from twin.search.trajectories import predict_trajectories
@@ -67,9 +67,9 @@ def tune(
     """
     if seed < 0:
         raise ParameterError("seed", repr(seed), "a seed is a whole number, 0 or more", "give such as 1")
-    parts = split(problem.scenario, settings.max_parts)
-    whole = [problem.scenario] if len(parts) > 1 else []
-    with shipped([*parts, *whole]) as files:
+    parts = split_moments(problem.moments, settings.max_parts)
+    whole = [problem.moments] if len(parts) > 1 else []
+    with shipped([scenario for moments in [*parts, *whole] for scenario in moments]) as files:
         round_ = _Round(problem, settings, seed, workers, progress, parts, files)
         return round_.run(version)
 
@@ -81,6 +81,8 @@ def propose(problem: TuningProblem, settings: SearchSettings, seed: int) -> list
     """
     fastest = float(problem.scenario.port_rate_bytes_per_s[list(problem.scenario.monitored)].max())
     known = [Proposal(problem.incumbent, Origin.INCUMBENT), Proposal(problem.base, Origin.BASE)]
+    if problem.standing is not None:
+        known.append(Proposal(problem.standing, Origin.STANDING))
     known += [Proposal(row.watermark, Origin.VENDOR, row.name) for row in vendor_table(fastest)]
     inside = [
         proposal
@@ -116,28 +118,36 @@ class _Round:
         seed: int,
         workers: Workers,
         progress: Callable[[Progress], None] | None,
-        parts: Sequence[Scenario],
+        parts: Sequence[Sequence[Scenario]],
         files: Sequence[Path],
     ) -> None:
         self._problem = problem
         self._settings = settings
         self._seed = seed
-        every = engine_seeds(seed, max(settings.seeds, settings.most_seeds))
-        self._seeds, self._more_seeds = every[: settings.seeds], every[settings.seeds :]
+        self._n_moments = len(problem.moments)
+        seeds, most_seeds = self._seeds_each()
+        every = engine_seeds(seed, max(seeds, most_seeds))
+        self._seeds, self._more_seeds = every[:seeds], every[seeds:]
         self._workers = workers
         self._progress = progress or (lambda _: None)
         self._parts = parts
         self._files = files
-        self._shares = [persistent_share(part) for part in parts]
-        self._bytes_shares: dict[int, float | None] = {}
-        self._last_rung = len(settings.fractions) - 1
-        self._ledger = Ledger(len(parts), len(settings.fractions))
+        self._shares = [persistent_share(moments[0]) for moments in parts]
+        self._bytes_shares: dict[tuple[int, int], float | None] = {}
+        rungs = Rung.all_of(settings.fractions, self._n_moments)
+        self._last_rung = len(rungs) - 1
+        self._ledger = Ledger(len(parts), rungs)
 
     def run(self, version: str) -> Recommendation:
         settings = self._settings
         alive = self._ledger.extend(propose(self._problem, settings, self._seed))
         for rung, fraction in enumerate(settings.fractions):
-            self._predict(f"window {fraction:g}", alive, rung, self._seeds[:1])
+            self._predict(
+                f"{'window' if self._n_moments == 1 else 'traffic'} {fraction:g}",
+                alive,
+                rung,
+                self._seeds[:1],
+            )
             if rung < self._last_rung:
                 alive = self._survivors(alive, rung)
         self._draw_closer(alive)
@@ -146,7 +156,7 @@ class _Round:
         answer = recommend(
             self._problem,
             settings,
-            parts=self._parts,
+            parts=[moments[0] for moments in self._parts],
             ledger=self._ledger,
             decision=second_stage(self._so_far(), first),
             incumbent=_INCUMBENT,
@@ -161,7 +171,7 @@ class _Round:
         try:
             found = predict_trajectories(
                 self._problem.scenario,
-                self._files[-1],  # the whole scenario, divided or not
+                self._files[-self._n_moments],  # the newest moment, divided or not
                 (answer.incumbent, answer.watermark),
                 engine=self._settings.engine,
                 seed=self._seed,
@@ -174,19 +184,32 @@ class _Round:
 
     def _so_far(self) -> RoundSoFar:
         return RoundSoFar(
-            scenario=self._problem.scenario,
+            moments=self._problem.moments,
             settings=self._settings,
             ledger=self._ledger,
             n_parts=len(self._parts),
             incumbent=_INCUMBENT,
+            standing=self._problem.standing,
             first_seeds=self._seeds,
             second_seeds=engine_seeds(self._seed, self._settings.second_seeds),
             predict=self._predict_apart,
             confirm=self._run_as_leaders,
             gain=self._gain,
+            joined=self._joined,
             gains=self._gains,
             score=self._scores,
         )
+
+    def _seeds_each(self) -> tuple[int, int]:
+        """Seeds of every leader, and the most in a race: moments share them, as each is a draw of its own."""
+        seeds, most, moments = self._settings.seeds, self._settings.most_seeds, self._n_moments
+        return math.ceil(seeds / moments), max(math.ceil(most / moments), min(most, 2))
+
+    def _standing(self) -> list[int]:
+        """The candidate recommended before, which must be confirmed to stay."""
+        watermarks = [one.watermark for one in self._ledger.proposals]
+        standing = self._problem.standing
+        return [watermarks.index(standing)] if standing in watermarks else []
 
     def _survivors(self, alive: Sequence[int], rung: int) -> list[int]:
         """The better share: the best over all parts, the best of each part, the incumbent."""
@@ -197,11 +220,11 @@ class _Round:
             each = math.ceil(n_kept / (2 * len(self._parts)))
             for part in scores.parts:
                 kept.update(rank(part, near_tie=0.0)[:each].tolist())
-        feasible = scores.fleet.feasible
+        feasible, standing = scores.fleet.feasible, self._standing()
         return [
             number
             for row, number in enumerate(alive)
-            if number == _INCUMBENT or (row in kept and feasible[row])
+            if number == _INCUMBENT or ((row in kept or number in standing) and feasible[row])
         ]
 
     def _draw_closer(self, alive: Sequence[int]) -> None:
@@ -239,7 +262,7 @@ class _Round:
                 break
             leaders = order[: settings.leaders]
             if attempt == 0:
-                leaders = [_INCUMBENT, *leaders]
+                leaders = [_INCUMBENT, *self._standing(), *leaders]
                 if len(self._parts) > 1:
                     for part in scores.parts:
                         own = rank(part, incumbent=_INCUMBENT, near_tie=0.0 if by_gain else settings.near_tie)
@@ -276,25 +299,46 @@ class _Round:
         """The undivided scenario under these candidates, over all seeds."""
         if len(self._parts) == 1:
             return [self._ledger.whole(candidate) for candidate in candidates]
-        watermarks = self._watermarks(candidates)
-        tasks = [self._task(len(self._parts), self._last_rung, watermarks, seed) for seed in self._seeds]
-        return [averaged(by_seed) for by_seed in zip(*self._all("whole", tasks), strict=True)]
+        watermarks, n_seeds = self._watermarks(candidates), len(self._seeds)
+        tasks = [
+            self._task(len(self._parts), moment, self._last_rung, watermarks, seed)
+            for moment in range(self._n_moments)
+            for seed in self._seeds
+        ]
+        runs = self._all("whole", tasks)
+        by_moment = [runs[first : first + n_seeds] for first in range(0, len(runs), n_seeds)]
+        return [
+            over_moments([averaged([run[place] for run in by_seed]) for by_seed in by_moment])
+            for place in range(len(candidates))
+        ]
 
     def _predict(self, stage: str, candidates: Sequence[int], rung: int, seeds: Sequence[int]) -> None:
-        """Predicts candidates on every part at one window length under each seed."""
-        if not candidates or not seeds:
+        """Predicts candidates on every part and moment of a rung, under each seed they have not run."""
+        wanted = {
+            (moment, seed): [one for one in candidates if not self._ledger.ran(one, rung, moment, seed)]
+            for seed in seeds
+            for moment in range(self._ledger.rungs[rung].n_moments)
+        }
+        n_runs = sum(map(len, wanted.values())) * len(self._parts)
+        if not n_runs:
             return
-        spread = math.ceil(len(candidates) * len(self._parts) * len(seeds) / max(self._workers.n_workers, 1))
         # Multiples of eight: engines run candidates in vectors.
-        size = min(self._settings.batch, 8 * math.ceil(spread / 8))
-        chunks = [candidates[first : first + size] for first in range(0, len(candidates), size)]
-        jobs = [(part, chunk, seed) for part in range(len(self._parts)) for seed in seeds for chunk in chunks]
-        tasks = [self._task(part, rung, self._watermarks(chunk), seed) for part, chunk, seed in jobs]
+        size = min(self._settings.batch, 8 * math.ceil(n_runs / max(self._workers.n_workers, 1) / 8))
+        jobs = [
+            (part, moment, numbers[first : first + size], seed)
+            for part in range(len(self._parts))
+            for (moment, seed), numbers in wanted.items()
+            for first in range(0, len(numbers), size)
+        ]
+        tasks = [
+            self._task(part, moment, rung, self._watermarks(chunk), seed)
+            for part, moment, chunk, seed in jobs
+        ]
 
         def enter(task: int, predictions: list[Prediction]) -> None:
-            part, chunk, seed = jobs[task]
+            part, moment, chunk, seed = jobs[task]
             for number, prediction in zip(chunk, predictions, strict=True):
-                self._ledger.record(part, number, rung, seed, prediction)
+                self._ledger.record(part, number, rung, moment, seed, prediction)
 
         self._run(stage, tasks, enter)
         self._check_incumbent(rung)
@@ -303,15 +347,23 @@ class _Round:
         """Runs of another engine or window, which are not recorded."""
         tasks = [
             Task(
-                self._files[one.part], one.engine, one.duration_s, self._watermarks(one.candidates), one.seed
+                self._file(one.part, one.moment),
+                one.engine,
+                one.duration_s,
+                self._watermarks(one.candidates),
+                one.seed,
             )
             for one in asked
         ]
         return self._all(stage, tasks)
 
-    def _task(self, file: int, rung: int, watermarks: tuple[Watermark, ...], seed: int) -> Task:
-        duration_s = self._settings.fractions[rung] * self._problem.scenario.duration_s
-        return Task(self._files[file], self._settings.engine, duration_s, watermarks, seed)
+    def _task(self, part: int, moment: int, rung: int, watermarks: tuple[Watermark, ...], seed: int) -> Task:
+        duration_s = self._ledger.rungs[rung].fraction * self._problem.moments[moment].duration_s
+        return Task(self._file(part, moment), self._settings.engine, duration_s, watermarks, seed)
+
+    def _file(self, part: int, moment: int) -> Path:
+        """The scenario of a part's moment; part by part, then the undivided ones."""
+        return self._files[part * self._n_moments + moment]
 
     def _watermarks(self, candidates: Sequence[int]) -> tuple[Watermark, ...]:
         return tuple(self._ledger.proposals[number].watermark for number in candidates)
@@ -337,28 +389,48 @@ class _Round:
     def _check_incumbent(self, rung: int) -> None:
         if self._ledger.rung_of(_INCUMBENT) < rung:
             return
-        for part, scenario in enumerate(self._parts):
+        for part, moments in enumerate(self._parts):
             status = self._ledger.at(part, [_INCUMBENT], rung)[0].status
             if status is not SolveStatus.OK:
                 raise SearchError(
-                    f"tuning round, {scenario.name!r}",
+                    f"tuning round, {moments[0].name!r}",
                     f"status {status.code} for the incumbent ({self._problem.incumbent})",
                     "candidates are judged against the incumbent, so its run must reach its end",
                     status.value.partition("; ")[2] or "look at the scenario",
                 )
 
-    def _gain(self, part: int, now: Prediction, new: Prediction) -> Gain:
-        """The gain of one prediction over the incumbent's on a part."""
-        if part not in self._bytes_shares:
-            goodput = self._ledger.at(part, [_INCUMBENT], 0)[0].goodput_bytes_per_s
-            self._bytes_shares[part] = persistent_bytes_share(self._parts[part], goodput)
-        return gain_over(now, new, self._settings.policy, self._bytes_shares[part])
+    def _gain(self, part: int, moment: int, now: Prediction, new: Prediction) -> Gain:
+        """The gain of one prediction over the incumbent's on a part in one moment."""
+        if (part, moment) not in self._bytes_shares:
+            self._bytes_shares[part, moment] = persistent_bytes_share(
+                self._parts[part][moment], self._goodput(part, moment)
+            )
+        return gain_over(now, new, self._settings.policy, self._bytes_shares[part, moment])
+
+    def _joined(self, part: int, gains: Mapping[int, Gain]) -> Gain:
+        """One candidate's gain on a part over these moments, each weighted by the bytes it delivers."""
+        weights = [self._goodput(part, moment) * self._problem.moments[moment].duration_s for moment in gains]
+        return joined_over_moments(list(gains.values()), weights, self._n_moments)
+
+    def _goodput(self, part: int, moment: int) -> float:
+        """Delivered under the incumbent, bytes per second."""
+        found = self._ledger.first(part, _INCUMBENT, moment).goodput_bytes_per_s
+        return found if math.isfinite(found) else 0.0
 
     def _gains(self, candidates: Sequence[int] | None = None) -> list[list[Gain]]:
         """By part, the first engine's gains of these candidates (None: all), each in its longest window."""
         numbers = range(len(self._ledger.proposals)) if candidates is None else candidates
         return [
-            [self._gain(part, *self._ledger.paired(part, number, _INCUMBENT)) for number in numbers]
+            [
+                self._joined(
+                    part,
+                    {
+                        pair.moment: self._gain(part, pair.moment, pair.now, pair.new)
+                        for pair in self._ledger.paired(part, number, _INCUMBENT)
+                    },
+                )
+                for number in numbers
+            ]
             for part in range(len(self._parts))
         ]
 

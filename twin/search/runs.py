@@ -1,22 +1,56 @@
-"""The predictions of a round so far, by part, candidate, window length (rung) and seed."""
+"""The predictions of a round so far, by part, candidate, moment of traffic, window length and seed."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from twin.prediction import Prediction, averaged, pooled, stretched
+from twin.prediction import Prediction, averaged, over_moments, pooled, stretched
+from twin.scenario import Scenario
 from twin.search.candidates import Proposal, without_repeats
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """How much traffic one stage predicts: ``fraction`` of each of the first ``n_moments`` moments."""
+
+    fraction: float
+    n_moments: int = 1
+
+    @classmethod
+    def all_of(cls, fractions: Sequence[float], n_moments: int) -> tuple[Rung, ...]:
+        """Rungs of these fractions of all traffic: of one moment's length, or of several moments."""
+        if n_moments == 1:
+            return tuple(cls(fraction) for fraction in fractions)
+        return tuple(cls(1.0, max(1, round(fraction * n_moments))) for fraction in fractions)
+
+    def traffic_s(self, moments: Sequence[Scenario]) -> float:
+        """Seconds of traffic it predicts, all moments together."""
+        return self.fraction * sum(one.duration_s for one in moments[: self.n_moments])
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two candidates' predictions of one moment, over the seeds both ran."""
+
+    moment: int
+    now: Prediction
+    new: Prediction
 
 
 class Ledger:
     """Candidates in the order proposed, and every prediction of them."""
 
-    def __init__(self, n_parts: int, n_rungs: int) -> None:
+    def __init__(self, n_parts: int, rungs: Sequence[Rung]) -> None:
         self.proposals: list[Proposal] = []
+        self.rungs = tuple(rungs)
         self._n_parts = n_parts
-        self._last_rung = n_rungs - 1
-        self._by_seed: defaultdict[tuple[int, int, int], dict[int, Prediction]] = defaultdict(dict)
+        self._last_rung = len(rungs) - 1
+        # Predictions by part, candidate and fraction, then by moment, then by seed.
+        self._runs: defaultdict[tuple[int, int, float], dict[int, dict[int, Prediction]]] = defaultdict(dict)
+        # By candidate and fraction, then by moment, the seeds it ran under in every part.
+        self._seeds: defaultdict[tuple[int, float], dict[int, set[int]]] = defaultdict(dict)
 
     def extend(self, proposals: Sequence[Proposal]) -> list[int]:
         """Adds proposals whose watermark is new; returns their candidate numbers."""
@@ -24,43 +58,60 @@ class Ledger:
         self.proposals = without_repeats([*self.proposals, *proposals])
         return list(range(before, len(self.proposals)))
 
-    def record(self, part: int, candidate: int, rung: int, seed: int, prediction: Prediction) -> None:
-        self._by_seed[part, candidate, rung][seed] = prediction
+    def record(
+        self, part: int, candidate: int, rung: int, moment: int, seed: int, prediction: Prediction
+    ) -> None:
+        fraction = self.rungs[rung].fraction
+        self._runs[part, candidate, fraction].setdefault(moment, {})[seed] = prediction
+        self._seeds[candidate, fraction].setdefault(moment, set()).add(seed)
+
+    def ran(self, candidate: int, rung: int, moment: int, seed: int) -> bool:
+        """Whether it has run this moment, for as long as this rung does, under this seed."""
+        return seed in self._seeds.get((candidate, self.rungs[rung].fraction), {}).get(moment, ())
 
     def rung_of(self, candidate: int) -> int:
-        """The longest window this candidate ran."""
-        return max(rung for rung in range(self._last_rung + 1) if (0, candidate, rung) in self._by_seed)
+        """The most traffic this candidate ran."""
+        return max(rung for rung in range(self._last_rung + 1) if self._reached(candidate, rung))
 
     def n_seeds(self, candidate: int) -> int:
-        """The number of seeds it ran its longest window under."""
-        return len(self._by_seed[0, candidate, self.rung_of(candidate)])
+        """The number of seeds it ran most traffic under."""
+        return len(self._seeds[candidate, self.rungs[self.rung_of(candidate)].fraction][0])
 
     def at(self, part: int, candidates: Sequence[int], rung: int) -> list[Prediction]:
-        """Predictions of these candidates at one window length, each the mean over its seeds."""
+        """Predictions of these candidates at one rung, each the mean over its moments and seeds."""
         return [self._mean(part, candidate, rung) for candidate in candidates]
 
-    def full(self, part: int, candidate: int) -> Prediction:
-        """Its prediction on the full window of one part."""
-        return self._mean(part, candidate, self._last_rung)
+    def full(self, part: int, candidate: int, moment: int | None = None) -> Prediction:
+        """Its prediction of one part's whole traffic, or of one moment of it."""
+        return self._mean(part, candidate, self._last_rung, moment)
 
     def whole(self, candidate: int) -> Prediction:
-        """Its prediction at its longest window, the parts pooled."""
+        """Its prediction of most traffic, the parts pooled."""
         rung = self.rung_of(candidate)
         return pooled([self._mean(part, candidate, rung) for part in range(self._n_parts)])
 
-    def paired(self, part: int, candidate: int, with_: int) -> tuple[Prediction, Prediction]:
-        """Another candidate's prediction and its own, of its longest window, over the seeds both ran."""
-        rung = self.rung_of(candidate)
-        theirs, own = self._by_seed[part, with_, rung], self._by_seed[part, candidate, rung]
-        seeds = sorted(theirs.keys() & own.keys())
-        return averaged([theirs[seed] for seed in seeds]), averaged([own[seed] for seed in seeds])
+    def first(self, part: int, candidate: int, moment: int) -> Prediction:
+        """Its first run of a moment, as long as the first rung."""
+        runs = self._runs[part, candidate, self.rungs[0].fraction][moment]
+        return next(iter(runs.values()))
+
+    def paired(self, part: int, candidate: int, with_: int) -> list[Pair]:
+        """Another candidate's predictions and its own, of every moment it ran at its longest."""
+        rung = self.rungs[self.rung_of(candidate)]
+        theirs, own = self._runs[part, with_, rung.fraction], self._runs[part, candidate, rung.fraction]
+        pairs = []
+        for moment in sorted(own)[: rung.n_moments]:
+            seeds = sorted(theirs[moment].keys() & own[moment].keys())
+            now, new = ([runs[moment][seed] for seed in seeds] for runs in (theirs, own))
+            pairs.append(Pair(moment, averaged(now), averaged(new)))
+        return pairs
 
     def settled(self, part: int) -> list[Prediction]:
-        """Every candidate at full length: as run, or estimated from the longest window it ran."""
+        """Every candidate on all traffic: as run, or estimated from the most it ran."""
         everyone = range(len(self.proposals))
 
         def ran(rung: int) -> list[int]:
-            return [candidate for candidate in everyone if (part, candidate, rung) in self._by_seed]
+            return [candidate for candidate in everyone if self._reached(candidate, rung)]
 
         full = {candidate: self.full(part, candidate) for candidate in ran(self._last_rung)}
         estimate = {}
@@ -71,7 +122,15 @@ class Ledger:
                 estimate[candidate] = stretch(self._mean(part, candidate, rung))
         return [full[candidate] if candidate in full else estimate[candidate] for candidate in everyone]
 
-    def _mean(self, part: int, candidate: int, rung: int) -> Prediction:
+    def _reached(self, candidate: int, rung: int) -> bool:
+        """Whether it ran all moments of a rung; they run in order."""
+        stage = self.rungs[rung]
+        return stage.n_moments - 1 in self._seeds.get((candidate, stage.fraction), {})
+
+    def _mean(self, part: int, candidate: int, rung: int, moment: int | None = None) -> Prediction:
+        runs = self._runs[part, candidate, self.rungs[rung].fraction]
+        moments = range(self.rungs[rung].n_moments) if moment is None else [moment]
         # Sorted by seed: a mean in order of arrival differs in the last bit.
-        runs = self._by_seed[part, candidate, rung]
-        return averaged([runs[seed] for seed in sorted(runs)])
+        return over_moments(
+            [averaged([runs[moment][seed] for seed in sorted(runs[moment])]) for moment in moments]
+        )

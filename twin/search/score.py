@@ -223,10 +223,14 @@ def best_among(scores: Scores, *, among: Collection[int], incumbent: int, near_t
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The candidate to recommend, and how many others cannot be told apart from the best; 0: none."""
+    """The candidate to recommend, and how many others cannot be told apart from the best; 0: none.
+
+    ``stays``: it was recommended before, and nothing surely better was found.
+    """
 
     row: int
     n_alike: int = 0
+    stays: bool = False
 
 
 def choose(
@@ -237,8 +241,12 @@ def choose(
     margin: float,
     watermarks: Sequence[Watermark],
     near_tie: float = NEAR_TIE,
+    standing: Watermark | None = None,
 ) -> Choice:
     """The candidate of ``among`` to recommend.
+
+    ``standing``, recommended before, stays while it gains more than ``margin`` and the best is not surely
+    better than it by ``margin``, so that noise does not move the answer.
 
     By gain: of those that cannot be told apart from the best (within two errors of the difference, at most
     ``MOST_ALIKE``) and that surely gain more than ``margin``, the one nearest to what runs; the best where
@@ -251,18 +259,23 @@ def choose(
         feasible, key=lambda row: (float(scores.score[row]), row == incumbent, -row), default=incumbent
     )
     alike = [row for row in feasible if lead(scores.gains[best], scores.gains[row]) <= 0.0]
+    here = watermarks.index(standing) if standing in watermarks else incumbent
+    if here in feasible and here != incumbent and scores.gains[here].value > margin:
+        ahead = scores.gains[best].less(scores.gains[here])
+        if not surely_above(ahead, margin):
+            return Choice(here, len({*alike, here}) - 1, stays=True)
     if incumbent in alike:
         return Choice(incumbent, len(alike) - 1)
     sure = [row for row in alike if surely_above(scores.gains[row], margin)]
-    here = watermarks[incumbent]
-    row = min(sure, key=lambda at: (here.distance_to(watermarks[at]), at), default=best)
+    runs = watermarks[incumbent]
+    row = min(sure, key=lambda at: (runs.distance_to(watermarks[at]), at), default=best)
     return Choice(row, len(alike) - 1)
 
 
 def lead(better: Gain, other: Gain) -> float:
     """By how much a gain leads another beyond what noise explains; at most 0: they cannot be told apart."""
-    noise = float(np.sqrt(np.sum((better.deviations - other.deviations) ** 2)))
-    return better.value - other.value - (min(2.0 * noise, MOST_ALIKE) if math.isfinite(noise) else 0.0)
+    ahead = better.less(other)
+    return ahead.value - (min(2.0 * ahead.error, MOST_ALIKE) if math.isfinite(ahead.error) else 0.0)
 
 
 def surely_above(gain: Gain, margin: float) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from twin.errors import ScenarioError, SearchError
-from twin.prediction import Prediction, SolveStatus, averaged, pooled
-from twin.scenario import Scenario, affordable_s
+from twin.prediction import Prediction, SolveStatus, averaged, over_moments, pooled
+from twin.scenario import Scenario, affordable_s, packet_hops
 from twin.search.disagreement import ahead, differ_text, disagreement, few, of_both
 from twin.search.explain import watermark_text
 from twin.search.gain import Gain
@@ -17,6 +19,7 @@ from twin.search.recommendation import Compared, SecondOpinion
 from twin.search.runs import Ledger
 from twin.search.score import Scores, choose
 from twin.units import duration_text, percent_text
+from twin.watermark import Watermark
 
 STAGE = "second opinion"
 LEAST_WINDOW_S = 2e-3  # forty CNP intervals of 50 µs: rates do not settle in less
@@ -24,9 +27,10 @@ LEAST_WINDOW_S = 2e-3  # forty CNP intervals of 50 µs: rates do not settle in l
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Runs of one engine: candidates and a part by their numbers, cut at ``duration_s``."""
+    """Runs of one engine: candidates, a part and a moment by their numbers, cut at ``duration_s``."""
 
     part: int
+    moment: int
     engine: str
     duration_s: float
     candidates: tuple[int, ...]
@@ -49,20 +53,22 @@ class RoundSoFar:
     """The round, as far as this stage needs it.
 
     ``predict`` runs engines, ``confirm`` has the first engine run candidates under all its seeds, ``gain`` is
-    that of a prediction over the incumbent's on a part. ``gains`` are the first engine's by part, ``score``
-    scores all candidates by those given.
+    that of a prediction over the incumbent's on a part in one moment, ``joined`` that over moments.
+    ``gains`` are the first engine's by part, ``score`` scores all candidates by those given.
     """
 
-    scenario: Scenario
+    moments: tuple[Scenario, ...]
     settings: SearchSettings
     ledger: Ledger
     n_parts: int
     incumbent: int
+    standing: Watermark | None
     first_seeds: tuple[int, ...]
     second_seeds: tuple[int, ...]
     predict: Callable[[str, Sequence[Asked]], list[list[Prediction]]]
     confirm: Callable[[Collection[int]], None]
-    gain: Callable[[int, Prediction, Prediction], Gain]
+    gain: Callable[[int, int, Prediction, Prediction], Gain]
+    joined: Callable[[int, Mapping[int, Gain]], Gain]
     gains: Callable[[], list[list[Gain]]]
     score: Callable[[list[list[Gain]]], FleetScores]
 
@@ -78,7 +84,7 @@ def second_stage(so_far: RoundSoFar, first: Decision) -> Decision:
     settings = so_far.settings
     if settings.second_engine is None:
         return first
-    scenario = so_far.scenario
+    scenario = so_far.moments[0]
     window_s = affordable_s(scenario, settings.second_packet_hops)
     if window_s < min(LEAST_WINDOW_S, scenario.duration_s):
         return _unasked(
@@ -103,17 +109,27 @@ def _as_of_now(so_far: RoundSoFar, first: Decision) -> Decision:
     return replace(first, scores=so_far.score(so_far.gains()))
 
 
+def _affordable(moments: Sequence[Scenario], budget: float) -> int:
+    """How many of the moments ``budget`` packet-hops pay for, at least one."""
+    spent = np.cumsum([packet_hops(scenario, scenario.duration_s) for scenario in moments])
+    return max(int(np.count_nonzero(spent <= budget)), 1)
+
+
 class _Review:
-    """Runs of both engines on one window, and the decision based on them."""
+    """Runs of both engines on the same traffic, and the decision based on them.
+
+    That is as many of the newest moments as the budget pays for, else the start of the newest.
+    """
 
     def __init__(self, so_far: RoundSoFar, first: Decision, window_s: float) -> None:
         self._so_far = so_far
         self._first = first
         self._window_s = window_s
-        self._share = window_s / so_far.scenario.duration_s
+        self._cut = window_s < so_far.moments[0].duration_s
+        self._moments = range(_affordable(so_far.moments, so_far.settings.second_packet_hops))
         self._engine = so_far.settings.second_engine or ""
-        # (part, candidate): the first engine's figures of the window, and the second's.
-        self._runs: dict[tuple[int, int], tuple[Prediction, Prediction]] = {}
+        # (part, candidate): by moment, the first engine's figures and the second's.
+        self._runs: dict[tuple[int, int], list[tuple[Prediction, Prediction]]] = {}
         self._fleet: list[int] = []
 
     def decide(self) -> Decision:
@@ -150,6 +166,13 @@ class _Review:
             first.notes,
         )
 
+    @property
+    def _ran_s(self) -> float:
+        """Seconds of traffic, all moments together."""
+        if self._cut:
+            return self._window_s
+        return sum(self._so_far.moments[moment].duration_s for moment in self._moments)
+
     def _run(self, by_part: dict[int, list[int]]) -> None:
         """Runs both engines on the window, for candidates of each part that have not run it yet."""
         so_far = self._so_far
@@ -160,22 +183,32 @@ class _Review:
         asked, keys = [], []
         for part, rows in wanted.items():
             # One candidate at a time: each of these runs is long.
-            for seed in so_far.second_seeds:
-                for row in rows:
-                    asked.append(Asked(part, self._engine, self._window_s, (row,), seed))
-                    keys.append(1)
-            if self._share < 1.0 and rows:
-                for seed in so_far.first_seeds:
-                    asked.append(Asked(part, so_far.settings.engine, self._window_s, tuple(rows), seed))
-                    keys.append(0)
-        found: dict[tuple[int, int, int], list[Prediction]] = {}
+            for moment in self._moments:
+                duration_s = self._window_s if self._cut else so_far.moments[moment].duration_s
+                for seed in so_far.second_seeds:
+                    for row in rows:
+                        asked.append(Asked(part, moment, self._engine, duration_s, (row,), seed))
+                        keys.append(1)
+                if self._cut and rows:
+                    for seed in so_far.first_seeds:
+                        engine = so_far.settings.engine
+                        asked.append(Asked(part, moment, engine, duration_s, tuple(rows), seed))
+                        keys.append(0)
+        found: dict[tuple[int, int, int, int], list[Prediction]] = {}
         for which, one, predictions in zip(keys, asked, so_far.predict(STAGE, asked), strict=True):
             for row, prediction in zip(one.candidates, predictions, strict=True):
-                found.setdefault((which, one.part, row), []).append(prediction)
+                found.setdefault((which, one.part, one.moment, row), []).append(prediction)
         for part, rows in wanted.items():
             for row in rows:
-                short = averaged(found[0, part, row]) if self._share < 1.0 else so_far.ledger.full(part, row)
-                self._runs[part, row] = short, averaged(found[1, part, row])
+                self._runs[part, row] = [
+                    (
+                        averaged(found[0, part, moment, row])
+                        if self._cut
+                        else so_far.ledger.full(part, row, moment),
+                        averaged(found[1, part, moment, row]),
+                    )
+                    for moment in self._moments
+                ]
 
     def _best(self, scores: Scores, among: Collection[int]) -> int:
         so_far = self._so_far
@@ -186,10 +219,11 @@ class _Review:
             margin=so_far.settings.margin,
             watermarks=[one.watermark for one in so_far.ledger.proposals],
             near_tie=so_far.settings.near_tie,
+            standing=so_far.standing,
         ).row
 
     def _ok(self, part: int, row: int) -> bool:
-        return all(one.status is SolveStatus.OK for one in self._runs[part, row])
+        return all(one.status is SolveStatus.OK for both in self._runs[part, row] for one in both)
 
     def _sound(self, row: int) -> bool:
         return all(self._ok(part, row) for part in range(self._so_far.n_parts))
@@ -206,16 +240,31 @@ class _Review:
         )
 
     def _second_gains(self, part: int, first: Sequence[Gain]) -> dict[int, Gain]:
-        """The second engine's gains on a part, from a window cut short moved as the first's are."""
-        short_now, now = self._runs[part, self._so_far.incumbent]
+        """The second engine's gains on a part; those of less than all traffic moved as the first's are."""
+        now = self._runs[part, self._so_far.incumbent]
+        partly = self._cut or len(self._moments) < len(self._so_far.moments)
         found = {}
-        for (at, row), (short, second) in self._runs.items():
+        for (at, row), runs in self._runs.items():
             if at == part:
-                gain = self._so_far.gain(part, now, second)
-                if self._share < 1.0:
-                    gain = gain.moved(self._so_far.gain(part, short_now, short), first[row])
-                found[row] = gain
+                gain = self._joined(
+                    part, [(before[1], after[1]) for before, after in zip(now, runs, strict=True)]
+                )
+                found[row] = gain.moved(self._first_gain(part, row), first[row]) if partly else gain
         return found
+
+    def _first_gain(self, part: int, row: int) -> Gain:
+        """The first engine's gain over the traffic that the second ran."""
+        incumbent = self._so_far.incumbent
+        if self._cut:
+            now, runs = self._runs[part, incumbent], self._runs[part, row]
+            return self._joined(part, [(now[0][0], runs[0][0])])
+        pairs = self._so_far.ledger.paired(part, row, incumbent)
+        return self._joined(part, [(pair.now, pair.new) for pair in pairs[: len(self._moments)]])
+
+    def _joined(self, part: int, pairs: Sequence[tuple[Prediction, Prediction]]) -> Gain:
+        """The gain over the first moments, from the incumbent's and a candidate's prediction of each."""
+        gains = {moment: self._so_far.gain(part, moment, now, new) for moment, (now, new) in enumerate(pairs)}
+        return self._so_far.joined(part, gains)
 
     def _undecided(self) -> Decision:
         so_far, first = self._so_far, _as_of_now(self._so_far, self._first)
@@ -223,7 +272,8 @@ class _Review:
         bad = next(
             one.status
             for part in range(so_far.n_parts)
-            for one in self._runs[part, so_far.incumbent]
+            for both in self._runs[part, so_far.incumbent]
+            for one in both
             if one.status is not SolveStatus.OK
         )
         sentence = (
@@ -239,12 +289,12 @@ class _Review:
         so_far, fleet = self._so_far, scores.fleet
         candidates = []
         for row in sorted(self._fleet, key=lambda at: (at != so_far.incumbent, -float(fleet.score[at]), at)):
-            runs = [self._runs[part, row] for part in range(so_far.n_parts)]
+            by_part = [list(zip(*self._runs[part, row], strict=True)) for part in range(so_far.n_parts)]
             candidates.append(
                 Compared(
                     so_far.ledger.proposals[row].watermark,
-                    pooled([short for short, _ in runs]),
-                    pooled([second for _, second in runs]),
+                    pooled([over_moments(first) for first, _ in by_part]),
+                    pooled([over_moments(second) for _, second in by_part]),
                     float(fleet.score[row]) if fleet.feasible[row] else None,
                 )
             )
@@ -253,8 +303,8 @@ class _Review:
         opinion = SecondOpinion(
             engine=self._engine,
             n_seeds=len(so_far.second_seeds),
-            window_s=self._window_s,
-            cut=self._share < 1.0,
+            window_s=self._ran_s,
+            cut=self._cut or len(self._moments) < len(so_far.moments),
             candidates=tuple(candidates),
             disagreement=by_figure,
             margin=so_far.settings.second_margin,
@@ -281,5 +331,8 @@ class _Review:
             if opinion.disagrees
             else f"the engines differ by at most {differ}"
         )
-        ran = f"; it ran the first {duration_text(opinion.window_s)} of the window" if opinion.cut else ""
+        ran = ""
+        if opinion.cut:
+            which = "the first" if self._cut else f"the newest {len(self._moments)} moments,"
+            ran = f"; it ran {which} {duration_text(opinion.window_s)} of the traffic"
         return f"{says[:1].upper()}{says[1:]}; {apart}{ran}."

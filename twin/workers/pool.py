@@ -288,7 +288,7 @@ def shipped_scenario(file: Path, duration_s: float) -> Scenario:
     return _scenario(file).until(duration_s)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)  # a round's parts and moments
 def _scenario(file: Path) -> Scenario:
     sent = _SENT.get()
     # Safe to unpickle: written by this round's process for this user only, or sent by this worker's service.

@@ -30,6 +30,8 @@ from twin.workers.pool import InProcessWorkers
 SECOND_NS = 1_000_000_000
 T0_NS = 1_767_225_600 * SECOND_NS
 
+OTHER_TRAFFIC = "load doubled"  # so that the same answer is another recommendation
+
 CHANGING, KEEPING = (
     run_round(
         state(),
@@ -93,9 +95,9 @@ def test_a_service_started_anew_knows_what_was_recommended_and_decided(database_
 
     async def before(memory: Memory) -> None:
         for _ in range(5):
-            ids.append(memory.store.add(CHANGING, 1.0).id)
+            ids.append(memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC).id)
         memory.store.decide(memory.store.pending(ids[4]), "rejected", "ada")
-        ids.append(memory.store.add(CHANGING, 1.0).id)
+        ids.append(memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC).id)
         await memory.recorder.flush()
         assert [entry.id for entry in await memory.store.page(10)] == ids[::-1]
 
@@ -109,7 +111,7 @@ def test_a_service_started_anew_knows_what_was_recommended_and_decided(database_
         assert memory.store.pending(ids[5]).document().candidates
         assert [entry.id for entry in await memory.store.page(2, before=ids[3])] == [ids[2], ids[1]]
         assert await memory.store.total() == 6
-        new = memory.store.add(CHANGING, 1.0)
+        new = memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC)
         assert new.id not in ids
         await memory.recorder.flush()
         assert (await memory.kept.newest(2))[1].status == "superseded"
@@ -122,7 +124,7 @@ def test_a_service_started_anew_knows_what_was_recommended_and_decided(database_
 
 def test_what_waited_for_long_over_a_restart_waits_no_more(database_url: str) -> None:
     async def before(memory: Memory) -> None:
-        memory.store.add(CHANGING, 1.0)
+        memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC)
         await memory.recorder.flush()
 
     async def after(memory: Memory) -> None:
@@ -135,11 +137,11 @@ def test_what_waited_for_long_over_a_restart_waits_no_more(database_url: str) ->
 
 def test_rounds_of_before_lie_before_those_that_ran_without_the_database(database_url: str) -> None:
     async def before(memory: Memory) -> None:
-        memory.store.add(CHANGING, 1.0)
+        memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC)
         await memory.recorder.flush()
 
     async def after(memory: Memory) -> None:
-        own = memory.store.add(CHANGING, 1.0)
+        own = memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC)
         memory.store.restore(await memory.kept.newest(3))
         assert [entry.status for entry in memory.store.newest(3)] == ["pending", "superseded"]
         assert memory.store.newest(1) == [own]
@@ -160,9 +162,11 @@ def test_rounds_in_a_row_that_say_the_same_are_kept_once(database_url: str) -> N
 
 def test_what_nobody_decided_on_goes_first_and_all_goes_in_the_end(database_url: str) -> None:
     async def scene(memory: Memory) -> None:
-        decided = memory.store.decide(memory.store.add(CHANGING, 1.0), "approved", "ada")
+        decided = memory.store.decide(
+            memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC), "approved", "ada"
+        )
         for _ in range(55):  # it prunes at each fiftieth
-            memory.store.add(CHANGING, 1.0)
+            memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC)
             await memory.recorder.flush()
         assert await memory.kept.count() <= 2 + 1 + 50
         memory.kept.save(replace(decided, id="x", created_ns=T0_NS + 2 * 86_400 * SECOND_NS))
@@ -177,11 +181,11 @@ def test_what_nobody_decided_on_goes_first_and_all_goes_in_the_end(database_url:
 
 def test_rounds_that_wait_for_the_database_are_as_many_as_there_is_room_for(database_url: str) -> None:
     async def scene(memory: Memory) -> None:
-        ids = [memory.store.add(CHANGING, 1.0).id for _ in range(MOST_WAITING + 3)]
+        ids = [memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC).id for _ in range(MOST_WAITING + 3)]
         assert memory.recorder.dropped == 3
         await memory.recorder.flush()
         assert newest_ids(await memory.kept.newest(1_000)) == ids[:2:-1]
-        memory.store.add(CHANGING, 1.0)
+        memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC)
         assert memory.recorder.dropped == 3  # those before it are written
 
     over(database_url, scene, keep=1_000)
@@ -191,7 +195,7 @@ def test_one_that_cannot_be_read_keeps_no_service_from_the_others(
     database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scene(memory: Memory) -> None:
-        ids = [memory.store.add(CHANGING, 1.0).id for _ in range(3)]
+        ids = [memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC).id for _ in range(3)]
         await memory.recorder.flush()
         for broken, values in ((ids[0], {"document": b"no zlib"}), (ids[1], {"standing": '{"status":"?"}'})):
             statement = update(recommendations).where(recommendations.c.id == broken).values(values)
@@ -209,7 +213,7 @@ def newest_ids(entries: list[Entry]) -> list[str]:
 
 def test_without_its_database_memory_answers(tmp_path: Any) -> None:
     async def scene(memory: Memory) -> None:
-        entries = [memory.store.add(CHANGING, 1.0) for _ in range(4)]
+        entries = [memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC) for _ in range(4)]
         memory.database.close()
         assert newest_ids(await memory.store.page(10)) == newest_ids(entries[:0:-1])
         assert await memory.store.total() == 3

@@ -214,3 +214,14 @@ class PriorityEngine(AnalyticEngine):
     def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
         niceness = os.getpriority(os.PRIO_PROCESS, 0)
         return replace(super().one(scenario, watermark, seed), queue_mean_bytes=float(niceness))
+
+
+class ShakyEngine(AnalyticEngine):
+    """Small messages suffer from long queues more in one moment than in the next, by its length."""
+
+    def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
+        found = super().one(scenario, watermark, seed)
+        shift = math.sin(1e5 * scenario.duration_s)
+        mice = found.slowdown["mice"]
+        p99 = mice.p99 ** (1.0 + 0.5 * shift)
+        return replace(found, slowdown=found.slowdown | {"mice": Slowdown(mice.n, p99 / 2, p99)})

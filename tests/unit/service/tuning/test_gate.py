@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.tuning.gate import NOTHING_STAGED, Cleared, PushGate
-from twin.search.push_gate import GateSettings
+from twin.search.push_gate import GateSettings, residual_ratio
 from twin.watermark import Watermark
 
 INCUMBENT, TARGET = Watermark(400_000, 1_600_000, 0.2), Watermark(100_000, 800_000, 0.1)
@@ -23,9 +23,11 @@ class Clock:
         return self.now_s
 
 
-def answer(predicted_bytes: float = 50_000.0, **changes: Any) -> Any:
+FAR_OFF = residual_ratio(50_000.0, 200_000.0)
+
+
+def answer(**changes: Any) -> Any:
     given_: dict[str, Any] = {
-        "incumbent_prediction": SimpleNamespace(queue_mean_bytes=predicted_bytes),
         "changes": True,
         "incumbent": INCUMBENT,
         "watermark": TARGET,
@@ -36,15 +38,15 @@ def answer(predicted_bytes: float = 50_000.0, **changes: Any) -> Any:
 
 def test_a_residual_closes_the_gate_until_a_comparison_clears_it() -> None:
     gate = PushGate(SETTINGS, clock_s=Clock())
-    assert gate.round_ended(answer(), 200_000.0, age_s=0.0).holds
+    assert gate.round_ended(answer(), FAR_OFF, age_s=0.0).holds
     gate.watermark_changed(age_s=60.0)
     assert gate.round_ended(answer(), None, age_s=0.0).holds, "nothing was measured since"
-    assert gate.round_ended(answer(60_000.0), 50_000.0, age_s=0.0) == Cleared(TARGET)
+    assert gate.round_ended(answer(), 0.2, age_s=0.0) == Cleared(TARGET)
 
 
 def test_a_round_that_keeps_the_incumbent_is_compared_too() -> None:
     gate = PushGate(SETTINGS, clock_s=Clock())
-    assert gate.round_ended(answer(changes=False), 200_000.0, age_s=0.0) == NOTHING_STAGED
+    assert gate.round_ended(answer(changes=False), FAR_OFF, age_s=0.0) == NOTHING_STAGED
     assert gate.round_ended(answer(), None, age_s=0.0).holds
 
 
@@ -79,13 +81,12 @@ OPINIONS = st.none() | st.builds(SimpleNamespace, disagreement_ratio=st.floats(0
 ROUNDS = st.tuples(
     st.builds(
         answer,
-        QUEUES,
         changes=st.booleans(),
         incumbent=WATERMARKS,
         watermark=WATERMARKS,
         second_opinion=OPINIONS,
     ),
-    st.none() | QUEUES,
+    st.none() | st.tuples(QUEUES, QUEUES),
     st.floats(0, 20),
 )
 
@@ -102,10 +103,12 @@ def test_no_sequence_of_events_lets_through_what_it_must_not(events: list[tuple[
             changed_at_s = clock.now_s
             continue
         asked, measured, age_s = round_
+        residual = None
         if measured is not None:
-            predicted = asked.incumbent_prediction.queue_mean_bytes
+            predicted, measured = measured
+            residual = residual_ratio(predicted, measured)
             measured_over_predicted = (measured + 1_000) / (predicted + 1_000)
-        cleared = gate.round_ended(asked, measured, age_s=age_s)
+        cleared = gate.round_ended(asked, residual, age_s=age_s)
         if cleared.staged is None or cleared.holds:
             continue
         assert asked.changes

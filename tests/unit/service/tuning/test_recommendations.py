@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 
 import pytest
 
+from service.tuning.entry import Support
 from service.tuning.recommendations import RecommendationStore
 from service.tuning.round import RoundResult, run_round
 from settings.errors import ConflictError, NotFoundError
@@ -13,6 +15,8 @@ from switches.base import QueueWatermark, StagedChange
 from switches.rollout.plan import Limits, RolloutPlan
 from switches.rollout.state import Phase, Progress, RolloutState, SwitchProgress
 from tests.unit.service.tuning.rounds import INCUMBENT, ask, state, store_in_memory
+from twin.search.recommendation import Verdict, VerdictKind
+from twin.watermark import Watermark
 from twin.workers.pool import InProcessWorkers
 
 
@@ -34,27 +38,95 @@ def store() -> RecommendationStore:
     return store_in_memory(3, count(1_767_225_600_000_000_000, 1_000_000_000).__next__)
 
 
-def test_a_change_waits_and_supersedes_the_one_before(store: RecommendationStore) -> None:
-    first, second = store.add(CHANGING, 1.0), store.add(CHANGING, 1.0)
+def other(watermark: Watermark) -> RoundResult:
+    return replace(CHANGING, recommendation=replace(CHANGING.recommendation, watermark=watermark))
+
+
+def test_another_answer_waits_and_supersedes_the_one_before(store: RecommendationStore) -> None:
+    first, second = store.add(CHANGING, 1.0), store.add(other(Watermark(7_000, 70_000, 0.1)), 1.0)
     assert store.get(first.id).status == "superseded"
     assert store.current() == second
     assert store.newest(5) == [second, store.get(first.id)]
     assert first.id.startswith("20260101T000000-")
 
 
-def test_rounds_that_change_nothing_are_kept_once_and_hide_no_change(
-    store: RecommendationStore,
-) -> None:
+def test_the_same_answer_keeps_its_id_and_gains_support(store: RecommendationStore) -> None:
+    first = store.add(CHANGING, 1.0)
+    again = store.add(replace(CHANGING, n_moments=2, traffic_s=0.02), 2.0)
+    assert store.newest(5) == [again]
+    assert (again.id, again.created_ns, again.status) == (first.id, first.created_ns, "pending")
+    assert again.support == Support(
+        rounds=2,
+        last_ns=first.created_ns + 1_000_000_000,
+        moments=2,
+        traffic_s=0.02,
+        hour_rounds=2,
+        hour_agreeing=2,
+    )
+    assert again.said.wall_s == 2.0
+    document = again.document().support
+    assert document is not None
+    assert (document.rounds, document.last) == (2, "2026-01-01T00:00:01.000Z")
+
+
+def test_the_same_answer_is_another_recommendation_for_other_traffic(store: RecommendationStore) -> None:
+    first = store.add(CHANGING, 1.0)
+    second = store.add(CHANGING, 1.0, changed="load doubled")
+    assert (store.get(first.id).status, second.status) == ("superseded", "pending")
+    assert second.support is not None
+    assert second.support.changed == "load doubled"
+    third = store.add(CHANGING, 1.0)
+    assert third.support is not None
+    assert (third.id, third.support.changed) == (second.id, "load doubled")
+
+
+def test_the_same_answer_after_a_decision_is_another_recommendation(store: RecommendationStore) -> None:
+    first = store.add(CHANGING, 1.0)
+    store.decide(store.pending(first.id), "rejected", "ada")
+    again = store.add(CHANGING, 1.0)
+    assert again.id != first.id
+    assert store.get(first.id).status == "rejected"
+
+
+def test_stability_counts_the_rounds_of_an_hour_that_agree() -> None:
+    store = store_in_memory(9, count(1_767_225_600_000_000_000, 1_200_000_000_000).__next__)
+    answers = [CHANGING, other(Watermark(7_000, 70_000, 0.1)), CHANGING, CHANGING, CHANGING, CHANGING]
+    found = [store.add(one, 1.0).support for one in answers]
+    assert [(one.hour_agreeing, one.hour_rounds) for one in found if one] == [
+        (1, 1),
+        (1, 2),
+        (2, 3),
+        (3, 4),
+        (3, 4),
+        (4, 4),
+    ]
+
+
+def test_a_round_that_finds_no_change_supersedes_what_waits(store: RecommendationStore) -> None:
+    pending = store.add(CHANGING, 1.0)
+    kept = store.add(KEEPING, 1.0)
+    assert store.get(pending.id).status == "superseded"
+    assert store.current() == kept
+
+
+def test_a_round_that_cannot_tell_leaves_what_waits(store: RecommendationStore) -> None:
+    pending = store.add(CHANGING, 1.0)
+    verdict = Verdict(VerdictKind.UNCALIBRATED, "No recommendation: it is not like the network.")
+    store.add(replace(KEEPING, recommendation=replace(KEEPING.recommendation, verdict=verdict)), 1.0)
+    assert store.get(pending.id).status == "pending"
+    assert store.current().id == pending.id
+
+
+def test_rounds_that_change_nothing_are_kept_once(store: RecommendationStore) -> None:
     assert store.add(KEEPING, 1.0).status == "kept"
     newest = store.add(KEEPING, 1.0)
     assert store.newest(5) == [newest]
-    pending = store.add(CHANGING, 1.0)
-    store.add(KEEPING, 1.0)
-    assert store.current() == pending
+    assert newest.support is not None
+    assert newest.support.rounds == 2
 
 
 def test_the_oldest_go_first(store: RecommendationStore) -> None:
-    entries = [store.add(CHANGING, 1.0) for _ in range(5)]
+    entries = [store.add(other(Watermark(7_000 + n, 70_000, 0.1)), 1.0) for n in range(5)]
     assert len(store) == 3
     with pytest.raises(NotFoundError, match="newest 3 rounds"):
         store.get(entries[0].id)

@@ -136,7 +136,7 @@ class TestWhatIsRecommended:
         assert len(answer.candidates) == 48 + 16
         assert answer.candidates[0].watermark == answer.watermark
         by_origin = {one.origin for one in answer.candidates}
-        assert by_origin == set(Origin) - {Origin.BASE}
+        assert by_origin == set(Origin) - {Origin.BASE, Origin.STANDING}
         for one in answer.candidates:
             assert one.prediction.watermark == one.watermark
             assert set(one.normalised) == {"throughput", "queue", "loss"}

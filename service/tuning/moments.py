@@ -1,0 +1,169 @@
+"""The moments of traffic that rounds judge candidates over, and whether it is still the same traffic.
+
+One window of some milliseconds says little of heavy-tailed traffic: on unchanging traffic the answer would
+change from round to round. So the replayed part of earlier windows is kept, spread over some minutes, for as
+long as load, classes and fan-in stay what they were.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from telemetry.settings import NS_PER_S
+from telemetry.state import FlowClass, NetworkState
+from twin.arrivals.from_telemetry import REPLAY_S
+from twin.scenario import Scenario
+from twin.units import bytes_text, percent_text
+
+# Within these, and within half as much again as kept moments differ, traffic is the same.
+_SAME_RATIO = math.log(2.0)
+_SAME_SHARES = 0.35
+_FEW_MOMENTS = 3  # fewer show little of how much they differ: twice as much is allowed then
+_LEAST_REPORTS = 1_000
+_CLASS_WORDS = {
+    FlowClass.ELEPHANT: "elephants",
+    FlowClass.POTENTIAL_ELEPHANT: "potential elephants",
+    FlowClass.MOUSE: "mice",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """What sort of traffic a window shows: bytes sent a second, shares of the bytes by class (in the order of
+    ``FlowClass``), and how many senders have a message for one receiver at once, mean over receivers.
+    """
+
+    load_bytes_per_s: float
+    class_shares: tuple[float, ...]
+    fan_in: float
+
+    @classmethod
+    def of(cls, state: NetworkState) -> Self:
+        by_class = np.array([state.bytes_by_class.get(one, 0.0) for one in FlowClass])
+        total = float(by_class.sum())
+        shares = by_class / total if total > 0 else by_class
+        degrees = [one.degree for one in state.incast]
+        return cls(
+            load_bytes_per_s=total / max(state.duration_s, 1e-9),
+            class_shares=tuple(shares.tolist()),
+            fan_in=float(np.mean(degrees)) if degrees else 1.0,
+        )
+
+    def unlike(self, before: Sequence[Regime]) -> str | None:
+        """How this traffic differs from all of ``before``; None where it does not, or nothing was before."""
+        if not before:
+            return None
+        doubt = 2.0 if len(before) < _FEW_MOMENTS else 1.0
+
+        def moved(of: Callable[[Regime], float]) -> float | None:
+            """The earlier value, where the new one is far from it."""
+            earlier = np.log([max(of(one), 1e-9) for one in before])
+            centre = float(np.median(earlier))
+            spread = float(np.abs(earlier - centre).max())
+            far = abs(math.log(max(of(self), 1e-9)) - centre) > max(doubt * _SAME_RATIO, 1.5 * spread)
+            return math.exp(centre) if far else None
+
+        found = []
+        if (load := moved(lambda one: one.load_bytes_per_s)) is not None:
+            found.append(f"load {bytes_text(self.load_bytes_per_s)}/s, before {bytes_text(load)}/s")
+        shares = np.array([one.class_shares for one in before])
+        centre = shares.mean(axis=0)
+        apart = 0.5 * np.abs(shares - centre).sum(axis=1)
+        change = np.array(self.class_shares) - centre
+        if 0.5 * np.abs(change).sum() > max(min(doubt * _SAME_SHARES, 0.9), 1.5 * float(apart.max())):
+            place = int(np.argmax(np.abs(change)))
+            found.append(
+                f"{_CLASS_WORDS[list(FlowClass)[place]]} carry {percent_text(self.class_shares[place])} "
+                f"of the bytes, before {percent_text(float(centre[place]))}"
+            )
+        if (fan_in := moved(lambda one: one.fan_in)) is not None:
+            found.append(f"{self.fan_in:.0f} senders at once to a receiver, before {fan_in:.0f}")
+        return "; ".join(found) or None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The replayed part of one window: ``at_s`` by the service's clock, the rest by telemetry's."""
+
+    scenario: Scenario
+    at_s: float
+    end_ns: int
+
+    @property
+    def begin_ns(self) -> int:
+        return self.end_ns - round(self.scenario.duration_s * NS_PER_S)
+
+
+class Moments:
+    """At most ``count`` moments of ``moment_s`` seconds from the last ``over_s``, spread over them.
+
+    Longer moments are fewer: a round replays ``count`` × ``moment_s`` seconds of traffic, or its newest
+    moment alone. Use from one thread at a time.
+    """
+
+    def __init__(self, count: int, *, moment_s: float, over_s: float) -> None:
+        self._count = count
+        self._moment_s = moment_s
+        self._over_s = over_s
+        self._kept: list[Moment] = []
+        # Of every round, with its time: those of the moments kept would miss what was thinned out.
+        self._regimes: deque[tuple[float, Regime]] = deque(maxlen=2 * count)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def length_s(self, state: NetworkState) -> float | None:
+        """How much of a window's end is the newest moment; None: as much as a round replays alone.
+
+        Never-ending flows need as long to settle; few reports need longer to show what there is.
+        """
+        endless = np.isinf(state.arrivals.wire_bytes)
+        sent = state.arrivals.sent_bytes
+        if sent[endless].sum() > 0.5 * sent.sum():
+            return None
+        reports_per_s = state.n_reports / max(state.duration_s, 1e-9)
+        return min(max(self._moment_s, _LEAST_REPORTS / max(reports_per_s, 1e-9)), REPLAY_S)
+
+    def saw(self, state: NetworkState, now_s: float) -> str | None:
+        """Drops what is too old, and everything where the traffic changed: then says how."""
+        self._kept = [one for one in self._kept if now_s - one.at_s <= self._over_s]
+        regime = Regime.of(state)
+        changed = regime.unlike([one for at_s, one in self._regimes if now_s - at_s <= self._over_s])
+        if changed is not None:
+            self._kept = []
+            self._regimes.clear()
+        self._regimes.append((now_s, regime))
+        return changed
+
+    def beside(self, newest: Scenario, end_ns: int) -> list[Scenario]:
+        """Earlier moments of the same ports to judge on beside ``newest``, the newest first.
+
+        All take the newest's monitored ports.
+        """
+        begin_ns = end_ns - round(newest.duration_s * NS_PER_S)
+        left_s = self._count * self._moment_s - newest.duration_s
+        chosen: list[Scenario] = []
+        for one in reversed(self._kept):
+            fits = one.scenario.duration_s <= left_s + 1e-9 and len(chosen) < self._count - 1
+            if fits and one.end_ns <= begin_ns and one.scenario.ports == newest.ports:
+                chosen.append(replace(one.scenario, monitored=newest.monitored))
+                left_s -= one.scenario.duration_s
+        return chosen
+
+    def keep(self, scenario: Scenario, state: NetworkState, now_s: float) -> None:
+        """Adds a round's newest moment, instead of one it overlaps; thins out where they are dense."""
+        new = Moment(scenario, now_s, state.window_end_ns)
+        self._kept = [one for one in self._kept if one.end_ns <= new.begin_ns]
+        self._kept.append(new)
+        if len(self._kept) > self._count:
+            gaps = [
+                (self._kept[place + 1].at_s - self._kept[place - 1].at_s, place)
+                for place in range(1, len(self._kept) - 1)
+            ]
+            del self._kept[min(gaps)[1] if gaps else 0]

@@ -1,0 +1,150 @@
+"""Which moments of traffic a round looks at beside the newest, and when traffic counts as changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.tuning.moments import Moments, Regime
+from telemetry.state import FlowClass, Incast, NetworkState
+from tests.unit.service.tuning.rounds import state
+from tests.unit.twin.fabrics import star
+
+NS = 1_000_000_000
+WINDOW = state()
+
+
+def window(end_s: float, *, load: float = 1.0, mice: float = 0.5, fan_in: int = 2) -> NetworkState:
+    """A window that ends then, of this load, share of bytes in mice and senders a receiver."""
+    span_ns = WINDOW.window_end_ns - WINDOW.window_start_ns
+    sent = 1e9 * load * WINDOW.duration_s
+    return replace(
+        WINDOW,
+        window_start_ns=round(end_s * NS) - span_ns,
+        window_end_ns=round(end_s * NS),
+        bytes_by_class={FlowClass.MOUSE: mice * sent, FlowClass.ELEPHANT: (1 - mice) * sent},
+        incast=(Incast("h3", fan_in, fan_in),),
+    )
+
+
+def moments(count: int = 4, **given_: float) -> Moments:
+    return Moments(count, **({"moment_s": 0.02, "over_s": 300.0} | given_))
+
+
+def ends_of(kept: Moments, end_s: float = 1e6) -> list[float]:
+    """When the moments end that a round at ``end_s`` looks at beside its own, told by their names."""
+    return [float(one.name) for one in kept.beside(star([(0, 1)]), round(end_s * NS))]
+
+
+def after(kept: Moments, *ends_s: float) -> Moments:
+    for end_s in ends_s:
+        kept.saw(window(end_s), end_s)
+        kept.keep(star([(0, 1)], name=str(end_s)), window(end_s), end_s)
+    return kept
+
+
+def test_the_newest_come_first() -> None:
+    assert ends_of(after(moments(), 10, 20, 30)) == [30, 20, 10]
+
+
+def test_beside_its_own_a_round_looks_at_one_less_than_the_count() -> None:
+    assert ends_of(after(moments(), 10, 20, 30, 40)) == [40, 30, 20]
+
+
+def test_they_spread_over_the_time_kept() -> None:
+    kept = ends_of(after(moments(8), *range(10, 300, 5)), end_s=301)
+    assert len(kept) == 7
+    gaps = -np.diff(kept)
+    assert gaps.max() <= 4 * gaps.min()
+    assert kept[0] == 295
+    assert kept[-1] < 100
+
+
+def test_old_ones_go() -> None:
+    kept = after(moments(), 10, 20, 300)
+    kept.saw(window(315), 315)
+    assert ends_of(kept) == [300, 20]
+
+
+def test_one_that_overlaps_another_takes_its_place() -> None:
+    kept = after(moments(), 10, 20)
+    assert ends_of(after(kept, 20.01)) == [20.01, 10]
+
+
+def test_a_round_does_not_look_at_what_overlaps_its_own() -> None:
+    assert ends_of(after(moments(), 10, 20), end_s=20.01) == [10]
+
+
+def test_all_moments_monitor_the_newest_ports() -> None:
+    kept = after(moments(), 10, 20)
+    newest = replace(star([(0, 1)]), monitored=(9,))
+    assert {one.monitored for one in kept.beside(newest, 30 * NS)} == {(9,)}
+
+
+def test_moments_of_another_topology_are_left_out() -> None:
+    kept = after(moments(), 10)
+    assert kept.beside(star([(0, 1)], n_hosts=9), 30 * NS) == []
+
+
+def test_the_seconds_replayed_are_bounded() -> None:
+    kept = after(moments(8, moment_s=0.01), 10, 20, 30, 40)  # each of 0.02 s
+    assert ends_of(kept) == [40, 30, 20]
+
+
+def test_few_reports_and_endless_flows_need_longer() -> None:
+    kept = moments(moment_s=0.001)
+    dense = replace(
+        WINDOW, n_reports=10**9, arrivals=replace(WINDOW.arrivals, wire_bytes=np.ones(len(WINDOW.arrivals)))
+    )
+    assert kept.length_s(dense) == 0.001
+    rate = 100_000 * dense.duration_s
+    assert kept.length_s(replace(dense, n_reports=round(rate))) == pytest.approx(0.01)
+    assert kept.length_s(replace(dense, n_reports=1)) == 0.05
+    endless = replace(dense.arrivals, wire_bytes=np.full(len(dense.arrivals), np.inf))
+    assert kept.length_s(replace(dense, arrivals=endless)) is None
+
+
+class TestAChangeOfTraffic:
+    @pytest.mark.parametrize(
+        ("new", "said"),
+        [
+            ({"load": 5.0}, "load 5 GB/s, before 1 GB/s"),
+            ({"load": 0.1}, "load 100 MB/s, before 1 GB/s"),
+            ({"mice": 0.02}, "carry 98 % of the bytes, before 50 %"),
+            ({"fan_in": 16}, "16 senders at once to a receiver, before 2"),
+        ],
+    )
+    def test_drops_the_moments_before_it(self, new: dict[str, float], said: str) -> None:
+        kept = after(moments(), 10, 20, 30)
+        assert said in str(kept.saw(window(40, **new), 40.0))  # type: ignore[arg-type]
+        assert ends_of(kept) == []
+
+    def test_is_not_seen_in_ordinary_swings(self) -> None:
+        kept = moments(8)
+        rng = np.random.default_rng(1)
+        for end_s in range(10, 300, 5):
+            swing = window(end_s, load=float(rng.lognormal(0.0, 0.2)), mice=float(rng.uniform(0.35, 0.65)))
+            assert kept.saw(swing, end_s) is None
+            kept.keep(star([(0, 1)]), swing, end_s)
+
+    def test_is_not_seen_where_traffic_always_swings(self) -> None:
+        kept = moments(8)
+        for place, end_s in enumerate(range(10, 300, 5)):
+            swing = window(end_s, load=(1.0, 3.0)[place % 2])
+            changed = kept.saw(swing, end_s)
+            assert changed is None, (place, changed)
+            kept.keep(star([(0, 1)]), swing, end_s)
+
+    @given(
+        st.lists(
+            st.builds(Regime, st.floats(0, 1e12), st.just((0.2, 0.3, 0.5)), st.floats(1, 1e3)), max_size=9
+        )
+    )
+    def test_the_same_traffic_is_no_change(self, seen: list[Regime]) -> None:
+        for one in seen:
+            assert one.unlike([one] * 4) is None
+            assert one.unlike([]) is None
