@@ -61,8 +61,12 @@ residuals = Table(
     Column("recommendation", String(80), nullable=False),
     Column("predicted_bytes", Float, nullable=True),
     Column("measured_bytes", Float, nullable=True),
+    Column("gain", Float, nullable=True),
+    Column("gain_error", Float, nullable=True),
 )
-"""Of every round the mean queue that the twin predicted for the incumbent, and the one measured."""
+"""Of every round the mean queue that the twin predicted for the incumbent and the one measured, and the gain
+that it predicted for its answer.
+"""
 
 gains = Table(
     "gains",

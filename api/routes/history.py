@@ -10,6 +10,7 @@ from pydantic import AfterValidator, AwareDatetime
 
 from api.deps import Reads, ServiceDep
 from service.documents.history import (
+    AdviceDocument,
     GainsDocument,
     OutcomeDocument,
     PastAlarmsDocument,
@@ -19,6 +20,7 @@ from service.documents.history import (
 
 HOUR_S = 3_600.0
 WEEK_S = 7 * 24 * HOUR_S
+MONTH_S = 30 * 86_400.0
 QUARTER_S = 13 * WEEK_S
 _YEARS = (1971, 2200)  # in any zone
 
@@ -66,6 +68,16 @@ async def get_residuals(
     span = service.history_reader.span(_ns(since), _ns(until), usual_s=WEEK_S)
     return await service.history_reader.residuals(
         span, limit, held_beyond=service.settings.tuning.residual_limit
+    )
+
+
+@router.get("/history/advice")
+async def get_advice(
+    service: ServiceDep, caller: Reads, since: Time | None = None, until: Time | None = None
+) -> AdviceDocument:
+    """What the advice was worth on each day's traffic, by the twin, by default of the last 30 days."""
+    return await service.history_reader.advice(
+        service.history_reader.span(_ns(since), _ns(until), usual_s=MONTH_S)
     )
 
 

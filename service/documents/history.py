@@ -10,7 +10,7 @@ from settings.sections import KINDS, Unit
 from store.alarm_rows import AlarmRow
 from store.gain_rows import GainRow
 from store.queue_rows import Seen
-from store.residual_rows import ResidualRow
+from store.residual_rows import DAY_NS, DayRow, ResidualRow
 from telemetry.alarms import Alarm
 from twin.search.push_gate import residual_ratio
 
@@ -155,6 +155,31 @@ class GainsDocument(Document):
     """The newest first; rollouts whose rounds scored by gain."""
 
     gains: list[RolloutGainDocument]
+
+
+class AdviceDayDocument(Document):
+    """What the advice was worth on the traffic of one ``day`` (UTC), by the twin and without a write.
+
+    ``gain`` is the mean over the day's ``rounds`` of the gain predicted for their answers over what ran then,
+    0 for those that advised no change; ``advised`` advised one. ``gain_error`` is the mean of their standard
+    errors, null where none is known.
+    """
+
+    day: str
+    rounds: int
+    advised: int
+    gain: float
+    gain_error: Figure
+
+    @classmethod
+    def of(cls, row: DayRow) -> Self:
+        return cls.from_attributes(row, day=timestamp(row.day * DAY_NS)[:10])
+
+
+class AdviceDocument(Document):
+    """The oldest day first; days without rounds are left out, as are rounds that did not score by gain."""
+
+    days: list[AdviceDayDocument]
 
 
 class PastAlarmDocument(Document):

@@ -162,9 +162,12 @@ class PolicyDocument(Document):
 
 
 class MeasuredDocument(Document):
-    """What telemetry measured in the same window, and the twin's error (0: none)."""
+    """What telemetry measured in the newest moment, what the twin predicts for the incumbent there, and its
+    error (0: none).
+    """
 
     queue_mean_bytes: Figure
+    predicted_queue_mean_bytes: Figure = None
     residual_ratio: Figure
 
 
@@ -282,7 +285,9 @@ def round_document(result: RoundResult, *, wall_s: float) -> RoundDocument:
         ),
         flows=by_label(result.state.flows_by_class),
         measured=MeasuredDocument(
-            queue_mean_bytes=result.measured_queue_bytes, residual_ratio=result.residual_ratio
+            queue_mean_bytes=result.measured_queue_bytes,
+            predicted_queue_mean_bytes=result.predicted_queue_bytes,
+            residual_ratio=result.residual_ratio,
         ),
         policy=PolicyDocument.of(answer.policy),
         weights={

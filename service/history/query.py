@@ -10,6 +10,8 @@ from sqlalchemy import Connection
 
 from service.documents.base import timestamp
 from service.documents.history import (
+    AdviceDayDocument,
+    AdviceDocument,
     GainsDocument,
     MeasuredFiguresDocument,
     OutcomeDocument,
@@ -121,6 +123,15 @@ class HistoryReader:
             )
         )
         return ResidualsDocument(limit=held_beyond, residuals=[ResidualDocument.of(row) for row in rows])
+
+    async def advice(self, span: Span) -> AdviceDocument:
+        """Day by day what the rounds of that span advised. Raises ``UnavailableError``."""
+        rows = await self._database.read(
+            lambda connection: residual_rows.by_day(
+                connection, since_ns=span.since_ns, until_ns=span.until_ns
+            )
+        )
+        return AdviceDocument(days=[AdviceDayDocument.of(row) for row in rows])
 
     async def gains(self, span: Span, limit: int) -> GainsDocument:
         """Of the rollouts that began in that span, the newest first. Raises ``UnavailableError``."""

@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 from service.events import Clocks
 from service.ingest.counter_owner import PortMonitor, RecentPorts
 from service.ingest.window_owner import LatestState, WindowOwner
+from service.tuning.round import RoundResult
 from settings.model import Settings
 from settings.sections import DAY_S, Steps
 from store import alarm_rows, gain_rows, residual_rows
@@ -323,11 +324,21 @@ class History:
             both.create_task(self.queues.run_forever(), name="queue-history")
             both.create_task(self._prune_forever(), name="history-tidied")
 
-    def round_ended(
-        self, recommendation_id: str, predicted_bytes: float | None, measured_bytes: float | None
-    ) -> None:
-        """Records the round's residual: the twin's prediction against what was measured."""
-        row = ResidualRow(self._clocks.wall_ns(), recommendation_id, predicted_bytes, measured_bytes)
+    def round_ended(self, recommendation_id: str, result: RoundResult) -> None:
+        """Records the twin's prediction against what was measured, and what the round's advice is worth."""
+        answer = result.recommendation
+        gain, error = answer.improvement.score_gain, answer.improvement.score_error
+        if not answer.changes:
+            gain, error = 0.0, None
+        by_gain = answer.score_is == "gain"
+        row = ResidualRow(
+            self._clocks.wall_ns(),
+            recommendation_id,
+            result.predicted_queue_bytes,
+            result.measured_queue_bytes,
+            gain if by_gain else None,
+            error if by_gain else None,
+        )
         self._recorder.put(partial(residual_rows.put, row=row))
 
     def prune(self) -> None:

@@ -185,7 +185,7 @@ class TuningLoop:
         measures = result.recommendation.changes and result.recommendation.score_is == "gain"
         before = await self.gains.of_window(snapshot, state) if measures else None
         entry = self._keep(result, self.clock_s() - began_s, before, changed)
-        self.history.round_ended(entry.id, result.predicted_queue_bytes, result.measured_queue_bytes)
+        self.history.round_ended(entry.id, result)
         await self.approvals.by_policy(entry)
         return self.store.get(entry.id)
 

@@ -43,6 +43,7 @@ CALLS = {
     ("GET", "/v1/audit"): "admin",
     ("GET", "/v1/history/queues"): "read",
     ("GET", "/v1/history/residuals"): "read",
+    ("GET", "/v1/history/advice"): "read",
     ("GET", "/v1/history/gains"): "read",
     ("GET", "/v1/history/alarms"): "read",
     ("GET", "/v1/recommendations/x/outcome"): "read",

@@ -219,12 +219,17 @@ async def test_each_round_leaves_a_residual_also_one_that_keeps_what_runs(here: 
     found = (await get(here, "/v1/history/residuals"))["residuals"]
     assert [one["recommendation"] for one in found] == [one["id"] for one in reversed(rounds)]
     newest, told = found[0], rounds[-1]
-    assert newest["predicted_bytes"] == told["incumbent"]["queue_mean_bytes"]
+    assert newest["predicted_bytes"] == told["measured"]["predicted_queue_mean_bytes"]
     assert newest["measured_bytes"] == told["measured"]["queue_mean_bytes"]
     assert newest["residual_ratio"] == pytest.approx(told["measured"]["residual_ratio"])
     assert len((await get(here, "/v1/history/residuals", limit=2))["residuals"]) == 2
     until = "2026-01-01T00:16:55Z"
     assert len((await get(here, "/v1/history/residuals", until=until))["residuals"]) == 1
+    (day,) = (await get(here, "/v1/history/advice"))["days"]
+    gains = [one["improvement"]["score_gain"] if one["changes"] else 0.0 for one in rounds]
+    assert (day["day"], day["rounds"]) == ("2026-01-01", 3)
+    assert day["advised"] == sum(one["changes"] for one in rounds) > 0
+    assert day["gain"] == pytest.approx(sum(gains) / 3)
 
 
 def of_file(path: Path, **sections: Any) -> Wanted:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from store import alarm_rows, gain_rows, queue_rows, residual_rows
 from store.alarm_rows import AlarmRow, last_alive_ns, listed, open_rows
 from store.database import Database
@@ -104,6 +106,25 @@ def test_residuals_are_one_a_time_the_newest_first_and_pruned(database: Database
     assert found(0, 9) == ["r3", "r2"]
     database.write_now(lambda one: residual_rows.prune(one, before_ns=T + 2 * S, most=2))
     assert found(0, 9) == ["r3", "r2"]
+
+
+def test_advice_is_counted_by_day(database: Database) -> None:
+    day = residual_rows.DAY_NS
+    first = T // day * day
+    rows = [
+        ResidualRow(first, "kept", None, None, 0.0, None),
+        ResidualRow(first + 1, "a", None, None, 0.3, 0.02),
+        ResidualRow(first + day - 1, "b", None, None, 0.6, 0.04),
+        ResidualRow(first + day, "not by gain", None, None, None, None),
+        ResidualRow(first + 2 * day, "c", None, None, -0.1, None),
+    ]
+    for row in rows:
+        database.write_now(lambda one, row=row: residual_rows.put(one, row))  # type: ignore[misc]
+    found = database.read_now(lambda one: residual_rows.by_day(one, since_ns=first, until_ns=first + 9 * day))
+    assert [(one.day - first // day, *one[1:3], round(one.gain, 9), one.gain_error) for one in found] == [
+        (0, 3, 2, 0.3, pytest.approx(0.03)),
+        (2, 1, 1, -0.1, None),
+    ]
 
 
 def test_gains_are_one_a_rollout_the_newest_first_and_pruned(database: Database) -> None:
