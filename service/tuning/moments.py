@@ -8,8 +8,8 @@ long as load, classes and fan-in stay what they were.
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from telemetry.settings import NS_PER_S
 from telemetry.state import FlowClass, NetworkState
+from telemetry.topology import EgressPort
 from twin.arrivals.from_telemetry import REPLAY_S
 from twin.scenario import Scenario
 from twin.units import bytes_text, percent_text
@@ -26,6 +27,7 @@ _SAME_RATIO = math.log(2.0)
 _SAME_SHARES = 0.35
 _FEW_MOMENTS = 3  # fewer show little of how much they differ: twice as much is allowed then
 _LEAST_REPORTS = 1_000
+_Name = tuple[str, str | None, str, int]
 _CLASS_WORDS = {
     FlowClass.ELEPHANT: "elephants",
     FlowClass.POTENTIAL_ELEPHANT: "potential elephants",
@@ -141,20 +143,28 @@ class Moments:
         self._regimes.append((now_s, regime))
         return changed
 
-    def beside(self, newest: Scenario, end_ns: int) -> list[Scenario]:
-        """Earlier moments of the same ports to judge on beside ``newest``, the newest first.
+    def to_judge(self, newest: Scenario, end_ns: int) -> tuple[Scenario, ...]:
+        """``newest``, of a window until ``end_ns``, and earlier moments, the newest first, on common ports.
 
-        All take the newest's monitored ports.
+        All monitor what ``newest`` monitors. Left out are moments whose ports are no longer as they were.
         """
         begin_ns = end_ns - round(newest.duration_s * NS_PER_S)
         left_s = self._count * self._moment_s - newest.duration_s
-        chosen: list[Scenario] = []
+        ports = _named(newest.ports)
+        chosen = [newest]
         for one in reversed(self._kept):
-            fits = one.scenario.duration_s <= left_s + 1e-9 and len(chosen) < self._count - 1
-            if fits and one.end_ns <= begin_ns and one.scenario.ports == newest.ports:
-                chosen.append(replace(one.scenario, monitored=newest.monitored))
-                left_s -= one.scenario.duration_s
-        return chosen
+            scenario = one.scenario
+            fits = scenario.duration_s <= left_s + 1e-9 and len(chosen) < self._count
+            named = _named(scenario.ports)
+            same = all(ports.get(name, port) == port for name, port in named.items())
+            if fits and same and one.end_ns <= begin_ns:
+                ports |= named
+                chosen.append(scenario)
+                left_s -= scenario.duration_s
+        # A window need not show every port of a discovered topology.
+        every = tuple(ports.values())
+        place = {name: at for at, name in enumerate(ports)}
+        return tuple(_on_ports(one, every, place, newest.monitored) for one in chosen)
 
     def keep(self, scenario: Scenario, state: NetworkState, now_s: float) -> None:
         """Adds a round's newest moment, instead of one it overlaps; thins out where they are dense."""
@@ -167,3 +177,23 @@ class Moments:
                 for place in range(1, len(self._kept) - 1)
             ]
             del self._kept[min(gaps)[1] if gaps else 0]
+
+
+def _named(ports: Sequence[EgressPort]) -> dict[_Name, EgressPort]:
+    """Ports by node, port and peer, parallel NICs numbered."""
+    seen: Counter[tuple[str, str | None, str]] = Counter()
+    found = {}
+    for port in ports:
+        name = (port.node, port.port, port.peer)
+        found[*name, seen[name]] = port
+        seen[name] += 1
+    return found
+
+
+def _on_ports(
+    scenario: Scenario, ports: tuple[EgressPort, ...], place: Mapping[_Name, int], monitored: tuple[int, ...]
+) -> Scenario:
+    """The same flows on ``ports``, which hold the scenario's at ``place``."""
+    new_index = np.array([place[name] for name in _named(scenario.ports)], dtype=np.int32)
+    flows = replace(scenario.flows, path_ports=new_index[scenario.flows.path_ports])
+    return replace(scenario, ports=ports, flows=flows, monitored=monitored)

@@ -159,11 +159,13 @@ def run_round(
     running = incumbent(switches_of(scenario_of(state, ask.fabric)))
     replay_s = None if moments is None or not len(moments) else moments.length_s(state)
     found = rebuilt(state, ask.fabric, running, replay_s=replay_s, limit=ask.residual_limit)
-    earlier = []
-    if moments is not None and found.failure is None:
-        earlier = moments.beside(found.scenario, state.window_end_ns)
+    newest, *earlier = (
+        [found.scenario]
+        if moments is None or found.failure is not None
+        else moments.to_judge(found.scenario, state.window_end_ns)
+    )
     problem = TuningProblem(
-        scenario=found.scenario,
+        scenario=newest,
         incumbent=running,
         base=ask.base or running,
         dominant_class=state.dominant_class.label,

@@ -141,13 +141,8 @@ class _Round:
     def run(self, version: str) -> Recommendation:
         settings = self._settings
         alive = self._ledger.extend(propose(self._problem, settings, self._seed))
-        for rung, fraction in enumerate(settings.fractions):
-            self._predict(
-                f"{'window' if self._n_moments == 1 else 'traffic'} {fraction:g}",
-                alive,
-                rung,
-                self._seeds[:1],
-            )
+        for rung, traffic in enumerate(self._ledger.rungs):
+            self._predict(traffic.name(self._n_moments), alive, rung, self._seeds[:1])
             if rung < self._last_rung:
                 alive = self._survivors(alive, rung)
         self._draw_closer(alive)

@@ -20,10 +20,19 @@ class Rung:
 
     @classmethod
     def all_of(cls, fractions: Sequence[float], n_moments: int) -> tuple[Rung, ...]:
-        """Rungs of these fractions of all traffic: of one moment's length, or of several moments."""
+        """Rungs of these fractions of all traffic: of one moment's length, or of several moments.
+
+        Where there is more than one rung, the first of several moments is the newest alone.
+        """
         if n_moments == 1:
             return tuple(cls(fraction) for fraction in fractions)
-        return tuple(cls(1.0, max(1, round(fraction * n_moments))) for fraction in fractions)
+        first = [1] if len(fractions) > 1 else []
+        counts = {*first, *(max(1, round(fraction * n_moments)) for fraction in fractions)}
+        return tuple(cls(1.0, count) for count in sorted(counts))
+
+    def name(self, of_moments: int) -> str:
+        """As progress and metrics call it: ``window 0.4``, ``traffic 0.375``."""
+        return f"window {self.fraction:g}" if of_moments == 1 else f"traffic {self.n_moments / of_moments:g}"
 
     def traffic_s(self, moments: Sequence[Scenario]) -> float:
         """Seconds of traffic it predicts, all moments together."""

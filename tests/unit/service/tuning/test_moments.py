@@ -37,7 +37,7 @@ def moments(count: int = 4, **given_: float) -> Moments:
 
 def ends_of(kept: Moments, end_s: float = 1e6) -> list[float]:
     """When the moments end that a round at ``end_s`` looks at beside its own, told by their names."""
-    return [float(one.name) for one in kept.beside(star([(0, 1)]), round(end_s * NS))]
+    return [float(one.name) for one in kept.to_judge(star([(0, 1)]), round(end_s * NS))[1:]]
 
 
 def after(kept: Moments, *ends_s: float) -> Moments:
@@ -82,12 +82,28 @@ def test_a_round_does_not_look_at_what_overlaps_its_own() -> None:
 def test_all_moments_monitor_the_newest_ports() -> None:
     kept = after(moments(), 10, 20)
     newest = replace(star([(0, 1)]), monitored=(9,))
-    assert {one.monitored for one in kept.beside(newest, 30 * NS)} == {(9,)}
+    assert {one.monitored for one in kept.to_judge(newest, 30 * NS)} == {(9,)}
+
+
+def test_moments_that_show_other_ports_come_on_those_of_all() -> None:
+    kept = moments()
+    kept.keep(star([(5, 6)], n_hosts=7, name="wide"), window(10), 10)
+    narrow, wide = kept.to_judge(star([(1, 2)], n_hosts=4, name="narrow"), 30 * NS)
+    assert narrow.ports == wide.ports
+    assert narrow.ports[:8] == star([(1, 2)], n_hosts=4).ports
+    crossed = [
+        [(one.ports[at].node, one.ports[at].port) for at in one.flows.path_ports] for one in (narrow, wide)
+    ]
+    assert crossed == [[("h1", None), ("s", "p2")], [("h5", None), ("s", "p6")]]
+    assert {one.monitored for one in (narrow, wide)} == {(4, 5, 6, 7)}
 
 
 def test_moments_of_another_topology_are_left_out() -> None:
     kept = after(moments(), 10)
-    assert kept.beside(star([(0, 1)], n_hosts=9), 30 * NS) == []
+    slower = star([(0, 1)])
+    slower = replace(slower, ports=tuple(replace(port, rate_bytes_per_s=1e9) for port in slower.ports))
+    (alone,) = kept.to_judge(slower, 30 * NS)
+    assert alone.ports == slower.ports
 
 
 def test_the_seconds_replayed_are_bounded() -> None:
