@@ -20,6 +20,7 @@ from service.documents.predictions import WatermarkDocument
 from service.domain import ask_of, gate_of, inventory_of, load_topology, moments_of
 from service.events import Broadcaster, Clocks
 from service.fleet import Adapters, Fleet, LastReading
+from service.history.condition import Condition
 from service.history.gains import GainHistory
 from service.history.query import HistoryReader
 from service.history.service import History
@@ -137,6 +138,9 @@ class Service:
         settings, clocks = self.settings, self._clocks
         self._gate = PushGate(gate_of(settings), clock_s=clocks.monotonic_s)
         self._watcher = Watcher(self.window, self.counters, silence_s=settings.rollout.silence_s)
+        self.condition = Condition(
+            settings.condition, window=self.window, watcher=self._watcher, events=self.events, clocks=clocks
+        )
         self.gains = GainHistory(
             self.recorder, window=self.window, watcher=self._watcher, metrics=self.metrics
         )
@@ -258,6 +262,7 @@ class Service:
         self._run("switches", self._poll_switches())
         self._run("alarms", self.alarms.run_forever())
         self._run("history", self.history.run_forever())
+        self._run("condition", self.condition.run_forever())
         self._run("tokens", self.persistence.tokens.run_forever())
         self._run("audit", self.audit.run_forever())
         self.pipeline.start()

@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from settings.sections import (
     AlarmSettings,
     BackendSettings,
+    ConditionSettings,
     CounterPollSettings,
     HistorySettings,
     IntSettings,
@@ -388,6 +389,7 @@ class Settings(BaseSettings):
     push: PushSettings = PushSettings()
     rollout: RolloutSettings = RolloutSettings()
     alarms: AlarmSettings = AlarmSettings()
+    condition: ConditionSettings = ConditionSettings()
     storage: StorageSettings = StorageSettings()
     security: SecuritySettings = SecuritySettings()
     log: LogSettings = LogSettings()

@@ -470,3 +470,25 @@ class IntSettings(Section):
     def marks(self) -> IntMarks:
         known = IntMarks().source_only_bytes | self.source_only_bytes
         return IntMarks(frozenset(self.int_ports), frozenset(self.int_dscps), known)
+
+
+class ConditionSettings(Section):
+    """Thresholds of the verdict on the fabric: from ``..._watch`` on it is to be watched, from ``..._bad`` on
+    it is not well (none: never).
+
+    It is measured every ``every_s`` seconds. Slowdowns are durations ÷ durations alone: of one packet that
+    crosses (p99), and of messages of 1 MB and more (mean). Shares are from 0 to 1: of port time paused, of
+    packets lost and marked.
+    """
+
+    every_s: float = Field(default=10.0, gt=0)
+    packet_p99_slowdown_watch: float | None = Field(default=20.0, gt=1)
+    packet_p99_slowdown_bad: float | None = Field(default=100.0, gt=1)
+    elephant_slowdown_watch: float | None = Field(default=5.0, gt=1)
+    elephant_slowdown_bad: float | None = Field(default=20.0, gt=1)
+    paused_share_watch: float | None = Field(default=0.001, gt=0)
+    paused_share_bad: float | None = Field(default=0.01, gt=0)
+    loss_share_watch: float | None = Field(default=1e-6, gt=0)
+    loss_share_bad: float | None = Field(default=1e-4, gt=0)
+    marked_share_watch: float | None = Field(default=0.5, gt=0)
+    marked_share_bad: float | None = Field(default=None, gt=0)

@@ -12,8 +12,10 @@ from service.documents.admin import (
     StorageDocument,
     WindowDocument,
 )
+from service.documents.condition import ConditionDocument
 from service.service import Service
 from settings.version import ecntwin_version
+from telemetry.alarms import Level
 
 router = APIRouter(tags=["health"])
 
@@ -46,6 +48,13 @@ async def readiness(service: ServiceDep, caller: Reads) -> StandingDocument:
         measured=service.window.age_s() is not None,
         version=ecntwin_version(),
     )
+
+
+@router.get("/v1/condition")
+async def get_condition(service: ServiceDep, caller: Reads) -> ConditionDocument:
+    """Whether the fabric is well: what its traffic gets against thresholds, now and over the last hour."""
+    critical = sum(alarm.level is Level.CRITICAL for alarm in service.alarms.active)
+    return service.condition.document(critical_alarms=critical)
 
 
 @router.get("/metrics", response_class=Response)

@@ -1,0 +1,179 @@
+"""How well the fabric is: what its traffic gets now and over the last hour, against thresholds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import NamedTuple
+
+from service.documents.base import timestamp
+from service.documents.condition import ConditionDocument, ConditionFigure, ConditionLevel
+from service.events import Broadcaster, Clocks
+from service.ingest.window_owner import WindowOwner
+from service.rollouts.watch import Watcher
+from settings.sections import ConditionSettings
+from telemetry.network.figures import window_figures
+from telemetry.state import NetworkState
+from twin.units import percent_text
+
+_HOUR_S = 3_600.0
+_COST_SHARE = 0.05  # of the time is spent on measuring at most
+_LEVELS: tuple[ConditionLevel, ...] = ("well", "watch", "bad")
+
+_log = logging.getLogger("ecntwin.condition")
+
+
+class Point(NamedTuple):
+    """What the traffic of one window got; None where the window shows none of it, or nobody counts it."""
+
+    at_ns: int
+    packet_p99_slowdown: float | None
+    elephant_slowdown: float | None
+    paused_share: float | None
+    loss_share: float | None
+    marked_share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Figure:
+    """How a figure is said: ``clause`` with its ``text``, ``none`` where it is 0."""
+
+    name: str
+    clause: str
+    text: Callable[[float], str]
+    none: str | None = None
+
+
+def _times(value: float) -> str:
+    return f"{value:.3g}"
+
+
+_FIGURES = (
+    _Figure("packet_p99_slowdown", "a small message takes {} times as long as alone at p99", _times),
+    _Figure("elephant_slowdown", "elephants take {} times as long as alone", _times),
+    _Figure("paused_share", "ports are paused {} of the time", percent_text, "no pauses"),
+    _Figure("loss_share", "{} of the packets are lost", percent_text, "no loss"),
+    _Figure("marked_share", "{} of the packets are marked", percent_text, "no marks"),
+)
+
+
+class Condition:
+    """Measures every ``settings.every_s`` seconds, as far as that takes little time. For one event loop."""
+
+    def __init__(
+        self,
+        settings: ConditionSettings,
+        *,
+        window: WindowOwner,
+        watcher: Watcher,
+        events: Broadcaster,
+        clocks: Clocks,
+    ) -> None:
+        self._settings = settings
+        self._window = window
+        self._watcher = watcher
+        self._events = events
+        self._clocks = clocks
+        self._points: deque[Point] = deque(maxlen=math.ceil(_HOUR_S / settings.every_s))
+        self._measured: NetworkState | None = None
+
+    async def run_forever(self) -> None:
+        """Measures while reports come; a failure is logged, and the next window is tried."""
+        while True:
+            begun_s = self._clocks.cost_s()
+            try:
+                await self.measure()
+            except Exception:
+                _log.exception("the fabric's condition could not be measured; the next window is tried")
+            cost_s = self._clocks.cost_s() - begun_s
+            await asyncio.sleep(max(self._settings.every_s, cost_s / _COST_SHARE))
+
+    async def measure(self) -> bool:
+        """Measures the window, if it is fresh and has changed; returns whether it did."""
+        if self._window.stale:
+            return False
+        snapshot, state = await self._window.seen()
+        if state is self._measured:
+            return False
+        found = await asyncio.to_thread(window_figures, snapshot, state.topology, n_blocks=1)
+        counted = await self._watcher.counted(state.topology.switches)
+        marked = [queue.marked_packets_per_s for queue in state.queues]
+        known = [one for one in marked if one is not None]
+        drops = counted.drops_per_s
+        sent = found.packets_per_s + (drops or 0.0)
+        self._measured = state
+        self._points.append(
+            Point(
+                self._clocks.wall_ns(),
+                found.whole.packet_p99_slowdown,
+                found.whole.elephant_slowdown,
+                counted.pause_share,
+                None if drops is None or sent <= 0 else drops / sent,
+                min(sum(known) / found.packets_per_s, 1.0) if known and found.packets_per_s > 0 else None,
+            )
+        )
+        self._events.publish("condition", {"level": self.document().level})
+        return True
+
+    def document(self, *, critical_alarms: int = 0) -> ConditionDocument:
+        """The verdict, and every figure with its last hour. Critical alarms make it ``bad``."""
+        since_ns = self._clocks.wall_ns() - round(_HOUR_S * 1e9)
+        points = [point for point in self._points if point.at_ns >= since_ns]
+        figures = [self._figure(one, points) for one in _FIGURES]
+        age_s = self._window.age_s()
+        as_of = timestamp(points[-1].at_ns) if points else None
+        if not points or self._window.stale:
+            why = (
+                "no telemetry has arrived yet"
+                if age_s is None
+                else f"the newest INT report came {age_s:.0f} s ago"
+                if self._window.stale
+                else "it is being measured"
+            )
+            return ConditionDocument(
+                level="unknown", sentence=f"Unknown: {why}.", as_of=as_of, figures=figures
+            )
+        worst = max([_LEVELS.index(one.level) for one in figures], default=0)
+        level = "bad" if critical_alarms else _LEVELS[worst]
+        reasons = [one.sentence for one in figures if one.level == _LEVELS[worst] and worst]
+        if critical_alarms:
+            reasons.insert(0, f"{critical_alarms} critical alarm{'s' if critical_alarms > 1 else ''}")
+        said = reasons or [one.sentence for one in figures if one.value is not None]
+        word = {"well": "Well", "watch": "To be watched", "bad": "Not well"}[level]
+        return ConditionDocument(
+            level=level, sentence=f"{word}: {', '.join(said)}.", as_of=as_of, figures=figures
+        )
+
+    def _figure(self, one: _Figure, points: list[Point]) -> ConditionFigure:
+        seen = [(point.at_ns, value) for point in points if (value := getattr(point, one.name)) is not None]
+        value = getattr(points[-1], one.name) if points else None
+        watch = getattr(self._settings, f"{one.name}_watch")
+        bad = getattr(self._settings, f"{one.name}_bad")
+        level: ConditionLevel = "well"
+        limit = None
+        if value is not None and bad is not None and value >= bad:
+            level, limit = "bad", bad
+        elif value is not None and watch is not None and value >= watch:
+            level, limit = "watch", watch
+        if value is None:
+            sentence = f"{one.name} is not known"
+        elif value == 0 and one.none is not None:
+            sentence = one.none
+        else:
+            beyond = "" if limit is None else f" (limit {one.text(limit)})"
+            sentence = f"{one.clause.format(one.text(value))}{beyond}"
+        return ConditionFigure(
+            name=one.name,
+            value=value,
+            level=level,
+            watch_from=watch,
+            bad_from=bad,
+            sentence=sentence,
+            hour_median=median([value for _, value in seen]) if seen else None,
+            hour=[(timestamp(at_ns), value) for at_ns, value in seen],
+        )

@@ -1,0 +1,107 @@
+"""The verdict on the fabric over HTTP: figures, thresholds, the last hour, and the sentence."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from service.history.condition import Condition
+from tests.integration.http.test_history import Traffic
+from tests.integration.service import Running, Wanted, manual, running
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def _measured_by_the_tests_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(condition: Condition) -> None:
+        """Leaves measuring to the test."""
+
+    monkeypatch.setattr(Condition, "run_forever", never)
+
+
+@pytest.fixture
+async def here() -> AsyncIterator[Running]:
+    async with running(Wanted(settings=manual())) as one:
+        yield one
+
+
+async def condition(here: Running) -> dict[str, Any]:
+    answer = await here.client.get("/v1/condition")
+    assert answer.status_code == 200, answer.text
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+def figure(document: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(one for one in document["figures"] if one["name"] == name)
+    return found
+
+
+async def test_nothing_is_known_before_the_first_report(here: Running) -> None:
+    found = await condition(here)
+    assert (found["level"], found["as_of"]) == ("unknown", None)
+    assert found["sentence"] == "Unknown: no telemetry has arrived yet."
+    assert {one["value"] for one in found["figures"]} == {None}
+
+
+async def test_short_queues_are_well_and_long_ones_are_not(here: Running) -> None:
+    traffic, levels, seen = Traffic(here), [], []
+    for queue_bytes in (0, 10_000_000, 60_000_000):
+        await traffic.passes(queue_bytes=queue_bytes)
+        assert await here.service.condition.measure()
+        found = await condition(here)
+        levels.append(found["level"])
+        seen.append(figure(found, "packet_p99_slowdown"))
+    assert levels == ["well", "watch", "bad"]
+    assert [one["level"] for one in seen] == ["well", "watch", "bad"]
+    assert seen[0]["value"] < seen[1]["value"] < seen[2]["value"]
+    assert [value for _, value in seen[2]["hour"]] == [one["value"] for one in seen]
+    assert seen[2]["hour_median"] == seen[1]["value"]
+    assert found["sentence"].startswith("Not well: a small message takes ")
+    assert "(limit 100)" in found["sentence"]
+
+
+async def test_a_window_is_measured_once(here: Running) -> None:
+    await Traffic(here).passes()
+    assert await here.service.condition.measure()
+    assert not await here.service.condition.measure()
+
+
+async def test_old_figures_are_not_told_as_new(here: Running) -> None:
+    await Traffic(here).passes()
+    await here.service.condition.measure()
+    measured = (await condition(here))["as_of"]
+    here.hand.now_s += 100
+    assert not await here.service.condition.measure()
+    found = await condition(here)
+    assert (found["level"], found["as_of"]) == ("unknown", measured)
+    assert found["sentence"] == "Unknown: the newest INT report came 100 s ago."
+
+
+async def test_a_critical_alarm_is_not_well_whatever_the_figures(here: Running) -> None:
+    traffic = Traffic(here)
+    await traffic.passes(queue_bytes=0)
+    await here.service.condition.measure()
+    found = here.service.condition.document(critical_alarms=2)
+    assert (found.level, found.sentence) == ("bad", "Not well: 2 critical alarms.")
+
+
+async def test_what_is_older_than_an_hour_is_left_out(here: Running) -> None:
+    traffic = Traffic(here)
+    await traffic.passes()
+    await here.service.condition.measure()
+    await traffic.passes(seconds=3_700.0)
+    await here.service.condition.measure()
+    assert len(figure(await condition(here), "packet_p99_slowdown")["hour"]) == 1
+
+
+async def test_thresholds_are_settings() -> None:
+    settings = manual(condition={"packet_p99_slowdown_watch": 1.01, "packet_p99_slowdown_bad": None})
+    async with running(Wanted(settings=settings)) as here:
+        await Traffic(here).passes(queue_bytes=2_000_000)
+        await here.service.condition.measure()
+        found = figure(await condition(here), "packet_p99_slowdown")
+        assert (found["level"], found["watch_from"], found["bad_from"]) == ("watch", 1.01, None)
