@@ -132,7 +132,7 @@ def ask_status(service: ServiceClient) -> Status:
     recommendation = service.get("/v1/recommendations/current", also=HTTPStatus.NOT_FOUND)
     return Status(
         health=service.get("/healthz"),
-        readiness=service.get("/readyz", also=HTTPStatus.SERVICE_UNAVAILABLE),
+        readiness=service.get("/v1/readiness"),
         state=_unless_problem(state),
         switches=service.get("/v1/switches"),
         recommendation=_unless_problem(recommendation),
@@ -185,8 +185,8 @@ def _service(url: str, found: Status) -> Text:
     readiness = found.readiness.read(ReadinessAnswer)
     line = Text.assemble((url, "bold"), f", version {found.health.read(HealthAnswer).version}, ")
     if readiness.ready:
-        return line.append("ready", "green")
-    return line.append("not ready: ", "yellow").append(" ".join(readiness.reasons))
+        return line.append("ready to recommend", "green")
+    return line.append("not ready to recommend: ", "yellow").append(" ".join(readiness.reasons))
 
 
 def _alarms(found: AlarmsAnswer) -> Text:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -192,7 +191,7 @@ class Watched:
 
 def header(service: ServiceClient) -> Group:
     """Readiness, alarms, freeze, newest round and rollout; raises ``RefusedError`` and ``AwayError``."""
-    ready = service.get("/readyz", also=HTTPStatus.SERVICE_UNAVAILABLE).read(ReadinessAnswer)
+    ready = service.get("/v1/readiness").read(ReadinessAnswer)
     alarms = service.get("/v1/alarms", {"limit": 1}).read(AlarmsAnswer)
     frozen = service.get("/v1/freeze").read(FreezeAnswer)
     rounds = service.get("/v1/recommendations", {"limit": 1, "candidates": False}).read(RecommendationsAnswer)

@@ -63,6 +63,7 @@ class Service:
         self._clocks = clocks
         self._tasks: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = False
         self.metrics = Metrics(registry, version=ecntwin_version())
         self.events = Broadcaster()
         # One thread: large answers side by side would only take turns at the interpreter.
@@ -276,6 +277,7 @@ class Service:
         """Ends event streams and the round in progress; safe in threads and signal handlers."""
 
         def begin() -> None:
+            self._stopping = True
             self.events.close()
             self.tuning.stop_soon()
 
@@ -307,8 +309,16 @@ class Service:
                 _log.error("a task of the service failed", exc_info=ended)
 
     def unready(self) -> list[str]:
+        """Sentences on why telemetry cannot be taken and calls not answered; empty where they can.
+
+        Neither silence nor a database that is away is a reason: telemetry must reach a service that waits for
+        it, and advice is given without the database.
+        """
+        return ["The service is stopping."] if self._stopping else []
+
+    def without_advice(self) -> list[str]:
         """Sentences on why no recommendation can be made now; empty where one can."""
-        reasons = []
+        reasons = self.unready()
         age_s = self.window.age_s()
         if age_s is None:
             reasons.append("No INT report has been accepted yet; post some to /v1/telemetry/int.")

@@ -28,7 +28,10 @@ async def healthz() -> HealthDocument:
 
 @router.get("/readyz", responses={503: {"model": ServiceReadinessDocument}})
 async def readyz(service: ServiceDep, response: Response) -> ServiceReadinessDocument:
-    """Whether the service can recommend now, or why not; how full its window is; whether storage works."""
+    """Whether the service can take telemetry and answer, for load balancers and orchestrators: 200, or 503
+    with the reasons. A silent network does not make it unready; ``/v1/readiness`` says whether it can
+    recommend.
+    """
     reasons = service.unready()
     response.status_code = 503 if reasons else 200
     return ServiceReadinessDocument(
@@ -38,14 +41,15 @@ async def readyz(service: ServiceDep, response: Response) -> ServiceReadinessDoc
 
 @router.get("/v1/readiness")
 async def readiness(service: ServiceDep, caller: Reads) -> StandingDocument:
-    """Like ``/readyz`` but always 200, for dashboards rather than load balancers."""
-    reasons = service.unready()
+    """Whether the service can recommend now, or why not; always 200."""
+    reasons = service.without_advice()
     return StandingDocument(
         ready=not reasons,
         reasons=reasons,
         window=_window(service),
         storage=_storage(service),
         measured=service.window.age_s() is not None,
+        advice=service.store.current().id if len(service.store) else None,
         version=ecntwin_version(),
     )
 

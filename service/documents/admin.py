@@ -22,7 +22,7 @@ class HealthDocument(Document):
 
 
 class ReadinessDocument(Document):
-    """Whether a recommendation can be made now; ``reasons`` are sentences on why not."""
+    """Whether it is ready, and for what; ``reasons`` are sentences on why not."""
 
     ready: bool
     reasons: list[str]
@@ -50,16 +50,21 @@ class StorageDocument(Document):
 
 
 class ServiceReadinessDocument(ReadinessDocument):
-    """Readiness with window and storage; a service is ready to advise also while its database fails."""
+    """Ready: the service takes telemetry and answers, also while the network is silent or its database
+    fails. ``window`` and ``storage`` are shown beside that.
+    """
 
     window: WindowDocument
     storage: StorageDocument
 
 
 class StandingDocument(ServiceReadinessDocument):
-    """Readiness for people; ``measured``: the window holds reports."""
+    """Ready: a recommendation can be made now. ``measured``: reports have been accepted. ``advice`` is the id
+    of the recommendation in force; null before the first round.
+    """
 
     measured: bool
+    advice: str | None
     version: str
 
 

@@ -56,7 +56,8 @@ def client(served: Served) -> Iterator[httpx.Client]:
 @pytest.fixture(scope="module")
 def answer(client: httpx.Client, example: Path) -> dict[str, Any]:
     """The recommendation of a round on the recording, posted as the README says."""
-    assert client.get("/readyz").status_code == 503
+    assert client.get("/readyz").status_code == 200
+    assert not client.get("/v1/readiness").json()["ready"]
     topology = client.put(
         "/v1/topology",
         content=(example / "topology.json").read_bytes(),
@@ -96,7 +97,7 @@ def test_everything_can_be_asked(client: httpx.Client, answer: dict[str, Any]) -
     assert client.get("/v1/topology").json()["declared"]["switches"] == [{"name": "tor1"}]
     assert [one["name"] for one in client.get("/v1/switches").json()] == ["tor1"]
     assert client.get("/healthz").json()["status"] == "ok"
-    readiness = client.get("/readyz").json()
+    readiness = client.get("/v1/readiness").json()
     assert (readiness["ready"], readiness["reasons"], readiness["storage"]["state"]) == (True, [], "memory")
     assert "swagger" in client.get("/docs").text.lower()
     assert client.get("/openapi.json").json()["info"]["title"] == "ecntwin"

@@ -54,7 +54,7 @@ async def test_reports_by_udp_are_in_the_state_and_counted() -> None:
         assert one.metric("ecntwin_int_datagrams_lost", switch="7") == 10
         assert one.metric("ecntwin_reports_rejected_total", reason="malformed") == 1
         await until(lambda: one.metric("ecntwin_udp_datagrams_received_total") == 91)
-        assert (await one.client.get("/readyz")).status_code == 200
+        assert (await one.client.get("/v1/readiness")).json()["ready"]
 
 
 async def test_a_service_that_listens_to_none_says_so() -> None:

@@ -415,8 +415,8 @@ async def test_a_policy_that_cannot_begin_fails_no_round() -> None:
         here.service.service.rollouts._journal.close()
         found = await here.post("/v1/tune")
         assert (found["status"], found["rollout"]) == ("pending", None)
-        ready = await here.service.client.get("/readyz")
-        assert ready.status_code == 200, ready.text
+        standing = (await here.service.client.get("/v1/readiness")).json()
+        assert (standing["ready"], standing["advice"]) == (True, found["id"]), standing
 
 
 async def test_what_is_being_approved_is_not_rejected_nor_approved_again(here: Here) -> None:

@@ -175,7 +175,9 @@ async def test_an_empty_or_stale_window_is_a_409() -> None:
         stale = await here.client.post("/v1/tune")
         assert stale.status_code == 409
         assert "61 s old" in stale.json()["received"]
-        assert any("61 s ago" in reason for reason in (await here.client.get("/readyz")).json()["reasons"])
+        assert any(
+            "61 s ago" in reason for reason in (await here.client.get("/v1/readiness")).json()["reasons"]
+        )
 
 
 async def test_one_round_runs_at_a_time() -> None:
@@ -231,9 +233,10 @@ async def test_a_failing_round_is_told_and_the_service_goes_on(engine: str) -> N
         assert "Traceback" not in answer.text
         assert here.metric("ecntwin_rounds_total", outcome="failed") == 1
         assert here.metric("ecntwin_round_running") == 0
-        ready = await here.client.get("/readyz")
-        assert ready.status_code == 503
-        assert "last round failed" in ready.json()["reasons"][0]
+        standing = (await here.client.get("/v1/readiness")).json()
+        assert (standing["ready"], standing["advice"]) == (False, None)
+        assert "last round failed" in standing["reasons"][0]
+        assert (await here.client.get("/readyz")).status_code == 200
         assert (await here.client.get("/healthz")).status_code == 200
         assert (await here.post_reports(traffic(10, first=900)))["accepted"] == 10
 

@@ -52,7 +52,7 @@ class Scripted:
 
     def _document(self, path: str) -> Any:
         return {
-            "/readyz": {"ready": False, "reasons": ["x"]},
+            "/v1/readiness": {"ready": False, "reasons": ["x"]},
             "/v1/alarms": {"warning": 1, "critical": 0, "left_off": 0, "alarms": [], "ended": None},
             "/v1/freeze": {"frozen": self.frozen, "by": "bob", "at": AT},
             "/v1/recommendations": {"total": 0, "recommendations": []},

@@ -127,11 +127,11 @@ def test_ports_are_those_of_the_settings() -> None:
             assert port["protocol"] == PORTS[port["port"]].get("protocol", "TCP")
 
 
-def test_telemetry_reaches_a_service_that_waits_for_it() -> None:
-    """It is ready once reports have come: were readiness followed, none ever would."""
+def test_services_follow_readiness_and_keep_the_senders_addresses() -> None:
+    """A service is ready before the first report (``tests/integration/http/test_readiness.py``)."""
     for (kind, name), document in OBJECTS.items():
         if kind == "Service":
-            assert document["spec"]["publishNotReadyAddresses"] is True, name
+            assert "publishNotReadyAddresses" not in document["spec"], name
     assert OBJECTS["Service", "ecntwin-telemetry"]["spec"]["externalTrafficPolicy"] == "Local"
 
 
