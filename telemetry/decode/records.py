@@ -167,7 +167,7 @@ def read_records(
     """Passes the valid records of a body to ``take``, some at a time with their positions; returns the
     problems of the others and those that ``take`` found, in order.
 
-    Raises ``DecodeError`` at the end of a body without any record.
+    Raises ``DecodeError`` at the end of a body without any record, or of which none can be read.
     """
     problems: list[ReportProblem] = []
     for some in _read(text, kind, wording):
@@ -188,10 +188,14 @@ def _read(text: bytes, kind: RecordType[T], wording: Wording) -> Iterator[Record
         yield from reading.array()
     else:
         yield from reading.lines()
-        if not reading.found and not reading.objects:
-            received = repr(text[begin : begin + 40].decode("utf-8", "replace")) if first else "nothing"
-            rule = f"{wording.plural} are a JSON object, an array of objects, or one object a line"
-            raise DecodeError("body", received, rule, f"see the format of {wording.plural}")
+    if reading.found or reading.readable:
+        return
+    if (broken := reading.broken) is not None:
+        raise DecodeError(broken.where, broken.received, broken.rule, broken.remedy)
+    if first != b"[":
+        received = repr(text[begin : begin + 40].decode("utf-8", "replace")) if first else "nothing"
+        rule = f"{wording.plural} are a JSON object, an array of objects, or one object a line"
+        raise DecodeError("body", received, rule, f"see the format of {wording.plural}")
 
 
 def not_explained(at: str) -> str:
@@ -207,7 +211,9 @@ def too_many(at: str, named: int, wording: Wording) -> str:
 
 
 class _Reading(Generic[T]):
-    """One pass over a body. ``found`` counts valid records, ``objects`` others that begin like one."""
+    """One pass over a body. ``found`` counts valid records, ``readable`` others that begin like one and are
+    JSON as far as they were read; ``broken`` is the first that begins like one and is not JSON.
+    """
 
     def __init__(self, text: bytes, kind: RecordType[T], wording: Wording, *, number: int = 0) -> None:
         self._text = text
@@ -216,7 +222,8 @@ class _Reading(Generic[T]):
         self._number = number  # of the next record
         self._named = 0
         self._most_problems = min(LEAST_PROBLEMS + len(text) // PROBLEM_BYTES, MOST_PROBLEMS)
-        self.found = self.objects = 0
+        self.found = self.readable = 0
+        self.broken: ReportError | None = None
 
     def lines(self, start: int = 0) -> Iterator[Records[T]]:
         """A record per line, from byte ``start`` on; records of a small body may span lines too."""
@@ -353,13 +360,16 @@ class _Reading(Generic[T]):
                 records.positions.append(position)
                 self.found += 1
                 return
-        self.objects += begun
         at = f"{self._wording.noun} {position}"
         # The position identifies an element; the byte helps only where brackets may be wrong.
         if word == "line" or (word and not isinstance(wrong, msgspec.ValidationError)):
             at += f" ({word} {place})"
         records.problems.append(ReportProblem(position, self._said(at, text, wrong)))
         self._named += 1
+        if begun and (wrong is None or isinstance(wrong, msgspec.ValidationError)):
+            self.readable += 1
+        elif begun and self.broken is None:
+            self.broken = broken_json(at, text, str(wrong), self._wording)
 
     def _said(self, at: str, text: bytes, wrong: Exception | None) -> str:
         wording = self._wording
@@ -377,7 +387,7 @@ class _Reading(Generic[T]):
     def _note(self, broken: Break) -> Records[T]:
         """The problem of a broken array; raises ``DecodeError`` where nothing in it began like a record."""
         at, noun, rule = f"body byte {broken.at}", self._wording.noun, "a JSON array is [object, object, ...]"
-        if not self.found and not self.objects:
+        if not self.found and not self.readable:
             remedy = f"send whole JSON; nothing before the break was a {noun}"
             raise DecodeError(at, broken.received, rule, remedy)
         remedy = f"send whole JSON; {noun}s before it are kept, and after it those on lines of their own"

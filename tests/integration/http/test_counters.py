@@ -96,7 +96,7 @@ async def test_the_list_of_errors_is_bounded_and_counted() -> None:
         assert (document["accepted"], document["rejected"], len(document["errors"])) == (1, 5, 2)
 
 
-@pytest.mark.parametrize("body", [b"", b"hello", b"[1, 2", b"\x1f\x8bbroken"])
+@pytest.mark.parametrize("body", [b"", b"hello", b"[1, 2", b"{bad", b"\x1f\x8bbroken"])
 async def test_a_body_without_samples_is_a_400(here: Running, body: bytes) -> None:
     answer = await here.client.post(PATH, content=body)
     assert answer.status_code == 400

@@ -133,7 +133,20 @@ async def test_a_hop_the_declared_topology_lacks_is_told(here: Running, place: s
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"   ", b"hello", b"123", b"null", b"[1, 2", b"\x1f\x8bbroken", b"\xff\xfe"]
+    "body",
+    [
+        b"",
+        b"   ",
+        b"hello",
+        b"123",
+        b"null",
+        b"[1, 2",
+        b"{bad",
+        b"[{bad}]",
+        b"{bad\n{worse",
+        b"\x1f\x8bbroken",
+        b"\xff\xfe",
+    ],
 )
 async def test_a_body_without_reports_is_a_400(here: Running, body: bytes) -> None:
     answer = await here.client.post("/v1/telemetry/int", content=body)

@@ -157,6 +157,12 @@ def test_a_broken_line_is_named_by_line_and_the_others_kept() -> None:
     assert "report 1 (line 3)" in decoded.errors[0].detail
 
 
+def test_a_body_of_which_nothing_is_json_is_refused_with_the_first_reason() -> None:
+    with pytest.raises(DecodeError, match=r"report 0 \(line 1\): received \{bad \("):
+        decode(b"{bad\n{worse")
+    assert [problem.index for problem in decode(b'{bad\n{"ts_ns": 1}').errors] == [0, 1]
+
+
 def test_a_truncated_array_keeps_what_is_whole_and_says_where_it_ends() -> None:
     decoded = decode(b"[" + TEXT + b"," + SECOND + b"," + TEXT[:40])
     assert decoded.batch.index.tolist() == [0, 1]
