@@ -36,7 +36,10 @@ _KEY = "ecntwin_caller"
 LEAST_BYTES_PER_S = 16_384
 """Minimum rate of a sender: one byte now and then would hold a connection for ever."""
 
-Ports = Annotated[tuple[Annotated[int, Field(ge=0, le=65_535)], ...], Query()]
+Ports = Annotated[
+    tuple[Annotated[int, Field(ge=0, le=65_535)], ...],
+    Query(description="Of a capture, only datagrams to this UDP port; may be given several times."),
+]
 """UDP ports in a call's query."""
 
 

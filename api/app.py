@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 from fastapi import Depends, FastAPI, Response
@@ -67,38 +68,73 @@ _MORE: Mapping[tuple[str, str], tuple[int, ...]] = {
 }
 
 _MEANS = {kind.status: (kind.__doc__ or "").splitlines()[0] for kind in RequestError.__subclasses__()}
+_TAGS = {
+    "telemetry": "What switches and hosts report comes in here: INT reports and counters.",
+    "topology": "The fabric as declared and as discovered, and earlier versions of it.",
+    "state": "The network now: the last seconds of telemetry.",
+    "recommendations": "Rounds, what they recommend and why, and the operator's decisions.",
+    "rollouts": "How far changes have come on the switches, taking them back, and the stop switch.",
+    "twin": "Predictions for watermarks of your own.",
+    "switches": "What each switch runs, and what was set from here.",
+    "alarms": "What is wrong now.",
+    "access": "Who asked for which change.",
+    "events": "Everything as it happens.",
+    "history": "What was: queues, errors of the twin, gains, alarms, outcomes.",
+    "health": "For probes, load balancers and Prometheus.",
+}
 _RETRY_AFTER = {
     "Retry-After": {
         "description": "After so many seconds it may be asked again.",
         "schema": {"type": "integer", "minimum": 1},
     }
 }
-_TEXT_OR_NULL = {"type": ["string", "null"]}
+
+
+def _text(description: str, *examples: str) -> dict[str, Any]:
+    return {"type": "string", "description": description} | ({"examples": examples} if examples else {})
+
+
+_PARTS = {
+    "where": _text("What is wrong: a field, a parameter, a resource.", "rollout '7'"),
+    "received": {
+        "type": ["string", "null"],
+        "description": "What was received there; null where that was nothing, or says nothing.",
+    },
+    "rule": _text("What holds there.", "not found"),
+    "remedy": _text("What to do.", "list them at /v1/rollouts"),
+}
 _PROBLEM = {
     "type": "object",
     "description": "What went wrong (RFC 9457), and the four parts of every error here.",
     "required": ["type", "title", "status", "detail", "where", "received", "rule", "remedy", "instance"],
     "properties": {
-        **{
-            name: {"type": "string"}
-            for name in ("type", "title", "detail", "where", "rule", "remedy", "instance")
+        "type": _text("The kind of problem, for programs.", "urn:ecntwin:problem:not-found"),
+        "title": _text("The phrase of its status.", "Not Found"),
+        "detail": _text("The four parts as one sentence."),
+        "instance": _text("Path of the request.", "/v1/rollouts/7"),
+        "status": {
+            "type": "integer",
+            "minimum": 400,
+            "maximum": 599,
+            "description": "The HTTP status.",
         },
-        "received": _TEXT_OR_NULL,
-        "status": {"type": "integer", "minimum": 400, "maximum": 599},
-        "notes": {"type": "array", "items": {"type": "string"}},
+        **_PARTS,
+        "notes": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "More sentences, where there are any.",
+        },
         "errors": {
             "type": "array",
+            "description": "The first mistakes of a body or query, where it has several.",
             "items": {
                 "type": "object",
                 "required": ["where", "received", "rule", "remedy"],
-                "properties": {
-                    **{name: {"type": "string"} for name in ("where", "rule", "remedy")},
-                    "received": _TEXT_OR_NULL,
-                },
+                "properties": _PARTS,
                 "additionalProperties": False,
             },
         },
-        "error_count": {"type": "integer", "minimum": 1},
+        "error_count": {"type": "integer", "minimum": 1, "description": "How many mistakes there are."},
     },
     "additionalProperties": False,
 }
@@ -113,7 +149,12 @@ def _install_openapi(app: FastAPI) -> None:
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
             made = get_openapi(
-                title=app.title, version=app.version, description=app.description, routes=app.routes
+                title=app.title,
+                version=app.version,
+                description=app.description,
+                routes=app.routes,
+                tags=app.openapi_tags,
+                servers=[{"url": "/", "description": "The service that answers this."}],
             )
             app.openapi_schema = _completed(made)
         return app.openapi_schema
@@ -131,15 +172,18 @@ def _install_openapi(app: FastAPI) -> None:
 
 
 def _completed(document: dict[str, Any]) -> dict[str, Any]:
+    components = document["components"]
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             answers = operation["responses"]
             answers.pop("422", None)  # FastAPI's; never sent
+            for answer in answers.values():
+                if answer["description"] == "Successful Response":  # FastAPI's
+                    answer["description"] = _said_of(answer, components["schemas"])
             for status in sorted(set(_statuses(method, path, operation))):
                 answers.setdefault(str(status), _answer(status))
             if path not in _OPEN:
                 operation["security"] = [{_BEARER: []}]
-    components = document["components"]
     components["securitySchemes"] = {
         _BEARER: {
             "type": "http",
@@ -152,6 +196,13 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)
     return document
+
+
+def _said_of(answer: Mapping[str, Any], schemas: Mapping[str, Any]) -> str:
+    """The first paragraph on the document that an answer holds."""
+    named: str = answer["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    said: str = schemas[named]["description"]
+    return " ".join(said.partition("\n\n")[0].split())
 
 
 def _statuses(method: str, path: str, operation: Mapping[str, Any]) -> Iterator[int]:
@@ -187,6 +238,7 @@ class Application(FastAPI):
         *,
         title: str,
         description: str = "",
+        tags: Mapping[str, str] = MappingProxyType({}),
         lifespan: Callable[[Any], AbstractAsyncContextManager[None]],
     ) -> None:
         super().__init__(
@@ -197,6 +249,8 @@ class Application(FastAPI):
             openapi_url=None,  # ``_install_openapi`` adds it
             docs_url=None,  # FastAPI's loads its viewer from a CDN
             redoc_url=None,
+            openapi_tags=[{"name": name, "description": text} for name, text in tags.items()],
+            generate_unique_id_function=lambda route: route.name,
             redirect_slashes=False,  # redirects would go to the Host that the client sends
             dependencies=[Depends(refuse_uninvited), Depends(refuse_unknown_parameters)],
         )
@@ -253,7 +307,7 @@ def create_app(
         finally:
             await service.stop()
 
-    app = Application(settings, title="ecntwin", description=_DESCRIPTION, lifespan=lifespan)
+    app = Application(settings, title="ecntwin", description=_DESCRIPTION, tags=_TAGS, lifespan=lifespan)
     for routes in (
         telemetry,
         network,

@@ -12,7 +12,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, Path, Request, Response
 from pydantic import BaseModel
 
 from api.admission import caller_of
@@ -133,6 +133,10 @@ def _service(request: Request) -> Service:
 
 
 ServiceDep = Annotated[Service, Depends(_service)]
+RecommendationId = Annotated[
+    str, Path(description="Id of a recommendation.", examples=["20261122T213049-12"])
+]
+RolloutId = Annotated[str, Path(description="Id of a rollout.")]
 PostsTelemetry = Annotated[Caller, Depends(Requires("telemetry"))]
 Reads = Annotated[Caller, Depends(Requires("read"))]
 Operates = Annotated[Caller, Depends(Requires("operate"))]

@@ -60,7 +60,7 @@ _PostsTelemetry = Annotated[Caller, Depends(Requires("telemetry"))]
 _Reads = Annotated[Caller, Depends(Requires("read"))]
 
 
-@_router.post("/v1/telemetry/int", status_code=202)
+@_router.post("/v1/telemetry/int", status_code=202, summary="Post INT reports")
 async def post_int_reports(
     request: Request, process: _ProcessDep, caller: _PostsTelemetry, port: Ports = ()
 ) -> IngestDocument:
@@ -70,22 +70,31 @@ async def post_int_reports(
         return await process.ingest(decode, body=body)
 
 
-@_router.get("/healthz")
-async def healthz() -> HealthDocument:
+@_router.get("/healthz", summary="Is the process alive")
+async def get_health() -> HealthDocument:
     """200 while the process answers."""
     return HealthDocument(status="ok", version=ecntwin_version())
 
 
-@_router.get("/readyz", responses={503: {"model": ReadinessDocument}})
-async def readyz(process: _ProcessDep, response: Response) -> ReadinessDocument:
+@_router.get(
+    "/readyz",
+    summary="Does the service take its reports",
+    responses={503: {"model": ReadinessDocument, "description": "Not ready; the reasons."}},
+)
+async def get_ready(process: _ProcessDep, response: Response) -> ReadinessDocument:
     """Whether the service accepts its reports, or why not."""
     reasons = process.unready()
     response.status_code = 503 if reasons else 200
     return ReadinessDocument(ready=not reasons, reasons=reasons)
 
 
-@_router.get("/metrics", response_class=Response)
-async def metrics(request: Request, process: _ProcessDep, caller: _Reads) -> Response:
+@_router.get(
+    "/metrics",
+    summary="Prometheus metrics",
+    response_class=Response,
+    response_description="Prometheus text or OpenMetrics, whichever is accepted.",
+)
+async def get_metrics(request: Request, process: _ProcessDep, caller: _Reads) -> Response:
     """Prometheus metrics."""
     text, media_type = process.metrics.exposition(request.headers.get("accept", ""))
     return Response(text, media_type=media_type)

@@ -132,14 +132,18 @@ def content(holder: Mapping[str, Any]) -> str:
 
 def route_of(method: str, path: str, route: Mapping[str, Any], scope: str) -> str:
     """One route: heading, what it does, parameters, body, answers."""
-    lines = [f"\n### {method} {path}\n", f"\nScope: {f'`{scope}`' if scope else 'none'}. "]
+    lines = [
+        f"\n### {method} {path}\n",
+        f"\nScope: {f'`{scope}`' if scope else 'none'}. ",
+    ]
     lines.append(sentence(route.get("description", route.get("summary", ""))) + "\n")
     if parameters := route.get("parameters"):
-        lines.append("\n| parameter | in | type | default |\n|---|---|---|---|\n")
+        lines.append("\n| parameter | in | type | default | |\n|---|---|---|---|---|\n")
         for one in parameters:
             schema = one.get("schema", {})
+            note = sentence(one.get("description", ""))
             default = "required" if one.get("required") else shown(schema.get("default"))
-            lines.append(f"| `{one['name']}` | {one['in']} | {type_name(schema)} | {default} |\n")
+            lines.append(f"| `{one['name']}` | {one['in']} | {type_name(schema)} | {default} | {note} |\n")
     if body := route.get("requestBody"):
         lines.append(f"\nBody: {content(body)}.\n")
     answers, problems = [], []

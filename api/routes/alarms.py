@@ -12,12 +12,12 @@ from service.documents.history import AlarmsDocument
 router = APIRouter(prefix="/v1", tags=["alarms"])
 
 
-@router.get("/alarms")
+@router.get("/alarms", summary="List alarms")
 async def get_alarms(
     service: ServiceDep,
     caller: Reads,
-    everything: Annotated[bool, Query(alias="all")] = False,
-    limit: Annotated[int, Query(ge=0, le=10_000)] = 500,
+    everything: Annotated[bool, Query(alias="all", description="Whether to add alarms that ended.")] = False,
+    limit: Annotated[int, Query(ge=0, le=10_000, description="At most so many alarms of either kind.")] = 500,
 ) -> AlarmsDocument:
     """Current alarms, the worst first; with ``all`` also ended ones."""
     return service.alarms.document(limit=limit, ended=everything)

@@ -24,7 +24,11 @@ _NOTHING = Event(0, "", {})
 
 
 @router.get(
-    "/events", response_class=StreamingResponse, responses={200: {"content": {"text/event-stream": {}}}}
+    "/events",
+    summary="Listen to events",
+    response_class=StreamingResponse,
+    response_description="Server-sent events: `id`, `event` and `data`, which is a JSON object.",
+    responses={200: {"content": {"text/event-stream": {}}}},
 )
 async def get_events(service: ServiceDep, caller: Reads, request: Request) -> StreamingResponse:
     """Events from now on, one JSON object each; a comment line every 15 s keeps the connection open. The

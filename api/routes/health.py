@@ -20,14 +20,18 @@ from telemetry.alarms import Level
 router = APIRouter(tags=["health"])
 
 
-@router.get("/healthz")
-async def healthz() -> HealthDocument:
+@router.get("/healthz", summary="Is the process alive")
+async def get_health() -> HealthDocument:
     """200 while the process answers."""
     return HealthDocument(status="ok", version=ecntwin_version())
 
 
-@router.get("/readyz", responses={503: {"model": ServiceReadinessDocument}})
-async def readyz(service: ServiceDep, response: Response) -> ServiceReadinessDocument:
+@router.get(
+    "/readyz",
+    summary="Can it take telemetry and answer",
+    responses={503: {"model": ServiceReadinessDocument, "description": "Not ready; the reasons."}},
+)
+async def get_ready(service: ServiceDep, response: Response) -> ServiceReadinessDocument:
     """Whether the service can take telemetry and answer, for load balancers and orchestrators: 200, or 503
     with the reasons. A silent network does not make it unready; ``/v1/readiness`` says whether it can
     recommend.
@@ -39,8 +43,8 @@ async def readyz(service: ServiceDep, response: Response) -> ServiceReadinessDoc
     )
 
 
-@router.get("/v1/readiness")
-async def readiness(service: ServiceDep, caller: Reads) -> StandingDocument:
+@router.get("/v1/readiness", summary="Can it recommend")
+async def get_readiness(service: ServiceDep, caller: Reads) -> StandingDocument:
     """Whether the service can recommend now, or why not; always 200."""
     reasons = service.without_advice()
     return StandingDocument(
@@ -54,16 +58,22 @@ async def readiness(service: ServiceDep, caller: Reads) -> StandingDocument:
     )
 
 
-@router.get("/v1/condition")
+@router.get("/v1/condition", summary="Whether the fabric is well")
 async def get_condition(service: ServiceDep, caller: Reads) -> ConditionDocument:
     """Whether the fabric is well: what its traffic gets against thresholds, now and over the last hour."""
     critical = sum(alarm.level is Level.CRITICAL for alarm in service.alarms.active)
     return service.condition.document(critical_alarms=critical)
 
 
-@router.get("/metrics", response_class=Response)
-async def metrics(request: Request, service: ServiceDep, caller: Reads) -> Response:
-    """Prometheus metrics."""
+@router.get(
+    "/metrics",
+    summary="Prometheus metrics",
+    response_class=Response,
+    response_description="Prometheus text or OpenMetrics, whichever is accepted.",
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def get_metrics(request: Request, service: ServiceDep, caller: Reads) -> Response:
+    """Every metric of the service."""
     accepted = request.headers.get("accept", "")
     text, media_type = await made_in(service.answers, lambda: service.metrics.exposition(accepted))
     return Response(text, media_type=media_type)

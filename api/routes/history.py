@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import AfterValidator, AwareDatetime
 
-from api.deps import Reads, ServiceDep
+from api.deps import Reads, RecommendationId, ServiceDep
 from service.documents.history import (
     AdviceDocument,
     GainsDocument,
@@ -35,34 +35,45 @@ def _in_reach(at: datetime) -> datetime:
 
 
 Time = Annotated[AwareDatetime, AfterValidator(_in_reach)]
+Since = Annotated[
+    Time | None,
+    Query(description="Begin of the span, with its zone.", examples=["2026-11-22T20:00:00Z"]),
+]
+Until = Annotated[
+    Time | None,
+    Query(description="End of the span, with its zone; by default now.", examples=["2026-11-22T21:00:00Z"]),
+]
+Limit = Annotated[int, Query(ge=1, le=10_000, description="At most so many.")]
 
 
-@router.get("/history/queues", response_model=QueueHistoryDocument)
-async def get_queues(
+@router.get("/history/queues", response_model=QueueHistoryDocument, summary="Queues over time")
+async def get_queue_history(
     service: ServiceDep,
     caller: Reads,
-    since: Time | None = None,
-    until: Time | None = None,
-    switch: str | None = None,
-    port: str | None = None,
-    most: Annotated[int, Query(ge=1, le=5_000)] = 500,
-    queues: Annotated[int, Query(ge=1, le=1_000)] = 32,
+    since: Since = None,
+    until: Until = None,
+    switch: Annotated[str | None, Query(description="Only ports of this switch.")] = None,
+    port: Annotated[str | None, Query(description="Only ports of this name.")] = None,
+    most: Annotated[
+        int, Query(ge=1, le=5_000, description="Steps are the finest that give at most so many.")
+    ] = 500,
+    queues: Annotated[
+        int, Query(ge=1, le=1_000, description="At most so many ports, the deepest first.")
+    ] = 32,
 ) -> Response:
-    """Queues of ``switch`` and ``port``, or all, the ``queues`` deepest first, by default in the last hour.
-    Steps are the finest that give at most ``most``.
-    """
+    """What ports did, step by step, the deepest first, by default in the last hour."""
     span = service.history_reader.span(_ns(since), _ns(until), usual_s=HOUR_S)
     found = await service.history_reader.queues(span, switch=switch, port=port, most=most, ports=queues)
     return Response(found, media_type="application/json")
 
 
-@router.get("/history/residuals")
-async def get_residuals(
+@router.get("/history/residuals", summary="Errors of the twin over time")
+async def get_residual_history(
     service: ServiceDep,
     caller: Reads,
-    since: Time | None = None,
-    until: Time | None = None,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 1_000,
 ) -> ResidualsDocument:
     """Predicted against measured queue, round by round, the newest first, by default of the last week."""
     span = service.history_reader.span(_ns(since), _ns(until), usual_s=WEEK_S)
@@ -71,23 +82,23 @@ async def get_residuals(
     )
 
 
-@router.get("/history/advice")
-async def get_advice(
-    service: ServiceDep, caller: Reads, since: Time | None = None, until: Time | None = None
+@router.get("/history/advice", summary="What the advice was worth, day by day")
+async def get_advice_history(
+    service: ServiceDep, caller: Reads, since: Since = None, until: Until = None
 ) -> AdviceDocument:
-    """What the advice was worth on each day's traffic, by the twin, by default of the last 30 days."""
+    """By the twin on each day's traffic, without a write; by default of the last 30 days."""
     return await service.history_reader.advice(
         service.history_reader.span(_ns(since), _ns(until), usual_s=MONTH_S)
     )
 
 
-@router.get("/history/gains")
-async def get_gains(
+@router.get("/history/gains", summary="Gains predicted and measured")
+async def get_gain_history(
     service: ServiceDep,
     caller: Reads,
-    since: Time | None = None,
-    until: Time | None = None,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 1_000,
 ) -> GainsDocument:
     """Gains predicted for rollouts and measured after them, the newest first, by default of the last
     quarter.
@@ -96,25 +107,27 @@ async def get_gains(
     return await service.history_reader.gains(span, limit)
 
 
-@router.get("/history/alarms")
-async def get_past_alarms(
+@router.get("/history/alarms", summary="Alarms over time")
+async def get_alarm_history(
     service: ServiceDep,
     caller: Reads,
-    since: Time | None = None,
-    until: Time | None = None,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 100,
 ) -> PastAlarmsDocument:
     """Alarms active at any time of the span, by default the last week, the last raised first."""
     span = service.history_reader.span(_ns(since), _ns(until), usual_s=WEEK_S)
     return await service.history_reader.alarms(span, limit)
 
 
-@router.get("/recommendations/{recommendation_id}/outcome")
+@router.get("/recommendations/{recommendation_id}/outcome", summary="What became of a recommendation")
 async def get_outcome(
-    recommendation_id: str,
+    recommendation_id: RecommendationId,
     service: ServiceDep,
     caller: Reads,
-    span_s: Annotated[float, Query(ge=10, le=86_400)] = 600.0,
+    span_s: Annotated[
+        float, Query(ge=10, le=86_400, description="Seconds compared before and after the rollout.")
+    ] = 600.0,
 ) -> OutcomeDocument:
     """Predictions beside measurements for ``span_s`` before and after its rollout."""
     found = (await service.store.fetch(recommendation_id)).document(candidates=False)

@@ -15,10 +15,20 @@ from telemetry.topology import topology_from_json
 
 router = APIRouter(prefix="/v1")
 
+_TOPOLOGY = "Hosts, switches, and links with their ports, rate in Gbit/s and delay one way in µs."
+_EXAMPLE = {
+    "hosts": [{"name": "h1"}, {"name": "h2"}],
+    "switches": [{"name": "leaf1"}],
+    "links": [
+        {"a": "h1", "b": "leaf1", "b_port": "Ethernet0", "rate_gbps": 100, "delay_us": 1},
+        {"a": "h2", "b": "leaf1", "b_port": "Ethernet8", "rate_gbps": 100, "delay_us": 1},
+    ],
+}
+
 ClassName = Literal["mouse", "potential_elephant", "elephant"]
 
 
-@router.get("/topology", tags=["topology"], response_model=TopologyDocument)
+@router.get("/topology", tags=["topology"], response_model=TopologyDocument, summary="Get the topology")
 async def get_topology(service: ServiceDep, caller: Reads) -> Response:
     """``declared`` (null where none is) and ``discovered`` (null while no report was seen)."""
     return await _both(service)
@@ -26,10 +36,16 @@ async def get_topology(service: ServiceDep, caller: Reads) -> Response:
 
 # Enough for a fabric of ninety thousand cables.
 @router.put(
-    "/topology", tags=["topology"], response_model=TopologyDocument, openapi_extra={MOST_BYTES: 8 << 20}
+    "/topology",
+    tags=["topology"],
+    summary="Declare the topology",
+    response_model=TopologyDocument,
+    openapi_extra={MOST_BYTES: 8 << 20},
 )
 async def put_topology(
-    service: ServiceDep, caller: Administers, document: Annotated[dict[str, Any], Body()]
+    service: ServiceDep,
+    caller: Administers,
+    document: Annotated[dict[str, Any], Body(description=_TOPOLOGY, examples=[_EXAMPLE])],
 ) -> Response:
     """Declares the fabric: hosts, switches, links; it replaces the previous one if it is valid."""
     was = service.window.declared
@@ -41,11 +57,15 @@ async def put_topology(
     return await _both(service)
 
 
-@router.get("/state", tags=["state"], response_model=StateDocument)
+@router.get("/state", tags=["state"], response_model=StateDocument, summary="Get the network state")
 async def get_state(
-    service: ServiceDep, caller: Reads, queues: Annotated[int, Query(ge=0, le=10_000)] = 64
+    service: ServiceDep,
+    caller: Reads,
+    queues: Annotated[
+        int, Query(ge=0, le=10_000, description="At most so many queues, receivers and ports.")
+    ] = 64,
 ) -> Response:
-    """Flows by class, the deepest ``queues``, and as many receivers and ports, the worst first."""
+    """Flows by class, the deepest queues, and receivers and ports, the worst first."""
     window = service.window
     state = await window.state()
     recent = await service.pipeline.ports.recent()
@@ -55,12 +75,14 @@ async def get_state(
     )
 
 
-@router.get("/flows", tags=["state"], response_model=FlowsDocument)
+@router.get("/flows", tags=["state"], response_model=FlowsDocument, summary="List flows")
 async def get_flows(
     service: ServiceDep,
     caller: Reads,
-    flow_class: Annotated[ClassName | None, Query(alias="class")] = None,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
+    flow_class: Annotated[
+        ClassName | None, Query(alias="class", description="Only flows of this class.")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="At most so many flows.")] = 100,
 ) -> Response:
     """The window's flows, most bytes first, of one class or of all."""
     chosen = None if flow_class is None else FlowClass[flow_class.upper()]

@@ -6,14 +6,14 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from api.deps import Operates, Reads, ServiceDep, made_in
+from api.deps import Operates, Reads, RecommendationId, ServiceDep, made_in
 from service.auth.audit import before_and_after
 from service.documents.recommendation import RecommendationDocument, RecommendationsDocument
 
 router = APIRouter(prefix="/v1", tags=["recommendations"])
 
 
-@router.post("/tune")
+@router.post("/tune", summary="Run a round now")
 async def post_tune(service: ServiceDep, caller: Operates) -> RecommendationDocument:
     """Runs a round now on the current window; returns its recommendation."""
     async with service.audit.change(caller, "tune", "the fabric", always=True) as change:
@@ -22,17 +22,15 @@ async def post_tune(service: ServiceDep, caller: Operates) -> RecommendationDocu
     return entry.document()
 
 
-@router.get("/recommendations", response_model=RecommendationsDocument)
+@router.get("/recommendations", response_model=RecommendationsDocument, summary="List recommendations")
 async def get_recommendations(
     service: ServiceDep,
     caller: Reads,
-    limit: Annotated[int, Query(ge=1, le=1_000)] = 10,
-    candidates: bool = True,
-    before: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="At most so many.")] = 10,
+    candidates: Annotated[bool, Query(description="Whether to list the candidates of each.")] = True,
+    before: Annotated[str | None, Query(description="Only those older than the one with this id.")] = None,
 ) -> Response:
-    """The newest rounds first, without trajectories; ``candidates=false`` omits the candidates, ``before``
-    returns those older than that id.
-    """
+    """The newest rounds first, without trajectories."""
     found = await service.store.page(limit, before=before)
     total = await service.store.total()
 
@@ -47,22 +45,28 @@ async def get_recommendations(
     return Response(await made_in(service.answers, written), media_type="application/json")
 
 
-@router.get("/recommendations/current")
-async def get_current(service: ServiceDep, caller: Reads) -> RecommendationDocument:
+@router.get("/recommendations/current", summary="Get the recommendation in force")
+async def get_current_recommendation(service: ServiceDep, caller: Reads) -> RecommendationDocument:
     """The recommendation in force: the newest pending or approved one, else the newest round."""
     return service.store.current().document()
 
 
-@router.get("/recommendations/{recommendation_id}")
+@router.get("/recommendations/{recommendation_id}", summary="Get a recommendation")
 async def get_recommendation(
-    recommendation_id: str, service: ServiceDep, caller: Reads
+    recommendation_id: RecommendationId, service: ServiceDep, caller: Reads
 ) -> RecommendationDocument:
     """One round with all its candidates."""
     return (await service.store.fetch(recommendation_id)).document()
 
 
-@router.post("/recommendations/{recommendation_id}/approve")
-async def approve(recommendation_id: str, service: ServiceDep, caller: Operates) -> RecommendationDocument:
+@router.post(
+    "/recommendations/{recommendation_id}/approve",
+    summary="Approve a recommendation",
+    operation_id="approve_recommendation",
+)
+async def approve(
+    recommendation_id: RecommendationId, service: ServiceDep, caller: Operates
+) -> RecommendationDocument:
     """Sets it on the switches and reads it back; a dry run only records what would be set."""
     async with service.audit.change(caller, "approve", recommendation_id) as change:
         entry = await service.approvals.approve(recommendation_id, caller.name)
@@ -71,8 +75,14 @@ async def approve(recommendation_id: str, service: ServiceDep, caller: Operates)
     return document
 
 
-@router.post("/recommendations/{recommendation_id}/reject")
-async def reject(recommendation_id: str, service: ServiceDep, caller: Operates) -> RecommendationDocument:
+@router.post(
+    "/recommendations/{recommendation_id}/reject",
+    summary="Reject a recommendation",
+    operation_id="reject_recommendation",
+)
+async def reject(
+    recommendation_id: RecommendationId, service: ServiceDep, caller: Operates
+) -> RecommendationDocument:
     """Rejects it; nothing is set."""
     async with service.audit.change(caller, "reject", recommendation_id) as change:
         entry = await service.approvals.reject(recommendation_id, caller.name)

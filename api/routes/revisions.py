@@ -13,21 +13,23 @@ from service.persistence import Kind
 router = APIRouter(prefix="/v1/revisions", tags=["topology"])
 
 
-@router.get("")
+@router.get("", summary="List topologies and inventories of the past")
 async def get_revisions(
     service: ServiceDep,
     caller: Administers,
-    kind: Kind | None = None,
-    limit: Annotated[int, Query(ge=1, le=1_000)] = 50,
+    kind: Annotated[Kind | None, Query(description="Only this kind.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="At most so many.")] = 50,
 ) -> RevisionsDocument:
-    """The newest first, of one ``kind`` or of both, without their documents."""
+    """The newest first, without their documents."""
     found = await service.revisions.listed(kind, limit)
     return RevisionsDocument(revisions=[RevisionDocument.of(one, text=False) for one in found])
 
 
-@router.get("/{number}")
+@router.get("/{number}", summary="Get a revision")
 async def get_revision(
-    number: Annotated[int, Path(ge=1, lt=1 << 63)], service: ServiceDep, caller: Administers
+    number: Annotated[int, Path(ge=1, lt=1 << 63, description="Number of a revision.")],
+    service: ServiceDep,
+    caller: Administers,
 ) -> RevisionDocument:
     """One version with its ``document``; a topology's can be declared again unchanged."""
     return RevisionDocument.of(await service.revisions.one(number), text=True)

@@ -6,15 +6,17 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from api.deps import Operates, Reads, ServiceDep
+from api.deps import Operates, Reads, RolloutId, ServiceDep
 from service.documents.rollouts import FreezeDocument, FreezeInput, RolloutDocument, RolloutsDocument
 
 router = APIRouter(prefix="/v1", tags=["rollouts"])
 
 
-@router.get("/rollouts")
+@router.get("/rollouts", summary="List rollouts")
 async def get_rollouts(
-    service: ServiceDep, caller: Reads, limit: Annotated[int, Query(ge=1, le=1_000)] = 10
+    service: ServiceDep,
+    caller: Reads,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="At most so many.")] = 10,
 ) -> RolloutsDocument:
     """The newest first, without their events."""
     rollouts = service.rollouts
@@ -24,14 +26,14 @@ async def get_rollouts(
     )
 
 
-@router.get("/rollouts/{rollout_id}")
-async def get_rollout(rollout_id: str, service: ServiceDep, caller: Reads) -> RolloutDocument:
+@router.get("/rollouts/{rollout_id}", summary="Get a rollout")
+async def get_rollout(rollout_id: RolloutId, service: ServiceDep, caller: Reads) -> RolloutDocument:
     """One rollout: stages, watermarks of each switch before, now and wanted, and all events."""
     return RolloutDocument.of(service.rollouts.get(rollout_id))
 
 
-@router.post("/rollouts/{rollout_id}/rollback", status_code=202)
-async def roll_back(rollout_id: str, service: ServiceDep, caller: Operates) -> RolloutDocument:
+@router.post("/rollouts/{rollout_id}/rollback", status_code=202, summary="Roll a rollout back")
+async def roll_back(rollout_id: RolloutId, service: ServiceDep, caller: Operates) -> RolloutDocument:
     """Restores every switch it set, the last one first; also for finished rollouts."""
     async with service.audit.change(caller, "rollback", rollout_id) as change:
         change.before = {"phase": service.rollouts.get(rollout_id).state.phase.value}
@@ -40,13 +42,13 @@ async def roll_back(rollout_id: str, service: ServiceDep, caller: Operates) -> R
     return RolloutDocument.of(rollout)
 
 
-@router.get("/freeze")
+@router.get("/freeze", summary="May switches be set")
 async def get_freeze(service: ServiceDep, caller: Reads) -> FreezeDocument:
     """Whether switches may be set."""
     return FreezeDocument.of(service.rollouts.freeze)
 
 
-@router.put("/freeze")
+@router.put("/freeze", summary="Freeze or thaw switches")
 async def put_freeze(body: FreezeInput, service: ServiceDep, caller: Operates) -> FreezeDocument:
     """Freezes or thaws: while frozen no switch is set and no rollout begins; rollbacks continue."""
     what, was = "freeze" if body.frozen else "thaw", FreezeDocument.of(service.rollouts.freeze)

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Path
 
 from api.deps import Operates, Reads, ServiceDep
 from service.documents.switches import SwitchDocument
 
 router = APIRouter(prefix="/v1/switches", tags=["switches"])
 
+Name = Annotated[str, Path(description="Name of a switch.", examples=["leaf1"])]
 
-@router.get("")
+
+@router.get("", summary="List switches", response_description="Every switch, by name.")
 async def get_switches(service: ServiceDep, caller: Reads) -> list[SwitchDocument]:
     """Every switch of the topology, declared or discovered, by name."""
     await service.look_for_switches()
     return await service.fleet.documents()
 
 
-@router.get("/{name}")
-async def get_switch(name: str, service: ServiceDep, caller: Reads) -> SwitchDocument:
+@router.get("/{name}", summary="Get a switch")
+async def get_switch(name: Name, service: ServiceDep, caller: Reads) -> SwitchDocument:
     """One switch."""
     await service.look_for_switches()
     return await service.fleet.document(name)
 
 
-@router.post("/{name}/adopt")
-async def adopt_switch(name: str, service: ServiceDep, caller: Operates) -> SwitchDocument:
+@router.post("/{name}/adopt", summary="Adopt what a switch runs")
+async def adopt_switch(name: Name, service: ServiceDep, caller: Operates) -> SwitchDocument:
     """Accepts the watermark that the switch runs now, whoever set it; it is then no longer drifted."""
     async with service.audit.change(caller, "adopt", name) as change:
         change.before = _wanted(await service.fleet.document(name))

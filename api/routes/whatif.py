@@ -12,8 +12,8 @@ CLIENT_GONE = 499  # as proxies log it; no client is left to read it
 router = APIRouter(prefix="/v1", tags=["twin"])
 
 
-@router.post("/whatif", response_model=WhatIfDocument)
-async def post_whatif(
+@router.post("/whatif", response_model=WhatIfDocument, summary="Predict watermarks")
+async def predict_watermarks(
     asked: WhatIfRequest, request: Request, service: ServiceDep, caller: Reads
 ) -> WhatIfDocument | Response:
     """Predictions on the current network state, or on a scenario in the request; nothing is set.

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, Literal, Self
 
-from service.documents.base import Document, timestamp
+from service.documents.base import Document, Time, timestamp
 from service.metrics import UDP_DROPS
 from service.udp.listener import UdpTotals
 from service.udp.receiver import UdpCounts
@@ -18,70 +18,83 @@ class HealthDocument(Document):
     """The process answers."""
 
     status: str
+    """Always `ok`: a process that cannot answer says nothing."""
     version: str
+    """Version of ecntwin that runs."""
 
 
 class ReadinessDocument(Document):
     """Whether it is ready, and for what; ``reasons`` are sentences on why not."""
 
     ready: bool
+    """Whether it is ready; the call says for what."""
     reasons: list[str]
+    """Sentences on why it is not ready; empty where it is."""
 
 
 class WindowDocument(Document):
-    """How much of the window is filled, by the reports' time; ``warm``: all of it. Before that, less traffic
-    than usual is seen.
-    """
+    """How much of the telemetry window is filled, by the reports' time."""
 
     held_s: float
+    """Seconds of report time that the window holds; 0 while it is empty."""
     length_s: float
+    """Seconds of report time that fill it."""
     warm: bool
+    """Whether all of it is filled; before that, less traffic than usual is seen."""
 
 
 class StorageDocument(Document):
-    """Storage: ``memory`` ends with the service; while it is ``failing`` no switch is set.
-
-    ``waiting`` entries of the history are not written yet. ``says`` explains a failure.
-    """
+    """Whether what is decided can be written down."""
 
     state: Literal["ok", "failing", "memory"]
+    """`ok`; `failing`: no switch is set meanwhile; `memory`: nothing outlives the process."""
     waiting: int
+    """Entries of the history that are not written yet."""
     says: str | None
+    """What a failure means, in a sentence; null where nothing fails."""
 
 
 class ServiceReadinessDocument(ReadinessDocument):
-    """Ready: the service takes telemetry and answers, also while the network is silent or its database
-    fails. ``window`` and ``storage`` are shown beside that.
-    """
+    """Ready: it takes telemetry and answers, also while the network is silent or the database fails."""
 
     window: WindowDocument
+    """How far the telemetry window has filled."""
     storage: StorageDocument
+    """The database."""
 
 
 class StandingDocument(ServiceReadinessDocument):
-    """Ready: a recommendation can be made now. ``measured``: reports have been accepted. ``advice`` is the id
-    of the recommendation in force; null before the first round.
-    """
+    """Ready: a recommendation can be made now."""
 
     measured: bool
+    """Whether any report has been accepted since the start."""
     advice: str | None
+    """Id of the recommendation in force; null before the first round."""
     version: str
+    """Version of ecntwin that runs."""
 
 
 class AuditEntryDocument(Document):
-    """One requested change: by whom (a token, ``oidc:`` and a person, ``local``, ``policy``, or ``command:``
-    and a user), from where, and its outcome: ``done``, ``refused`` or ``failed`` with the reason.
-    """
+    """One requested change, by whom, and how it ended."""
 
     number: int
-    at: str
+    """Counts up from 1; pass the last one as `before` for older entries."""
+    at: Time
+    """When it was asked for."""
     who: str
+    """A token's name, `oidc:` and a person, `local`, `policy`, or `command:` and a user."""
     address: str | None
+    """Address the call came from; null for changes of the service itself."""
     what: str
+    """The kind of change, such as `approve`, `rollback`, `freeze` or `topology`."""
     subject: str
+    """What it was about: a recommendation, a rollout, a switch."""
     before: Any
+    """What was before, as JSON; null where that says nothing."""
     after: Any
+    """What is now, as JSON; null where nothing changed."""
     outcome: str
+    """`done`, or `refused` or `failed` with the reason."""
 
     @classmethod
     def of(cls, row: AuditRow) -> Self:
@@ -99,17 +112,24 @@ class AuditDocument(Document):
     """The newest first; ask for entries ``before`` the last number for more."""
 
     entries: list[AuditEntryDocument]
+    """The newest first."""
 
 
 class RevisionDocument(Document):
-    """A revision; ``document`` is JSON for a topology, YAML for an inventory, and null in lists."""
+    """One version of the topology or the inventory."""
 
     number: int
+    """Counts up from 1 over both kinds."""
     kind: str
-    at: str
+    """`topology` or `inventory`."""
+    at: Time
+    """When it was declared or loaded."""
     by: str
+    """Who declared it, or `settings` for one that was loaded at a start."""
     sha256: str
+    """SHA-256 of `document`, in hexadecimal."""
     document: str | None
+    """The text: JSON of a topology, YAML of an inventory; null in lists."""
 
     @classmethod
     def of(cls, revision: Revision, *, text: bool) -> Self:
@@ -123,21 +143,24 @@ class RevisionsDocument(Document):
     """The newest first."""
 
     revisions: list[RevisionDocument]
+    """Without their documents."""
 
 
 class UdpDocument(Document):
-    """Datagrams since the service started; without listeners all 0 and no ``addresses``.
-
-    ``taken`` are decoded and in the window; ``waiting`` are queued. ``dropped`` counts those that found the
-    queue (``queue``) or the kernel's buffer full (``kernel``; not among ``received``), that came from a
-    sender that is not allowed (``refused``), or were too long (``truncated``).
-    """
+    """Datagrams since the service started; without listeners all 0."""
 
     addresses: list[str]
+    """Addresses and ports that datagrams are taken at; empty without listeners."""
     received: int
+    """Datagrams that were read from the sockets."""
     taken: int
+    """Datagrams that were decoded, and their reports taken into the window."""
     waiting: int
+    """Datagrams in the queue."""
     dropped: dict[str, int]
+    """Datagrams lost, by where: `queue` (full), `kernel` (its buffer full; not among `received`), `refused`
+    (a sender that is not allowed), `truncated` (too long).
+    """
 
     @classmethod
     def of(cls, addresses: Iterable[str], tally: UdpTotals | None) -> Self:

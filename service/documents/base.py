@@ -6,15 +6,15 @@ import math
 from datetime import UTC, datetime
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 MOST_KEYS = 100
 
 
 class Document(BaseModel):
-    """One JSON object of the interface."""
+    """One JSON object of the interface; the text under a field describes it in OpenAPI."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
     @classmethod
     def from_attributes(cls, source: object, **given: Any) -> Self:
@@ -25,6 +25,8 @@ class Document(BaseModel):
 
 class RequestBody(BaseModel):
     """An object in a request. All its errors are listed, so the number of keys is limited."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -40,6 +42,13 @@ def _finite(value: object) -> object:
 
 Figure = Annotated[float | None, BeforeValidator(_finite)]
 """A number, or null where it is NaN or infinite: JSON has neither."""
+
+
+Time = Annotated[str, Field(examples=["2026-11-22T21:30:49.123Z"])]
+"""As ``timestamp`` writes it."""
+
+SwitchName = Annotated[str, Field(examples=["leaf1"])]
+PortName = Annotated[str, Field(examples=["Ethernet8"])]
 
 
 def timestamp(ns: int) -> str:

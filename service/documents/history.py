@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, Self
 
-from service.documents.base import Document, Figure, timestamp
+from service.documents.base import Document, Figure, PortName, SwitchName, Time, timestamp
 from settings.sections import KINDS, Unit
 from store.alarm_rows import AlarmRow
 from store.gain_rows import GainRow
@@ -16,26 +16,36 @@ from twin.search.push_gate import residual_ratio
 
 
 class AlarmDocument(Document):
-    """One alarm on ``subject``, on ``switch`` where it concerns one.
-
-    ``value`` and the ``threshold`` of its level are in ``unit``; ``since`` when it is raised, ``seen`` when
-    it was last over the threshold; ``sentence`` explains it, ``look`` says where to look. ``ended`` is when
-    it ended, ``why`` the reason if that was not a falling value.
-    """
+    """One alarm."""
 
     kind: str
+    """Which check raised it, such as `pfc_storm` or `unreachable`."""
     subject: str
-    switch: str | None
+    """What it is about: a switch, a port, a receiver, or the service itself."""
+    switch: SwitchName | None
+    """The switch it concerns; null where it concerns none."""
     level: Literal["warning", "critical"]
+    """How bad it is now."""
     value: Figure
+    """The figure that was last over the threshold, in `unit`."""
     threshold: Figure
+    """The threshold of its level, in `unit`."""
     unit: Unit
-    since: str
-    seen: str
+    """Unit of `value` and `threshold`: a share from 0 to 1, per second, seconds, times, or yes (1) and no
+    (0).
+    """
+    since: Time
+    """When it was raised."""
+    seen: Time
+    """When it was last over its threshold."""
     sentence: str
+    """What is wrong, in a sentence."""
     look: str
-    ended: str | None
+    """Where to look, in a sentence."""
+    ended: Time | None
+    """When it ended; null while it is active."""
     why: str | None
+    """Why it ended, where its value did not simply fall; else null."""
 
     @classmethod
     def of(cls, alarm: Alarm, wall_ns: Callable[[float], int]) -> Self:
@@ -56,59 +66,71 @@ class AlarmDocument(Document):
 
 
 class AlarmsDocument(Document):
-    """The current alarms, the worst first, as many as were asked for.
-
-    ``warning`` and ``critical`` count all of them; ``left_off`` counts values over a threshold beyond the
-    most alarms kept; ``looked`` is the last evaluation, null before the first. ``ended`` are past alarms, the
-    newest first; null unless asked for.
-    """
+    """The current alarms."""
 
     warning: int
+    """How many warnings there are, listed or not."""
     critical: int
+    """How many critical alarms there are, listed or not."""
     left_off: int
-    looked: str | None
+    """Values over a threshold beyond the most alarms that are kept."""
+    looked: Time | None
+    """When the checks last ran; null before the first time."""
     alarms: list[AlarmDocument]
+    """The worst first, as many as were asked for."""
     ended: list[AlarmDocument] | None
+    """Past alarms, the newest first; null unless asked for."""
 
 
 class PortHistoryDocument(Document):
-    """A port's series: ``at`` is the start of each step; all lists have its length.
-
-    ``depth_bytes`` is the sum of its queues' mean depths, ``depth_max_bytes`` of their largest;
-    ``pause_share`` is the share of time its peer paused it. Null: not reported. Steps without any data are
-    left out.
+    """A port's series; all lists have the length of `at`. Null: not reported. Steps without any data are left
+    out.
     """
 
-    switch: str
-    port: str
-    at: list[str]
+    switch: SwitchName
+    """The switch."""
+    port: PortName
+    """The port."""
+    at: list[Time]
+    """Start of each step."""
     depth_bytes: list[Figure]
+    """Sum of its queues' mean depths, in bytes."""
     depth_max_bytes: list[Figure]
+    """Sum of its queues' largest depths, in bytes."""
     throughput_bytes_per_s: list[Figure]
+    """Bytes sent a second."""
     marked_packets_per_s: list[Figure]
+    """Packets marked a second."""
     pause_share: list[Figure]
+    """Share of time that its peer paused it, from 0 to 1."""
 
 
 class QueueHistoryDocument(Document):
-    """The deepest ports first, in steps of ``step_s`` seconds."""
+    """What ports did, step by step."""
 
-    since: str
-    until: str
+    since: Time
+    """Begin of the span."""
+    until: Time
+    """End of the span."""
     step_s: int
+    """Length of a step, in seconds."""
     queues: list[PortHistoryDocument]
+    """The deepest ports first."""
 
 
 class ResidualDocument(Document):
-    """Mean queue of a round's window as the twin predicts it for the incumbent, and as measured.
+    """Mean queue of a round's window as the twin predicts it for the incumbent, and as measured."""
 
-    ``residual_ratio`` is predicted ÷ measured − 1, with the push gate's offset: 0 is a perfect twin.
-    """
-
-    at: str
+    at: Time
+    """When the round ended."""
     recommendation: str
+    """Id of the round's recommendation."""
     predicted_bytes: Figure
+    """Mean queue that the twin predicted, in bytes."""
     measured_bytes: Figure
+    """Mean queue that telemetry measured, in bytes."""
     residual_ratio: Figure
+    """Predicted ÷ measured − 1, with the push gate's offset: 0 is a perfect twin."""
 
     @classmethod
     def of(cls, row: ResidualRow) -> Self:
@@ -121,30 +143,36 @@ class ResidualDocument(Document):
 
 
 class ResidualsDocument(Document):
-    """The newest first. Nothing is pushed where predicted and measured differ by more than a factor of
-    ``limit``: where the ratio leaves 1 / ``limit`` − 1 to ``limit`` − 1.
-    """
+    """How far the twin was from what was measured."""
 
     limit: float
+    """Nothing is pushed where predicted and measured differ by more than this factor: where the ratio leaves
+    1 / `limit` − 1 to `limit` − 1.
+    """
     residuals: list[ResidualDocument]
+    """The newest first."""
 
 
 class RolloutGainDocument(Document):
-    """The gain over what ran before that the twin predicted for a recommendation, by the policy of its round,
-    and the gain measured after its rollout, which began ``at``; both with their standard errors.
+    """The gain over what ran before that was predicted for a rollout, and the gain measured after it."""
 
-    ``measured`` is null before the first whole window, or where none could be compared; ``why`` is the reason
-    of a rollback, up to which it was measured.
-    """
-
-    at: str
+    at: Time
+    """When the rollout began."""
     recommendation: str
+    """Id of its recommendation."""
     policy: str
+    """What the gain weighs, by the policy of the round."""
     predicted: Figure
+    """Gain that the twin predicted, in logarithms of completion times: 0.1 is about ten percent better."""
     predicted_error: Figure
+    """Its standard error."""
     measured: Figure
+    """Gain measured, in the same unit; null before the first whole window, or where none could be compared.
+    """
     measured_error: Figure
+    """Its standard error."""
     why: str | None
+    """Reason of a rollback, up to which it was measured; null without one."""
 
     @classmethod
     def of(cls, row: GainRow) -> Self:
@@ -152,24 +180,25 @@ class RolloutGainDocument(Document):
 
 
 class GainsDocument(Document):
-    """The newest first; rollouts whose rounds scored by gain."""
+    """Rollouts whose rounds scored by gain."""
 
     gains: list[RolloutGainDocument]
+    """The newest first."""
 
 
 class AdviceDayDocument(Document):
-    """What the advice was worth on the traffic of one ``day`` (UTC), by the twin and without a write.
-
-    ``gain`` is the mean over the day's ``rounds`` of the gain predicted for their answers over what ran then,
-    0 for those that advised no change; ``advised`` advised one. ``gain_error`` is the mean of their standard
-    errors, null where none is known.
-    """
+    """What the advice was worth on the traffic of one day, by the twin and without a write."""
 
     day: str
+    """Date in UTC, such as `2026-01-31`."""
     rounds: int
+    """Rounds that scored by gain."""
     advised: int
+    """How many of those advised a change."""
     gain: float
+    """Mean over the rounds of the gain predicted for their answers over what ran; 0 for no change."""
     gain_error: Figure
+    """Mean of the standard errors of those that advised a change; null where none is known."""
 
     @classmethod
     def of(cls, row: DayRow) -> Self:
@@ -177,25 +206,31 @@ class AdviceDayDocument(Document):
 
 
 class AdviceDocument(Document):
-    """The oldest day first; days without rounds are left out, as are rounds that did not score by gain."""
+    """What the advice was worth, day by day."""
 
     days: list[AdviceDayDocument]
+    """The oldest first; days without rounds are left out."""
 
 
 class PastAlarmDocument(Document):
-    """An alarm at its worst ``level``, from ``raised`` to ``ended`` (null: still active).
-
-    ``why`` is null where it ended because its value fell.
-    """
+    """An alarm from its raise to its end."""
 
     kind: str
+    """Which check raised it."""
     subject: str
-    switch: str | None
+    """What it is about."""
+    switch: SwitchName | None
+    """The switch it concerns; null where it concerns none."""
     level: Literal["warning", "critical"]
+    """Its worst level."""
     sentence: str
-    raised: str
-    ended: str | None
+    """What was wrong, in a sentence."""
+    raised: Time
+    """When it was raised."""
+    ended: Time | None
+    """When it ended; null while it is active."""
     why: str | None
+    """Why it ended; null where its value fell."""
 
     @classmethod
     def of(cls, row: AlarmRow) -> Self:
@@ -208,46 +243,61 @@ class PastAlarmDocument(Document):
 
 
 class PastAlarmsDocument(Document):
-    """The last raised first."""
+    """Alarms from their raise to their end."""
 
     alarms: list[PastAlarmDocument]
+    """The last raised first."""
 
 
 class PredictedFiguresDocument(Document):
     """What the twin predicted of one watermark."""
 
     queue_mean_bytes: Figure
+    """Mean depth of the bottleneck queues, in bytes."""
     queue_p99_bytes: Figure
+    """99th percentile of their depth, in bytes."""
     queue_peak_bytes: Figure
+    """Largest depth, in bytes."""
     goodput_gbps: Figure
+    """Payload delivered, in Gbit/s."""
     marked_fraction: Figure
+    """Share of packets marked, from 0 to 1."""
 
 
 class PredictedDocument(Document):
-    """The twin's predictions. ``queue_change`` is recommended ÷ incumbent mean queue − 1."""
+    """The twin's predictions."""
 
     incumbent: PredictedFiguresDocument
+    """For what ran."""
     recommended: PredictedFiguresDocument
+    """For what was recommended."""
     queue_change: Figure
+    """Recommended ÷ incumbent mean queue − 1."""
 
 
 class MeasuredFiguresDocument(Document):
-    """Measured on a rollout's switches from ``since`` to ``until``.
+    """Measured on a rollout's switches."""
 
-    Means over the ``ports`` seen and over ``steps`` of ``step_s`` seconds; ``queue_max_bytes`` is the largest
-    of any port, throughput and marks are sums over ports.
-    """
-
-    since: str
-    until: str
+    since: Time
+    """Begin of the measurement."""
+    until: Time
+    """End of the measurement."""
     step_s: int
+    """Length of a step, in seconds."""
     steps: int
+    """Steps that were seen."""
     ports: int
+    """Ports that were seen."""
     queue_mean_bytes: Figure
+    """Mean depth over ports and steps, in bytes."""
     queue_max_bytes: Figure
+    """Largest depth of any port, in bytes."""
     throughput_bytes_per_s: Figure
+    """Bytes sent a second, all ports together."""
     marked_packets_per_s: Figure
+    """Packets marked a second, all ports together."""
     pause_share: Figure
+    """Mean share of time that ports were paused, from 0 to 1."""
 
     @classmethod
     def of(cls, seen: Seen, *, since_ns: int, until_ns: int, step_s: int) -> Self:
@@ -264,24 +314,31 @@ class MeasuredFiguresDocument(Document):
 class OutcomeDocument(Document):
     """What was predicted for a recommendation, and what was measured before and after its rollout.
 
-    ``since`` is when its last switch was set, ``until`` the end of the measurement: some time later, or when
-    rollback began. Null: no rollout, or not that far yet. ``before`` and ``after`` are null where nothing was
-    measured. ``queue_change`` is the queue after ÷ before − 1; ``residual_ratio`` is the twin's error when it
-    recommended; ``gain`` is null where the round did not score by gain, or nothing was set.
-
     The twin predicts bottleneck ports, ``before`` and ``after`` cover all ports of the rollout's
     ``switches``: compare the changes, not the figures.
     """
 
     id: str
+    """Id of the recommendation."""
     rollout: str | None
+    """Id of its rollout; null without one."""
     phase: str | None
+    """Phase of the rollout; null without one."""
     switches: list[str]
-    since: str | None
-    until: str | None
+    """Switches of the rollout."""
+    since: Time | None
+    """When its last switch was set; null before that."""
+    until: Time | None
+    """End of the measurement: some time later, or when a rollback began; null before that."""
     predicted: PredictedDocument
+    """What the twin predicted."""
     before: MeasuredFiguresDocument | None
+    """What was measured before the rollout; null where nothing was."""
     after: MeasuredFiguresDocument | None
+    """What was measured after it; null where nothing was."""
     queue_change: Figure
+    """Measured mean queue after ÷ before − 1."""
     residual_ratio: Figure
+    """The twin's error when it recommended: predicted ÷ measured − 1."""
     gain: RolloutGainDocument | None
+    """Gain predicted and measured; null where the round did not score by gain, or nothing was set."""

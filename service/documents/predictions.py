@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from service.documents.base import Document, Figure, RequestBody
+from service.documents.base import Document, Figure, PortName, RequestBody, SwitchName
 from telemetry.topology import GBPS
 from twin.engine import DEFAULT_ENGINE, EngineName
 from twin.prediction import SIZE_CLASSES, Prediction, SolveStatus
@@ -19,9 +19,12 @@ from twin.watermark import Watermark
 class WatermarkDocument(Document):
     """(Kmin, Kmax, Pmax) of an egress queue."""
 
-    kmin_bytes: int
-    kmax_bytes: int
+    kmin_bytes: Annotated[int, Field(examples=[20_000])]
+    """Queue depth from which packets are marked, in bytes."""
+    kmax_bytes: Annotated[int, Field(examples=[200_000])]
+    """Queue depth from which every packet is marked, in bytes."""
     pmax: float
+    """Probability of a mark just below Kmax, from 0 to 1."""
 
     @classmethod
     def of(cls, watermark: Watermark) -> Self:
@@ -31,11 +34,14 @@ class WatermarkDocument(Document):
 class WatermarkInput(BaseModel):
     """A watermark in a request; other keys are ignored, so results of a truth file can be sent."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, use_attribute_docstrings=True)
 
     kmin_bytes: int | Annotated[float, Field(allow_inf_nan=False)]
+    """Queue depth from which packets are marked, in bytes: a whole number, from 0 to Kmax."""
     kmax_bytes: int | Annotated[float, Field(allow_inf_nan=False)]
+    """Queue depth from which every packet is marked, in bytes: a whole number."""
     pmax: float
+    """Probability of a mark just below Kmax, from 0 to 1."""
 
     def watermark(self) -> Watermark:
         """Raises ``WatermarkError``."""
@@ -43,55 +49,79 @@ class WatermarkInput(BaseModel):
 
 
 class SlowdownDocument(Document):
-    """Completion time ÷ completion time alone on the path, over ``n`` flows; null where there are none."""
+    """Completion time ÷ completion time alone on the path."""
 
     n: int
+    """Flows counted."""
     mean: Figure
+    """Mean; null without flows."""
     p99: Figure
+    """99th percentile; null without flows."""
 
 
 class ProbeDocument(Document):
-    """Slowdown of one full packet that crosses at a random moment; null where the engine has none."""
+    """Slowdown of one full packet that crosses at a random moment."""
 
     n: int = 0
+    """Samples; 0 where the engine has none."""
     p50: Figure = None
+    """Median; null where the engine has none."""
     p99: Figure = None
+    """99th percentile; null where the engine has none."""
 
 
 class GainDocument(Document):
-    """The parts a gain is the sum of: bulk speed, small-message delay, pauses and losses, weighed."""
+    """The parts a gain is the sum of, weighed, in logarithms of completion times."""
 
     bulk: Figure
+    """Of the speed of large transfers."""
     delay: Figure
+    """Of the delay of small messages."""
     harm: Figure
+    """Of pauses and losses; negative where they grow."""
 
 
 class PredictionDocument(WatermarkDocument):
-    """The twin's prediction for one watermark; all figures null where ``status`` is not ok.
-
-    ``score`` is what decides (``score_is``): the gain over the incumbent, with its standard error, or the
-    patent's normalised score, which is always beside it. ``paused_share`` is port time paused ÷ all port
-    time, ``loss_share`` bytes lost ÷ bytes sent.
-    """
+    """The twin's prediction for one watermark; all figures null where ``status`` is not ok."""
 
     status: str
+    """How the run ended: `ok`, `diverged`, `budget`, `lost`."""
     status_detail: str
+    """Why there are no figures, in a sentence; empty where `status` is ok."""
     queue_mean_bytes: Figure
+    """Mean depth of the bottleneck queues, in bytes."""
     queue_p99_bytes: Figure
+    """99th percentile of their depth, in bytes."""
     queue_peak_bytes: Figure
+    """Largest depth, in bytes."""
     goodput_gbps: Figure
+    """Payload delivered, in Gbit/s."""
     marked_fraction: Figure
+    """Share of packets marked, from 0 to 1."""
     loss_bytes: Figure
+    """Bytes lost in the window."""
     pfc_pause_s: Figure
+    """Time that ports were paused, summed over ports, in seconds."""
     slowdown: dict[str, SlowdownDocument]
+    """Slowdown of flows by size: `all`, `mice` (under 100 KB), `medium`, `elephant` (1 MB and more)."""
     probe_slowdown: ProbeDocument = ProbeDocument()
+    """Slowdown of one packet, over all paths."""
     probe_by_path: dict[str, ProbeDocument] = Field(default_factory=dict)
+    """The same by length of the path."""
     paused_share: Figure = None
+    """Port time paused ÷ all port time, from 0 to 1."""
     loss_share: Figure = None
+    """Bytes lost ÷ bytes sent, from 0 to 1."""
     score: Figure
+    """What decides: the gain over the incumbent, or the normalised score, as `score_is` says; null for a run
+    that failed.
+    """
     score_error: Figure = None
+    """Standard error of a gain; null for a normalised score."""
     score_normalised: Figure = None
+    """The patent's normalised score, comparable within one round only."""
     gain: GainDocument | None = None
+    """The parts of the gain; null where it was not worked out."""
 
     @classmethod
     def predicted(cls, prediction: Prediction, scored: ScoredCandidate | None) -> Self:
@@ -145,25 +175,32 @@ STEP_MEAN: Literal["mean of each step"] = "mean of each step"  # what a depth is
 
 
 class QueueTrajectoryDocument(Document):
-    """Predicted depths of one egress queue under the incumbent and under the recommended watermark."""
+    """Predicted depths of one egress queue over time."""
 
-    switch: str
-    port: str
+    switch: SwitchName
+    """The switch."""
+    port: PortName
+    """The port."""
     incumbent_bytes: list[int]
+    """Mean depth of each step under what runs, in bytes."""
     recommended_bytes: list[int]
+    """The same under what is recommended."""
 
 
 class TrajectoriesDocument(Document):
-    """Depths of the deepest queues, the deepest first.
+    """Depths of the deepest queues over time.
 
-    Entry k of a list is the mean depth of the step from k × ``step_s``, the last one up to ``window_s``. From
-    the round's engine and seed alone; the figures beside it are means over several seeds.
+    From the round's engine and seed alone; the figures beside it are means over several seeds.
     """
 
     window_s: float
+    """Time simulated, in seconds."""
     step_s: float
+    """Length of a step, in seconds: entry k is of the step from k × `step_s`."""
     depth_is: Literal["mean of each step"]
+    """What a depth is."""
     queues: list[QueueTrajectoryDocument]
+    """The deepest first, 8 at most."""
 
     @classmethod
     def of(cls, found: Trajectories) -> Self:
@@ -183,21 +220,29 @@ class TrajectoriesDocument(Document):
 
 
 class AskedQueueDocument(Document):
-    """Predicted depths of one egress queue under the incumbent, if any, and each requested watermark."""
+    """Predicted depths of one egress queue over time."""
 
-    switch: str
-    port: str
+    switch: SwitchName
+    """The switch."""
+    port: PortName
+    """The port."""
     incumbent_bytes: list[int] | None
+    """Mean depth of each step under the incumbent, in bytes; null without one."""
     results_bytes: list[list[int]]
+    """A list per result, in their order: the mean depth of each step, in bytes."""
 
 
 class AskedTrajectoriesDocument(Document):
-    """Depths as in a ``TrajectoriesDocument``; ``results_bytes`` has one list per result, in their order."""
+    """Depths of the deepest queues over time."""
 
     window_s: float
+    """Time simulated, in seconds."""
     step_s: float
+    """Length of a step, in seconds: entry k is of the step from k × `step_s`."""
     depth_is: Literal["mean of each step"]
+    """What a depth is."""
     queues: list[AskedQueueDocument]
+    """The deepest first, 8 at most."""
 
     @classmethod
     def of(cls, found: Trajectories, *, incumbent: bool) -> Self:
@@ -227,17 +272,7 @@ MOST_CURVES = 8  # watermarks of a request with trajectories
 
 
 class WhatIfRequest(RequestBody, Document):
-    """Watermarks to predict on ``scenario`` (with its flows inline under ``flows``), else on the current
-    state.
-
-    ``incumbent`` is predicted too; by default what the switches run, if on the current state. ``window_s``
-    asks for less time: the end of the window, the beginning of a scenario. ``max_age_s`` reuses the last
-    request's window while it is no older, so that answers compare. ``trajectories`` adds the deepest queues
-    over time, for up to 8 watermarks.
-
-    ``engine`` is ``replay`` (queues as fluid, flows one by one), ``fluid`` (equilibria of long flows) or
-    ``packet`` (every packet: the most faithful, four to thirty times as long).
-    """
+    """Watermarks to predict, on the current state or on a scenario."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -248,14 +283,28 @@ class WhatIfRequest(RequestBody, Document):
     )
 
     watermarks: Annotated[list[WatermarkInput], Field(min_length=1, max_length=MOST_WATERMARKS)]
+    """What to predict, one result each; with `trajectories` at most 8."""
     scenario: dict[str, Any] | None = None
+    """A scenario with its flows inline under `flows`; null: the current state of the network."""
     engine: EngineName = DEFAULT_ENGINE
+    """`replay` (queues as fluid, flows one by one), `fluid` (equilibria of long flows), or `packet` (every
+    packet: the most faithful, four to thirty times as long).
+    """
     seed: int = Field(default=1, ge=0, strict=True)
+    """The same seed, window and watermark give the same prediction."""
 
     incumbent: WatermarkInput | None = None
+    """What gains are relative to, predicted too; null: what the switches run, on a scenario the first
+    watermark.
+    """
     trajectories: bool = Field(default=False, strict=True)
+    """Whether to add the deepest queues over time."""
     window_s: float | None = Field(default=None, ge=1e-4, strict=True)
+    """Asks for less time, in seconds: the end of the window, the beginning of a scenario; null: all of it."""
     max_age_s: float = Field(default=0.0, ge=0, le=60, strict=True)
+    """Answers on the last request's window while it is no older than so many seconds, so that answers
+    compare.
+    """
 
     @model_validator(mode="after")
     def _few_curves(self) -> Self:
@@ -265,22 +314,29 @@ class WhatIfRequest(RequestBody, Document):
 
 
 class WhatIfDocument(Document):
-    """Predictions in the order of the watermarks, and of the incumbent they were scored with.
-
-    ``score_is`` names the score; gains are over the incumbent, or over the first watermark where none was
-    given. ``window_s`` is the simulated time, ``age_s`` the age of the window when the answer was ready; null
-    on a scenario. ``notes`` say what a score leaves out and why there are no trajectories.
-    """
+    """Predictions in the order of the watermarks."""
 
     scenario: str
+    """Name of the scenario, or of the state."""
     engine: str
+    """Engine that predicted."""
     seed: int
+    """Seed of the runs."""
     version: str
+    """Version of ecntwin."""
     wall_s: float
+    """Time the answer took, in seconds."""
     window_s: float
+    """Time simulated, in seconds."""
     age_s: float | None = None
+    """Age of the window when the answer was ready, in seconds; null on a scenario."""
     score_is: ScoreName
+    """Which score decides: gains are over the incumbent, or over the first watermark where none was given."""
     incumbent: PredictionDocument | None
+    """Prediction of what gains are relative to; null where there is none."""
     results: list[PredictionDocument]
+    """One per watermark, in their order."""
     trajectories: AskedTrajectoriesDocument | None
+    """The deepest queues over time; null unless asked for, or where `notes` says why."""
     notes: list[str]
+    """Sentences on what a score leaves out, and why there are no trajectories."""

@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from service.documents.base import Document, Figure
+from service.documents.base import Document, Figure, SwitchName, Time
 from service.documents.predictions import (
     PredictionDocument,
     TrajectoriesDocument,
@@ -33,19 +33,22 @@ Decision = Literal["pending", "kept", "approved", "rejected", "superseded", "rol
 
 
 class CandidateDocument(PredictionDocument):
-    """One watermark that was tried.
-
-    Figures are those of the longest window it ran (``window_s``), its gain is over the incumbent in that
-    window and, with a second opinion, the mean of both engines'. ``raw`` terms and the normalised ``terms``
-    are on the scale of the full window.
+    """One watermark that was tried; figures are those of the longest window it ran. With a second opinion its
+    gain is the mean of both engines'.
     """
 
     origin: str
+    """How it came to be tried: `incumbent`, `base`, `vendor`, `drawn`, `spread`, `narrowed`."""
     source: str
+    """A vendor's default, or what a narrowed draw is near to; may be empty."""
     window_s: float
+    """Longest window it ran, in seconds; its gain is over the incumbent in that window."""
     seeds: int
+    """Seeds that its figures are means over."""
     raw: dict[str, Figure]
+    """Terms of the normalised score as measured, on the scale of the full window."""
     terms: dict[str, Figure]
+    """The same terms normalised over all candidates."""
 
     @classmethod
     def scored(cls, candidate: ScoredCandidate) -> Self:
@@ -61,30 +64,43 @@ class CandidateDocument(PredictionDocument):
 
 
 class ImprovementDocument(Document):
-    """The best candidate against the incumbent; ``relative`` figures are new ÷ old − 1.
-
-    ``alike`` others could not be told apart from the best; of them all ``best`` is nearest to the incumbent.
-    """
+    """The best candidate against the incumbent."""
 
     best: WatermarkDocument
+    """The twin's choice: of those that cannot be told apart, the one nearest to the incumbent."""
     score_gain: Figure
+    """Its score less the incumbent's."""
     score_error: Figure = None
+    """Standard error of that gain; null for normalised scores."""
     alike: int = 0
+    """How many other candidates could not be told apart from the best."""
     margin: float
+    """What the gain less two errors must exceed for a change to be recommended."""
     relative: dict[str, Figure]
+    """Relative changes, new ÷ old − 1, of figures that the incumbent has above 0: `queue_mean`, `queue_p99`,
+    `goodput`, `elephant_slowdown`, `mice_p99_slowdown`, `probe_p99_slowdown`, `loss`, `pause`.
+    """
 
 
 class PartDocument(Document):
     """One independent part of the fabric, judged alone."""
 
     name: str
+    """Name of the part."""
     flows: int
+    """Flows in it."""
     ports: list[str]
+    """Its egress ports, as switch/port."""
     traffic_share: Figure
+    """Its share of the bytes delivered, from 0 to 1."""
     recommendation: WatermarkDocument
+    """What would be best for this part alone."""
     score_gain: Figure
+    """Gain of that over the incumbent."""
     verdict: str
+    """`change`, `stand_still`, `no_effect`, `uncongested` or `uncalibrated`."""
     sentence: str
+    """The verdict in a sentence."""
 
     @classmethod
     def of(cls, part: PartRecommendation) -> Self:
@@ -102,7 +118,9 @@ class ComparedDocument(Document):
     """One watermark as both engines predict it on the same window; scores are those of the decision."""
 
     first: PredictionDocument
+    """By the round's engine."""
     second: PredictionDocument
+    """By the second engine."""
 
     @classmethod
     def of(cls, compared: Compared) -> Self:
@@ -114,27 +132,36 @@ class ComparedDocument(Document):
 
 
 class SecondOpinionDocument(Document):
-    """Another engine's predictions for the incumbent (first) and the few best candidates.
-
-    ``pick`` is the best after both engines, ``first_pick`` the best by the first alone. ``decided`` is false
-    where the second could not run the incumbent. ``disagreement`` is, per figure, the median over the
-    candidates of the larger ÷ the smaller engine's value − 1; ``disagreement_ratio`` is its largest.
-    """
+    """Another engine's predictions for the incumbent and the few best candidates."""
 
     engine: str
+    """The other engine."""
     seeds: int
+    """Seeds that its figures are means over."""
     window_s: float
+    """Time that both engines ran, in seconds."""
     cut: bool
+    """Whether that is less than the round's window."""
     decided: bool
+    """False where the second engine could not run the incumbent, and the first decided alone."""
     first_pick: WatermarkDocument
+    """The best by the first engine alone."""
     pick: WatermarkDocument
+    """The best after both."""
     changed_pick: bool
+    """Whether these two differ."""
     disagreement_ratio: Figure
+    """The largest of `disagreement`; 0 is agreement, null nothing to compare."""
     disagreement: dict[str, Figure]
+    """By figure, the median over the candidates of the larger ÷ the smaller engine's value − 1."""
     margin: float
+    """Ratio beyond which the engines disagree."""
     disagrees: bool
+    """Whether `disagreement_ratio` is beyond `margin`."""
     sentence: str
+    """What the second opinion says, in a sentence."""
     candidates: list[ComparedDocument]
+    """The incumbent first."""
 
     @classmethod
     def of(cls, opinion: SecondOpinion) -> Self:
@@ -149,12 +176,16 @@ class SecondOpinionDocument(Document):
 
 
 class PolicyDocument(Document):
-    """What the gain weighs: bulk speed and small-message delay, and the price of a share paused or lost."""
+    """What the gain weighs."""
 
     name: str
+    """Name of the policy, or its weights."""
     bulk: float
+    """Weight of the speed of large transfers."""
     delay: float
+    """Weight of the delay of small messages."""
     harm_price: float
+    """Price of a share paused or lost."""
 
     @classmethod
     def of(cls, policy: Policy) -> Self:
@@ -162,102 +193,148 @@ class PolicyDocument(Document):
 
 
 class MeasuredDocument(Document):
-    """What telemetry measured in the newest moment, what the twin predicts for the incumbent there, and its
-    error (0: none).
-    """
+    """What telemetry measured in the newest moment of traffic, beside the prediction for it."""
 
     queue_mean_bytes: Figure
+    """Mean depth of the bottleneck queues, in bytes."""
     predicted_queue_mean_bytes: Figure = None
+    """What the twin predicts of it under what runs, in bytes."""
     residual_ratio: Figure
+    """The twin's error: predicted ÷ measured − 1; 0 is none."""
 
 
 class RoundDocument(Document):
     """One tuning round: ``ecntwin tune --json``, and the core of the service's recommendation."""
 
     recommendation: PredictionDocument
+    """Prediction for what is recommended: the incumbent unless `changes`."""
     incumbent: PredictionDocument
+    """Prediction for what runs."""
     changes: bool
+    """Whether a change is recommended."""
     verdict: str
+    """`change`, `stand_still`, `no_effect`, `uncongested` or `uncalibrated`."""
     why: str
+    """The reason, in a few sentences."""
     remarks: list[str]
+    """Sentences on problems that no watermark solves."""
     notes: list[str]
-    # Switches that are not set because the depth of their queues is unknown.
+    """Sentences on what was left out or could not be seen."""
     left_out: list[str]
+    """Switches that are not set because the depth of their queues is unknown."""
     improvement: ImprovementDocument
+    """How the best candidate compares with the incumbent."""
     dominant_class: str
+    """Class of flows with the most bytes: `mouse`, `potential_elephant` or `elephant`."""
     lambda_: float = Field(serialization_alias="lambda")
+    """Factor on what runs that half of the first candidates are drawn around, from the dominant class."""
     flows: dict[str, int]
+    """Flows by class."""
     measured: MeasuredDocument
+    """What telemetry measured in the round's window."""
     throughput_is: str
+    """Which figure the throughput term of a normalised score is."""
     queue_is: str
-    # Of the candidates' ``score``: a gain compares between rounds, a normalised score only within one.
+    """Which figure its queue term is."""
     score_is: ScoreName = "normalised"
+    """Which score decided: a gain compares between rounds, a normalised score only within one."""
     policy: PolicyDocument | None = None
-    # Of each of the ``terms``: the throughput adds to a normalised score, the others subtract.
+    """What the gain weighs; null in rounds of older versions."""
     weights: dict[str, float] | None = None
+    """Weight of each of the `terms`: the throughput adds to a normalised score, the others subtract; null in
+    rounds of older versions.
+    """
     candidate_count: int
+    """How many candidates were tried."""
     candidates: list[CandidateDocument]
+    """All that were tried, the best first; empty where they are left out."""
     parts: list[PartDocument]
+    """Independent parts of the fabric, each judged alone."""
     second_opinion: SecondOpinionDocument | None
-    # Null where there are none (notes say why) or the candidates are left out.
+    """Another engine's predictions of the best; null where `notes` says why."""
     trajectories: TrajectoriesDocument | None = None
+    """The deepest queues over time; null where candidates are left out, or `notes` says why."""
     engine: str
+    """Engine that ran every candidate."""
     seed: int
+    """Seed of the round: with the same problem, settings and version it gives the same recommendation."""
     version: str
+    """Version of ecntwin."""
     wall_s: float
+    """Time the round took, in seconds."""
 
 
 class SupportDocument(Document):
-    """What stands behind a recommendation.
-
-    ``rounds`` that gave it, the last at ``last``; the newest judged ``moments`` of traffic, ``traffic_s``
-    seconds together. Of ``hour_rounds`` rounds in the hour before ``last`` ``hour_agreeing`` gave this one.
-    ``changed`` says how traffic had changed when it was first given; null: it had not.
-    """
+    """What stands behind a recommendation: the rounds that gave it, and their traffic."""
 
     rounds: int
-    last: str
+    """Rounds that gave it."""
+    last: Time
+    """When the last of them ended."""
     moments: int
+    """Moments of traffic that the last judged candidates over."""
     traffic_s: float
+    """How long these are together, in seconds."""
     hour_rounds: int
+    """Rounds in the hour before `last`."""
     hour_agreeing: int
+    """How many of those gave this answer."""
     changed: str | None
+    """How traffic had changed when it was first given; null: it had not."""
 
 
 class PushedDocument(Document):
     """What a rollout has done, or a dry run would have done, on one switch."""
 
-    switch: str
+    switch: SwitchName
+    """The switch."""
     writes: bool
+    """Whether the device is written; false for a dry run."""
     diff: str
+    """The change as the platform shows it."""
     read_back: WatermarkDocument | None
+    """What was read afterwards; null before that."""
 
 
 class RecommendationDocument(RoundDocument):
     """A recommendation in the service's history."""
 
     id: str
-    created: str
+    """Begins with the time of the round in UTC."""
+    created: Time
+    """When the round ended."""
     status: Decision
+    """`pending`: waits for a decision; `kept`: no change was recommended; `approved`, `rejected`;
+    `superseded`: a newer one replaced it; `rolled_back`: its rollout was taken back.
+    """
     decided_by: str | None
-    decided_at: str | None
-    # What an approval sets (the recommendation, or one step towards it) and on which switches.
+    """Who decided: a token's name, a person, or `policy`; null before that."""
+    decided_at: Time | None
+    """When it was decided; null before that."""
     staged: WatermarkDocument | None
+    """What an approval sets: the recommendation, or one step towards it; null where there is nothing to set.
+    """
     switches: list[str]
+    """Switches that an approval sets."""
     holds: list[str]
-    # What keeps policy (rollout.auto), but no person, from approving it.
+    """Sentences on why no device may be written yet."""
     caution: str | None
+    """What keeps policy (`rollout.auto`), but no person, from approving it; else null."""
     rollout: str | None
+    """Id of its rollout; null without one."""
     pushed: list[PushedDocument]
-    # Null for one from before this was kept.
+    """What the rollout has done so far, switch by switch."""
     support: SupportDocument | None = None
+    """What stands behind it; null for one from before this was kept."""
 
 
 class RecommendationsDocument(Document):
     """The newest first, out of ``total`` kept."""
 
     total: int
+    """How many are kept."""
     recommendations: list[RecommendationDocument]
+    """The newest first."""
 
 
 def round_document(result: RoundResult, *, wall_s: float) -> RoundDocument:

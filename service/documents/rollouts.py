@@ -7,7 +7,7 @@ from typing import Any, Self
 import msgspec
 from pydantic import ConfigDict
 
-from service.documents.base import Document, Figure, RequestBody, timestamp
+from service.documents.base import Document, Figure, RequestBody, SwitchName, Time, timestamp
 from service.documents.predictions import WatermarkDocument
 from service.documents.switches import watermark_document
 from service.rollouts.rollout import Freeze, Rollout
@@ -26,35 +26,45 @@ from twin.watermark import Watermark
 
 
 class FiguresSeenDocument(Document):
-    """Telemetry of the switches set so far; null: not reported."""
+    """Telemetry of a rollout's switches; null: not reported."""
 
     queue_mean_bytes: Figure
+    """Mean depth of their queues, in bytes."""
     throughput_bytes_per_s: Figure
+    """Bytes sent a second."""
     pause_share: Figure
+    """Share of time paused by PFC, from 0 to 1."""
     pfc_frames_per_s: Figure
+    """PFC frames sent a second."""
     drops_per_s: Figure
+    """Packets dropped a second."""
 
 
 class RolloutSwitchDocument(Document):
-    """One switch of a rollout.
+    """One switch of a rollout."""
 
-    ``progress``: waiting, staged, applying, applied, verified, set, restored, left_alone. ``target`` is the
-    planned watermark, ``after`` what the device makes of it (``notes`` say why it differs), ``before`` what
-    it ran (null where its queues differed), ``read_back`` what was read afterwards. ``detail``: the last
-    failure.
-    """
-
-    switch: str
+    switch: SwitchName
+    """The switch."""
     stage: int
+    """Index into `stages`, from 0."""
     writes: bool
+    """Whether the device is written; false for a dry run."""
     progress: str
+    """`waiting`, `staged`, `applying`, `applied`, `verified`, `set`, `restored` or `left_alone`."""
     target: WatermarkDocument
+    """The planned watermark."""
     before: WatermarkDocument | None
+    """What it ran before; null where its queues differed, or it was not read yet."""
     after: WatermarkDocument | None
+    """What the device makes of the target; null before it was staged."""
     read_back: WatermarkDocument | None
+    """What was read afterwards; null before that."""
     diff: str
+    """The change as the platform shows it; empty before it was staged."""
     notes: list[str]
+    """Sentences on why `after` differs from `target`."""
     detail: str
+    """The last failure, in a sentence; empty without one."""
 
     @classmethod
     def of(cls, name: str, one: SwitchProgress, *, stage: int, writes: bool, target: Watermark) -> Self:
@@ -75,50 +85,70 @@ class RolloutSwitchDocument(Document):
 
 
 class RolloutEventDocument(Document):
-    """One event; ``what`` is its name in the journal."""
+    """One event of the journal."""
 
-    at: str
+    at: Time
+    """When it happened."""
     what: str
-    switch: str | None
+    """Name of the event."""
+    switch: SwitchName | None
+    """The switch it concerns; null where it concerns all."""
     detail: str
+    """More, in a phrase; may be empty."""
 
 
 class PhaseDocument(Document):
     """A phase and its start."""
 
-    at: str
+    at: Time
+    """When it began."""
     phase: str
+    """Name of the phase."""
 
 
 class RolloutDocument(Document):
-    """A rollout.
-
-    ``phase``: proposed, approved, canary, soak, fleet, done, rolling_back, rolled_back; ``why``: the reason
-    of a rollback. ``stages`` are switches in the order they are set, the canary first; ``stage`` counts them.
-    ``seen`` is the last telemetry of the switches set so far, ``before`` and ``predicted`` what it was and
-    was expected to be. ``stalled``: why it does not proceed now. ``events`` are null in lists.
-    """
+    """A rollout: how far a change has come."""
 
     id: str
+    """Id of the rollout."""
     recommendation: str
+    """Id of the recommendation it carries out."""
     phase: str
+    """`proposed`, `approved`, `canary`, `soak`, `fleet`, `done`, `rolling_back` or `rolled_back`."""
     ended: bool
+    """Whether it has ended."""
     why: str | None
+    """Reason of a rollback; null without one."""
     approved_by: str | None
+    """Who approved it; null before that."""
     frozen: bool
+    """Whether it waits because switches are frozen."""
     stalled: str | None
-    proposed_at: str
-    since: str
+    """Why it does not proceed now, in a sentence; null where it does."""
+    proposed_at: Time
+    """When it was proposed."""
+    since: Time
+    """When its phase began."""
     stage: int
+    """Index into `stages`, from 0: the stage under way."""
     stages: list[list[str]]
+    """Switches in the order they are set, the canary first."""
     phases: list[PhaseDocument]
+    """The phases so far."""
     soak_s: float
-    soak_from: str | None
+    """How long telemetry is watched after this stage, in seconds."""
+    soak_from: Time | None
+    """When that began; null before that."""
     seen: FiguresSeenDocument | None
+    """Last telemetry of the switches set so far; null before that."""
     before: FiguresSeenDocument
+    """What it was before the change."""
     predicted: FiguresSeenDocument
+    """What it was expected to be."""
     switches: list[RolloutSwitchDocument]
+    """One per switch, in the order they are set."""
     events: list[RolloutEventDocument] | None
+    """All events; null in lists."""
 
     @classmethod
     def of(cls, rollout: Rollout, *, events: bool = True) -> Self:
@@ -158,18 +188,22 @@ class RolloutsDocument(Document):
     """The newest first, out of ``total`` remembered."""
 
     total: int
+    """How many are remembered."""
     rollouts: list[RolloutDocument]
+    """The newest first, without their events."""
 
 
 class FreezeDocument(Document):
-    """Whether switches may be set; ``by`` whom and when that last changed. ``unknown``: why the journal of
-    rollouts cannot be read; until then ``frozen`` is true.
-    """
+    """Whether switches may be set."""
 
     frozen: bool
+    """True: no switch is set and no rollout begins; rollbacks continue."""
     by: str | None
-    at: str | None
+    """Who last changed that; null where nobody did."""
+    at: Time | None
+    """When that was; null where nobody did."""
     unknown: str | None
+    """Why the journal of rollouts cannot be read; until then `frozen` is true. Null where it can."""
 
     @classmethod
     def of(cls, freeze: Freeze) -> Self:
@@ -182,6 +216,7 @@ class FreezeInput(RequestBody):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     frozen: bool
+    """True lets no switch be set until false."""
 
 
 def _event(event: Event) -> RolloutEventDocument:

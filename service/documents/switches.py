@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from service.adapter_check import Answer
-from service.documents.base import Document, timestamp
+from service.documents.base import Document, PortName, Time, timestamp
 from service.documents.predictions import WatermarkDocument
 from switches.base import Capabilities, QueueWatermark, Reading
 from switches.device import Device
@@ -19,16 +19,18 @@ from twin.watermark import Watermark
 
 
 class InventoryCheckDocument(Document):
-    """How many switches of each platform, and a sentence for each problem.
-
-    ``reporting`` switches send binary INT reports by node id; the units of those ``untuned`` are unknown.
-    """
+    """What an inventory holds."""
 
     path: str
+    """The file."""
     platforms: dict[str, int]
+    """How many switches of each platform."""
     problems: list[str]
+    """A sentence for each problem."""
     reporting: int
+    """How many send binary INT reports by node id."""
     untuned: list[str]
+    """Of those, the ones whose units are unknown."""
 
     @classmethod
     def of(
@@ -51,37 +53,52 @@ class InventoryCheckDocument(Document):
 
 
 class ReadQueueDocument(Document):
-    """What one egress queue runs; ``watermark`` null: it does not mark."""
+    """What one egress queue runs."""
 
-    port: str
+    port: PortName
+    """The port, or the platform's object that holds the watermark."""
     queue: int
+    """Number of the queue."""
     watermark: WatermarkDocument | None
+    """Null: it does not mark."""
 
 
 class ReadSwitchDocument(Document):
-    """One switch as read by its adapter.
-
-    ``running`` is what most of its queues run; ``queues`` lists them all. ``reachable`` false: it could not
-    be read, ``detail`` says why. ``expected`` is from the settings, null where they have none; ``drifted``:
-    whether a queue runs something other than the switch makes of ``expected``, null where either is unknown.
-    """
+    """One switch as read by its adapter."""
 
     name: str
+    """Name in the inventory."""
     platform: str
+    """Its platform."""
     address: str
+    """Its address."""
     writes: bool
+    """Whether its adapter sets the device."""
     reachable: bool
+    """False: it could not be read."""
     detail: str | None
+    """Why it could not be read; null where it could."""
     running: WatermarkDocument | None
+    """What most of its queues run; null where unknown."""
     queues: list[ReadQueueDocument]
-    read_at: str | None
+    """All of its queues."""
+    read_at: Time | None
+    """When it was read; null where it was not."""
     expected: WatermarkDocument | None
+    """What the settings expect; null where they have none."""
     drifted: bool | None
+    """Whether a queue runs something other than the switch makes of `expected`; null where either is unknown.
+    """
     units: str
+    """Unit of its thresholds."""
     atomic: bool
+    """Whether all three values change at one moment."""
     dead_man: bool
+    """Whether a change that is not confirmed undoes itself."""
     undo: str
+    """How a change is taken back."""
     read_back: str
+    """What a reading is read from."""
 
     @classmethod
     def of(
@@ -111,8 +128,11 @@ class InventoryReadDocument(Document):
     """Every switch of an inventory, in its order."""
 
     path: str
+    """The file."""
     answered: int
+    """How many switches were read."""
     switches: list[ReadSwitchDocument]
+    """In the inventory's order."""
 
 
 def drifted(reading: Reading | None, expected: Watermark | None, units: WatermarkUnits) -> bool | None:
@@ -139,19 +159,28 @@ class SwitchRecordDocument(Document):
     """One change that was made, or that a dry run would have made."""
 
     action: str
+    """What was done, `set` or `undo`."""
     watermark: WatermarkDocument | None
-    at: str
+    """What was set; null where it is unknown."""
+    at: Time
+    """When it was done."""
     diff: str
+    """The change as the platform shows it."""
 
 
 class QueueWatermarkDocument(Document):
     """What one egress queue runs; null values: it does not mark (ECN is off)."""
 
-    port: str
+    port: PortName
+    """The port, or the platform's object that holds the watermark."""
     queue: int
+    """Number of the queue."""
     kmin_bytes: int | None
+    """Queue depth from which packets are marked, in bytes."""
     kmax_bytes: int | None
+    """Queue depth from which every packet is marked, in bytes."""
     pmax: float | None
+    """Probability of a mark just below Kmax, from 0 to 1."""
 
     @classmethod
     def of(cls, queue: QueueWatermark) -> Self:
@@ -160,20 +189,28 @@ class QueueWatermarkDocument(Document):
 
 
 class CapabilitiesDocument(Document):
-    """The platform: what a watermark belongs to, units of thresholds and Pmax, whether an unconfirmed change
-    reverts itself (``dead_man``), how a change is undone, and what a reading is read from.
-    """
+    """What a platform can hold and do."""
 
     per: str
+    """What a watermark belongs to: `switch`, `profile`, `port` or `queue`."""
     unit: str
+    """Unit of its thresholds."""
     unit_bytes: float
+    """Bytes in that unit."""
     lowest: int
+    """Lowest threshold, in that unit."""
     highest: int
+    """Highest threshold, in that unit."""
     pmax_step: float
+    """Step of Pmax."""
     atomic: bool
+    """Whether all three values change at one moment."""
     dead_man: bool
+    """Whether a change that is not confirmed undoes itself."""
     undo: str
+    """How a change is taken back."""
     read_back: str
+    """What a reading is read from."""
 
     @classmethod
     def of(cls, capabilities: Capabilities) -> Self:
@@ -189,28 +226,34 @@ class CapabilitiesDocument(Document):
 
 
 class SwitchDocument(Document):
-    """One switch: its adapter, what it runs, and the newest changes first.
-
-    ``running`` is as read at ``read_at``: null where unknown, or where its queues differ and ``queues`` lists
-    them. ``reachable`` false: the last try failed, ``detail`` says why, and the last reading is shown.
-    ``set_to`` is what was last set from here; ``drifted``: it has been read to run something else since.
-    ``untuned``: the units of its INT reports are unknown, so its queue depths are unknown and no round sets
-    it.
-    """
+    """One switch: its adapter, what it runs, and the newest changes."""
 
     name: str
+    """Name of the switch."""
     adapter: str
+    """Kind of its adapter, such as `sonic` or `dry-run`."""
     writes: bool
+    """Whether the adapter sets the device; false for a dry run."""
     capabilities: CapabilitiesDocument
+    """What its platform can hold and do."""
     reachable: bool
+    """False: the last try to read it failed, and the last reading is shown."""
     detail: str | None
+    """Why it could not be read; null where it could."""
     running: WatermarkDocument | None
+    """What it runs, as read at `read_at`; null where unknown, or where its queues differ."""
     queues: list[QueueWatermarkDocument]
-    read_at: str | None
+    """Its queues one by one, where they differ; else empty."""
+    read_at: Time | None
+    """When it was last read; null before the first time."""
     set_to: WatermarkDocument | None
+    """What was last set from here, or adopted; null where nothing was."""
     drifted: bool
+    """Whether it has been read to run something other than `set_to`."""
     untuned: bool
+    """Whether the units of its INT reports are unknown, so that no round sets it."""
     records: list[SwitchRecordDocument]
+    """The newest first."""
 
     @classmethod
     def of(

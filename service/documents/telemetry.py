@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from service.documents.base import Document, Figure, timestamp
+from service.documents.base import Document, Figure, PortName, SwitchName, Time, timestamp
 from telemetry.counters.window import PortRates
 from telemetry.report import ReportProblem
 from telemetry.state import FlowClass, FlowTable, NetworkState, QueueRef, QueueState
@@ -21,40 +21,53 @@ from telemetry.topology import Topology
 
 
 class IncastDocument(Document):
-    """One receiver: ``degree`` is the most senders with an unfinished message to it at one moment of the
-    window, ``senders`` how many there were in all of it.
-    """
+    """One receiver of the window."""
 
     receiver: str
+    """The receiving host."""
     degree: int
+    """Most senders with an unfinished message to it at one moment."""
     senders: int
+    """Senders in all of the window."""
 
 
 class RatesDocument(Document):
-    """Current counter rates: share of time paused by PFC, then events per second; null where not reported."""
+    """Current rates by counters; null: not reported."""
 
     pause_share: Figure
+    """Share of time that its peer kept it from sending by PFC, from 0 to 1."""
     pfc_rx_frames_per_s: Figure
+    """PFC frames received a second."""
     pfc_tx_frames_per_s: Figure
+    """PFC frames sent a second."""
     ecn_marked_per_s: Figure
+    """Packets marked CE a second."""
     cnp_per_s: Figure
+    """Congestion notification packets a second."""
     drops_per_s: Figure
+    """Packets dropped a second."""
     wred_drops_per_s: Figure
+    """Of those, packets that WRED dropped."""
 
 
 class QueueRatesDocument(RatesDocument):
     """The counters of one queue."""
 
     queue: int
+    """Number of the queue."""
 
 
 class PortDocument(RatesDocument):
-    """The counters of one port over ``covered_s``: pauses of its most paused queue, sums of all else."""
+    """The counters of one port: pauses of its most paused queue, sums of all else."""
 
-    switch: str
-    port: str
+    switch: SwitchName
+    """The switch."""
+    port: PortName
+    """The port."""
     covered_s: float
+    """Time that the rates are over, by the switch's own clock, in seconds."""
     queues: list[QueueRatesDocument]
+    """The same of each of its queues."""
 
     @classmethod
     def of(cls, port: PortRates) -> Self:
@@ -69,19 +82,25 @@ def worst_first(port: PortRates) -> tuple[float, float, str, str]:
 
 
 class ReportErrorDocument(Document):
-    """One rejected report: its index in the body, and why."""
+    """One rejected report."""
 
     index: int
+    """Its position in the body, from 0; of a capture the number of its frame."""
     detail: str
+    """Why it was rejected, in a sentence."""
 
 
 class IngestDocument(Document):
-    """How many reports were accepted; ``errors`` lists the first of ``error_count``."""
+    """What became of a body's reports."""
 
     accepted: int
+    """Reports taken."""
     rejected: int
+    """Reports left out."""
     errors: list[ReportErrorDocument]
+    """The first of them, with the reason."""
     error_count: int
+    """How many there are, listed or not."""
 
     @classmethod
     def of(
@@ -107,17 +126,28 @@ class IngestDocument(Document):
 class QueueDocument(Document):
     """One egress queue in the window."""
 
-    switch: str
-    port: str
+    switch: SwitchName
+    """The switch."""
+    port: PortName
+    """The port."""
     queue: int
+    """Number of the queue."""
     samples: int
+    """Reports that told its depth."""
     depth_mean_bytes: Figure
+    """Mean depth, in bytes; null where its units are unknown."""
     depth_p99_bytes: Figure
+    """99th percentile of the depth, in bytes."""
     depth_max_bytes: Figure
+    """Largest depth, in bytes."""
     marked_ratio: Figure
+    """Share of its packets marked, from 0 to 1."""
     marked_packets_per_s: Figure
+    """Packets marked a second, with the sampling undone."""
     throughput_bytes_per_s: Figure
+    """Bytes sent a second."""
     capacity_bytes_per_s: Figure
+    """Speed of its port, in bytes a second."""
 
     @classmethod
     def of(cls, queue: QueueState) -> Self:
@@ -131,33 +161,48 @@ class QueueDocument(Document):
 
 
 class StateDocument(Document):
-    """One window of the network.
+    """One window of the network."""
 
-    ``mice_to_elephants`` and ``mice_to_elephants_bytes`` are mice per elephant, by number and by bytes; null
-    without elephants. ``incast`` lists the receivers with the most senders, of ``receiver_count``; ``ports``
-    the counters of the ports with the most drops and pauses, of ``port_count`` that report any.
-    """
-
-    window_start: str
-    window_end: str
+    window_start: Time
+    """Begin of the window, by the reports' clock."""
+    window_end: Time
+    """End of the window."""
     duration_s: float
+    """Its length, in seconds."""
     reports: int
+    """Reports in it."""
     packet_bytes: int
+    """Usual size of a packet, in bytes."""
     topology: str
+    """Whether it is `declared`, or `discovered` from hops of reports."""
     dominant_class: str
+    """Class of flows with the most bytes: `mouse`, `potential_elephant` or `elephant`."""
     flows: dict[str, int]
+    """Flows by class."""
     bytes: dict[str, float]
+    """Bytes by class, with the sampling undone."""
     mice_to_elephants: Figure
+    """Mice per elephant, by number; null without elephants."""
     mice_to_elephants_bytes: Figure
+    """Mice per elephant, by bytes; null without elephants."""
     flow_groups: int
+    """Groups of flows to one receiver along one path."""
     receiver_count: int
+    """Receivers, listed or not."""
     incast: list[IncastDocument]
+    """The receivers with the most senders."""
     queue_count: int
+    """Queues, listed or not."""
     queues: list[QueueDocument]
+    """The deepest first."""
     port_count: int
+    """Ports that report counters, listed or not."""
     ports: list[PortDocument]
+    """The ports with the most drops and pauses."""
     age_s: Figure
+    """Seconds since the newest report was accepted."""
     stale: bool
+    """Whether that is longer ago than `tuning.stale_after_s`."""
 
     @classmethod
     def of(
@@ -190,24 +235,38 @@ class FlowDocument(Document):
     """One flow of the window."""
 
     src: str
+    """Source address."""
     dst: str
+    """Destination address."""
     sport: int
+    """Source port."""
     dport: int
+    """Destination port."""
     protocol: int
+    """IP protocol number; 17 is UDP."""
     src_host: str
+    """Sending host."""
     dst_host: str
+    """Receiving host."""
     flow_class: str
+    """`mouse`, `potential_elephant` or `elephant`."""
     window_bytes: float
+    """Bytes in the window, with the sampling undone."""
     throughput_bytes_per_s: float
+    """Bytes a second."""
     reports: int
+    """Reports of it."""
     path: list[str]
+    """Its egress queues, as switch/port/queue."""
 
 
 class FlowsDocument(Document):
     """The requested flows, most bytes first, out of ``total`` of that class."""
 
     total: int
+    """Flows that match, listed or not."""
     flows: list[FlowDocument]
+    """The most bytes first."""
 
     @classmethod
     def of(cls, state: NetworkState, *, flow_class: FlowClass | None, limit: int) -> Self:
@@ -246,7 +305,9 @@ class TopologyDocument(Document):
     """The declared topology, and the one discovered from hops of reports."""
 
     declared: dict[str, Any] | None
+    """Hosts, switches and links as declared; null where none are."""
     discovered: dict[str, Any] | None
+    """The same as hops of reports show them; null while no report was seen."""
 
     @classmethod
     def of(cls, declared: Topology | None, discovered: Topology | None) -> Self:
