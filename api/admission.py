@@ -211,7 +211,7 @@ class _Body:
     async def next(self) -> Message:
         if isinstance(self._found, ApiError):
             message = await self._receive() if self._claimed == 0 else None
-            if message is not None and not message.get("body") and not message.get("more_body"):
+            if message is not None and not message.get("body"):
                 return message
             raise below(self._found)
         if self._count == 0:

@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from api.answers import request_id_of
 from settings.errors import ApiError, BusyError, UnprocessableError, status_of
 from settings.validation import Mistake, mistake
 from switches.errors import SwitchError
@@ -52,9 +53,9 @@ def _document(
 def problem_response(
     document: Mapping[str, Any], request: Request, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """The response with ``document`` and, as ``instance``, the request's path."""
+    """The response with ``document``, as ``instance`` the request's path, and the request's id."""
     return JSONResponse(
-        {**document, "instance": request.url.path},
+        {**document, "instance": request.url.path, "request_id": request_id_of(request.scope)},
         status_code=document["status"],
         headers=dict(headers) if headers else None,
         media_type=MEDIA_TYPE,

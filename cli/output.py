@@ -290,11 +290,11 @@ def labelled_lines() -> Table:
     return grid
 
 
-def configure_logging(level: str) -> None:
+def configure_logging(level: str, formatter: type[logging.Formatter] = logging.Formatter) -> None:
     """Sets the level (``debug``, ``info``, ...) and format of every logger of this process."""
-    logging.basicConfig(
-        level=level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s", force=True
-    )
+    handler = logging.StreamHandler()
+    handler.setFormatter(formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     quiet_libraries()
 
 

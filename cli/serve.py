@@ -15,6 +15,7 @@ from types import FrameType
 import typer
 from fastapi import FastAPI
 
+from api.answers import RequestFormatter
 from api.app import create_app
 from api.certificates import ServerTls
 from api.deps import check_host
@@ -79,7 +80,7 @@ def ingest(to: str, config: Path | None, host: str | None, port: int | None, *, 
     tls = ServerTls.of(settings.server)
     token = checked_token(os.environ.get(TOKEN_VARIABLE))
     process = IngestProcess(settings, _url(to), token=token, shared=share_port)
-    configure_logging(settings.log.level)
+    configure_logging(settings.log.level, RequestFormatter)
     prepare()
     app = create_ingest_app(settings, process)
     logging.getLogger("uvicorn.error").addFilter(lambda record: not hasattr(app.state, "failed"))
@@ -145,7 +146,7 @@ def serve(config: Path | None, host: str | None, port: int | None) -> None:
     tls = ServerTls.of(settings.server)
     load_topology(settings.fabric.topology)
     _check_switches(settings)
-    configure_logging(settings.log.level)
+    configure_logging(settings.log.level, RequestFormatter)
     _check_storage(settings)
     if not settings.security.tokens and settings.security.oidc is None and not stored:
         _log.warning("no token is configured: anyone on this machine may call, and only this machine")

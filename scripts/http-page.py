@@ -137,7 +137,9 @@ def route_of(method: str, path: str, route: Mapping[str, Any], scope: str) -> st
         f"\nScope: {f'`{scope}`' if scope else 'none'}. ",
     ]
     lines.append(sentence(route.get("description", route.get("summary", ""))) + "\n")
-    if parameters := route.get("parameters"):
+    # These are on every route, or on every one that gets a document.
+    parameters = [one for one in route["parameters"] if one["name"] not in ("X-Request-ID", "If-None-Match")]
+    if parameters:
         lines.append("\n| parameter | in | type | default | |\n|---|---|---|---|---|\n")
         for one in parameters:
             schema = one.get("schema", {})

@@ -13,8 +13,9 @@ class ConditionFigure(Document):
     """One figure of the newest window, its thresholds and its last hour."""
 
     name: str
-    """`packet_p99_slowdown` (a full packet that crosses the fabric) or `elephant_slowdown` (messages of 1 MB and
-    more), durations ÷ durations alone; `paused_share` of port time, `loss_share` or `marked_share` of packets.
+    """`packet_p99_slowdown` (a full packet that crosses the fabric) or `elephant_slowdown` (messages of 1 MB
+    and more), durations ÷ durations alone; `paused_share` of port time, `loss_share` or `marked_share` of
+    packets.
     """
     value: Figure
     """Null: the window shows none of it, or nobody counts it."""

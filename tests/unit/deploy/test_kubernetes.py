@@ -128,7 +128,7 @@ def test_ports_are_those_of_the_settings() -> None:
 
 
 def test_services_follow_readiness_and_keep_the_senders_addresses() -> None:
-    """A service is ready before the first report (``tests/integration/http/test_readiness.py``)."""
+    """A service is ready before the first report (``tests/integration/http/test_programs.py``)."""
     for (kind, name), document in OBJECTS.items():
         if kind == "Service":
             assert "publishNotReadyAddresses" not in document["spec"], name

@@ -1,0 +1,117 @@
+"""What every answer has besides its document: the id of its request, and an entity tag."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import re
+import uuid
+from contextvars import ContextVar
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+REQUEST_ID = "X-Request-ID"
+TAGGED = ("/v1/", "/openapi.json")
+
+_KEY = "ecntwin_request_id"
+_USABLE = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_LARGE_BYTES = 128 << 10  # hashed in a thread: a millisecond of the event loop would be too much
+_current: ContextVar[str | None] = ContextVar(_KEY, default=None)
+
+
+class RequestIds:
+    """Takes the caller's ``X-Request-ID`` or makes one, and answers with it.
+
+    One of other characters than letters, digits, dot, dash and underscore, or of more than 64, is replaced.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get(REQUEST_ID, "")
+        named = given if _USABLE.fullmatch(given) else uuid.uuid4().hex
+        scope.setdefault("state", {})[_KEY] = named
+        before = _current.set(named)
+
+        async def with_id(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message)[REQUEST_ID] = named
+            await send(message)
+
+        try:
+            await self._app(scope, receive, with_id)
+        finally:
+            _current.reset(before)
+
+
+def request_id_of(scope: Scope) -> str:
+    named: str = scope["state"][_KEY]
+    return named
+
+
+class RequestFormatter(logging.Formatter):
+    """Adds the id of the request that a line of the log was written for, also by what the request began."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        text, named = super().formatMessage(record), _current.get()
+        return text if named is None else f"{text} [request {named}]"
+
+
+class EntityTags:
+    """``ETag`` on every JSON document, and 304 where ``If-None-Match`` names it.
+
+    The tag is weak: compression changes the bytes and not the document.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "GET" or not scope["path"].startswith(TAGGED):
+            await self._app(scope, receive, send)
+            return
+        known = Headers(scope=scope).getlist("if-none-match")
+        held: Message | None = None
+
+        async def tagged(message: Message) -> None:
+            nonlocal held
+            if message["type"] == "http.response.start" and _is_document(message):
+                held = message
+                return
+            if held is not None:
+                start, held = held, None
+                if not message.get("more_body", False):
+                    message = await _with_tag(start, message, known)
+                await send(start)
+            await send(message)
+
+        await self._app(scope, receive, tagged)
+
+
+def _is_document(start: Message) -> bool:
+    return start["status"] == 200 and Headers(scope=start).get("content-type") == "application/json"
+
+
+async def _with_tag(start: Message, body: Message, known: list[str]) -> Message:
+    """Tags ``start``; returns ``body``, empty where the caller knows it already."""
+    content: bytes = body.get("body", b"")
+    tag = await asyncio.to_thread(_tag, content) if len(content) > _LARGE_BYTES else _tag(content)
+    headers = MutableHeaders(scope=start)
+    headers["ETag"] = f"W/{tag}"
+    named = {one.strip().removeprefix("W/") for line in known for one in line.split(",")}
+    if named.isdisjoint((tag, "*")):
+        return body
+    start["status"] = 304
+    for name in ("content-length", "content-type"):
+        del headers[name]
+    return {**body, "body": b""}
+
+
+def _tag(content: bytes) -> str:
+    return f'"{hashlib.blake2b(content, digest_size=12).hexdigest()}"'
