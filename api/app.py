@@ -62,6 +62,8 @@ _MORE: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("post", "/v1/whatif"): (409, 503),
     ("get", "/v1/recommendations/current"): (404,),
     ("get", "/v1/recommendations"): (404,),
+    ("get", "/v1/rollouts"): (404,),
+    ("get", "/v1/alarms"): (404,),
     ("put", "/v1/freeze"): (503,),
     ("get", "/v1/events"): (503,),
     ("get", "/v1/audit"): (503,),

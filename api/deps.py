@@ -10,15 +10,16 @@ import re
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, Path, Request, Response
+from fastapi import Depends, Path, Query, Request, Response
 from pydantic import BaseModel
 
 from api.admission import caller_of
 from service.auth.audit import Audit
 from service.service import Service
-from settings.errors import ForbiddenError, SettingsError
+from settings.errors import ForbiddenError, SettingsError, UnprocessableError
 from settings.security import Caller, Scope, SecuritySettings
 from settings.validation import is_loopback
 
@@ -164,8 +165,41 @@ async def _gone(request: Request) -> None:
         pass
 
 
-async def json_answer(thread: Executor, make: Callable[[], BaseModel]) -> Response:
-    return Response(await made_in(thread, lambda: written(make())), media_type="application/json")
+Fields = Annotated[
+    str | None,
+    Query(
+        description="Only these fields of the document, their names separated by commas, such as `id,status`."
+    ),
+]
+
+
+def fields_of(kind: type[BaseModel], names: str) -> set[str]:
+    """The model's fields of these names, separated by commas; raises ``UnprocessableError`` for others."""
+    known = {info.serialization_alias or name: name for name, info in kind.model_fields.items()}
+    for name in names.split(","):
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            raise UnprocessableError(
+                "query parameter 'fields'",
+                repr(name[:80]),
+                f"fields of this document are {', '.join(known)}",
+                f"did you mean {near[0]}?" if near else "leave it out",
+            )
+    return {known[name] for name in names.split(",")}
+
+
+async def json_answer(
+    thread: Executor, make: Callable[[], BaseModel], *, fields: str | None = None
+) -> Response:
+    """The document that ``make`` makes; of it only ``fields``, as in ``Fields``."""
+
+    def text() -> bytes:
+        document = make()
+        if fields is None:
+            return written(document)
+        return document.model_dump_json(by_alias=True, include=fields_of(type(document), fields)).encode()
+
+    return Response(await made_in(thread, text), media_type="application/json")
 
 
 async def made_in(thread: Executor, make: Callable[[], T]) -> T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -370,9 +370,9 @@ class Fleet:
     def kind(self, switch: str) -> str:
         return self._adapter(switch).capabilities().kind
 
-    async def documents(self) -> list[SwitchDocument]:
-        await self.refresh()
-        return [self._document(name) for name in self.names]
+    async def documents(self, names: Sequence[str]) -> list[SwitchDocument]:
+        await self.refresh(names)
+        return [self._document(name) for name in names]
 
     async def document(self, name: str) -> SwitchDocument:
         self._adapter(name)

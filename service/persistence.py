@@ -81,9 +81,9 @@ class Revisions:
 
         return await self._database.write(take)
 
-    async def listed(self, kind: Kind | None, limit: int) -> list[Revision]:
-        """The newest first."""
-        return await self._database.read(lambda connection: revisions.listed(connection, kind, limit))
+    async def listed(self, kind: Kind | None, limit: int, before: int | None = None) -> list[Revision]:
+        """The newest first; ``before``: only those with a lower number."""
+        return await self._database.read(lambda connection: revisions.listed(connection, kind, limit, before))
 
     async def one(self, number: int) -> Revision:
         """Raises ``NotFoundError``."""

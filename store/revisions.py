@@ -34,9 +34,11 @@ def newest(connection: Connection, kind: str, by: str | None = None) -> Revision
     return None if row is None else Revision._make(row)
 
 
-def listed(connection: Connection, kind: str | None, limit: int) -> list[Revision]:
-    """The newest first."""
+def listed(connection: Connection, kind: str | None, limit: int, before: int | None = None) -> list[Revision]:
+    """The newest first; ``before``: only those with a lower number."""
     query = _rows() if kind is None else _rows().where(table.c.kind == kind)
+    if before is not None:
+        query = query.where(table.c.number < before)
     return [Revision._make(row) for row in connection.execute(query.limit(limit))]
 
 

@@ -22,7 +22,9 @@ async def get_audit(
     ] = None,
 ) -> Response:
     """Every change that was asked for, by whom, and how it ended; the newest first."""
-    found = await service.audit.listed(limit=limit, before=before)
+    found = await service.audit.listed(limit=limit + 1, before=before)
+    following = found[limit - 1].number if len(found) > limit else None
     return await json_answer(
-        service.answers, lambda: AuditDocument(entries=[AuditEntryDocument.of(row) for row in found])
+        service.answers,
+        lambda: AuditDocument(entries=[AuditEntryDocument.of(row) for row in found[:limit]], next=following),
     )

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Body, Query, Response
 
 from api.admission import MOST_BYTES
-from api.deps import Administers, Reads, ServiceDep, json_answer, made_in
-from service.documents.telemetry import FlowsDocument, StateDocument, TopologyDocument
+from api.deps import Administers, Fields, Reads, ServiceDep, json_answer, made_in
+from service.documents.telemetry import FlowFilter, FlowsDocument, StateDocument, TopologyDocument
 from service.service import Service
 from telemetry.state import FlowClass
 from telemetry.topology import topology_from_json
@@ -61,6 +61,8 @@ async def put_topology(
 async def get_state(
     service: ServiceDep,
     caller: Reads,
+    fields: Fields = None,
+    switch: Annotated[str | None, Query(description="Only queues and ports of this switch.")] = None,
     queues: Annotated[
         int, Query(ge=0, le=10_000, description="At most so many queues, receivers and ports.")
     ] = 64,
@@ -71,7 +73,9 @@ async def get_state(
     recent = await service.pipeline.ports.recent()
     age_s, stale = window.age_s(), window.stale
     return await json_answer(
-        service.answers, lambda: StateDocument.of(state, recent.ports, age_s=age_s, stale=stale, limit=queues)
+        service.answers,
+        lambda: StateDocument.of(state, recent.ports, age_s=age_s, stale=stale, limit=queues, switch=switch),
+        fields=fields,
     )
 
 
@@ -82,12 +86,26 @@ async def get_flows(
     flow_class: Annotated[
         ClassName | None, Query(alias="class", description="Only flows of this class.")
     ] = None,
+    switch: Annotated[
+        str | None, Query(description="Only flows through an egress queue of this switch.")
+    ] = None,
+    host: Annotated[str | None, Query(description="Only flows from or to this host.")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000, description="At most so many flows.")] = 100,
+    after: Annotated[
+        str | None,
+        Query(
+            description="Only flows after this cursor, the `next` of a page before.",
+            pattern=r"^[0-9]+([.][0-9]+)?(e[+][0-9]+)?_",
+        ),
+    ] = None,
 ) -> Response:
     """The window's flows, most bytes first, of one class or of all."""
     chosen = None if flow_class is None else FlowClass[flow_class.upper()]
     state = await service.window.state()
-    return await json_answer(service.answers, lambda: FlowsDocument.of(state, flow_class=chosen, limit=limit))
+    wanted = FlowFilter(chosen, switch, host)
+    return await json_answer(
+        service.answers, lambda: FlowsDocument.of(state, wanted, limit=limit, after=after)
+    )
 
 
 async def _both(service: Service) -> Response:

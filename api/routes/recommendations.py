@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from api.deps import Operates, Reads, RecommendationId, ServiceDep, made_in
+from api.deps import Fields, Operates, Reads, RecommendationId, ServiceDep, fields_of, json_answer, made_in
 from service.auth.audit import before_and_after
 from service.documents.recommendation import RecommendationDocument, RecommendationsDocument
+from service.service import Service
+from service.tuning.entry import Entry
 
 router = APIRouter(prefix="/v1", tags=["recommendations"])
 
@@ -29,34 +32,62 @@ async def get_recommendations(
     limit: Annotated[int, Query(ge=1, le=1_000, description="At most so many.")] = 10,
     candidates: Annotated[bool, Query(description="Whether to list the candidates of each.")] = True,
     before: Annotated[str | None, Query(description="Only those older than the one with this id.")] = None,
+    fields: Fields = None,
 ) -> Response:
     """The newest rounds first, without trajectories."""
-    found = await service.store.page(limit, before=before)
+    found = await service.store.page(limit + 1, before=before)
     total = await service.store.total()
+    following = json.dumps(found[limit - 1].id if len(found) > limit else None)
+    include = None if fields is None else fields_of(RecommendationDocument, fields)
 
     def written() -> bytes:
         # One by one: pydantic holds the GIL while it writes one, and a hundred with candidates are 25 MB.
         each = (
-            entry.document(candidates=candidates, trajectories=False).model_dump_json(by_alias=True)
-            for entry in found
+            entry.document(candidates=candidates, trajectories=False).model_dump_json(
+                by_alias=True, include=include
+            )
+            for entry in found[:limit]
         )
-        return f'{{"total":{total},"recommendations":[{",".join(each)}]}}'.encode()
+        return f'{{"total":{total},"recommendations":[{",".join(each)}],"next":{following}}}'.encode()
 
     return Response(await made_in(service.answers, written), media_type="application/json")
 
 
-@router.get("/recommendations/current", summary="Get the recommendation in force")
-async def get_current_recommendation(service: ServiceDep, caller: Reads) -> RecommendationDocument:
-    """The recommendation in force: the newest pending or approved one, else the newest round."""
-    return service.store.current().document()
+Candidates = Annotated[bool, Query(description="Whether to add the candidates and trajectories.")]
 
 
-@router.get("/recommendations/{recommendation_id}", summary="Get a recommendation")
+@router.get(
+    "/recommendations/current",
+    response_model=RecommendationDocument,
+    summary="Get the recommendation in force",
+)
+async def get_current_recommendation(
+    service: ServiceDep, caller: Reads, candidates: Candidates = True, fields: Fields = None
+) -> Response:
+    """The recommendation in force: the newest pending or approved one, else the newest round. With
+    ``candidates=false`` without most of its bytes.
+    """
+    return await _answer(service, service.store.current(), candidates, fields)
+
+
+@router.get(
+    "/recommendations/{recommendation_id}",
+    response_model=RecommendationDocument,
+    summary="Get a recommendation",
+)
 async def get_recommendation(
-    recommendation_id: RecommendationId, service: ServiceDep, caller: Reads
-) -> RecommendationDocument:
+    recommendation_id: RecommendationId,
+    service: ServiceDep,
+    caller: Reads,
+    candidates: Candidates = True,
+    fields: Fields = None,
+) -> Response:
     """One round with all its candidates."""
-    return (await service.store.fetch(recommendation_id)).document()
+    return await _answer(service, await service.store.fetch(recommendation_id), candidates, fields)
+
+
+async def _answer(service: Service, entry: Entry, candidates: bool, fields: str | None) -> Response:
+    return await json_answer(service.answers, lambda: entry.document(candidates=candidates), fields=fields)
 
 
 @router.post(

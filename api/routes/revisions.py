@@ -19,10 +19,16 @@ async def get_revisions(
     caller: Administers,
     kind: Annotated[Kind | None, Query(description="Only this kind.")] = None,
     limit: Annotated[int, Query(ge=1, le=1_000, description="At most so many.")] = 50,
+    before: Annotated[
+        int | None, Query(ge=1, lt=1 << 63, description="Only those with a lower number.")
+    ] = None,
 ) -> RevisionsDocument:
     """The newest first, without their documents."""
-    found = await service.revisions.listed(kind, limit)
-    return RevisionsDocument(revisions=[RevisionDocument.of(one, text=False) for one in found])
+    found = await service.revisions.listed(kind, limit + 1, before)
+    return RevisionsDocument(
+        revisions=[RevisionDocument.of(one, text=False) for one in found[:limit]],
+        next=found[limit - 1].number if len(found) > limit else None,
+    )
 
 
 @router.get("/{number}", summary="Get a revision")

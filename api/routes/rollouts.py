@@ -17,12 +17,14 @@ async def get_rollouts(
     service: ServiceDep,
     caller: Reads,
     limit: Annotated[int, Query(ge=1, le=1_000, description="At most so many.")] = 10,
+    before: Annotated[str | None, Query(description="Only those older than the one with this id.")] = None,
 ) -> RolloutsDocument:
     """The newest first, without their events."""
-    rollouts = service.rollouts
+    found = service.rollouts.newest(limit + 1, before=before)
     return RolloutsDocument(
-        total=len(rollouts),
-        rollouts=[RolloutDocument.of(one, events=False) for one in rollouts.newest(limit)],
+        total=len(service.rollouts),
+        rollouts=[RolloutDocument.of(one, events=False) for one in found[:limit]],
+        next=found[limit - 1].id if len(found) > limit else None,
     )
 
 

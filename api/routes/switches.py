@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Query
 
 from api.deps import Operates, Reads, ServiceDep
 from service.documents.switches import SwitchDocument
@@ -14,11 +14,17 @@ router = APIRouter(prefix="/v1/switches", tags=["switches"])
 Name = Annotated[str, Path(description="Name of a switch.", examples=["leaf1"])]
 
 
-@router.get("", summary="List switches", response_description="Every switch, by name.")
-async def get_switches(service: ServiceDep, caller: Reads) -> list[SwitchDocument]:
-    """Every switch of the topology, declared or discovered, by name."""
+@router.get("", summary="List switches", response_description="The switches, by name.")
+async def get_switches(
+    service: ServiceDep,
+    caller: Reads,
+    limit: Annotated[int | None, Query(ge=1, description="At most so many; by default all.")] = None,
+    after: Annotated[str | None, Query(description="Only those whose name comes after this one.")] = None,
+) -> list[SwitchDocument]:
+    """Every switch of the topology, declared or discovered, by name; only those that are listed are read."""
     await service.look_for_switches()
-    return await service.fleet.documents()
+    names = [name for name in service.fleet.names if after is None or name > after]
+    return await service.fleet.documents(names[:limit])
 
 
 @router.get("/{name}", summary="Get a switch")

@@ -11,6 +11,7 @@ from service.documents.base import timestamp
 from service.documents.history import AlarmDocument, AlarmsDocument
 from service.events import Broadcaster, Clocks
 from service.metrics import NetworkMetrics
+from settings.errors import NotFoundError
 from settings.sections import KINDS, AlarmSettings
 from telemetry.alarms import Alarm, AlarmBoard, Change, Level
 
@@ -102,8 +103,17 @@ class Alarms:
         """Seconds until alarms of before the start have been raised again, or are over; may be negative."""
         return self._settled_s - self._clocks.monotonic_s()
 
-    def document(self, *, limit: int, ended: bool) -> AlarmsDocument:
-        """The first ``limit`` active alarms, and as many ended ones if wanted."""
+    def document(self, *, limit: int, ended: bool, after: str | None = None) -> AlarmsDocument:
+        """The first ``limit`` active alarms, or of those after the cursor ``after``, and as many ended ones
+        if wanted. Raises ``NotFoundError`` for the cursor of an alarm that is active no more.
+        """
+        cursors = ["_".join(filter(None, alarm.subject)) for alarm in self.active]
+        if after is not None and after not in cursors:
+            raise NotFoundError(
+                f"cursor {after[:80]!r}", None, "that alarm is active no more", "list them from the beginning"
+            )
+        begin = 0 if after is None else cursors.index(after) + 1
+        end = begin + limit
         levels = [alarm.level for alarm in self.active]
         wall_ns = self._wall_clock()
         return AlarmsDocument(
@@ -111,8 +121,9 @@ class Alarms:
             critical=levels.count(Level.CRITICAL),
             left_off=self._left_off,
             looked=None if self._checked_s is None else timestamp(wall_ns(self._checked_s)),
-            alarms=[AlarmDocument.of(alarm, wall_ns) for alarm in self.active[:limit]],
+            alarms=[AlarmDocument.of(alarm, wall_ns) for alarm in self.active[begin:end]],
             ended=[AlarmDocument.of(alarm, wall_ns) for alarm in self.ended[:limit]] if ended else None,
+            next=cursors[end - 1] if limit > 0 and end < len(cursors) else None,
         )
 
     def _wall_clock(self) -> Callable[[float], int]:

@@ -113,6 +113,8 @@ class AuditDocument(Document):
 
     entries: list[AuditEntryDocument]
     """The newest first."""
+    next: int | None
+    """Number to pass as `before` for older ones; null where there are none."""
 
 
 class RevisionDocument(Document):
@@ -144,6 +146,8 @@ class RevisionsDocument(Document):
 
     revisions: list[RevisionDocument]
     """Without their documents."""
+    next: int | None
+    """Number to pass as `before` for older ones; null where there are none."""
 
 
 class UdpDocument(Document):

@@ -80,6 +80,8 @@ class AlarmsDocument(Document):
     """The worst first, as many as were asked for."""
     ended: list[AlarmDocument] | None
     """Past alarms, the newest first; null unless asked for."""
+    next: str | None
+    """What to pass as `after` for more of the current alarms; null where there are none."""
 
 
 class PortHistoryDocument(Document):

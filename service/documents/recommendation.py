@@ -335,6 +335,8 @@ class RecommendationsDocument(Document):
     """How many are kept."""
     recommendations: list[RecommendationDocument]
     """The newest first."""
+    next: str | None
+    """Id to pass as `before` for older ones; null where there are none."""
 
 
 def round_document(result: RoundResult, *, wall_s: float) -> RoundDocument:

@@ -191,6 +191,8 @@ class RolloutsDocument(Document):
     """How many are remembered."""
     rollouts: list[RolloutDocument]
     """The newest first, without their events."""
+    next: str | None
+    """Id to pass as `before` for older ones; null where there are none."""
 
 
 class FreezeDocument(Document):

@@ -6,12 +6,14 @@ Null: the device does not report the figure.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
 from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.documents.base import Document, Figure, PortName, SwitchName, Time, timestamp
 from telemetry.counters.window import PortRates
@@ -192,11 +194,11 @@ class StateDocument(Document):
     incast: list[IncastDocument]
     """The receivers with the most senders."""
     queue_count: int
-    """Queues, listed or not."""
+    """Queues that match, listed or not."""
     queues: list[QueueDocument]
     """The deepest first."""
     port_count: int
-    """Ports that report counters, listed or not."""
+    """Ports that match and report counters, listed or not."""
     ports: list[PortDocument]
     """The ports with the most drops and pauses."""
     age_s: Figure
@@ -206,10 +208,20 @@ class StateDocument(Document):
 
     @classmethod
     def of(
-        cls, state: NetworkState, ports: Sequence[PortRates], *, age_s: float | None, stale: bool, limit: int
+        cls,
+        state: NetworkState,
+        ports: Sequence[PortRates],
+        *,
+        age_s: float | None,
+        stale: bool,
+        limit: int,
+        switch: str | None = None,
     ) -> Self:
-        """The ``limit`` worst of each; queues the deepest first, those of unknown depth last."""
-        deepest = sorted(state.queues, key=deepest_first)
+        """The ``limit`` worst of each; queues the deepest first, those of unknown depth last; with ``switch``
+        only its queues and ports.
+        """
+        ports = [port for port in ports if switch in (None, port.switch)]
+        deepest = sorted((one for one in state.queues if switch in (None, one.ref.switch)), key=deepest_first)
         return cls.from_attributes(
             state,
             window_start=timestamp(state.window_start_ns),
@@ -222,7 +234,7 @@ class StateDocument(Document):
             flow_groups=len(state.groups),
             receiver_count=len(state.incast),
             incast=[IncastDocument.from_attributes(one) for one in state.incast[:limit]],
-            queue_count=len(state.queues),
+            queue_count=len(deepest),
             queues=[QueueDocument.of(queue) for queue in deepest[:limit]],
             port_count=len(ports),
             ports=[PortDocument.of(port) for port in sorted(ports, key=worst_first)[:limit]],
@@ -260,6 +272,29 @@ class FlowDocument(Document):
     """Its egress queues, as switch/port/queue."""
 
 
+@dataclass(frozen=True, slots=True)
+class FlowFilter:
+    """Flows of a class, through an egress queue of a switch, from or to a host; None: any."""
+
+    flow_class: FlowClass | None = None
+    switch: str | None = None
+    host: str | None = None
+
+    def mask(self, state: NetworkState) -> NDArray[np.bool_]:
+        """By row of the state's flows, whether it is wanted."""
+        table = state.flows
+        kept = np.ones(len(table), np.bool_)
+        if self.flow_class is not None:
+            kept &= table.flow_class == self.flow_class
+        if self.switch is not None:
+            through = [any(ref.switch == self.switch for ref in path) for path in state.paths]
+            kept &= np.array([*through, False])[table.path]  # a path of -1 is unknown: the last
+        if self.host is not None:
+            ends = zip(table.src_host, table.dst_host, strict=True)
+            kept &= np.fromiter((self.host in one for one in ends), np.bool_, len(table))
+        return kept
+
+
 class FlowsDocument(Document):
     """The requested flows, most bytes first, out of ``total`` of that class."""
 
@@ -267,13 +302,29 @@ class FlowsDocument(Document):
     """Flows that match, listed or not."""
     flows: list[FlowDocument]
     """The most bytes first."""
+    next: str | None
+    """What to pass as `after` for more; null where there are none."""
 
     @classmethod
-    def of(cls, state: NetworkState, *, flow_class: FlowClass | None, limit: int) -> Self:
-        """The first ``limit`` flows of a class (None: of all)."""
+    def of(cls, state: NetworkState, wanted: FlowFilter, *, limit: int, after: str | None = None) -> Self:
+        """The first ``limit`` flows that are ``wanted``, or of those after the cursor ``after``.
+
+        Flows come and go between two pages: one goes on at the bytes of the last flow. Raises ``ValueError``
+        for text that is no cursor.
+        """
         table = state.flows
-        rows = np.arange(len(table)) if flow_class is None else np.flatnonzero(table.flow_class == flow_class)
-        return cls(total=len(rows), flows=[_flow(state, table, int(row)) for row in rows[:limit]])
+        rows = np.flatnonzero(wanted.mask(state))
+        total = len(rows)
+        if after is not None:
+            held_bytes = float(after.partition("_")[0])
+            rows = rows[table.window_bytes[rows] <= held_bytes]
+            alike = rows[table.window_bytes[rows] == held_bytes].tolist()
+            rows = rows[next((n + 1 for n, row in enumerate(alike) if _cursor(table, row) == after), 0) :]
+        return cls(
+            total=total,
+            flows=[_flow(state, table, int(row)) for row in rows[:limit]],
+            next=_cursor(table, int(rows[limit - 1])) if len(rows) > limit else None,
+        )
 
 
 def deepest_first(queue: QueueState) -> tuple[bool, float, QueueRef]:
@@ -284,6 +335,11 @@ def deepest_first(queue: QueueState) -> tuple[bool, float, QueueRef]:
 def by_label(values: Any) -> dict[str, Any]:
     """A mapping by ``FlowClass`` as one by its label, every class present."""
     return {flow_class.label: values.get(flow_class, 0) for flow_class in FlowClass}
+
+
+def _cursor(table: FlowTable, row: int) -> str:
+    """Where a flow stands in the list."""
+    return "_".join(map(str, (float(table.window_bytes[row]), *table.keys[row])))
 
 
 def _flow(state: NetworkState, table: FlowTable, row: int) -> FlowDocument:

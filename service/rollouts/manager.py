@@ -52,8 +52,11 @@ class Rollouts:
     def freeze(self) -> Freeze:
         return self._runner.freeze
 
-    def newest(self, limit: int) -> list[Rollout]:
-        return list(reversed(self._rollouts.values()))[:limit]
+    def newest(self, limit: int, *, before: str | None = None) -> list[Rollout]:
+        """Of all, or of those older than the one with id ``before``; raises ``NotFoundError`` for that."""
+        found = list(reversed(self._rollouts.values()))
+        begin = 0 if before is None else found.index(self.get(before)) + 1
+        return found[begin : begin + limit]
 
     def __len__(self) -> int:
         return len(self._rollouts)

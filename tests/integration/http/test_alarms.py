@@ -67,7 +67,7 @@ async def kinds(here: Running) -> list[tuple[str, str]]:
 
 async def test_nothing_is_wrong_with_a_service_that_has_heard_nothing(here: Running) -> None:
     assert await alarms(here) == {
-        "warning": 0, "critical": 0, "left_off": 0, "looked": None, "alarms": [], "ended": None,
+        "warning": 0, "critical": 0, "left_off": 0, "looked": None, "alarms": [], "ended": None, "next": None,
     }  # fmt: skip
     await here.service.alarms.check()
     found = await alarms(here, "?all=true")
@@ -214,6 +214,10 @@ async def test_the_list_is_limited_and_counted(here: Running) -> None:
             await port.passes(2, dropped_packets=1)
     found = await alarms(here, "?limit=2")
     assert (len(found["alarms"]), found["warning"], found["critical"]) == (2, 3, 0)
+    rest = (await here.client.get("/v1/alarms", params={"limit": 2, "after": found["next"]})).json()
+    assert (len(rest["alarms"]), rest["next"]) == (1, None)
+    assert found["alarms"] + rest["alarms"] == (await alarms(here))["alarms"]
+    assert (await here.client.get("/v1/alarms?after=storm_over")).status_code == 404
     assert (await here.client.get("/v1/alarms?limit=-1")).status_code == 422
 
 

@@ -1,10 +1,12 @@
-"""What programs rely on: readiness, request ids, entity tags, compression."""
+"""What programs rely on: readiness, request ids, entity tags, compression, pages, filters."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import re
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -129,3 +131,95 @@ async def test_fonts_and_small_answers_are_sent_as_they_are() -> None:
         for path in ("/healthz", "/assets/ibm-plex-sans-latin-wght-normal.woff2"):
             answer = await here.client.get(path, headers={"Accept-Encoding": "gzip"})
             assert "content-encoding" not in answer.headers
+
+
+async def paged(here: Running, path: str, items: str, cursor: str) -> list[list[Any]]:
+    """Every page of a list, each begun at the ``next`` of the one before."""
+    pages: list[list[Any]] = []
+    following: str | int | None = None
+    while not pages or following is not None:
+        query = "" if following is None else f"&{cursor}={quote(str(following))}"
+        answer = await here.client.get(f"{path}{query}")
+        assert answer.status_code == 200, answer.text
+        document = answer.json()
+        pages.append(document[items])
+        following = document["next"]
+    return pages
+
+
+async def test_flows_are_listed_page_by_page_and_by_place() -> None:
+    async with running() as here:
+        await here.post_reports(traffic())
+        found = (await here.client.get("/v1/flows?limit=10000")).json()
+        assert (len(found["flows"]), found["next"]) == (found["total"], None)
+        pages = await paged(here, "/v1/flows?limit=1", "flows", "after")
+        assert [flow for page in pages for flow in page] == found["flows"]
+        assert len(pages) == found["total"] > 1
+        for key, keeps in (("host", "dst_host"), ("switch", None)):
+            wanted = found["flows"][0][keeps] if keeps else found["flows"][0]["path"][0].partition("/")[0]
+            chosen = (await here.client.get("/v1/flows", params={key: wanted})).json()["flows"]
+            assert chosen == [
+                flow
+                for flow in found["flows"]
+                if (
+                    wanted in (flow["src_host"], flow["dst_host"])
+                    if keeps
+                    else any(place.startswith(f"{wanted}/") for place in flow["path"])
+                )
+            ]
+            assert (await here.client.get("/v1/flows", params={key: "none"})).json()["total"] == 0
+        assert (await here.client.get("/v1/flows?after=x")).status_code == 422
+        gone = (await here.client.get("/v1/flows", params={"after": "1e+30_of_before"})).json()
+        assert gone["flows"] == found["flows"], "a page goes on at the bytes of a flow that is gone"
+
+
+async def test_the_state_of_one_switch_has_its_queues_only() -> None:
+    async with running() as here:
+        await here.post_reports(traffic())
+        every = (await here.client.get("/v1/state")).json()
+        name = every["queues"][0]["switch"]
+        one = (await here.client.get("/v1/state", params={"switch": name})).json()
+        assert one["queues"] == [queue for queue in every["queues"] if queue["switch"] == name]
+        none = (await here.client.get("/v1/state?switch=none&fields=queue_count,queues")).json()
+        assert none == {"queue_count": 0, "queues": []}
+
+
+async def test_recommendations_come_slim_and_page_by_page() -> None:
+    async with running() as here:
+        await here.post_reports(traffic())
+        made = []
+        for _ in range(2):
+            here.hand.now_s += 1
+            made.append((await here.client.post("/v1/tune")).json())
+        slim = (await here.client.get("/v1/recommendations/current?candidates=false")).json()
+        assert slim == made[-1] | {"candidates": [], "trajectories": None}
+        some = (await here.client.get("/v1/recommendations/current?fields=id,lambda")).json()
+        assert some == {"id": made[-1]["id"], "lambda": made[-1]["lambda"]}
+        listed = (await here.client.get("/v1/recommendations?fields=id")).json()
+        pages = await paged(here, "/v1/recommendations?limit=1&fields=id", "recommendations", "before")
+        assert [one for page in pages for one in page] == listed["recommendations"]
+        wrong = await here.client.get("/v1/recommendations/current?fields=id,candidate")
+        assert (wrong.status_code, wrong.json()["remedy"]) == (422, "did you mean candidates?")
+
+
+async def test_changes_and_revisions_come_page_by_page() -> None:
+    async with running() as here:
+        for name in ("a", "b", "c"):
+            hosts = [{"name": "h1"}, {"name": "h2"}]
+            links = [
+                {"a": host["name"], "b": name, "b_port": f"p{n}", "rate_gbps": 100, "delay_us": 1}
+                for n, host in enumerate(hosts)
+            ]
+            declared = await here.client.put(
+                "/v1/topology", json={"hosts": hosts, "switches": [{"name": name}], "links": links}
+            )
+            assert declared.status_code == 200, declared.text
+        for path, items in (("/v1/audit", "entries"), ("/v1/revisions", "revisions")):
+            pages = await paged(here, f"{path}?limit=1", items, "before")
+            numbers = [one["number"] for page in pages for one in page]
+            assert len(numbers) == 3
+            assert numbers == sorted(numbers, reverse=True)
+        switches = (await here.client.get("/v1/switches?limit=1")).json()
+        assert [one["name"] for one in switches] == ["a"]
+        others = (await here.client.get("/v1/switches?after=a")).json()
+        assert [one["name"] for one in others] == ["b", "c"]

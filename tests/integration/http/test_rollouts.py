@@ -133,7 +133,7 @@ async def here() -> AsyncIterator[Here]:
 
 
 async def test_a_rollout_is_told_from_end_to_end(here: Here) -> None:
-    assert await here.get("/v1/rollouts") == {"total": 0, "rollouts": []}
+    assert await here.get("/v1/rollouts") == {"total": 0, "rollouts": [], "next": None}
     decided = await here.approved()
     rollout = await here.get(f"/v1/rollouts/{decided['rollout']}")
     assert (rollout["phase"], rollout["ended"], rollout["why"], rollout["approved_by"]) == (
@@ -158,7 +158,7 @@ async def test_a_rollout_is_told_from_end_to_end(here: Here) -> None:
     assert rollout["events"][-1]["detail"] == "leaf1"
     assert [one["phase"] for one in rollout["phases"]] == ["proposed", "approved", "canary", "done"]
     listed = await here.get("/v1/rollouts?limit=1")
-    assert listed == {"total": 1, "rollouts": [rollout | {"events": None}]}
+    assert listed == {"total": 1, "rollouts": [rollout | {"events": None}], "next": None}
     assert (await here.service.client.get("/v1/rollouts?limit=0")).status_code == 422
     assert here.service.metric("ecntwin_rollouts_total", outcome="done") == 1
     assert here.service.metric("ecntwin_rollouts_active") == 0

@@ -105,7 +105,7 @@ async def test_a_round_is_kept_and_found_again(here: Running) -> None:
     assert (await here.client.get("/v1/recommendations/current")).json() == found
     assert (await here.client.get(f"/v1/recommendations/{found['id']}")).json() == found
     listed = (await here.client.get("/v1/recommendations")).json()
-    assert listed == {"total": 1, "recommendations": [found | {"trajectories": None}]}
+    assert listed == {"total": 1, "recommendations": [found | {"trajectories": None}], "next": None}
     short = (await here.client.get("/v1/recommendations?candidates=false")).json()
     assert short["recommendations"] == [found | {"candidates": [], "trajectories": None}]
 

@@ -63,6 +63,9 @@ def test_a_rollout_sets_the_canary_soaks_and_sets_the_others() -> None:
         }
         assert here.rollouts.active == 0
         assert here.rollouts.newest(5) == [here.rollouts.get("r")]
+        assert here.rollouts.newest(5, before="r") == []
+        with pytest.raises(NotFoundError):
+            here.rollouts.newest(5, before="s")
         await here.stop()
 
     run(scene(world()))
