@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,11 +21,15 @@ class Clocks:
 
 
 QUEUE_LENGTH = 64
+REPLAYED = 1_024
+"""Events kept for listeners that come back; minutes of a busy service."""
+
+_NUMBERS_PER_S = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """``number`` counts up from 1, so that a listener can detect a gap."""
+    """``number`` counts up by 1, so that a listener can detect a gap."""
 
     number: int
     kind: str
@@ -32,11 +37,16 @@ class Event:
 
 
 class Broadcaster:
-    """A slow listener loses its oldest events. Use from one event loop only."""
+    """A slow listener loses its oldest events. Use from one event loop only.
 
-    def __init__(self, *, most_listeners: int = 64) -> None:
+    Numbers begin after ``begun_s`` × 2²⁰. With the time of the start, in Unix seconds, they go on rising from
+    one process to the next, so that the number of an earlier process is known as such.
+    """
+
+    def __init__(self, *, most_listeners: int = 64, begun_s: int = 0) -> None:
         self._queues: set[asyncio.Queue[Event | None]] = set()
-        self._count = 0
+        self._first = self._count = begun_s * _NUMBERS_PER_S
+        self._kept: deque[Event] = deque(maxlen=REPLAYED)
         self._most_listeners = most_listeners
         self._closed = False
 
@@ -52,9 +62,17 @@ class Broadcaster:
     def publish(self, kind: str, data: Mapping[str, Any]) -> Event:
         self._count += 1
         event = Event(self._count, kind, data)
+        self._kept.append(event)
         for queue in self._queues:
             _put(queue, event)
         return event
+
+    def since(self, number: int) -> list[Event]:
+        """The events after the one of that number; a single ``reset`` where not all of them are known."""
+        if self._first <= number <= self._count and number >= self._count - len(self._kept):
+            return [event for event in self._kept if event.number > number]
+        why = "That event is of an earlier process, or too long ago: read again what you show."
+        return [Event(self._count, "reset", {"why": why})]
 
     def close(self) -> None:
         """Ends every listener's stream."""

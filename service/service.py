@@ -65,7 +65,7 @@ class Service:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = False
         self.metrics = Metrics(registry, version=ecntwin_version())
-        self.events = Broadcaster()
+        self.events = Broadcaster(begun_s=clocks.wall_ns() // 10**9)
         # One thread: large answers side by side would only take turns at the interpreter.
         self.answers = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-answers")
         self.access = Access(

@@ -1,12 +1,14 @@
-"""``/v1/events``: server-sent events of reports, rounds, recommendations and decisions."""
+"""``/v1/events``: server-sent events of reports, rounds, recommendations and decisions, and their replay."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Annotated
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Header, Request
 from starlette.responses import StreamingResponse
 
 from api.deps import Reads, ServiceDep
@@ -30,9 +32,21 @@ _NOTHING = Event(0, "", {})
     response_description="Server-sent events: `id`, `event` and `data`, which is a JSON object.",
     responses={200: {"content": {"text/event-stream": {}}}},
 )
-async def get_events(service: ServiceDep, caller: Reads, request: Request) -> StreamingResponse:
+async def get_events(
+    service: ServiceDep,
+    caller: Reads,
+    request: Request,
+    last_event_id: Annotated[
+        str | None,
+        Header(description="`id` of the last event that was heard: those after it come first."),
+    ] = None,
+) -> StreamingResponse:
     """Events from now on, one JSON object each; a comment line every 15 s keeps the connection open. The
     stream ends when its token expires or is revoked.
+
+    ``id`` counts up by 1. With ``Last-Event-ID`` the events since then come first, of the last 1024; where
+    not all are known (the service was started again, or it is too long ago) one event ``reset`` comes
+    instead, and the listener reads again what it shows.
     """
     if service.events.full:
         raise UnavailableError(
@@ -42,7 +56,7 @@ async def get_events(service: ServiceDep, caller: Reads, request: Request) -> St
             "close one, or poll the other routes",
         )
     return StreamingResponse(
-        stream(service.events, CallerCheck(service.access, caller, request).holds),
+        stream(service.events, CallerCheck(service.access, caller, request).holds, last_event_id),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store"},
     )
@@ -72,9 +86,14 @@ class CallerCheck:
         return "read" in found.scopes
 
 
-async def stream(events: Broadcaster, holds: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
+async def stream(
+    events: Broadcaster, holds: Callable[[], Awaitable[bool]], last_id: str | None = None
+) -> AsyncGenerator[bytes, None]:
     with events.listen() as queue:
+        missed = [] if last_id is None else events.since(_number(last_id))
         yield b": listening\n\n"
+        for old in missed:
+            yield _frame(old)
         while True:
             try:
                 event = await asyncio.wait_for(queue.get(), KEEP_ALIVE_S)
@@ -83,6 +102,11 @@ async def stream(events: Broadcaster, holds: Callable[[], Awaitable[bool]]) -> A
             if event is None or not await holds():
                 return
             yield b": still here\n\n" if event is _NOTHING else _frame(event)
+
+
+def _number(event_id: str) -> int:
+    """-1 for text that was never an id: no event has that number."""
+    return int(event_id) if re.fullmatch("[0-9]{1,18}", event_id) else -1
 
 
 def _frame(event: Event) -> bytes:

@@ -32,6 +32,30 @@ def gate() -> Access:
     return access
 
 
+async def always() -> bool:
+    return True
+
+
+def test_a_stream_begins_with_what_was_missed() -> None:
+    async def scene() -> None:
+        broadcaster = Broadcaster()
+        for stage in ("one", "two", "three"):
+            broadcaster.publish("round", {"stage": stage})
+        told = stream(broadcaster, always, "1")
+        assert await anext(told) == b": listening\n\n"
+        broadcaster.publish("round", {"stage": "four"})
+        frames = [await anext(told) for _ in range(3)]
+        assert [frame.partition(b"\n")[0] for frame in frames] == [b"id: 2", b"id: 3", b"id: 4"]
+        await told.aclose()
+        told = stream(broadcaster, always, "of another service")
+        assert await anext(told) == b": listening\n\n"
+        assert (await anext(told)).startswith(b"id: 4\nevent: reset\ndata: {")
+        await told.aclose()
+        assert broadcaster.listeners == 0
+
+    asyncio.run(scene())
+
+
 @pytest.mark.parametrize(
     ("later", "goes_on"),
     [
