@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import math
 import platform
-from collections import Counter as Tally
 from collections.abc import Iterable, Mapping
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.exposition import choose_encoder
 
-from settings.sections import KINDS
-from telemetry.alarms import LEVELS, Alarm, Change
-from telemetry.counters.window import PortRates, Rates
+from service.network_metrics import NetworkMetrics, RecommendationMetrics
 from telemetry.state import FlowClass, NetworkState
 from twin.watermark import Watermark
 
@@ -135,89 +132,6 @@ class UdpMetrics:
         for where in UDP_DROPS:
             self.dropped.labels(where)
         self.queue = gauge("ecntwin_udp_queue_datagrams", "Datagrams that wait to be decoded.")
-
-
-_SUMMED = tuple(name for name in Rates._fields if name != "pause_share")
-
-
-class NetworkMetrics:
-    def __init__(self, registry: CollectorRegistry) -> None:
-        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
-        self.alarms = gauge("ecntwin_alarms", "Alarms now, by kind and level.", ["kind", "level"])
-        self.raised = counter("ecntwin_alarms_raised", "Alarms that were raised, by kind.", ["kind"])
-        self.incast = gauge(
-            "ecntwin_incast_degree",
-            "Most senders with a message under way to one receiver at once in the window, of the worst.",
-        )
-        self.mice = gauge(
-            "ecntwin_mice_to_elephants_ratio",
-            "Mice for each elephant in the window, by flows and by bytes; NaN without elephants.",
-            ["by"],
-        )
-        self.paused = gauge(
-            "ecntwin_switch_pause_ratio",
-            "Share of time PFC kept the switch's most paused port from sending.",
-            ["switch"],
-        )
-        rates = {
-            "pfc_rx_frames_per_s": ("pfc_frames_received", "PFC frames a switch received"),
-            "pfc_tx_frames_per_s": ("pfc_frames_sent", "PFC frames a switch sent"),
-            "ecn_marked_per_s": ("ecn_marked_packets", "Packets a switch marked"),
-            "cnp_per_s": ("cnp_packets", "Congestion notifications a switch passed"),
-            "drops_per_s": ("dropped_packets", "Packets a switch dropped"),
-            "wred_drops_per_s": ("wred_dropped_packets", "Packets WRED dropped at a switch"),
-        }
-        self.rates = {
-            field: gauge(
-                f"ecntwin_switch_{name}_per_second", f"{what} a second, all its ports, lately.", ["switch"]
-            )
-            for field, (name, what) in rates.items()
-        }
-        self._shown: dict[Gauge, dict[str, Gauge]] = {one: {} for one in (self.paused, *self.rates.values())}
-        for kind in KINDS:
-            self.raised.labels(kind)
-        self.incast.set(float("nan"))
-        self.saw_alarms((), ())
-
-    def saw_alarms(self, active: Iterable[Alarm], changes: Iterable[Change]) -> None:
-        """Sets the active alarms and counts newly raised ones."""
-        counted = Tally((alarm.subject.kind, alarm.level) for alarm in active)
-        for kind in KINDS:
-            for level in LEVELS:
-                self.alarms.labels(kind, level.label).set(counted[kind, level])
-        for change in changes:
-            if change.what == "raised":
-                self.raised.labels(change.alarm.subject.kind).inc()
-
-    def saw_state(self, state: NetworkState | None) -> None:
-        """Incast degree and mice ratio of the window; NaN where ``state`` is None (stale or empty)."""
-        worst = state.incast[0].degree if state is not None and state.incast else float("nan")
-        self.incast.set(worst)
-        flows = None if state is None else state.mice_to_elephants
-        by_bytes = None if state is None else state.mice_to_elephants_bytes
-        for by, ratio in (("flows", flows), ("bytes", by_bytes)):
-            self.mice.labels(by).set(float("nan") if ratio is None else ratio)
-
-    def saw_ports(self, ports: Iterable[PortRates]) -> None:
-        """Recent port rates by switch; removes the series of switches without current counters."""
-        paused: dict[str, float] = {}
-        summed: dict[str, dict[str, float]] = {field: {} for field in _SUMMED}
-        for port in ports:
-            if port.rates.pause_share is not None:
-                paused[port.switch] = max(port.rates.pause_share, paused.get(port.switch, 0.0))
-            for field in _SUMMED:
-                value = getattr(port.rates, field)
-                if value is not None:
-                    summed[field][port.switch] = summed[field].get(port.switch, 0.0) + value
-        for gauge, values in ((self.paused, paused), *((self.rates[one], summed[one]) for one in _SUMMED)):
-            shown = self._shown[gauge]
-            for switch in shown.keys() - values.keys():
-                gauge.remove(switch)
-                del shown[switch]
-            for switch, value in values.items():
-                if switch not in shown:
-                    shown[switch] = gauge.labels(switch)  # the lookup costs far more than set()
-                shown[switch].set(value)
 
 
 class StorageMetrics:
@@ -389,6 +303,7 @@ class Metrics(_Exposed):
             "ecntwin_asyncio_tasks",
             "Tasks on the service's event loop; one that grows from day to day is a leak.",
         )
+        self.recommendation = RecommendationMetrics(registry)
         self.network = NetworkMetrics(registry)
         self.storage = StorageMetrics(registry)
         self.binary = BinaryMetrics(registry)

@@ -328,6 +328,20 @@ class Service:
             reasons.append(f"The last round failed: {self.tuning.last_failure}")
         return reasons
 
+    def show_recommendation(self) -> None:
+        """Sets the metrics of the recommendation in force."""
+        if not len(self.store):
+            return
+        entry = self.store.current()
+        promised = entry.said.recommendation if entry.said.score_is == "gain" else None
+        self.metrics.recommendation.saw(
+            entry.watermark,
+            gain=None if promised is None else promised.score,
+            gain_error=None if promised is None else promised.score_error,
+            age_s=(self._clocks.wall_ns() - entry.created_ns) / 1e9,
+            pending=entry.status == "pending",
+        )
+
     async def look_for_switches(self) -> None:
         """Makes adapters for the switches that reports show."""
         with suppress(WindowError):

@@ -100,6 +100,24 @@ class Topology:
         return frozenset(self.switches)
 
     @cached_property
+    def roles(self) -> Mapping[str, str]:
+        """Each switch's role by its distance from the nearest host: ``leaf``, ``spine``, then ``core``; one
+        without a way to a host is ``other``.
+        """
+        neighbours: defaultdict[str, set[str]] = defaultdict(set)
+        for port in self.ports:
+            neighbours[port.node].add(port.peer)
+        found: dict[str, str] = {}
+        edge = {host.name for host in self.hosts}
+        for role in ("leaf", "spine", *["core"] * len(self.switches)):
+            beyond = set().union(*(neighbours[node] for node in edge))
+            edge = (beyond & self.switch_names) - found.keys()
+            if not edge:
+                break
+            found |= dict.fromkeys(edge, role)
+        return {name: found.get(name, "other") for name in self.switches}
+
+    @cached_property
     def host_by_address(self) -> Mapping[str, str]:
         """Host name by IP address and by its own name."""
         named = {host.name: host.name for host in self.hosts}

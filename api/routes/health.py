@@ -75,6 +75,7 @@ async def get_condition(service: ServiceDep, caller: Reads) -> ConditionDocument
 async def get_metrics(request: Request, service: ServiceDep, caller: Reads) -> Response:
     """Every metric of the service."""
     accepted = request.headers.get("accept", "")
+    service.show_recommendation()  # its age is that of now
     text, media_type = await made_in(service.answers, lambda: service.metrics.exposition(accepted))
     return Response(text, media_type=media_type)
 

@@ -10,7 +10,7 @@ from service.alarms.checks import AlarmChecks
 from service.documents.base import timestamp
 from service.documents.history import AlarmDocument, AlarmsDocument
 from service.events import Broadcaster, Clocks
-from service.metrics import NetworkMetrics
+from service.network_metrics import NetworkMetrics
 from settings.errors import NotFoundError
 from settings.sections import KINDS, AlarmSettings
 from telemetry.alarms import Alarm, AlarmBoard, Change, Level

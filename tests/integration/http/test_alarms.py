@@ -240,6 +240,8 @@ async def test_what_ports_did_lately_is_in_the_state(here: Running) -> None:
     assert state["mice_to_elephants_bytes"] == 0
     await here.service.alarms.check()
     assert here.metric("ecntwin_incast_degree") == 3
+    assert here.metric("ecntwin_queue_p99_bytes", switch_role="leaf") == queue["depth_p99_bytes"]
+    assert here.metric("ecntwin_goodput_bytes_per_second") == pytest.approx(queue["throughput_bytes_per_s"])
 
 
 async def test_policy_leaves_switches_alone_that_lose_and_a_person_may_set_them() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 from typing import Any
 from urllib.parse import quote
@@ -200,6 +201,26 @@ async def test_recommendations_come_slim_and_page_by_page() -> None:
         assert [one for page in pages for one in page] == listed["recommendations"]
         wrong = await here.client.get("/v1/recommendations/current?fields=id,candidate")
         assert (wrong.status_code, wrong.json()["remedy"]) == (422, "did you mean candidates?")
+
+
+async def test_metrics_tell_of_the_recommendation_in_force() -> None:
+    async with running() as here:
+
+        def told(name: str) -> float:
+            value = here.metric(f"ecntwin_recommendation_{name}")
+            assert value is not None
+            return value
+
+        await here.client.get("/metrics")
+        assert math.isnan(told("kmin_bytes"))
+        await here.post_reports(traffic())
+        found = (await here.client.post("/v1/tune")).json()
+        here.hand.now_s += 90
+        await here.client.get("/metrics")
+        assert told("kmin_bytes") == found["recommendation"]["kmin_bytes"]
+        assert told("gain_ratio") == found["recommendation"]["score"]
+        assert told("age_seconds") == pytest.approx(90)
+        assert told("pending") == (found["status"] == "pending")
 
 
 async def test_changes_and_revisions_come_page_by_page() -> None:

@@ -30,6 +30,8 @@ UNITLESS = {
     "ecntwin_storage_failing",
     "ecntwin_storage_waiting",
     "ecntwin_incast_degree",
+    "ecntwin_recommendation_pending",
+    "ecntwin_goodput_bytes_per_second",
     "ecntwin_switch_pfc_frames_received_per_second",
     "ecntwin_switch_pfc_frames_sent_per_second",
     "ecntwin_switch_ecn_marked_packets_per_second",
@@ -67,7 +69,7 @@ LABELS = {
     *("reason", "class", "stage", "outcome", "switch", "role", "version", "python", "le"),
     *("adapter", "step", "where"),
     *("kind", "level", "by"),
-    *("queue", "flag"),
+    *("queue", "flag", "switch_role"),
 }
 
 

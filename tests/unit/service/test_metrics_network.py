@@ -6,8 +6,9 @@ import math
 
 from prometheus_client import CollectorRegistry
 
-from service.metrics import NetworkMetrics
+from service.network_metrics import NetworkMetrics
 from telemetry.counters.window import PortRates, Rates
+from telemetry.topology import leaf_spine
 
 
 def test_a_switch_that_tells_nothing_of_now_is_taken_away_and_may_come_back() -> None:
@@ -28,6 +29,29 @@ def test_a_switch_that_tells_nothing_of_now_is_taken_away_and_may_come_back() ->
     assert (drops("leaf1"), drops("leaf2")) == (3.0, None)
     saw(leaf2=4.0)
     assert (drops("leaf1"), drops("leaf2")) == (None, 4.0)
+
+
+def test_pauses_and_queues_are_told_by_the_role_of_the_switch() -> None:
+    registry = CollectorRegistry()
+    metrics = NetworkMetrics(registry)
+    topology = leaf_spine(n_leaves=2, n_spines=1, hosts_per_leaf=1, rate_gbps=100.0, delay_us=1.0)
+    metrics._roles = topology.roles
+
+    def told(role: str) -> float | None:
+        return registry.get_sample_value("ecntwin_pause_ratio", {"switch_role": role})
+
+    paused = {"leaf1": 0.1, "leaf2": 0.3, "spine1": 0.2, "elsewhere": 0.4}
+    metrics.saw_ports(
+        PortRates(switch, "1", 1.0, Rates(pause_share=share), {}) for switch, share in paused.items()
+    )
+    assert {role: told(role) for role in ("leaf", "spine", "core", "other")} == {
+        "leaf": 0.3,
+        "spine": 0.2,
+        "core": None,
+        "other": 0.4,
+    }
+    metrics.saw_ports(())
+    assert told("leaf") is None
 
 
 def test_where_the_window_tells_nothing_of_now_its_figures_are_none() -> None:

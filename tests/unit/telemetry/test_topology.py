@@ -35,6 +35,18 @@ def test_ports_are_both_ends_of_every_link() -> None:
     assert topology.switch_names == {"l1", "l2", "s1", "s2"}
 
 
+def test_a_switch_s_role_is_its_distance_from_hosts() -> None:
+    assert topology_from_json(DOCUMENT).roles == {"l1": "leaf", "l2": "leaf", "s1": "spine", "s2": "spine"}
+    deeper = copy.deepcopy(DOCUMENT)
+    deeper["switches"] += [{"name": name} for name in ("c1", "c2", "alone")]
+    for a, b, port in (("s1", "c1", "9"), ("c1", "c2", "2")):
+        deeper["links"].append(
+            {"a": a, "a_port": port, "b": b, "b_port": "1", "rate_gbps": 400, "delay_us": 1}
+        )
+    roles = topology_from_json(deeper).roles
+    assert (roles["s1"], roles["c1"], roles["c2"], roles["alone"]) == ("spine", "core", "core", "other")
+
+
 def test_a_topology_survives_its_own_format() -> None:
     topology = topology_from_json(DOCUMENT)
     assert topology_from_json(topology.to_json()) == topology

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 from service.alarms.checks import CheckResult
 from service.alarms.service import MOST_PUBLISHED, Alarms
 from service.events import Broadcaster, Clocks, Event
-from service.metrics import NetworkMetrics
+from service.network_metrics import NetworkMetrics
 from settings.sections import AlarmSettings
 from telemetry.alarms import Finding, Subject
 from telemetry.counters.window import PortRates, Rates

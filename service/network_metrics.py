@@ -1,0 +1,184 @@
+"""The metrics of the network, its alarms, and the recommendation in force."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter as Tally
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from settings.sections import KINDS
+from telemetry.alarms import LEVELS, Alarm, Change
+from telemetry.counters.window import PortRates, Rates
+from telemetry.state import NetworkState
+from twin.watermark import Watermark
+
+_SUMMED = tuple(name for name in Rates._fields if name != "pause_share")
+
+
+class NetworkMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        self.alarms = gauge("ecntwin_alarms", "Alarms now, by kind and level.", ["kind", "level"])
+        self.raised = counter("ecntwin_alarms_raised", "Alarms that were raised, by kind.", ["kind"])
+        self.incast = gauge(
+            "ecntwin_incast_degree",
+            "Most senders with a message under way to one receiver at once in the window, of the worst.",
+        )
+        self.mice = gauge(
+            "ecntwin_mice_to_elephants_ratio",
+            "Mice for each elephant in the window, by flows and by bytes; NaN without elephants.",
+            ["by"],
+        )
+        self.paused = gauge(
+            "ecntwin_switch_pause_ratio",
+            "Share of time PFC kept the switch's most paused port from sending.",
+            ["switch"],
+        )
+        self.queue_p99 = gauge(
+            "ecntwin_queue_p99_bytes",
+            "99th percentile of the depth of the worst queue in the window, by role of its switch: leaf "
+            "(with hosts), spine (next to a leaf), core (further away), other.",
+            ["switch_role"],
+        )
+        self.paused_by_role = gauge(
+            "ecntwin_pause_ratio",
+            "Share of time PFC kept the most paused port from sending, by role of its switch.",
+            ["switch_role"],
+        )
+        self.goodput = gauge(
+            "ecntwin_goodput_bytes_per_second",
+            "Bytes a second that reached their receivers in the window, headers included; NaN without fresh "
+            "reports.",
+        )
+        rates = {
+            "pfc_rx_frames_per_s": ("pfc_frames_received", "PFC frames a switch received"),
+            "pfc_tx_frames_per_s": ("pfc_frames_sent", "PFC frames a switch sent"),
+            "ecn_marked_per_s": ("ecn_marked_packets", "Packets a switch marked"),
+            "cnp_per_s": ("cnp_packets", "Congestion notifications a switch passed"),
+            "drops_per_s": ("dropped_packets", "Packets a switch dropped"),
+            "wred_drops_per_s": ("wred_dropped_packets", "Packets WRED dropped at a switch"),
+        }
+        self.rates = {
+            field: gauge(
+                f"ecntwin_switch_{name}_per_second", f"{what} a second, all its ports, lately.", ["switch"]
+            )
+            for field, (name, what) in rates.items()
+        }
+        self._roles: Mapping[str, str] = {}
+        self._shown: defaultdict[Gauge, dict[str, Gauge]] = defaultdict(dict)
+        for kind in KINDS:
+            self.raised.labels(kind)
+        self.saw_state(None)
+        self.saw_alarms((), ())
+
+    def saw_alarms(self, active: Iterable[Alarm], changes: Iterable[Change]) -> None:
+        """Sets the active alarms and counts newly raised ones."""
+        counted = Tally((alarm.subject.kind, alarm.level) for alarm in active)
+        for kind in KINDS:
+            for level in LEVELS:
+                self.alarms.labels(kind, level.label).set(counted[kind, level])
+        for change in changes:
+            if change.what == "raised":
+                self.raised.labels(change.alarm.subject.kind).inc()
+
+    def saw_state(self, state: NetworkState | None) -> None:
+        """Incast degree, mice ratio, goodput and deepest queues of the window; NaN or absent where ``state``
+        is None (stale or empty).
+        """
+        worst = state.incast[0].degree if state is not None and state.incast else float("nan")
+        self.incast.set(worst)
+        flows = None if state is None else state.mice_to_elephants
+        by_bytes = None if state is None else state.mice_to_elephants_bytes
+        for by, ratio in (("flows", flows), ("bytes", by_bytes)):
+            self.mice.labels(by).set(float("nan") if ratio is None else ratio)
+        carried = math.nan if state is None else float(state.flows.throughput_bytes_per_s.sum())
+        self.goodput.set(carried)
+        deepest: dict[str, float] = {}
+        if state is not None:
+            self._roles = state.topology.roles
+            for queue in state.queues:
+                if queue.has_depth:
+                    role = self._role(queue.ref.switch)
+                    deepest[role] = max(queue.depth_p99_bytes, deepest.get(role, 0.0))
+        self._show(self.queue_p99, deepest)
+
+    def _role(self, switch: str) -> str:
+        return self._roles.get(switch, "other")
+
+    def saw_ports(self, ports: Iterable[PortRates]) -> None:
+        """Recent port rates by switch; removes the series of switches without current counters."""
+        paused: dict[str, float] = {}
+        by_role: dict[str, float] = {}
+        summed: dict[str, dict[str, float]] = {field: {} for field in _SUMMED}
+        for port in ports:
+            if port.rates.pause_share is not None:
+                paused[port.switch] = max(port.rates.pause_share, paused.get(port.switch, 0.0))
+                role = self._role(port.switch)
+                by_role[role] = max(port.rates.pause_share, by_role.get(role, 0.0))
+            for field in _SUMMED:
+                value = getattr(port.rates, field)
+                if value is not None:
+                    summed[field][port.switch] = summed[field].get(port.switch, 0.0) + value
+        self._show(self.paused, paused)
+        self._show(self.paused_by_role, by_role)
+        for one in _SUMMED:
+            self._show(self.rates[one], summed[one])
+
+    def _show(self, gauge: Gauge, values: Mapping[str, float]) -> None:
+        """The gauge's series by its only label; others are removed."""
+        shown = self._shown[gauge]
+        for label in shown.keys() - values.keys():
+            gauge.remove(label)
+            del shown[label]
+        for label, value in values.items():
+            if label not in shown:
+                shown[label] = gauge.labels(label)  # the lookup costs far more than set()
+            shown[label].set(value)
+
+
+class RecommendationMetrics:
+    """The recommendation in force; NaN before the first."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        helps = {
+            "kmin_bytes": "Kmin of the recommendation in force.",
+            "kmax_bytes": "Kmax of the recommendation in force.",
+            "pmax_ratio": "Pmax of the recommendation in force.",
+            "gain_ratio": "Gain over what ran that the recommendation in force promises; 0.1 is about ten "
+            "percent better, NaN for normalised scores.",
+            "gain_error_ratio": "Standard error of the gain that it promises.",
+            "age_seconds": "Time since the recommendation in force was made.",
+            "pending": "1 while it waits for a decision.",
+        }
+        self._gauges = {
+            name: Gauge(f"ecntwin_recommendation_{name}", text, registry=registry)
+            for name, text in helps.items()
+        }
+        for gauge in self._gauges.values():
+            gauge.set(math.nan)
+
+    def saw(
+        self,
+        watermark: Watermark,
+        *,
+        gain: float | None,
+        gain_error: float | None,
+        age_s: float,
+        pending: bool,
+    ) -> None:
+        """Sets all of them; None: not known."""
+        values = (
+            watermark.kmin_bytes,
+            watermark.kmax_bytes,
+            watermark.pmax,
+            gain,
+            gain_error,
+            age_s,
+            pending,
+        )
+        for gauge, value in zip(self._gauges.values(), values, strict=True):
+            gauge.set(math.nan if value is None else value)
