@@ -305,7 +305,9 @@ class Application(FastAPI):
 _DESCRIPTION = """
 INT reports in, ECN watermarks out. Errors are RFC 9457 problem documents that say where, what was received,
 the rule and the remedy. Bearer tokens hold the scopes `telemetry`, `read`, `operate`, `admin`; without a
-configured token the service listens on loopback only and asks for none.
+configured token the service listens on loopback only and asks for none. Lists come page by page: pass
+`next` as `before` or `after`. Every answer names its request (`X-Request-ID`), and every document its
+version (`ETag`).
 """
 
 

@@ -185,8 +185,8 @@ def _service(url: str, found: Status) -> Text:
     readiness = found.readiness.read(ReadinessAnswer)
     line = Text.assemble((url, "bold"), f", version {found.health.read(HealthAnswer).version}, ")
     if readiness.ready:
-        return line.append("ready to recommend", "green")
-    return line.append("not ready to recommend: ", "yellow").append(" ".join(readiness.reasons))
+        return line.append("ready", "green")
+    return line.append("not ready: ", "yellow").append(" ".join(readiness.reasons))
 
 
 def _alarms(found: AlarmsAnswer) -> Text:
