@@ -6,6 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -25,6 +26,8 @@ from telemetry.decode.p4.devices import Devices, Occupancy, TimeUnit, UnitProfil
 from telemetry.decode.p4.packet import IntMarks
 from telemetry.errors import DecodeError, ReportError
 from telemetry.report import MARK_UNKNOWN, MISSING_NS, HopSite, ReportProblem
+from twin.errors import ParameterError
+from twin.units import BYTES, quantity
 
 STANDARD_INPUT = "-"
 UNKNOWN = "unknown"
@@ -142,26 +145,33 @@ def _hexadecimal(data: bytes, problems: list[ReportProblem]) -> Iterator[_Payloa
 def _profile(options: DecodeOptions) -> UnitProfile | None:
     if options.occupancy == UNKNOWN:
         return None
-    kind, _, size = options.occupancy.partition(":")
-    if kind not in get_args(Occupancy) or (kind == "bytes") == bool(size) or (size and not _is_size(size)):
+    kind, _, written = options.occupancy.partition(":")
+    size = _size(written or "1")
+    if kind not in get_args(Occupancy) or (kind == "bytes") == bool(written) or size is None:
         raise InputError(
             "--occupancy",
             repr(options.occupancy),
-            "bytes, cells:SIZE, packets:SIZE (SIZE in bytes) or unknown",
+            "bytes, cells:SIZE, packets:SIZE (SIZE such as 80 or 1KB) or unknown",
             "take it from the device's documentation",
         )
     if options.time_unit not in _TIME_UNITS:
         raise InputError(
             "--time", repr(options.time_unit), f"one of {', '.join(_TIME_UNITS)}", "correct the option"
         )
-    return UnitProfile(_occupancy(kind), int(size or 1), _TIME_UNITS[options.time_unit])
+    return UnitProfile(_occupancy(kind), size, _TIME_UNITS[options.time_unit])
 
 
+_MOST_SIZE_BYTES = 10**9
 _TIME_UNITS: dict[str, TimeUnit] = {"ns": "ns", "us": "us", "2^-32s": "2^-32 s"}
 
 
-def _is_size(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and 0 < len(text) < 10 and int(text) > 0
+def _size(text: str) -> int | None:
+    """A whole number of bytes, as people write sizes; None for anything else."""
+    with suppress(ParameterError):
+        value = quantity("--occupancy", text, BYTES)
+        if value in range(1, _MOST_SIZE_BYTES):
+            return int(value)
+    return None
 
 
 def _occupancy(kind: str) -> Occupancy:

@@ -17,6 +17,7 @@ from cli import operator
 from cli.options import Config, Json, Seed, unset
 from cli.output import run_to_exit_code
 from twin.engine import DEFAULT_ENGINE, ENGINE_NAMES
+from twin.units import BYTES, quantity
 
 tokens = typer.Typer(
     name="token",
@@ -31,6 +32,7 @@ WeightsOption = Annotated[
     str, typer.Option("--weights", help="balanced, throughput, latency, or BULK,DELAY such as 0.7,0.3.")
 ]
 ScoreOption = Annotated[str, typer.Option("--score", help="gain or normalised.")]
+DEFAULT_WATERMARK = "400KB,1.6MB,20%"
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.", show_default=False)]
 
 
@@ -158,13 +160,9 @@ def lab(
     sampling_rate: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Share of packets reported.")
     ] = 0.015625,
-    watermark: Annotated[str, typer.Option(help="Initial watermark: KMIN,KMAX,PMAX.")] = (
-        "400000,1600000,0.2"
-    ),
+    watermark: Annotated[str, typer.Option(help="Initial watermark: KMIN,KMAX,PMAX.")] = DEFAULT_WATERMARK,
     dcqcn: Annotated[str | None, unset(help="Preset (paper, vendor) or JSON file.")] = None,
-    buffer_bytes: Annotated[
-        float | None, unset("--buffer", help="Shared buffer of a switch in bytes.")
-    ] = None,
+    buffer: Annotated[str | None, unset(help="Shared buffer of a switch, such as 16MB.")] = None,
     pfc: Annotated[
         bool | None, typer.Option("--pfc/--no-pfc", help="PFC; as in the scenario, else on.")
     ] = None,
@@ -205,7 +203,7 @@ def lab(
         duration_s=None if duration is None else duration_of(duration),
         seed=seed,
         dcqcn=dcqcn,
-        buffer_bytes=buffer_bytes,
+        buffer_bytes=None if buffer is None else quantity("--buffer", buffer, BYTES),
         pfc=pfc,
     )
     how = LabRun(
@@ -230,7 +228,7 @@ def tune(
     reports: Annotated[Path, typer.Option(help="INT reports: JSON array or NDJSON, gzip allowed.")],
     topology: Annotated[Path, typer.Option(help="Topology file, or a scenario file.")],
     dcqcn: Annotated[str | None, unset(help="Preset (paper, vendor) or JSON file.")] = None,
-    incumbent: Annotated[str, typer.Option(help="Current watermark: KMIN,KMAX,PMAX.")] = "400000,1600000,0.2",
+    incumbent: Annotated[str, typer.Option(help="Current watermark: KMIN,KMAX,PMAX.")] = DEFAULT_WATERMARK,
     candidates: Annotated[int, typer.Option(help="Watermarks to try.")] = 256,
     weights: WeightsOption = "balanced",
     score: ScoreOption = "gain",

@@ -16,7 +16,8 @@ from twin.dcqcn import PRESETS
 from twin.packet.plan import FabricPlan
 from twin.scenario_file import load_scenario
 from twin.traffic.base import Hosts, Traffic
-from twin.traffic.notation import SECONDS, quantity, read_traffic
+from twin.traffic.notation import read_traffic
+from twin.units import SECONDS, quantity
 
 AHEAD_S = 0.005
 

@@ -16,22 +16,38 @@ from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from settings.errors import SettingsError
 from settings.load import counted, parse_yaml, read_text
 from settings.sections import IntUnitKeys
-from settings.validation import HIDDEN, HiddenValueError, Mistake, dotted, in_order, mistake
+from settings.validation import HIDDEN, HiddenValueError, Mistake, dotted, in_order, mistake, with_unit
 from switches.device import Device, Secret, Tls, UnitProfile
 from telemetry.decode.p4.devices import Devices
 from telemetry.decode.p4.devices import UnitProfile as IntUnitProfile
 
 
 class Part(BaseModel):
-    """A mapping of the file: unknown keys refused, no NaN or infinity; null is the same as absent."""
+    """A mapping of the file: unknown keys refused, no NaN or infinity; null is the same as absent; sizes may
+    have units (16MB).
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _as_people_write_it(cls, given: object, info: ValidationInfo) -> object:
+        return with_unit(given, info)
 
 
 _MOST_ID = 2**32 - 2  # all ones means "not available"

@@ -10,9 +10,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from settings.validation import is_loopback
+from settings.validation import is_loopback, with_unit
 from telemetry.alarms import Rule
 from telemetry.counters.model import CounterSettings
 from telemetry.decode.p4.devices import Occupancy, TimeUnit, Timing, UnitProfile
@@ -110,9 +118,14 @@ KINDS: Mapping[str, Kind] = {
 
 
 class Section(BaseModel):
-    """A part of the settings: frozen, unknown keys refused, no NaN or infinity."""
+    """A part of the settings: frozen, unknown keys refused, no NaN or infinity, sizes also as ``4MB``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _as_people_write_it(cls, given: object, info: ValidationInfo) -> object:
+        return with_unit(given, info)
 
 
 def _one_or_several(given: object) -> object:

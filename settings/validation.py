@@ -10,8 +10,11 @@ from types import NoneType, UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, ValidationInfo
 from pydantic_core import ErrorDetails
+
+from twin.errors import ParameterError
+from twin.units import BYTES, SHARE, quantity
 
 _DATABASE = re.compile(r"[a-z][a-z0-9_]*(\+[a-z0-9_]+)?://\S*")
 _PASSWORD = re.compile(r"(?<=://)([^:/@]*):.*@|(?<=password=)([^&]*)")
@@ -53,6 +56,21 @@ def database_url(text: str) -> str:
 
 def without_password(url: str) -> str:
     return _PASSWORD.sub(lambda found: "***" if found[1] is None else f"{found[1]}:***@", url)
+
+
+def with_unit(given: object, field: ValidationInfo) -> object:
+    """A text such as ``4MB`` in a field of bytes, or ``20%`` in one of Pmax, as a number; else as given.
+
+    Raises ``ValueError`` with the rule.
+    """
+    name = field.field_name or ""
+    units = BYTES if "bytes" in name else SHARE if name.startswith("pmax") else None
+    if units is None or not isinstance(given, str):
+        return given
+    try:
+        return quantity(name, given, units)
+    except ParameterError as error:
+        raise ValueError(error.rule) from None
 
 
 _LONGEST_VALUE = 120

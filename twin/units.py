@@ -1,8 +1,44 @@
-"""Formats bytes, durations and changes for people."""
+"""Bytes, durations, shares and changes as people write and read them."""
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from types import MappingProxyType
+
+from twin.errors import ParameterError
+
+BYTES: Mapping[str, float] = MappingProxyType({"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9})
+SECONDS: Mapping[str, float] = MappingProxyType(
+    {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
+)
+SHARE: Mapping[str, float] = MappingProxyType({"%": 0.01})
+NO_UNIT: Mapping[str, float] = MappingProxyType({})
+
+_NUMBER = re.compile(r"([-+]?(?:[0-9.]+(?:[eE][-+]?[0-9]+)?|inf))\s*(\D*)")
+
+
+def quantity(where: str, value: object, units: Mapping[str, float] = NO_UNIT) -> float:
+    """A number, or a text of a number and perhaps one of ``units``; its range is not checked.
+
+    Raises ``ParameterError`` naming ``where`` for anything else.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:  # YAML and JSON allow whole numbers of any length
+            raise ParameterError(where, "a number of over 300 digits", "it is finite", "lower it") from None
+    found = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is not None and (found[2] == "" or found[2] in units):
+        try:
+            # Decimal, as 2.3MB is 2 300 000 bytes and 20ms the same float as 0.02.
+            return float(Decimal(found[1]) * Decimal(repr(units.get(found[2], 1.0))))
+        except ArithmeticError:
+            pass
+    known = f", which may end in {', '.join(units)}" if units else ""
+    raise ParameterError(where, repr(value), f"it is a number{known}", "correct it")
 
 
 def bytes_text(value: float) -> str:

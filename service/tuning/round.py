@@ -32,6 +32,7 @@ from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.push_gate import GateSettings, residual_ratio
 from twin.search.recommendation import Recommendation
 from twin.search.round import Progress, tune
+from twin.units import BYTES, SHARE, quantity
 from twin.watermark import Watermark
 from twin.workers.pool import Workers
 
@@ -341,16 +342,18 @@ def read_dcqcn(given: str) -> DcqcnParams:
 
 
 def parse_watermark(given: str, option: str) -> Watermark:
-    """``KMIN,KMAX,PMAX``; raises ``InputError`` or ``WatermarkError``."""
-    parts = [part.strip() for part in given.split(",")]
+    """``KMIN,KMAX,PMAX``, such as ``400KB,1.6MB,20%``; raises ``InputError`` or ``WatermarkError``."""
+    parts = given.split(",")
     try:
-        kmin, kmax, pmax = (float(part) for part in parts)
+        kmin, kmax, pmax = (
+            quantity(option, part, units) for part, units in zip(parts, (BYTES, BYTES, SHARE), strict=True)
+        )
     except ValueError as error:
         raise InputError(
             option,
             repr(given),
-            "it is three numbers KMIN,KMAX,PMAX in bytes, bytes and probability",
-            "give such as 400000,1600000,0.2",
+            "it is KMIN,KMAX,PMAX: two sizes and a probability",
+            "give such as 400KB,1.6MB,20% or 400000,1600000,0.2",
         ) from error
     try:
         return Watermark(kmin, kmax, pmax)  # type: ignore[arg-type] # it checks

@@ -148,7 +148,7 @@ def test_no_file(decode: Decode, tmp_path: Path) -> None:
 
 
 def test_units_are_asked_for(decode: Decode) -> None:
-    _, (cells,), _ = decode(PAYLOADS["B"], "--occupancy", "cells:80", "--time", "us")
+    _, (cells,), _ = decode(PAYLOADS["B"], "--occupancy", "cells:0.08KB", "--time", "us")
     assert cells["hops"][0]["queue_bytes"] == 52_000 * 80
     assert "ingress_ts_ns" not in cells["hops"][0]  # beyond the years that nanoseconds can count
     _, (unknown,), _ = decode(PAYLOADS["B"], "--occupancy", "unknown")

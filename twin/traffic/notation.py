@@ -16,6 +16,7 @@ from twin.errors import ParameterError, check_not_negative
 from twin.traffic.base import Hosts, Pattern, Seed, Traffic, check_duration, generator_of, inside
 from twin.traffic.patterns import AllToAll, ElephantsAndMice, Incast, Poisson, RingAllReduce
 from twin.traffic.sizes import SizeDistribution
+from twin.units import BYTES, NO_UNIT, SECONDS, quantity
 
 
 @dataclass(frozen=True)
@@ -73,39 +74,6 @@ class Phases:
                 raise inside(f"traffic[{number}]", refused) from None
             parts.append(part.shifted(begin))
         return Traffic.merged(*parts)
-
-
-BYTES: Mapping[str, float] = MappingProxyType({"B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9})
-SECONDS: Mapping[str, float] = MappingProxyType(
-    {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
-)
-NO_UNIT: Mapping[str, float] = MappingProxyType({})
-
-_NUMBER = re.compile(r"([-+]?(?:[0-9.]+(?:[eE][-+]?[0-9]+)?|inf))\s*(\D*)")
-
-
-def quantity(where: str, value: object, units: Mapping[str, float] = NO_UNIT) -> float:
-    """A number, or a text of a number and perhaps one of ``units``; its range is not checked.
-
-    Raises ``ParameterError`` naming ``where`` for anything else.
-    """
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except OverflowError:  # YAML and JSON allow whole numbers of any length
-            raise ParameterError(where, "a number of over 300 digits", "it is finite", "lower it") from None
-    found = _NUMBER.fullmatch(value.strip()) if isinstance(value, str) else None
-    if found is not None and (found[2] == "" or found[2] in units):
-        try:
-            number = float(found[1])
-        except ValueError:
-            pass
-        else:
-            # Dividing by the whole inverse keeps 20ms the same float as 0.02.
-            scale = units.get(found[2], 1.0)
-            return number * scale if scale >= 1 else number / round(1 / scale)
-    known = f", which may end in {', '.join(units)}" if units else ""
-    raise ParameterError(where, repr(value), f"it is a number{known}", "correct it")
 
 
 def whole_number(where: str, value: object) -> int:

@@ -24,7 +24,7 @@ defaults:
   queues: [3, 4]
   timeout_s: 2
   tls: {enabled: true, ca_file: ca.pem}
-  units: {buffer_bytes: 1000000}
+  units: {buffer_bytes: 1MB}
   options: {own_profile: true, nested: {a: 1, b: 2}}
 profiles:
   th4: {units: {cell_bytes: 254}, options: {nested: {b: 3}}, tls: {verify: false}}

@@ -48,6 +48,24 @@ def test_a_file_overrides_defaults_and_the_environment_overrides_the_file(
     assert settings.tuning.period_s == 7
 
 
+def test_sizes_and_shares_are_read_as_people_write_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = "{kmin_bytes: 64KB, kmax_bytes: 2.3MB, pmax: 5%}"
+    path = written(tmp_path, f"fabric: {{buffer_bytes: 4MB}}\nincumbent: {{default: {mark}}}\n")
+    monkeypatch.setenv("ECNTWIN_SERVER__MAX_BODY_BYTES", "32 MB")
+    settings = load_settings(path)
+    assert settings.fabric.buffer_bytes == 4_000_000
+    assert settings.incumbent.default.watermark() == Watermark(64_000, 2_300_000, 0.05)
+    assert settings.server.max_body_bytes == 32_000_000
+
+
+@pytest.mark.parametrize("size", ["4XB", "MB", "inf", "1.5B", "-4MB", "nan"])
+def test_what_is_no_size_is_named_by_its_place(tmp_path: Path, size: str) -> None:
+    with pytest.raises(SettingsError, match=r"fabric\.buffer_bytes: received"):
+        load_settings(written(tmp_path, f"fabric: {{buffer_bytes: {size}}}\n"))
+
+
 @pytest.mark.parametrize(
     ("text", "engine"),
     [("false", None), ("null", None), ("off", None), ("true", "packet"), ("packet", "packet")],

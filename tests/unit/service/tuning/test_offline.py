@@ -19,17 +19,18 @@ from twin.watermark import Watermark
 
 def test_three_numbers_make_a_watermark() -> None:
     assert parse_watermark(" 400000, 1.6e6,0.2 ", "--incumbent") == Watermark(400_000, 1_600_000, 0.2)
+    assert parse_watermark("64KB,2.3MB, 5 %", "--incumbent") == Watermark(64_000, 2_300_000, 0.05)
 
 
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ("", "three numbers"),
-        ("1,2", "three numbers"),
-        ("1,2,0.5,3", "three numbers"),
-        ("a,2,0.5", "three numbers"),
+        ("", "two sizes and a probability"),
+        ("1,2", "two sizes and a probability"),
+        ("1,2,0.5,3", "two sizes and a probability"),
+        ("a,2,0.5", "two sizes and a probability"),
         ("5,2,0.5", "Kmin must be below Kmax"),
-        ("nan,2,0.5", "finite"),
+        ("nan,2,0.5", "two sizes and a probability"),
         ("-1,2,0.5", "must not be negative"),
         ("1,2,0", "(0, 1]"),
         ("1.5,2,0.5", "whole number"),

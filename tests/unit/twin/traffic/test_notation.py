@@ -16,19 +16,17 @@ from tests.unit.twin.traffic.making import fingerprint
 from twin.errors import ParameterError
 from twin.traffic.base import Hosts
 from twin.traffic.notation import (
-    BYTES,
     PATTERNS,
-    SECONDS,
     Phase,
     Phases,
     host_numbers,
     pattern,
-    quantity,
     read_traffic,
     whole_number,
 )
 from twin.traffic.patterns import AllToAll, ElephantsAndMice, Incast, Poisson, RingAllReduce
 from twin.traffic.sizes import SizeDistribution
+from twin.units import BYTES, SECONDS, quantity
 
 ROOT = Path(__file__).resolve().parents[4]
 WEBSEARCH = Poisson(load=0.6, sizes=SizeDistribution.named("websearch"))
