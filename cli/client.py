@@ -188,15 +188,17 @@ class ServiceClient:
             yield chunk
 
     def _away(self, call: str, error: httpx.HTTPError) -> AwayError:
-        remedy = "start it, or correct --url"
-        if not call.startswith("GET") and not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+        rule = "the command needs a running service that this machine can reach"
+        remedy = "start one with ecntwin serve, or ecntwin demo --serve for a lab, or correct --url"
+        said = str(error) or type(error).__name__
+        if "WRONG_VERSION_NUMBER" in said:
+            said, rule, remedy = "an answer without TLS", "https:// is for a service with a certificate", ""
+            remedy = f"give --url {self.url.replace('https:', 'http:', 1)}"
+        elif not call.startswith("GET") and not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             remedy = "check whether it took effect, then try again"
-        return AwayError(
-            f"service at {self.url}",
-            f"no answer to {call} ({str(error) or type(error).__name__})",
-            "it runs, and can be reached from here",
-            remedy,
-        )
+        elif isinstance(error, httpx.RemoteProtocolError) and self.url.startswith("http:"):
+            remedy = "give --url with https:// if it speaks TLS, else look at its log"
+        return AwayError(f"service at {self.url}", f"no answer to {call} ({said})", rule, remedy)
 
     def _refused(self, call: str, response: httpx.Response, content: bytes) -> NoReturn:
         status = response.status_code

@@ -7,20 +7,25 @@ import logging
 import math
 import os
 import signal
+import sys
 import time
-from collections.abc import Iterator
+import webbrowser
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import typer
 import uvicorn
 from fastapi import FastAPI
 
 from api.server import options
-from cli.client import checked_token
+from cli.client import ServiceClient, checked_token
+from cli.options import SERVICE
 from cli.output import configure_logging, console, print_json
+from cli.watch import EventLines
 from lab.control import Lab, control_app
 from lab.demo.closed_loop import Outcome
 from lab.demo.conduct import conduct
@@ -28,14 +33,15 @@ from lab.demo.documents import DemoDocument
 from lab.demo.picture import picture
 from lab.demo.plan import FULL, QUICK
 from lab.demo.screen import Shown, opening, queue_lines, result_table, verdict
+from lab.demo.served import Served, served
 from lab.documents import LabDocument
 from lab.p4_reports import IntReportWriter, IntSender, Taker, inventory
 from lab.reports import EPOCH_NS, CounterWriter, Poster, ReportWriter
 from lab.runner import Binary, Runner
 from lab.setup import LabOptions, lab_parts
-from settings.errors import InputError
+from settings.errors import AwayError, InputError
 from settings.model import ServerSettings
-from settings.validation import TOKEN_VARIABLE, is_loopback, server_url
+from settings.validation import TOKEN_VARIABLE, URL_VARIABLE, is_loopback, server_url
 from twin.packet.fabric import Fabric
 from twin.units import bytes_text, duration_text
 from twin.watermark import Watermark
@@ -70,6 +76,71 @@ def demo(*, seed: int, quick: bool, drawn: Path | None, as_json: bool) -> None:
         "Next: [bold]ecntwin demo --recording[/] for one round in detail, [bold]docs/start/lab.md[/] for a "
         "lab of your own,\n[bold]ecntwin serve[/] for your fabric."
     )
+
+
+def demo_service(*, port: int, lab_port: int, seed: int, browser: bool) -> None:
+    """Runs a service on a lab until Ctrl-C, SIGTERM or the end of the lab: exit 0.
+
+    Progress goes to standard error until the first recommendation, which is the line on standard output.
+    """
+    began_s = time.monotonic()
+
+    def tell(text: str) -> None:
+        sys.stderr.write(f"{time.monotonic() - began_s:4.0f} s  {text}\n")
+
+    try:
+        with _ended_by_signals():
+            tell("starting a service and a lab; where kernels are not compiled yet, a minute passes first")
+            with served(port, lab_port, seed=seed) as running:
+                tell(f"the page: {running.url}/ (the lab's switches: {running.lab_url}/switches)")
+                if browser and _has_display():
+                    webbrowser.open(f"{running.url}/")
+                _follow(running, tell)
+                tell("the lab has run for its hour")
+    except (KeyboardInterrupt, typer.Exit):
+        pass
+    tell("the service and the lab have ended, and their database is deleted")
+
+
+def _has_display() -> bool:
+    return sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
+
+
+def _follow(running: Served, tell: Callable[[str], None]) -> None:
+    """Tells events until the first recommendation, prints that, and returns once the lab has ended."""
+    lines, found, rounds = EventLines(time.monotonic), False, False
+    with ServiceClient(running.url) as service:
+        try:
+            for event in service.events():
+                running.check()
+                if not running.lab.running:
+                    return
+                if found or event is None:
+                    continue
+                rounds |= event.event == "round"
+                if event.event == "recommendation" and event.data.get("status") == "pending":
+                    found = True
+                    _show_found(running, event.data)
+                elif event.event == "round" or (event.event == "reports" and not rounds):
+                    if (line := lines.line(event)) is not None:
+                        tell(f"round: {line.plain}" if rounds else line.plain)
+                elif event.event == "recommendation":
+                    tell(f"no change recommended: {event.data['why']}")
+        except AwayError:
+            running.check()
+            raise
+
+
+def _show_found(running: Served, data: Mapping[str, Any]) -> None:
+    screen = console()
+    screen.print(f"Recommendation {data['id']}: {data['why']}", markup=False, soft_wrap=True)
+    own = "" if running.url == SERVICE else f"export {URL_VARIABLE}={running.url}\n"
+    screen.print(
+        f"\nNext, in another terminal:\n{own}ecntwin recommendations current\necntwin approve current\n\n"
+        "Ctrl-C ends the service and the lab.",
+        markup=False,
+    )
+    screen.file.flush()
 
 
 @contextmanager

@@ -123,9 +123,30 @@ def demo(
         bool, typer.Option("--recording", help="One round on recorded reports instead.")
     ] = False,
     candidates: Annotated[int, typer.Option(min=2, help="Watermarks to try, with --recording.")] = 256,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="A service on a lab instead, with its page, until Ctrl-C.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the page, with --serve.")] = 8080,
+    lab_port: Annotated[int, typer.Option(min=0, max=65535, help="Of the lab, with --serve.")] = 9000,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page, with --serve.")
+    ] = True,
     as_json: Json = False,
 ) -> None:
     """Close the loop on a lab under changing traffic, and compare it with fixed settings."""
+    if serve:
+        from cli.lab import demo_service
+        from settings.errors import InputError
+
+        if as_json or quick or recording or picture is not None:
+            raise InputError(
+                "--serve",
+                None,
+                "cannot be combined with --json, --quick, --recording or --picture",
+                "drop one; ecntwin recommendations current --json gives a recommendation as JSON",
+            )
+        demo_service(port=port, lab_port=lab_port, seed=seed, browser=browser)
+        return
     if recording:
         from cli.tune import recording as replayed
         from settings.errors import InputError

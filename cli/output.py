@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import msgspec
 import typer
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from settings.errors import ApiError, AwayError, InputError, RequestError, SettingsError
+from settings.validation import mistake
 from switches.errors import SwitchError
 from telemetry.errors import TelemetryError
 from twin.errors import SearchError, TwinError
@@ -157,12 +158,24 @@ def exit_code(error: Exception) -> int:
 
 
 def _sentence(error: Exception) -> str:
+    """An error's own sentence; one of click, such as of an unknown option, with its place and a remedy."""
     format_message = getattr(error, "format_message", None)
-    return str(format_message()) if callable(format_message) else str(error)
+    if not callable(format_message):
+        return str(error)
+    context, cause, parameter = (getattr(error, name, None) for name in ("ctx", "__cause__", "param"))
+    path = "ecntwin" if context is None else context.command_path
+    remedy = f"{path} --help shows what it takes"
+    where = path.removeprefix("ecntwin").strip()
+    if isinstance(cause, ValidationError) and parameter is not None:
+        found = mistake(cause.errors(include_url=False)[0], prefix=f"{where} {parameter.opts[0]}")
+        return str(InputError(*found._replace(rule=found.rule.rstrip("."), remedy=remedy)))
+    said = str(format_message()).rstrip(".")
+    return f"{where}: {said[:1].lower()}{said[1:]}; {remedy}".removeprefix(": ") if said else ""
 
 
 def _say(sentence: str) -> None:
-    sys.stderr.write(f"ecntwin: {' '.join(sentence.split())}\n")
+    if sentence:  # click shows help where nothing was given
+        sys.stderr.write(f"ecntwin: {' '.join(sentence.split())}\n")
 
 
 def require_terminal(command: str) -> None:

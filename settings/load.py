@@ -98,10 +98,12 @@ class _UniqueKeys(yaml.SafeLoader):
 
 def _said(error: yaml.MarkedYAMLError) -> str:
     problem = error.problem or error.context or "something else"
-    if not isinstance(error, DuplicateKeyError):
-        problem = _QUOTED.sub("", problem)
     mark = error.problem_mark or error.context_mark
-    return problem if mark is None else f"{problem} (line {mark.line + 1}, column {mark.column + 1})"
+    at = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
+    if isinstance(error, DuplicateKeyError):
+        return f"{problem}{at}"
+    problem = _QUOTED.sub("", problem).replace("'<stream end>'", "the end of the file")
+    return f"text that is not YAML{at} ({problem})"
 
 
 def read_text(path: Path, what: str) -> str:

@@ -27,10 +27,9 @@ from lab.demo.closed_loop import (
     outcome_of,
 )
 from lab.demo.plan import PAPER, VENDOR_DEFAULT, DemoPlan
-from lab.demo.processes import Child, Children
+from lab.demo.processes import LOOPBACK, Child, Children
 from twin.watermark import Watermark
 
-LOOPBACK = "127.0.0.1"
 LEAST_WORKERS = 2
 ENGINES = ("packet", "replay")  # compiled side by side; the fluid engine, the slowest to compile, has no part
 

@@ -98,6 +98,7 @@ class DemoPlan:
             },
             "tuning": {"enabled": False, "cool_down_s": 0, "stale_after_s": 3600, "residual_limit": 2.5},
             "push": {"adapter": "lab", "lab_url": lab_url},
+            "storage": {"url": "memory"},
             "rollout": {
                 "soak_s": 0,
                 "batch_soak_s": 0,

@@ -19,6 +19,7 @@ from typing import Self
 from settings.errors import UnavailableError
 from settings.validation import ENV_PREFIX
 
+LOOPBACK = "127.0.0.1"
 START_S = 300.0  # four start at once, maybe on a busy machine; a failure is noticed at once
 GRACE_S = 6.0
 _LISTENS = re.compile(r"running on (http://\S+)")
@@ -147,7 +148,7 @@ class Children:
 
 
 def _environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Without the settings and database of the user's own service; this source comes first in PYTHONPATH."""
+    """Without the settings of the user's own service; this source comes first in PYTHONPATH."""
     kept = {name: value for name, value in given.items() if not name.startswith(ENV_PREFIX)}
     paths = [str(_SOURCE), *filter(None, [given.get("PYTHONPATH")])]
-    return kept | {"PYTHONPATH": os.pathsep.join(paths), "ECNTWIN_STORAGE__URL": "memory"}
+    return kept | {"PYTHONPATH": os.pathsep.join(paths)}

@@ -93,7 +93,7 @@ class Access:
             UnauthorizedError(
                 WHERE,
                 "an unknown token",
-                "its SHA-256 is in security.tokens, or ecntwin token created it",
+                "a token is one ecntwin token create made, or one whose SHA-256 is under security.tokens",
                 "use another token, or have this one configured",
             ),
         )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable, Mapping
+from typing import Self
 
-import msgspec
 from pydantic import ConfigDict
 
 from service.documents.base import Document, Figure, RequestBody, SwitchName, Time, timestamp
@@ -22,6 +22,7 @@ from switches.rollout.state import (
     ToSwitch,
 )
 from telemetry.settings import NS_PER_S
+from twin.units import bytes_text, percent_text
 from twin.watermark import Watermark
 
 
@@ -233,7 +234,7 @@ def _event(event: Event) -> RolloutEventDocument:
 def _detail(event: Event) -> str:
     match event:
         case Proposed(plan=plan):
-            return f"{len(plan.switches)} switches in {len(plan.stages)} stages"
+            return f"{_several(len(plan.switches), 'switch', 'es')} in {_several(len(plan.stages), 'stage')}"
         case Staged(change=change):
             return "; ".join(change.notes)
         case Checked(switches=switches):
@@ -241,12 +242,28 @@ def _detail(event: Event) -> str:
         case Failed(step=step, reason=reason, sentence=sentence):
             return f"{step} ({reason}): {sentence}"
         case Measured(figures=figures):
-            seen: dict[str, Any] = msgspec.structs.asdict(figures)
-            return ", ".join(f"{name} {value:.4g}" for name, value in seen.items() if value is not None)
+            return ", ".join(
+                f"{label} {text(value)}"
+                for name, (label, text) in _MEASURED.items()
+                if (value := getattr(figures, name)) is not None
+            )
     for name in ("sentence", "by"):
         if (said := getattr(event, name, None)) is not None:
             return str(said)
     return ""
+
+
+_MEASURED: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "queue_mean_bytes": ("mean queue", bytes_text),
+    "throughput_bytes_per_s": ("throughput", lambda value: f"{value * 8e-9:.4g} Gbit/s"),
+    "pause_share": ("ports paused", percent_text),
+    "pfc_frames_per_s": ("PFC frames sent", lambda value: f"{value:.4g} a second"),
+    "drops_per_s": ("packets dropped", lambda value: f"{value:.4g} a second"),
+}
+
+
+def _several(number: int, thing: str, ending: str = "s") -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}{ending}"
 
 
 def _at(at_s: float) -> str:

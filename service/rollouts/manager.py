@@ -70,7 +70,7 @@ class Rollouts:
                 f"rollout {rollout_id!r}",
                 None,
                 f"not found; the newest {self._keep} rollouts are kept",
-                "list them at /v1/rollouts",
+                "ecntwin rollouts, or GET /v1/rollouts, lists them",
             ) from None
 
     def knows(self, rollout_id: str) -> bool:

@@ -138,7 +138,7 @@ class RecommendationStore:
                 f"recommendation {entry_id!r}",
                 None,
                 f"not found; the newest {self._keep} rounds are kept",
-                "list them at /v1/recommendations",
+                "ecntwin recommendations, or GET /v1/recommendations, lists them",
             ) from None
 
     async def page(self, limit: int, *, before: str | None = None) -> list[Entry]:

@@ -1,0 +1,102 @@
+"""A service on a lab for people to look at: its settings, its traffic, and both processes while it lasts."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from lab.demo.processes import LOOPBACK, Child, Children
+from lab.setup import LeafSpine
+from settings.errors import InputError
+
+# Hosts at 25 Gbit/s, whose switches run the vendor default for 100 Gbit/s: so deep a queue takes four times as
+# long to leave, and small messages wait behind it.
+FABRIC = LeafSpine(rate_gbps=25.0, uplink_gbps=100.0)
+TRAFFIC = "websearch:0.6"
+PACE = 0.004  # simulated seconds a second: a window in six seconds, and cores left for rounds
+DURATION_S = 14.4  # an hour at that pace
+PERIOD_S = 1e-3
+PERIODS = 24
+ROUND_EVERY_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Both processes; they listen."""
+
+    service: Child
+    lab: Child
+    url: str
+    lab_url: str
+
+    def check(self) -> None:
+        """Raises ``UnavailableError`` if one has failed."""
+        for child in (self.service, self.lab):
+            if not child.running:
+                child.finish()
+
+
+@contextmanager
+def served(port: int, lab_port: int, *, seed: int) -> Iterator[Served]:
+    """Runs both on loopback; their database is temporary, and all is gone when the block is left.
+
+    Raises ``InputError`` for a port that is taken, and ``UnavailableError`` where one does not start.
+    """
+    port, lab_port = _free("--port", port), _free("--lab-port", lab_port)
+    with TemporaryDirectory(prefix="ecntwin-demo-") as name, Children(Path(name)) as children:
+        folder = Path(name)
+        topology, config = folder / "topology.json", folder / "ecntwin.yaml"
+        topology.write_text(json.dumps(FABRIC.topology().to_json()), "utf-8")
+        lab_url = f"http://{LOOPBACK}:{lab_port}"
+        settings = service_settings(topology, lab_url, f"sqlite:///{folder / 'ecntwin.db'}", seed=seed)
+        config.write_text(json.dumps(settings), "utf-8")  # JSON is YAML
+        service = children.start("service", "serve", "--config", str(config), "--port", str(port))
+        lab = children.start("lab", "lab", *lab_arguments(lab_port, f"http://{LOOPBACK}:{port}", seed=seed))
+        yield Served(service, lab, service.url(), lab.url())
+
+
+def service_settings(topology: Path, lab_url: str, database: str, *, seed: int) -> dict[str, Any]:
+    """Defaults but for what a lab needs: times are simulated, and it is set without a soak."""
+    return {
+        "telemetry": {"period_s": PERIOD_S, "n_periods": PERIODS},
+        "fabric": {"topology": str(topology)},
+        "search": {"niceness": 0, "seed": seed, "workers": max(2, os.cpu_count() or 1)},
+        "tuning": {"period_s": ROUND_EVERY_S},
+        "push": {"adapter": "lab", "lab_url": lab_url},
+        "rollout": {"soak_s": 0, "batch_soak_s": 0},
+        "storage": {"url": database},
+    }
+
+
+def lab_arguments(port: int, service_url: str, *, seed: int) -> list[str]:
+    """Options of ``ecntwin lab``."""
+    return [
+        *("--leaves", str(FABRIC.leaves), "--spines", str(FABRIC.spines), "--hosts", str(FABRIC.hosts)),
+        *("--rate-gbps", f"{FABRIC.rate_gbps:g}", "--uplink-gbps", f"{FABRIC.uplink_gbps:g}"),
+        *("--traffic", TRAFFIC, "--seed", str(seed)),
+        *("--pace", f"{PACE:g}", "--duration", f"{DURATION_S:g}s"),
+        *("--listen", f"{LOOPBACK}:{port}", "--post-to", service_url),
+    ]
+
+
+def _free(option: str, port: int) -> int:
+    """The port, if nobody listens there; for 0 one that is free."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError as error:
+            raise InputError(
+                option,
+                f"{LOOPBACK} port {port} ({(error.strerror or str(error)).lower()})",
+                "the demo listens on a port of this machine that nobody else has",
+                f"end what listens there, or give another, such as {option} {port + 100}",
+            ) from None
+        return int(probe.getsockname()[1])
