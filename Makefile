@@ -2,7 +2,7 @@
 # The stamps under .venv depend on what decides the installation: a second run installs nothing.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all fuzz soak check bench serve page format clean
+.PHONY: help demo test test-all fuzz soak check bench serve lab page format clean
 .SUFFIXES:
 
 installs := pyproject.toml $(wildcard requirements/*.txt) scripts/setup
@@ -33,6 +33,9 @@ bench: .venv/.stamp-bench ## measure speed and accuracy; a table, and JSON in be
 
 serve: .venv/.stamp-run ## the service on http://127.0.0.1:8080 (ARGS="--config FILE" to configure it)
 	@.venv/bin/ecntwin serve $(ARGS)
+
+lab: .venv/.stamp-run ## the service on a simulated fabric, until Ctrl-C: a first recommendation within a minute
+	@.venv/bin/ecntwin demo --serve $(ARGS)
 
 page: ## build the page from web/ into api/dashboard (needs Node 20)
 	@scripts/page

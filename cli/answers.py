@@ -124,6 +124,11 @@ class RolloutAnswer(msgspec.Struct, frozen=True):
     events: list[RolloutEventAnswer] | None
 
     @property
+    def writes(self) -> bool:
+        """Whether it writes to any switch; else it is a dry run."""
+        return any(one.writes for one in self.switches)
+
+    @property
     def done(self) -> list[RolloutSwitchAnswer]:
         """The switches that run the new watermark."""
         return [one for one in self.switches if one.progress in ("verified", "set")]

@@ -129,7 +129,7 @@ def reject(
 
 
 def rollouts(
-    rollout: Annotated[str | None, _id("An id: its switches and events.", rollout_ids)] = None,
+    rollout: Annotated[str | None, _id("An id, or newest: its switches and events.", rollout_ids)] = None,
     limit: Rounds = 10,
     url: Url = SERVICE,
     ca: Ca = None,
@@ -145,7 +145,7 @@ def rollouts(
 
 
 def rollback(
-    rollout: Annotated[str, _id("A rollout.", rollout_ids, metavar="ROLLOUT")],
+    rollout: Annotated[str, _id("A rollout, or newest.", rollout_ids, metavar="ROLLOUT")],
     yes: Yes = False,
     wait: Wait = True,
     url: Url = SERVICE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -78,10 +79,10 @@ class _Screen(Console):
 
 @contextmanager
 def shown_progress(*, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """Progress bars on standard error; None if that is not a terminal, or ``quiet``."""
+    """Progress on standard error: bars on a terminal, else lines; None if ``quiet``."""
     screen = Console(stderr=True)
     if quiet or not screen.is_terminal:
-        yield None
+        yield None if quiet else ProgressLines(time.monotonic)
         return
     columns = (
         SpinnerColumn(),
@@ -99,6 +100,24 @@ def shown_progress(*, quiet: bool) -> Iterator[Callable[[Progress], None] | None
             bars.update(tasks[step.stage], completed=step.done, total=step.total)
 
         yield update
+
+
+LINE_EVERY_S = 5.0
+
+
+class ProgressLines:
+    """A line on standard error when a stage begins, and every ``LINE_EVERY_S`` while it lasts."""
+
+    def __init__(self, clock_s: Callable[[], float]) -> None:
+        self._clock_s = clock_s
+        self._stage: str | None = None
+        self._said_s = 0.0
+
+    def __call__(self, step: Progress) -> None:
+        now_s = self._clock_s()
+        if step.stage != self._stage or now_s - self._said_s >= LINE_EVERY_S:
+            self._stage, self._said_s = step.stage, now_s
+            _say(f"{step.stage}: {step.done} of {step.total}")
 
 
 DONE, FAILED, BAD_INPUT = 0, 1, 2
@@ -288,10 +307,18 @@ def headed_table(title: str | None, *columns: str, left: int = 1) -> Table:
         title_style="bold",
         header_style="dim",
         box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
         pad_edge=False,
     )
     for number, column in enumerate(columns):
         table.add_column(column, justify="left" if number < left else "right")
+    return table
+
+
+def unwrapped(table: Table) -> Table:
+    """The table with no value or heading folded, except where a heading has a line end of its own."""
+    for column in table.columns:
+        column.no_wrap = True
     return table
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from cli.output import NONE, gbps_text, headed_table, watermark_cells
+from cli.output import NONE, gbps_text, headed_table, unwrapped, watermark_cells
 from twin.units import bytes_text, change_text, duration_text, gain_text, percent_text
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ def _amount(text: Callable[[float], str]) -> Callable[[float], str]:
 def _ratio(value: float) -> str:
     return f"{value:.3g}×"
 
+
+_MARK = ("Kmin", "Kmax", "Pmax")
+_FIGURES = ("mean\nqueue", "mice\n99 %", "elephants")
 
 _OPINION_FIGURES: Sequence[tuple[Callable[[PredictionDocument], float | None], Callable[[float], str]]] = (
     (lambda one: one.queue_mean_bytes, bytes_text),
@@ -82,7 +85,10 @@ def candidates_table(
     """The best candidates and the incumbent; ``origins`` adds the column that says where each comes from."""
     table = headed_table(
         f"Best of {len(candidates)} candidates",
-        *("", "Kmin", "Kmax", "Pmax", "mean queue", "mice 99 %", "elephants", score_is),
+        "",
+        *_MARK,
+        *_FIGURES,
+        score_is,
         *(("origin",) if origins else ()),
     )
     ranked = [one for one in candidates if one.score is not None]
@@ -98,60 +104,52 @@ def candidates_table(
             *((one.source or one.origin,) if origins else ()),
             style="bold" if place == "1" else None,
         )
-    return table
+    return unwrapped(table)
 
 
 def opinion_table(document: RoundDocument) -> Table | None:
-    """The candidates that both engines ran; None without a second opinion."""
+    """The candidates that both engines ran, a line of each engine; None without a second opinion."""
     opinion = document.second_opinion
     if opinion is None:
         return None
-    first, second = document.engine, opinion.engine
     table = headed_table(
-        f"Second opinion: {first} / {second} over {duration_text(opinion.window_s)}",
-        *(
-            "",
-            "Kmin",
-            "Kmax",
-            "Pmax",
-            "mean queue",
-            "99 % queue",
-            "mice 99 %",
-            "elephants",
-            document.score_is,
-        ),
+        f"Second opinion: {document.engine}, and {opinion.engine} over {duration_text(opinion.window_s)}",
+        *("", *_MARK, "mean\nqueue", "99 %\nqueue", "mice\n99 %", "elephants", document.score_is),
     )
     for place, one in enumerate(opinion.candidates):
         mark = (one.first.kmin_bytes, one.first.kmax_bytes, one.first.pmax)
         best = mark == (opinion.pick.kmin_bytes, opinion.pick.kmax_bytes, opinion.pick.pmax)
-        table.add_row(
-            "now" if place == 0 else f"{place}",
-            *watermark_cells(one.first),
-            *(
-                f"{_shown(figure(one.first), text)} / {_shown(figure(one.second), text)}"
-                for figure, text in _OPINION_FIGURES
-            ),
-            _score(one.second, document.score_is),
-            style="bold" if best else None,
+        style = "bold" if best else None
+        first, second = (
+            [_shown(figure(engine), text) for figure, text in _OPINION_FIGURES]
+            for engine in (one.first, one.second)
         )
-    return table
+        table.add_row("now" if place == 0 else f"{place}", *watermark_cells(one.first), *first, style=style)
+        score = _score(one.second, document.score_is)
+        table.add_row(opinion.engine, "", "", "", *second, score, style=style)
+    return unwrapped(table)
 
 
-def whatif_table(document: WhatIfDocument) -> Table:
+def whatif_table(document: WhatIfDocument, *, wide: bool) -> Table:
+    """One row per watermark, with its status where one is not ok; ``wide`` has room for goodput beside it."""
     seconds = duration_text(document.wall_s)
+    all_ok = all(one.status == "ok" for one in document.results)
+    goodput = wide or all_ok
     table = headed_table(
         f"{document.scenario}: engine {document.engine}, seed {document.seed}, {seconds}",
-        *("Kmin", "Kmax", "Pmax", "mean queue", "mice 99 %", "elephants", document.score_is),
-        *("goodput", "status"),
+        *(*_MARK, *_FIGURES, document.score_is),
+        *(("goodput\nGbit/s",) if goodput else ()),
+        *(() if all_ok else ("status",)),
+        left=0,
     )
     for one in document.results:
         table.add_row(
             *watermark_cells(one),
             *_figures(one, document.score_is),
-            _shown(one.goodput_gbps, gbps_text),
-            one.status,
+            *((_shown(one.goodput_gbps, lambda value: f"{value:.4g}"),) if goodput else ()),
+            *(() if all_ok else (one.status,)),
         )
-    return table
+    return unwrapped(table)
 
 
 def _score(one: Predicted, score_is: str) -> str:

@@ -35,8 +35,9 @@ from cli.output import (
     watermark_cells,
     words_of,
 )
-from settings.errors import AwayError
+from settings.errors import AwayError, RefusedError
 
+NEWEST = "newest"
 EVENTS_SHOWN = 30
 EVERY_S = 0.5
 AWAY_S = 60.0
@@ -50,8 +51,20 @@ def several(url: str, limit: int, *, as_json: bool) -> None:
 
 def one(url: str, which: str, *, as_json: bool) -> None:
     with ServiceClient.at(url) as service:
-        answer = service.get(f"/v1/rollouts/{quote(which, safe='')}")
+        answer = service.get(_path(service, which))
     show(answer, RolloutAnswer, lambda found, wide: rollout_lines(found, wide=wide), as_json=as_json)
+
+
+def _path(service: ServiceClient, which: str) -> str:
+    """Of the rollout of that id, or of the ``newest``; raises ``RefusedError`` where there is none."""
+    if which == NEWEST:
+        newest = service.get("/v1/rollouts", {"limit": 1}).read(RolloutsAnswer).rollouts
+        if not newest:
+            raise RefusedError(
+                f"rollout {NEWEST!r}", None, "no rollout has begun yet", "ecntwin approve begins one"
+            )
+        which = newest[0].id
+    return f"/v1/rollouts/{quote(which, safe='')}"
 
 
 def rollouts_table(found: RolloutsAnswer, *, wide: bool) -> RenderableType:
@@ -67,7 +80,7 @@ def rollouts_table(found: RolloutsAnswer, *, wide: bool) -> RenderableType:
             Text(rollout.id, "" if rollout.ended else "bold"),
             clock_text(rollout.proposed_at),
             words_of(rollout.phase),
-            f"{len(rollout.done)} of {len(rollout.switches)}",
+            f"{len(rollout.done)} of {len(rollout.switches)}" if rollout.writes else "dry run",
             *((rollout.approved_by or NONE, _why(rollout)) if wide else ()),
         )
     return table
@@ -99,7 +112,7 @@ def rollout_lines(found: RolloutAnswer, *, wide: bool) -> Iterator[RenderableTyp
     if earlier > 0:
         yield Text(f"{earlier} earlier ones: --json shows all", "dim")
     for event in events[-EVENTS_SHOWN:]:
-        yield event_text(event)
+        yield event_text(event, found)
 
 
 def rollout_table(found: RolloutAnswer, *, wide: bool) -> Table:
@@ -129,9 +142,10 @@ def rollback(url: str, which: str, *, yes: bool, wait: bool, as_json: bool) -> N
 
     Confirms at a terminal only: scripts may always undo.
     """
-    path = f"/v1/rollouts/{quote(which, safe='')}"
     with ServiceClient.at(url) as service:
+        path = _path(service, which)
         before = service.get(path).read(RolloutAnswer)
+        which = before.id
         if not yes and sys.stdin.isatty():
             screen = screen_for_asking()
             screen.print(rollout_table(before, wide=screen.width >= WIDE))
@@ -190,7 +204,7 @@ def follow(
             events = found.events or []
             if lines is not None:
                 for event in events[shown:]:
-                    lines.print(event_text(event))
+                    lines.print(event_text(event, found))
             shown = max(shown, len(events))
             if found.ended:
                 return answer
@@ -218,9 +232,11 @@ def _status_line() -> Iterator[Callable[[str], None]]:
         yield lambda text: status.update(Text(text))
 
 
-def event_text(event: RolloutEventAnswer) -> Text:
-    """``14:03:22  leaf1 applied``."""
+def event_text(event: RolloutEventAnswer, of: RolloutAnswer) -> Text:
+    """``14:03:22  leaf1 applied``, or ``leaf1 applied (dry run)`` where nothing was written."""
     what = " ".join(part for part in (event.switch, event_words(event.what)) if part)
+    if any(one.switch == event.switch and not one.writes for one in of.switches):
+        what += " (dry run)"
     style = "red" if event.what in ("Failed", "WentSilent", "LeftAlone", "RollbackAsked") else ""
     line = Text.assemble((clock_text(event.at), "dim"), "  ", (what, style))
     return line.append(f": {event.detail}") if event.detail else line
@@ -259,7 +275,7 @@ def progress_text(found: RolloutAnswer) -> str:
 def outcome_text(found: RolloutAnswer) -> str:
     """How a rollout ended."""
     if found.phase == "done":
-        if not any(one.writes for one in found.switches):
+        if not found.writes:
             return f"a dry run: would have set {count_text(len(found.switches), 'switch', 'switches')}"
         return f"{count_text(len(found.done), 'switch', 'switches')} read back to run it"
     restored = sum(one.progress == "restored" for one in found.switches)

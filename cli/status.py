@@ -198,7 +198,10 @@ def _alarms(found: AlarmsAnswer) -> Text:
 
 def _telemetry(state: StateAnswer | None) -> Text:
     if state is None:
-        return Text("no INT reports yet", "yellow")
+        line = Text("no INT reports yet", "yellow")
+        return line.append(
+            "; ecntwin demo --serve runs a service on a simulated fabric, to look at one", "dim"
+        )
     classes = ", ".join(
         count_text(number, name.replace("_", " "), "mice" if name == "mouse" else None)
         for name, number in state.flows.items()

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 
-from cli.output import NONE, console, headed_table, print_json, shown_progress
+from cli.output import NONE, WIDE, console, headed_table, print_json, shown_progress
 from cli.prediction_tables import candidates_table, comparison_table, opinion_table
 from service.documents.recommendation import RoundDocument, round_document
 from service.documents.telemetry import deepest_first
@@ -98,7 +98,10 @@ def _show_state(screen: Console, recording: Recording) -> None:
 
 
 def _show_answer(screen: Console, answer: RoundDocument) -> None:
-    screen.print(candidates_table(answer.candidates, CANDIDATES_OF_DEMO, score_is=answer.score_is))
+    wide = screen.width >= WIDE
+    screen.print(
+        candidates_table(answer.candidates, CANDIDATES_OF_DEMO, score_is=answer.score_is, origins=wide)
+    )
     screen.print(comparison_table(answer.incumbent, answer.recommendation))
     opinion = opinion_table(answer)
     if opinion is not None:
@@ -163,10 +166,13 @@ def tune(
     if as_json:
         print_json(document)
         return
-    screen = console()
+    screen = console(wide=True)
     screen.print(state_flows_table(recording.state))
     screen.print(comparison_table(document.incumbent, document.recommendation))
-    screen.print(candidates_table(document.candidates, CANDIDATES_SHOWN, score_is=document.score_is))
+    wide = screen.width >= WIDE
+    screen.print(
+        candidates_table(document.candidates, CANDIDATES_SHOWN, score_is=document.score_is, origins=wide)
+    )
     opinion = opinion_table(document)
     if opinion is not None:
         screen.print(opinion)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from cli.output import console, print_json, shown_progress
+from cli.output import WIDE, console, print_json, shown_progress
 from cli.prediction_tables import whatif_table
 from cli.tune import Scoring, report_rejected
 from service.documents.predictions import WatermarkInput
@@ -84,8 +84,8 @@ def whatif(
     if as_json:
         print_json(document.model_dump(mode="json", include=PRINTED))
     else:
-        screen = console()
-        screen.print(whatif_table(document))
+        screen = console(wide=True)
+        screen.print(whatif_table(document, wide=screen.width >= WIDE))
         for note in document.notes:
             screen.print(note)
 

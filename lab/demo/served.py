@@ -16,8 +16,8 @@ from lab.demo.processes import LOOPBACK, Child, Children
 from lab.setup import LeafSpine
 from settings.errors import InputError
 
-# Hosts at 25 Gbit/s, whose switches run the vendor default for 100 Gbit/s: so deep a queue takes four times as
-# long to leave, and small messages wait behind it.
+# Hosts at 25 Gbit/s whose switches run the vendor default for 100 Gbit/s: a queue that deep takes four times
+# as long to leave, and small messages wait behind it.
 FABRIC = LeafSpine(rate_gbps=25.0, uplink_gbps=100.0)
 TRAFFIC = "websearch:0.6"
 PACE = 0.004  # simulated seconds a second: a window in six seconds, and cores left for rounds

@@ -45,6 +45,7 @@ _THEIRS = {
     "inventory.yaml": b"switches: {leaf1: {platform: dry-run, int: {node_id: 0x0a000001}}}\n",
     "ecntwin.yaml": b"storage: {url: sqlite:///ecntwin.db}\ntuning: {enabled: false}\n",
 }
+DEMO_HAS_FOUND = "Recommendation "
 BLOCK_S = 1_200.0  # on a clone that has no compiled kernels yet
 COPIED = ("examples", "deploy")
 PAGE_PORT, LAB_PORT, INGEST_PORT, UDP_PORT = "8080", "9000", "8081", "32766"
@@ -53,6 +54,8 @@ _WRAPPERS = {
     shift
     case " $* " in *" --listen "*) ;; *) set -- --listen "127.0.0.1:$PAGE_LAB_PORT" "$@" ;; esac
     set -- lab "$@"
+elif [ "$1 $2" = "demo --serve" ]; then
+    set -- "$@" --no-browser --port "$PAGE_PORT" --lab-port "$PAGE_LAB_PORT"
 elif [ "$1" = tune ]; then
     shift
     case " $* " in *" --candidates "*) ;; *) set -- --candidates "$ECNTWIN_SEARCH__CANDIDATES" "$@" ;; esac
@@ -183,6 +186,7 @@ class PageSession:
             "PYTHONPATH": str(ROOT),
             "PAGE_PYTHON": sys.executable,
             "PAGE_CURL": shutil.which("curl") or "curl",
+            "PAGE_PORT": str(self._ports[PAGE_PORT]),
             "PAGE_LAB_PORT": str(self._ports[LAB_PORT]),
             "ECNTWIN_SERVER__PORT": str(self._ports[PAGE_PORT]),
             "ECNTWIN_URL": f"http://127.0.0.1:{self._ports[PAGE_PORT]}",
@@ -217,8 +221,8 @@ class PageSession:
             self._script(block.text, remember=False),
             env=self._environment(),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
         )
@@ -227,11 +231,11 @@ class PageSession:
         listens = threading.Event()
 
         def read() -> None:
-            assert process.stderr is not None
-            with process.stderr:
-                for line in process.stderr:
+            assert process.stdout is not None
+            with process.stdout:
+                for line in process.stdout:
                     log.append(line)
-                    if LISTENS.search(line):
+                    if LISTENS.search(line) or line.startswith(DEMO_HAS_FOUND):
                         listens.set()
             listens.set()
 

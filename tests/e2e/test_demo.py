@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,8 +14,10 @@ from pathlib import Path
 from uuid import uuid4
 from xml.etree import ElementTree
 
+import httpx
 import pytest
 
+from tests.counterparts.ports import free_port
 from tests.e2e.process import PATIENCE_S, REPOSITORY
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
@@ -128,6 +131,69 @@ def test_an_interrupt_leaves_no_process_behind(
     out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out, err) == (code, b"", b"")
     wait_until_all_have_ended(environment)
+
+
+def test_a_service_on_a_lab_recommends_is_followed_and_leaves_nothing(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    port, lab_port = free_port(), free_port()
+    url, lab_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{lab_port}"
+    kept, scratch = tmp_path / "state", tmp_path / "scratch"
+    scratch.mkdir()
+    process = subprocess.Popen(
+        [
+            *("env", "--default-signal=INT", sys.executable, "-m", "cli", "demo", "--serve", "--no-browser"),
+            *("--port", str(port), "--lab-port", str(lab_port)),
+        ],
+        cwd=tmp_path,
+        env=environment | {"XDG_STATE_HOME": str(kept), "TMPDIR": str(scratch)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    found = process.stdout.readline()
+    with httpx.Client(base_url=url, timeout=PATIENCE_S) as service:
+        assert service.get("/").status_code == 200
+        recommendation = service.get(f"/v1/recommendations/{found.split()[1].rstrip(':')}").json()
+        assert (recommendation["changes"], recommendation["holds"]) == (True, [])
+        assert found.rstrip().endswith(recommendation["why"])
+        # Sure, not lucky: as much again would be sure too.
+        gain = recommendation["improvement"]
+        assert gain["score_gain"] - 4 * gain["score_error"] > 0.03
+    following = {
+        "env": environment | {"ECNTWIN_URL": url},
+        "capture_output": True,
+        "text": True,
+        "check": False,
+    }
+    for command in (("approve", "current", "--yes"), ("rollback", "newest")):
+        done = subprocess.run([sys.executable, "-m", "cli", *command], **following)  # type: ignore[call-overload]
+        assert done.returncode == 0, done.stderr
+        runs = httpx.get(f"{lab_url}/switches/leaf1", timeout=PATIENCE_S).json()["watermark"]["kmin_bytes"]
+        assert (runs == 400_000) == (command[0] == "rollback")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, err
+    assert f"export ECNTWIN_URL={url}" in out
+    assert f"the page: {url}/" in err
+    assert "round: finished, recommended" in err
+    wait_until_all_have_ended(environment)
+    assert (list(scratch.iterdir()), kept.exists()) == ([], False)
+
+
+def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(
+            [sys.executable, "-m", "cli", "demo", "--serve", "--lab-port", "0", "--port", port],
+            cwd=REPOSITORY,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"--port: received 127.0.0.1 port {port} (address already in use)" in done.stderr
 
 
 def test_a_picture_that_cannot_be_written_is_said_before_anything_starts(tmp_path: Path) -> None:

@@ -190,7 +190,8 @@ def test_a_recommendation_is_shown_approved_followed_and_rolled_back(loop: Loop,
     assert "leaf1 verified" in details
     assert terminal.json("rollouts", decided["rollout"])["phase"] == "done"
 
-    code, out, err = terminal("rollback", decided["rollout"])
+    assert decided["rollout"] in terminal.shown("rollouts", "newest")
+    code, out, err = terminal("rollback", "newest")
     assert (code, err) == (0, "")
     assert "proposed" not in out  # that was before
     assert out.splitlines()[-1] == f"rolled back: {len(rows)} switches returned to what ran before."
@@ -314,7 +315,8 @@ def test_tokens_are_taken_from_the_environment(
         monkeypatch.setenv("ECNTWIN_TOKEN", "reading")
         assert "scope operate" in terminal.refused("freeze")
         # A service that has nothing yet.
-        assert "no INT reports yet" in terminal.shown("status")
+        assert "no INT reports yet; ecntwin demo --serve" in terminal.shown("status")
+        assert "no rollout has begun yet" in terminal.refused("rollback", "newest")
         assert terminal.shown("recommendations") == "No round has run yet.\n"
         assert terminal.shown("rollouts") == "No rollout has begun yet.\n"
         assert terminal.shown("alarms") == "No alarms\n"

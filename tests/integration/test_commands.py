@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from cli.main import app
 from cli.output import run_to_exit_code
@@ -110,10 +112,11 @@ def test_packets_answer_whatif_too(command: Command, example: Path, tmp_path: Pa
 
 def test_whatif_prints_a_table_for_people(command: Command, reference: Path, marks: Path) -> None:
     scenario = reference / "published-2flow.scenario.json"
-    code, out, _ = command("whatif", scenario, "--watermarks", marks, "--engine", "fluid", "--workers", 1)
+    code, out, err = command("whatif", scenario, "--watermarks", marks, "--engine", "fluid", "--workers", 1)
     assert code == 0
     assert "engine fluid" in out
     assert "50 KB" in out
+    assert err.startswith("ecntwin: watermarks: 0 of 2\n")
 
 
 @pytest.mark.parametrize(
@@ -189,6 +192,25 @@ def test_a_wrong_source_of_whatif_is_one_sentence(
 ) -> None:
     files = [example / one if one.endswith(("json", "gz")) else one for one in given]
     assert says in command.refused("whatif", *files, "--watermarks", marks)
+
+
+def test_tune_tells_how_far_it_is_and_fits_80_columns(
+    command: Command, example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, err = command(
+        *("tune", "--reports", example / "reports.ndjson.gz", "--topology", example / "scenario.json"),
+        *("--candidates", 8, "--workers", 0, "--incumbent", "400KB,1.6MB,20%"),
+    )
+    assert code == 0
+    assert "ecntwin: second opinion: 0 of" in err
+    assert max(map(cell_len, out.splitlines())) <= 80
+    assert "…" not in out
+    candidates = out[out.index("Best of") : out.index("Second opinion")].splitlines()
+    rows = [line for line in candidates if line.lstrip()[:1].isdigit()]
+    assert rows
+    assert all(line.rstrip().endswith("%") for line in rows)  # a line each: no value is folded
+    assert re.search(r"^ packet +\S", out, re.MULTILINE)
 
 
 def test_tune_answers_as_the_service_does(command: Command, example: Path) -> None:

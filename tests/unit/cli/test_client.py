@@ -141,7 +141,17 @@ def test_a_service_that_is_away_is_a_sentence_and_exit_1(error: httpx.HTTPError,
     with pytest.raises(AwayError) as caught:
         client(handler).get("/v1/flows")
     assert f"no answer to GET /v1/flows ({says})" in str(caught.value)
+    assert "the command needs a running service" in str(caught.value)
     assert exit_code(caught.value) == 1
+
+
+def test_tls_where_there_is_none_is_told_as_that() -> None:
+    def plain(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)")
+
+    with pytest.raises(AwayError, match="an answer without TLS") as caught:
+        ServiceClient("https://switches:8443", transport=httpx.MockTransport(plain)).get("/v1/flows")
+    assert caught.value.remedy == "give --url http://switches:8443"
 
 
 def test_what_may_have_been_done_is_to_be_looked_at() -> None:
@@ -153,7 +163,7 @@ def test_what_may_have_been_done_is_to_be_looked_at() -> None:
 
     with pytest.raises(AwayError, match="check whether it took effect"):
         client(lost).post("/v1/recommendations/a/approve")
-    with pytest.raises(AwayError, match="start it, or correct --url"):
+    with pytest.raises(AwayError, match=r"start one with ecntwin serve, .*, or correct --url"):
         client(never).post("/v1/recommendations/a/approve")
 
 

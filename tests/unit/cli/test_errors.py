@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 import typer
 
-from cli.output import exit_code, run_to_exit_code
+from cli.main import app as real
+from cli.output import LINE_EVERY_S, ProgressLines, exit_code, run_to_exit_code
 from settings.errors import InputError, NotFoundError, SettingsError
 from switches.errors import ReadBackError
 from telemetry.errors import DecodeError
 from twin.errors import SearchError, WatermarkError
+from twin.search.round import Progress
 
 PARTS = ("here", "this", "the rule", "the remedy")
 
@@ -38,6 +40,51 @@ def test_an_expected_error_is_its_one_sentence(capsys: pytest.CaptureFixture[str
     assert run_to_exit_code(app_that(InputError(*PARTS)), []) == 2
     out, err = capsys.readouterr()
     assert (out, err) == ("", "ecntwin: here: received this; the rule; the remedy\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["tune"], "ecntwin: tune: missing option '--reports'; ecntwin tune --help shows what it takes\n"),
+        (["rollouts", "--limit", "0"], "ecntwin: rollouts --limit: received '0'; input should be greater"),
+        (["flows", "--class", "cow"], "ecntwin: flows --class: received 'cow'; 'cow' is not one of 'mouse'"),
+        (["tune", "--bogus"], "ecntwin: tune: no such option: --bogus"),
+        (["bogus"], "ecntwin: no such command 'bogus'; ecntwin --help shows what it takes\n"),
+        (["demo", "--serve", "--quick"], "ecntwin: --serve: cannot be combined with --json, --quick"),
+    ],
+)
+def test_a_mistake_in_a_command_says_where_and_how_to_go_on(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_to_exit_code(real, arguments) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(says)
+
+
+def test_help_for_nothing_given_is_all_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_to_exit_code(real, ["token"]) == 2
+    out, err = capsys.readouterr()
+    assert "Usage: ecntwin token" in out + err
+    assert "ecntwin: " not in err
+
+
+@pytest.mark.parametrize(
+    ("steps", "lines"),
+    [
+        ([("a", 0, 9), ("a", 1, 9), ("b", 0, 2)], ["a: 0 of 9", "b: 0 of 2"]),
+        ([("a", 0, 9), ("slow", 0, 9), ("slow", 4, 9)], ["a: 0 of 9", "slow: 0 of 9", "slow: 4 of 9"]),
+    ],
+)
+def test_progress_is_a_line_a_stage_and_now_and_then_one_more(
+    steps: list[tuple[str, int, int]], lines: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    now_s = [0.0]
+    progress = ProgressLines(lambda: now_s[0])
+    for stage, done, total in steps:
+        now_s[0] += LINE_EVERY_S if stage == "slow" else LINE_EVERY_S / 10
+        progress(Progress(stage, done, total))
+    assert capsys.readouterr().err.splitlines() == [f"ecntwin: {line}" for line in lines]
 
 
 def test_every_mistake_in_settings_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -229,6 +229,17 @@ def test_rollouts_fit(width: int) -> None:
     assert "number 39" in one
 
 
+def test_a_dry_run_is_called_one_everywhere() -> None:
+    written = rollout()
+    dry = written | {"phase": "done", "switches": [one | {"writes": False} for one in written["switches"]]}
+    rows = drawn(80, rollouts_table(answer(RolloutsAnswer, {"total": 1, "rollouts": [dry]}), wide=False))
+    assert "dry run" in rows
+    assert "0 of 4" not in rows
+    event = {"at": AT, "what": "Applied", "switch": dry["switches"][0]["switch"], "detail": ""}
+    lines = rollout_lines(answer(RolloutAnswer, dry | {"events": [event]}), wide=False)
+    assert "applied (dry run)" in drawn(80, *lines)
+
+
 @pytest.mark.parametrize("width", [80, 200])
 def test_flows_fit(width: int) -> None:
     flow = {

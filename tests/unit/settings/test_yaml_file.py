@@ -25,9 +25,16 @@ def test_anchors_and_merges_are_yaml_as_ever(tmp_path: Path) -> None:
     assert found["b"] == {"x": 1, "y": 2}
 
 
+def test_what_is_no_yaml_is_told_with_its_place(tmp_path: Path) -> None:
+    with pytest.raises(
+        SettingsError, match=r"received text that is not YAML at line \d, column \d \(.*end of the"
+    ):
+        read(tmp_path, "tuning: {a: [1,\n")
+
+
 @pytest.mark.parametrize("text", ["a: 1\na: 2\n", "s:\n  leaf1: {}\n  leaf1: {}\n", "{q: {a: 1, 'a': 2}}"])
 def test_a_key_given_twice_is_named(tmp_path: Path, text: str) -> None:
-    with pytest.raises(SettingsError, match=r"key '(a|leaf1)' twice \(line"):
+    with pytest.raises(SettingsError, match=r"key '(a|leaf1)' twice at line"):
         read(tmp_path, text)
 
 

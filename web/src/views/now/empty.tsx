@@ -10,9 +10,12 @@ export function Empty({ reasons }: { reasons: readonly string[] }) {
             `     --data-binary @reports.ndjson.gz ${location.origin}/v1/telemetry/int`}
         </code>
       </pre>
-      <p>No fabric at hand? A simulated one reports as switches do:</p>
+      <p>
+        No fabric at hand? This starts a simulated one with a service and a page of its own, beside this one, and has a
+        first recommendation within a minute:
+      </p>
       <pre tabIndex={0}>
-        <code>{`ecntwin lab --post-to ${location.origin}`}</code>
+        <code>ecntwin demo --serve{location.port === "8080" ? " --port 8180" : ""}</code>
       </pre>
       {reasons.length > 0 && <p class="quiet">What the service says: {reasons.join(" ")}</p>}
       <p class="quiet">
