@@ -131,11 +131,12 @@ def main(arguments: list[str]) -> int:
     results: dict[str, tuple[list[Figure], str]] = {}
     # Not a terminal: give the table room, so that no note is cut in a log.
     console = Console(width=None if sys.stdout.isatty() else 180)
+    progress = Console(stderr=True, highlight=False)
     for name in given.module or modules():
         begun = time.perf_counter()
-        console.print(f"measuring {name} …", highlight=False)
+        progress.print(f"measuring {name} …")
         results[name] = measure_apart(name)
-        console.print(f"          {name} took {time.perf_counter() - begun:.0f} s", highlight=False)
+        progress.print(f"          {name} took {time.perf_counter() - begun:.0f} s")
     console.print(table(results))
     OUT.mkdir(exist_ok=True)
     report = OUT / f"bench-{time.strftime('%Y%m%d-%H%M%S')}.json"

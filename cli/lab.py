@@ -107,7 +107,10 @@ def _has_display() -> bool:
 
 
 def _follow(running: Served, tell: Callable[[str], None]) -> None:
-    """Tells events until the first recommendation, prints that, and returns once the lab has ended."""
+    """Tells events until the first recommendation, prints that, and returns once the lab has ended.
+
+    Raises ``UnavailableError`` if one of both ends otherwise.
+    """
     lines, found, rounds = EventLines(time.monotonic), False, False
     with ServiceClient(running.url) as service:
         try:
@@ -129,6 +132,8 @@ def _follow(running: Served, tell: Callable[[str], None]) -> None:
         except AwayError:
             running.check()
             raise
+    running.check()
+    raise running.service.failure("the end of its events")
 
 
 def _show_found(running: Served, data: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ from settings.errors import InputError
 # Hosts at 25 Gbit/s whose switches run the vendor default for 100 Gbit/s: a queue that deep takes four times
 # as long to leave, and small messages wait behind it.
 FABRIC = LeafSpine(rate_gbps=25.0, uplink_gbps=100.0)
-TRAFFIC = "websearch:0.6"
+TRAFFIC = "websearch:0.6,incast:12:each_bytes=64KB:period=1ms"
 PACE = 0.004  # simulated seconds a second: a window in six seconds, and cores left for rounds
 DURATION_S = 14.4  # an hour at that pace
 PERIOD_S = 1e-3
@@ -63,11 +63,12 @@ def served(port: int, lab_port: int, *, seed: int) -> Iterator[Served]:
 
 
 def service_settings(topology: Path, lab_url: str, database: str, *, seed: int) -> dict[str, Any]:
-    """Defaults but for what a lab needs: times are simulated, and it is set without a soak."""
+    """Defaults but for a shorter search and what a lab needs: simulated times, no soak."""
+    workers = max(2, os.cpu_count() or 1)
     return {
         "telemetry": {"period_s": PERIOD_S, "n_periods": PERIODS},
         "fabric": {"topology": str(topology)},
-        "search": {"niceness": 0, "seed": seed, "workers": max(2, os.cpu_count() or 1)},
+        "search": {"candidates": 96, "narrowed": 24, "niceness": 0, "seed": seed, "workers": workers},
         "tuning": {"period_s": ROUND_EVERY_S},
         "push": {"adapter": "lab", "lab_url": lab_url},
         "rollout": {"soak_s": 0, "batch_soak_s": 0},
