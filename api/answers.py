@@ -66,7 +66,8 @@ class RequestFormatter(logging.Formatter):
 class EntityTags:
     """``ETag`` on every JSON document, and 304 where ``If-None-Match`` names it.
 
-    The tag is weak: compression changes the bytes and not the document.
+    The tag is weak: compression changes the bytes and not the document. It begins with the one a route has
+    set.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -103,6 +104,8 @@ async def _with_tag(start: Message, body: Message, known: list[str]) -> Message:
     content: bytes = body.get("body", b"")
     tag = await asyncio.to_thread(_tag, content) if len(content) > _LARGE_BYTES else _tag(content)
     headers = MutableHeaders(scope=start)
+    if (own := headers.get("ETag")) is not None:
+        tag = f"{own[:-1]}.{tag[1:]}"
     headers["ETag"] = f"W/{tag}"
     named = {one.strip().removeprefix("W/") for line in known for one in line.split(",")}
     if named.isdisjoint((tag, "*")):

@@ -61,6 +61,7 @@ _MORE: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("post", "/v1/tune"): (409, 422, 503),
     ("post", "/v1/whatif"): (409, 503),
     ("get", "/v1/recommendations/current"): (404,),
+    ("post", "/v1/recommendations/{recommendation_id}/approve"): (412, 428),
     ("get", "/v1/recommendations"): (404,),
     ("get", "/v1/rollouts"): (404,),
     ("get", "/v1/alarms"): (404,),

@@ -44,10 +44,23 @@ class CandidateAnswer(PredictionAnswer, frozen=True, kw_only=True):
 class ImprovementAnswer(msgspec.Struct, frozen=True):
     score_gain: float | None
     relative: dict[str, float | None]
+    score_error: float | None = None
 
 
 class OpinionAnswer(msgspec.Struct, frozen=True):
     sentence: str
+
+
+class ExpiredAnswer(msgspec.Struct, frozen=True):
+    at: str
+    reason: str
+
+
+class BlockAnswer(msgspec.Struct, frozen=True):
+    """What an approval waits for; ``until`` None: unknown."""
+
+    reason: str
+    until: str | None
 
 
 class RecommendationAnswer(msgspec.Struct, frozen=True):
@@ -74,6 +87,8 @@ class RecommendationAnswer(msgspec.Struct, frozen=True):
     caution: str | None
     rollout: str | None
     score_is: str = "normalised"
+    expired: ExpiredAnswer | None = None
+    blocked: list[BlockAnswer] = []
 
     @property
     def wanted(self) -> MarkAnswer:

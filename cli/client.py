@@ -146,8 +146,8 @@ class ServiceClient:
         """What is at ``path``; the status ``also`` is an answer like any."""
         return self._call("GET", path, also=also, params=query)
 
-    def post(self, path: str) -> Answer:
-        return self._call("POST", path)
+    def post(self, path: str, body: dict[str, Any] | None = None) -> Answer:
+        return self._call("POST", path, json=body)
 
     def put(self, path: str, body: dict[str, Any]) -> Answer:
         return self._call("PUT", path, json=body)

@@ -110,14 +110,17 @@ def approve(
     ca: Ca = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a recommendation changes on each switch, ask, and roll it out."""
+    """Show what a recommendation changes on each switch, ask, and roll it out.
+
+    Refused where it has expired or is blocked, also with --yes.
+    """
     from cli.recommendations import approve as run
 
     run(url, recommendation, yes=yes, wait=wait, as_json=as_json)
 
 
 def reject(
-    recommendation: Annotated[str, _id("A recommendation.", pending_ids)],
+    recommendation: Annotated[str, _id("A recommendation, or current.", pending_ids)],
     url: Url = SERVICE,
     ca: Ca = None,
     as_json: Json = False,

@@ -291,6 +291,7 @@ _STYLES = {
     "set": "green",
     "rejected": "dim",
     "superseded": "dim",
+    "expired": "yellow",
     "kept": "dim",
     "rolled_back": "red",
     "rolling_back": "red",

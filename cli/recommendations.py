@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -35,7 +36,7 @@ from cli.output import (
 from cli.prediction_tables import candidates_table, comparison_table
 from cli.rollouts import follow, outcome_text
 from settings.errors import RefusedError
-from twin.units import change_text
+from twin.units import change_text, gain_text
 
 CANDIDATES_SHOWN = 5
 
@@ -81,8 +82,8 @@ def recommendations_table(found: RecommendationsAnswer, *, wide: bool) -> Render
     for one in found.recommendations:
         queue = one.improvement.relative.get("queue_mean") if one.changes else None
         status = words_of(one.status)
-        if one.status == "pending" and one.holds:
-            status.append(", held", "yellow")
+        if one.status == "pending" and (one.blocked or one.holds):
+            status.append(", blocked" if one.blocked else ", held", "yellow")
         table.add_row(
             Text(one.id, "bold" if one.status == "pending" else ""),
             status,
@@ -100,15 +101,18 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
     lines.add_row("found", f"{clock_text(found.created)}, in {found.wall_s:.1f} s")
     lines.add_row("status", _decision(found))
     lines.add_row("why", found.why)
+    blocked = [block.reason for block in found.blocked]
     for label, sentences in (
-        ("held back", found.holds),
+        ("expired", [found.expired.reason] if found.expired else []),
+        ("blocked", blocked),
+        ("held back", [hold for hold in found.holds if hold not in blocked]),
         ("caution", [found.caution] if found.caution else []),
         ("second opinion", [found.second_opinion.sentence] if found.second_opinion else []),
         ("remark", found.remarks),
         ("note", found.notes),
     ):
         for sentence in sentences:
-            style = "yellow" if label in ("held back", "caution") else ""
+            style = "yellow" if label in ("expired", "blocked", "held back", "caution") else ""
             lines.add_row(label, Text(sentence, style))
     if found.changes:
         step = "" if found.staged in (None, _mark(found)) else " (a step towards it)"
@@ -120,7 +124,7 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
     yield comparison_table(found.incumbent, found.recommendation)
     if found.candidates:
         yield candidates_table(found.candidates, CANDIDATES_SHOWN, score_is=found.score_is, origins=wide)
-    if found.status == "pending":
+    if found.status == "pending" and not found.blocked:
         yield Text(f"ecntwin approve {found.id} shows it switch by switch, and asks.", "dim")
 
 
@@ -131,6 +135,8 @@ def _mark(found: RecommendationAnswer) -> object:
 
 def _decision(found: RecommendationAnswer) -> Text:
     line = words_of(found.status)
+    if found.expired is not None:
+        line.append(f" since {clock_text(found.expired.at)}")
     if found.decided_by is not None:
         line.append(f" by {found.decided_by}")
     if found.decided_at is not None:
@@ -139,18 +145,22 @@ def _decision(found: RecommendationAnswer) -> Text:
 
 
 def approve(url: str, which: str, *, yes: bool, wait: bool, as_json: bool) -> None:
-    """Exits 0 once it is rolled out (without waiting: once it began), 1 if rolled back or declined."""
+    """Exits 0 once it is rolled out (without waiting: once it began), 1 if rolled back or declined.
+
+    The service is told which incumbent was shown, and refuses if another one runs by then.
+    """
     if not yes:
         require_terminal("approve")
     with ServiceClient.at(url) as service:
         found = recommendation(service, which).read(RecommendationAnswer)
-        _check_pending(found)
+        _check_valid(found)
         if not (yes and as_json):
             switches = service.get("/v1/switches").read(list[SwitchAnswer])
             _show_change(found, switches, screen_for_asking() if as_json else console(wide=True))
         if not yes:
             confirm(f"Approve {found.id}?")
-        decided = service.post(f"/v1/recommendations/{quote(found.id, safe='')}/approve")
+        shown = {"incumbent": {name: getattr(found.incumbent, name) for name in MarkAnswer.__struct_fields__}}
+        decided = service.post(f"/v1/recommendations/{quote(found.id, safe='')}/approve", shown)
         begun = decided.read(RecommendationAnswer).rollout
         lines = None if as_json else console(wide=True)
         if lines is not None:
@@ -172,6 +182,8 @@ def approve(url: str, which: str, *, yes: bool, wait: bool, as_json: bool) -> No
 
 def reject(url: str, which: str, *, as_json: bool) -> None:
     with ServiceClient.at(url) as service:
+        if which == "current":
+            which = recommendation(service, which).read(RecommendationAnswer).id
         answer = service.post(f"/v1/recommendations/{quote(which, safe='')}/reject")
     show(
         answer,
@@ -223,6 +235,7 @@ def _show_change(found: RecommendationAnswer, switches: list[SwitchAnswer], scre
     table = change_table(found, switches)
     screen.print(table)
     screen.print(Text(found.why))
+    screen.print(Text(_worth(found)))
     for sentence in [*found.holds, *([found.caution] if found.caution else []), *found.notes]:
         screen.print(Text(f"≠ {sentence}", "yellow"))
     writes = sum(one.writes for one in switches if one.name in found.switches)
@@ -232,15 +245,27 @@ def _show_change(found: RecommendationAnswer, switches: list[SwitchAnswer], scre
         screen.print(f"{count_text(writes, 'switch', 'switches')} of {table.row_count} are written.")
 
 
-def _check_pending(found: RecommendationAnswer) -> None:
+def _worth(found: RecommendationAnswer) -> str:
+    """What it is predicted to gain, and how old it is by this machine's clock."""
+    improvement = found.improvement
+    predicted = ""
+    if found.score_is == "gain" and improvement.score_gain is not None:
+        predicted = f"Predicted gain {gain_text(improvement.score_gain, improvement.score_error)}; "
+    age = datetime.now(UTC) - datetime.fromisoformat(found.created)
+    return f"{predicted}made at {clock_text(found.created)}, {max(age.total_seconds(), 0):.0f} s ago."
+
+
+def _check_valid(found: RecommendationAnswer) -> None:
     """The service checks this too; here it spares the operator a pointless question."""
-    if found.status != "pending":
-        raise RefusedError(
-            f"recommendation {found.id!r}",
-            None,
-            f"it is {found.status.replace('_', ' ')}; only a pending recommendation can be approved",
-            "ecntwin recommendations lists them",
-        )
+    if found.status == "pending" and not found.blocked:
+        return
+    if found.blocked:
+        rule = "it is blocked: " + " ".join(block.reason for block in found.blocked).removesuffix(".")
+    elif found.expired is not None:
+        rule = f"it is expired: {found.expired.reason.removesuffix('.')}"
+    else:
+        rule = f"it is {found.status.replace('_', ' ')}; only a pending recommendation can be approved"
+    raise RefusedError(f"recommendation {found.id!r}", None, rule, "ecntwin recommendations lists them")
 
 
 def _end(rollout: RolloutAnswer, lines: Console | None) -> None:

@@ -254,7 +254,9 @@ def _recommended(found: RecommendationAnswer | None) -> Text:
     line = Text.assemble(
         (found.id, "bold"), " ", words_of(found.status), f", found {clock_text(found.created)}"
     )
-    if found.holds:
+    if found.blocked:
+        line.append(f"\nblocked: {' '.join(block.reason for block in found.blocked)}", "yellow")
+    elif found.holds:
         line.append(f"\nheld back: {' '.join(found.holds)}", "yellow")
     if found.caution:
         line.append(f"\n{found.caution}", "yellow")

@@ -279,6 +279,13 @@ class EventLines:
         status = words_of(str(data.get("status")))
         return Text.assemble((_said(data.get("id")), "bold"), " ", status, f" by {_said(data.get('by'))}")
 
+    def _validity(self, data: Mapping[str, Any]) -> Text:
+        line = Text.assemble((_said(data.get("id")), "bold"), " ", words_of(str(data.get("status"))))
+        if data.get("expired"):
+            return line.append(f": {data['expired']}")
+        blocked = data.get("blocked") or []
+        return line.append(f", blocked: {' '.join(map(str, blocked))}" if blocked else ", no longer blocked")
+
     def _rollout(self, data: Mapping[str, Any]) -> Text:
         what = event_words(str(data.get("what")))
         line = Text.assemble((_said(data.get("id")), "bold"), " ", words_of(str(data.get("phase"))))
@@ -316,6 +323,7 @@ _LINES: Mapping[str, Callable[[EventLines, Mapping[str, Any]], Text | None]] = {
     "round": EventLines._round,
     "recommendation": EventLines._recommendation,
     "decision": EventLines._decision,
+    "validity": EventLines._validity,
     "rollout": EventLines._rollout,
     "whatif": EventLines._whatif,
     "switch": EventLines._switch,

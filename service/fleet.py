@@ -293,6 +293,16 @@ class Fleet:
         reading = self._readings.known(switch).reading
         return {} if reading is None else {(one.port, one.queue): one.watermark for one in reading.queues}
 
+    def last_read(self, switch: str) -> Watermark | None:
+        """What it was last read to run; None where it was not read yet."""
+        return None if self._readings.known(switch).reading is None else self.runs(switch)
+
+    def away(self, switch: str) -> str | None:
+        """Why a switch cannot be set now: unknown here, or its last reading failed; None where it can."""
+        if switch not in self._adapters:
+            return "it has not been seen since the service started"
+        return None if (failure := self.failure(switch)) is None else str(failure)
+
     def failure(self, switch: str) -> SwitchError | None:
         """Why its last reading failed; None where it did not, or there was none yet."""
         return self._readings.known(switch).failure

@@ -34,6 +34,7 @@ from service.rollouts.watch import Watcher
 from service.tuning.approvals import Approvals
 from service.tuning.gate import PushGate
 from service.tuning.loop import TuningLoop
+from service.tuning.validity import Validity
 from service.tuning.whatif_requests import WhatIfRequests
 from service.tuning.workers import search_workers
 from settings.model import Settings
@@ -214,6 +215,16 @@ class Service:
         settings, clocks = self.settings, self._clocks
         ask = ask_of(settings) if search is None else replace(ask_of(settings), search=search)
         workers = given or search_workers(settings.search)
+        self.validity = Validity(
+            fleet=self.fleet,
+            store=self.store,
+            rollouts=self.rollouts,
+            gate=self._gate,
+            window=self.window,
+            stale_after_s=settings.tuning.stale_after_s,
+            events=self.events,
+            clocks=clocks,
+        )
         self.approvals = Approvals(
             settings=settings,
             fleet=self.fleet,
@@ -221,7 +232,7 @@ class Service:
             saved=self.persistence.rounds,
             rollouts=self.rollouts,
             watcher=self._watcher,
-            gate=self._gate,
+            validity=self.validity,
             alarms=self.alarms,
             audit=self.audit,
             events=self.events,
@@ -261,6 +272,7 @@ class Service:
         if not await self._restore.at_start():
             self._run("restore", self._restore.retry())
         self._run("switches", self._poll_switches())
+        self._run("validity", self.validity.run_forever())
         self._run("alarms", self.alarms.run_forever())
         self._run("history", self.history.run_forever())
         self._run("condition", self.condition.run_forever())
@@ -361,6 +373,8 @@ class Service:
         self.metrics.drifted.labels(switch).set(drifted)
         self.metrics.saw_watermarks("current", {switch: self.fleet.runs(switch)})
         was, now = (last.reading.usual if last.reading else None for last in (before, after))
+        if was != now or before.reachable != after.reachable:
+            self.validity.review()
         if before.reachable == after.reachable and (was is None or was == now):
             return
         if after.failure is not None:

@@ -69,6 +69,10 @@ class ConflictError(RequestError, status=409):
     """The state of the service does not allow the call."""
 
 
+class PreconditionFailedError(RequestError, status=412):
+    """What ``If-Match`` names is not what would be changed."""
+
+
 class TooLargeError(RequestError, status=413):
     """The body is over the limit."""
 
@@ -83,6 +87,10 @@ class UnsupportedMediaError(RequestError, status=415):
 
 class UnprocessableError(RequestError, status=422):
     """The body is well formed and asks for something impossible."""
+
+
+class PreconditionRequiredError(RequestError, status=428):
+    """The call must say what it expects to change."""
 
 
 class BusyError(RequestError, status=429):

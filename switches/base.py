@@ -71,10 +71,10 @@ class Reading:
     @property
     def usual(self) -> Watermark | None:
         """The watermark of all queues, else of most of them (the lowest of equally common ones)."""
-        counted = Counter(queue.watermark for queue in self.queues if queue.watermark is not None)
-        if self.watermark is not None or not counted:
+        if self.watermark is not None:
             return self.watermark
-        return min(counted, key=lambda mark: (-counted[mark], mark))
+        counted = Counter(queue.watermark for queue in self.queues if queue.watermark is not None)
+        return min(counted, key=lambda mark: (-counted[mark], mark), default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

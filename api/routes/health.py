@@ -55,6 +55,7 @@ async def get_readiness(service: ServiceDep, caller: Reads) -> StandingDocument:
         measured=service.window.age_s() is not None,
         advice=service.store.current().id if len(service.store) else None,
         version=ecntwin_version(),
+        scopes=sorted(caller.scopes),
     )
 
 

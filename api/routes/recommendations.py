@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Header, Query, Response
 
 from api.deps import Fields, Operates, Reads, RecommendationId, ServiceDep, fields_of, json_answer, made_in
 from service.auth.audit import before_and_after
-from service.documents.recommendation import RecommendationDocument, RecommendationsDocument
+from service.documents.recommendation import ApproveInput, RecommendationDocument, RecommendationsDocument
 from service.service import Service
 from service.tuning.entry import Entry
+from service.tuning.validity import Expected, etag_of
 
 router = APIRouter(prefix="/v1", tags=["recommendations"])
 
@@ -22,7 +23,7 @@ async def post_tune(service: ServiceDep, caller: Operates) -> RecommendationDocu
     async with service.audit.change(caller, "tune", "the fabric", always=True) as change:
         entry = await service.tuning.run_now()
         change.after = {"recommendation": entry.id, "status": entry.status}
-    return entry.document()
+    return service.validity.document(service.store.find(entry.id) or entry)
 
 
 @router.get("/recommendations", response_model=RecommendationsDocument, summary="List recommendations")
@@ -35,20 +36,26 @@ async def get_recommendations(
     fields: Fields = None,
 ) -> Response:
     """The newest rounds first, without trajectories."""
+    service.validity.review()
     found = await service.store.page(limit + 1, before=before)
     total = await service.store.total()
     following = json.dumps(found[limit - 1].id if len(found) > limit else None)
     include = None if fields is None else fields_of(RecommendationDocument, fields)
+    # What blocks them is known to the event loop alone.
+    pending = {
+        entry.id: service.validity.document(entry, candidates=candidates, trajectories=False)
+        for entry in found[:limit]
+        if entry.status == "pending"
+    }
 
     def written() -> bytes:
         # One by one: pydantic holds the GIL while it writes one, and a hundred with candidates are 25 MB.
         each = (
-            entry.document(candidates=candidates, trajectories=False).model_dump_json(
-                by_alias=True, include=include
-            )
+            pending.get(entry.id) or entry.document(candidates=candidates, trajectories=False)
             for entry in found[:limit]
         )
-        return f'{{"total":{total},"recommendations":[{",".join(each)}],"next":{following}}}'.encode()
+        lines = ",".join(document.model_dump_json(by_alias=True, include=include) for document in each)
+        return f'{{"total":{total},"recommendations":[{lines}],"next":{following}}}'.encode()
 
     return Response(await made_in(service.answers, written), media_type="application/json")
 
@@ -67,6 +74,7 @@ async def get_current_recommendation(
     """The recommendation in force: the newest pending or approved one, else the newest round. With
     ``candidates=false`` without most of its bytes.
     """
+    service.validity.review()
     return await _answer(service, service.store.current(), candidates, fields)
 
 
@@ -83,11 +91,15 @@ async def get_recommendation(
     fields: Fields = None,
 ) -> Response:
     """One round with all its candidates."""
+    service.validity.review()
     return await _answer(service, await service.store.fetch(recommendation_id), candidates, fields)
 
 
 async def _answer(service: Service, entry: Entry, candidates: bool, fields: str | None) -> Response:
-    return await json_answer(service.answers, lambda: entry.document(candidates=candidates), fields=fields)
+    document = service.validity.document(entry, candidates=candidates)
+    answer = await json_answer(service.answers, lambda: document, fields=fields)
+    answer.headers["ETag"] = etag_of(entry)
+    return answer
 
 
 @router.post(
@@ -96,12 +108,25 @@ async def _answer(service: Service, entry: Entry, candidates: bool, fields: str 
     operation_id="approve_recommendation",
 )
 async def approve(
-    recommendation_id: RecommendationId, service: ServiceDep, caller: Operates
+    recommendation_id: RecommendationId,
+    service: ServiceDep,
+    caller: Operates,
+    body: ApproveInput | None = None,
+    if_match: Annotated[
+        str | None, Header(description="Entity tags of the recommendation as the caller read it.")
+    ] = None,
 ) -> RecommendationDocument:
-    """Sets it on the switches and reads it back; a dry run only records what would be set."""
+    """Sets it on the switches and reads it back; a dry run only records what would be set.
+
+    Refused while it is blocked, once it has expired, and where another incumbent is expected, in the body or
+    by the ETag in If-Match. ``current`` needs one of the two.
+    """
+    incumbent = None if body is None or body.incumbent is None else body.incumbent.watermark()
+    expected = Expected(incumbent, if_match)
     async with service.audit.change(caller, "approve", recommendation_id) as change:
-        entry = await service.approvals.approve(recommendation_id, caller.name)
-        document = entry.document(candidates=False)
+        named = service.validity.resolve(recommendation_id, expected)
+        entry = await service.approvals.approve(named, caller.name, expected)
+        document = service.validity.document(entry, candidates=False)
         change.before, change.after = before_and_after(document)
     return document
 
@@ -117,6 +142,6 @@ async def reject(
     """Rejects it; nothing is set."""
     async with service.audit.change(caller, "reject", recommendation_id) as change:
         entry = await service.approvals.reject(recommendation_id, caller.name)
-        document = entry.document(candidates=False)
+        document = service.validity.document(entry, candidates=False)
         change.after = {"status": document.status}
     return document

@@ -72,6 +72,8 @@ class StandingDocument(ServiceReadinessDocument):
     """Id of the recommendation in force; null before the first round."""
     version: str
     """Version of ecntwin that runs."""
+    scopes: list[str]
+    """Scopes of the caller."""
 
 
 class AuditEntryDocument(Document):

@@ -7,11 +7,12 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from service.documents.base import Document, Figure, SwitchName, Time
+from service.documents.base import Document, Figure, RequestBody, SwitchName, Time
 from service.documents.predictions import (
     PredictionDocument,
     TrajectoriesDocument,
     WatermarkDocument,
+    WatermarkInput,
     prediction_fields,
     score_fields,
 )
@@ -29,7 +30,7 @@ from twin.search.score import ScoreName
 
 _NAMED = 5
 
-Decision = Literal["pending", "kept", "approved", "rejected", "superseded", "rolled_back"]
+Decision = Literal["pending", "kept", "approved", "rejected", "superseded", "expired", "rolled_back"]
 
 
 class CandidateDocument(PredictionDocument):
@@ -296,6 +297,31 @@ class PushedDocument(Document):
     """What was read afterwards; null before that."""
 
 
+class ExpiredDocument(Document):
+    """When and why a recommendation that nobody had decided on ceased to be good."""
+
+    at: Time
+    """When that was noticed."""
+    reason: str
+    """Why, as a sentence."""
+
+
+class BlockDocument(Document):
+    """What an approval has to wait for."""
+
+    reason: str
+    """What it is, as a sentence."""
+    until: Time | None
+    """Until when; null: until somebody or something changes it."""
+
+
+class ApproveInput(RequestBody):
+    """What the caller believes to approve."""
+
+    incumbent: WatermarkInput | None = None
+    """What it is to replace: approving is refused where that is another; null: not told."""
+
+
 class RecommendationDocument(RoundDocument):
     """A recommendation in the service's history."""
 
@@ -305,7 +331,8 @@ class RecommendationDocument(RoundDocument):
     """When the round ended."""
     status: Decision
     """`pending`: waits for a decision; `kept`: no change was recommended; `approved`, `rejected`;
-    `superseded`: a newer one replaced it; `rolled_back`: its rollout was taken back.
+    `superseded`: a newer one replaced it; `expired`: no longer good; `rolled_back`: its rollout was taken
+    back.
     """
     decided_by: str | None
     """Who decided: a token's name, a person, or `policy`; null before that."""
@@ -318,6 +345,10 @@ class RecommendationDocument(RoundDocument):
     """Switches that an approval sets."""
     holds: list[str]
     """Sentences on why no device may be written yet."""
+    expired: ExpiredDocument | None = None
+    """Why it can no longer be approved; null where it has not expired."""
+    blocked: list[BlockDocument] = Field(default_factory=list)
+    """Why it cannot be approved now; empty unless it is pending."""
     caution: str | None
     """What keeps policy (`rollout.auto`), but no person, from approving it; else null."""
     rollout: str | None

@@ -87,6 +87,15 @@ class Rollouts:
                 return rollout
         return None
 
+    def held(self, switches: Iterable[str]) -> tuple[str, str] | None:
+        """Why no rollout may start on these switches now, and what to do about it; None: one may."""
+        if self.freeze.frozen:
+            return self.freeze.unknown or f"switches are frozen by {self.freeze.by}", "thaw them first"
+        if (other := self.active_on(switches)) is not None:
+            rule = f"rollout {other.id} is under way on the same switches"
+            return rule, "wait until it has ended, or roll it back"
+        return None
+
     def now_s(self) -> float:
         """Seconds since 1970 by the rollouts' clock."""
         if not self.active:
@@ -99,19 +108,9 @@ class Rollouts:
         and ``UnavailableError``, with nothing started, where the journal cannot be written.
         """
         async with self._deciding:
-            self._check_journal_read()
-            if self.freeze.frozen:
-                raise ConflictError(
-                    "rollout", None, f"switches are frozen by {self.freeze.by}", "thaw them first"
-                )
-            other = self.active_on(plan.switches)
-            if other is not None:
-                raise ConflictError(
-                    "rollout",
-                    None,
-                    f"rollout {other.id} is under way on the same switches",
-                    "wait until it has ended, or roll it back",
-                )
+            self.check_journal_read()
+            if (held := self.held(plan.switches)) is not None:
+                raise ConflictError("rollout", None, *held)
             at_s = self.now_s()
             first, approved = Proposed(at_s=at_s, plan=plan), Approved(at_s=at_s, by=by, checks=True)
             rollout = Rollout(begin(first), [first])
@@ -136,7 +135,7 @@ class Rollouts:
         switches, and ``UnavailableError`` where the journal cannot be written.
         """
         async with self._deciding:
-            self._check_journal_read()
+            self.check_journal_read()
             rollout = self.get(rollout_id)
             if rollout.state.phase in (Phase.ROLLING_BACK, Phase.ROLLED_BACK):
                 return rollout
@@ -200,7 +199,7 @@ class Rollouts:
         answer or the journal cannot be written.
         """
         async with self._deciding:
-            self._check_journal_read()
+            self.check_journal_read()
             running = await self._fleet.read_now(switch)
             document = msgspec.json.encode({"switch": switch, "by": by, "watermark": running})
             await self._journal.append(ADOPTED, self.now_s(), document)
@@ -260,7 +259,8 @@ class Rollouts:
         await self._runner.record_freeze(rollout)
         self._runner.run(rollout)
 
-    def _check_journal_read(self) -> None:
+    def check_journal_read(self) -> None:
+        """Raises ``UnavailableError`` until it is known what an earlier service left to finish."""
         if not self._journal.known:
             raise UnavailableError(
                 "rollout",

@@ -161,7 +161,7 @@ async def _done(
                 adapter.rollback(change)
 
             await fleet.step(name, undo, still=still)
-            await fleet.refresh([name])
+            await fleet.refresh([name], from_now=True)
             return Undone(at_s=wall_s(), switch=name)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from service.alarms.service import Alarms
 from service.auth.audit import Audit, before_and_after
@@ -15,9 +15,9 @@ from service.rollouts.manager import Rollouts
 from service.rollouts.rollout import plan_of
 from service.rollouts.watch import Watcher
 from service.tuning.entry import Entry
-from service.tuning.gate import PushGate
 from service.tuning.persistence import SavedRounds
 from service.tuning.recommendations import RecommendationStore
+from service.tuning.validity import ANYTHING, Expected, Validity
 from settings.errors import ConflictError, RequestError
 from settings.model import Settings
 from settings.security import Caller
@@ -65,28 +65,35 @@ class Approvals:
     saved: SavedRounds
     rollouts: Rollouts
     watcher: Watcher
-    gate: PushGate
+    validity: Validity
     alarms: Alarms
     audit: Audit
     events: Broadcaster
-    _deciding: set[str] = field(default_factory=set)
 
-    async def approve(self, recommendation_id: str, by: str) -> Entry:
+    async def approve(self, recommendation_id: str, by: str, expected: Expected = ANYTHING) -> Entry:
         """Starts the rollout of a pending recommendation; returns once it has ended, or after a second.
 
-        Where devices would be written, raises ``ConflictError`` while the recommendation has holds, one of
-        them has drifted, switches are frozen or cool down, or another rollout is active on them. A critical
-        alarm on them becomes a ``caution``, but stops no person.
+        Its switches are read first. Raises what ``Validity.check`` does, in a dry run too. A critical alarm
+        on its switches becomes a ``caution``, but stops no person.
         """
         entry = self._undecided(recommendation_id)
+        self.rollouts.check_journal_read()
         alarm = self.alarms.holding(entry.switches)
-        self._deciding.add(entry.id)
+        self.validity.deciding.add(entry.id)
         try:
-            plan = await self._plan(entry)
-            if plan.written:
-                self._check_holds(entry)
-                self._check_drift(entry, plan)
+            all_read = await self.fleet.refresh(entry.switches, from_now=True)
             entry = self.store.pending(recommendation_id)  # a newer one may have superseded it meanwhile
+            self.validity.check(entry, expected)
+            if not all_read:
+                raise ConflictError(
+                    f"recommendation {entry.id!r}",
+                    None,
+                    "not every switch that it sets could be read in time",
+                    "look at /v1/switches, and ask again",
+                )
+            plan = await self._plan(entry)
+            entry = self.store.pending(recommendation_id)
+            self.validity.check(entry, expected)  # much may have happened meanwhile
             rollout = await self.rollouts.start(plan, by)
             if alarm is not None:
                 entry = replace(entry, caution=f"Approved by {by} although {alarm}.")
@@ -94,7 +101,7 @@ class Approvals:
             self.store.decide(entry, "approved", by)
             self.store.follow(entry.id, rollout.state)
         finally:
-            self._deciding.discard(entry.id)
+            self.validity.deciding.discard(entry.id)
         await self.rollouts.ended(rollout, within_s=ANSWER_WITHIN_S)
         return self._published(self.store.get(entry.id))
 
@@ -103,13 +110,13 @@ class Approvals:
         ``UnavailableError`` where the decision cannot be saved.
         """
         entry = self._undecided(recommendation_id)
-        self._deciding.add(entry.id)
+        self.validity.deciding.add(entry.id)
         try:
             rejected = self.store.decided(entry, "rejected", by)
             await self.saved.save_now(rejected)
             self.store.update(rejected)
         finally:
-            self._deciding.discard(entry.id)
+            self.validity.deciding.discard(entry.id)
         return self._published(rejected)
 
     async def by_policy(self, entry: Entry) -> None:
@@ -118,7 +125,10 @@ class Approvals:
         A critical alarm on its switches does, and for a while also the start of the service, which knows of
         no alarm yet, and a rollout that was rolled back (``hold_left_s``).
         """
-        if not self.settings.rollout.auto or entry.status != "pending" or entry.holds:
+        if not self.settings.rollout.auto or entry.status != "pending":
+            return
+        if blocks := self.validity.blocks(entry):
+            _log.info("recommendation %s is not approved by policy: %s", entry.id, blocks[0].reason)
             return
         left_s = hold_left_s(
             (rollout.state for rollout in self.rollouts.newest(len(self.rollouts))),
@@ -160,7 +170,7 @@ class Approvals:
 
     def _undecided(self, recommendation_id: str) -> Entry:
         entry = self.store.pending(recommendation_id)
-        if entry.id in self._deciding:
+        if entry.id in self.validity.deciding:
             raise ConflictError(
                 f"recommendation {entry.id!r}",
                 None,
@@ -170,7 +180,6 @@ class Approvals:
         return entry
 
     async def _plan(self, entry: Entry) -> RolloutPlan:
-        await self.fleet.refresh(entry.switches, from_now=True)
         rollout_id, number = entry.id, 1
         while self.rollouts.knows(rollout_id):
             number += 1
@@ -184,24 +193,3 @@ class Approvals:
             written=[name for name in entry.switches if self.fleet.writes(name)],
             max_step=self.settings.tuning.max_step or math.inf,
         )
-
-    def _check_holds(self, entry: Entry) -> None:
-        cooling = self.gate.cooling()  # a change may have ended since the round
-        holds = entry.holds or ((cooling,) if cooling else ())
-        if holds:
-            raise ConflictError(
-                f"recommendation {entry.id!r}",
-                None,
-                "held back: " + " ".join(holds).removesuffix("."),
-                "wait for a round without holds",
-            )
-
-    def _check_drift(self, entry: Entry, plan: RolloutPlan) -> None:
-        drifted = [name for name in plan.written if self.fleet.drifted(name)]
-        if drifted:
-            raise ConflictError(
-                f"recommendation {entry.id!r}",
-                None,
-                f"{', '.join(drifted[:5])} run what was not set here, and that is not overwritten",
-                f"look at /v1/switches/{drifted[0]}, and POST its /adopt if that is as it should be",
-            )

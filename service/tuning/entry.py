@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from service.documents.base import timestamp
 from service.documents.predictions import WatermarkDocument
 from service.documents.recommendation import (
+    BlockDocument,
     Decision,
+    ExpiredDocument,
     PushedDocument,
     RecommendationDocument,
     RoundDocument,
@@ -48,11 +51,12 @@ class Entry:
     ``said`` is the round as clients read it; decisions use the fields beside it. ``queue_ratio`` is the mean
     queue predicted for ``watermark`` ÷ the one predicted for the incumbent (None: unknown). ``switches`` are
     tuned, ``leaves`` have hosts attached, ``window_s`` is the length of the round's window; ``before`` is
-    what a measured gain compares of that window (None: not measured).
+    what a measured gain compares of that window (None: not measured). ``ran`` is what switches ran that ran
+    another watermark than the incumbent, which is that of most.
 
     ``staged`` is what an approval sets, ``holds`` are sentences on why no device may be written yet,
     ``caution`` is what keeps policy, but no person, from approving. ``pushed`` are the switches of
-    ``rollout`` that were read to run the change.
+    ``rollout`` that were read to run the change. ``expired`` says why it ceased to be good, unasked.
     """
 
     id: str
@@ -66,6 +70,7 @@ class Entry:
     window_s: float
     before: Measured | None = None
     support: Support | None = None  # None: from before this was kept
+    ran: Mapping[str, Watermark] = field(default_factory=dict)
     # The text of a row's ``standing``, in this order.
     status: Decision
     staged: Watermark | None = None
@@ -75,6 +80,8 @@ class Entry:
     caution: str | None = None
     rollout: str | None = None
     pushed: tuple[PushedDocument, ...] = ()
+    expired: str | None = None
+    expired_ns: int | None = None
 
     @classmethod
     def of(
@@ -87,8 +94,9 @@ class Entry:
         cleared: Cleared = NOTHING_STAGED,
         before: Measured | None = None,
         support: Support | None = None,
+        running: Mapping[str, Watermark] | None = None,
     ) -> Self:
-        """The entry of a round that has just ended, after ``wall_s`` seconds."""
+        """The entry of a round that has just ended, after ``wall_s`` seconds; ``running`` when it began."""
         answer = result.recommendation
         return cls(
             id=entry_id,
@@ -103,6 +111,11 @@ class Entry:
             window_s=result.window_s,
             before=before,
             support=support,
+            ran={
+                name: mark
+                for name, mark in (running or {}).items()
+                if name in result.switches and mark != answer.incumbent
+            },
             status="pending" if answer.changes else "kept",
             staged=cleared.staged,
             holds=cleared.holds,
@@ -134,8 +147,18 @@ class Entry:
         status: Decision = "rolled_back" if back else self.status
         return replace(self, status=status, rollout=rollout.plan.id, pushed=pushed)
 
-    def document(self, *, candidates: bool = True, trajectories: bool = True) -> RecommendationDocument:
-        """As HTTP answers it; without ``candidates`` also without trajectories."""
+    def document(
+        self,
+        *,
+        candidates: bool = True,
+        trajectories: bool = True,
+        holds: Sequence[str] | None = None,
+        blocked: Sequence[BlockDocument] = (),
+    ) -> RecommendationDocument:
+        """As HTTP answers it; without ``candidates`` also without trajectories.
+
+        ``holds`` (None: those of the round) and what it is ``blocked`` by are of the moment.
+        """
         said = {name: getattr(self.said, name) for name in RoundDocument.model_fields}
         if not candidates:
             said["candidates"] = []
@@ -151,7 +174,11 @@ class Entry:
             else SupportDocument.from_attributes(self.support, last=timestamp(self.support.last_ns)),
             staged=None if self.staged is None else WatermarkDocument.of(self.staged),
             switches=list(self.switches),
-            holds=list(self.holds),
+            holds=list(self.holds if holds is None else holds),
+            expired=None
+            if self.expired is None or self.expired_ns is None
+            else ExpiredDocument(at=timestamp(self.expired_ns), reason=self.expired),
+            blocked=list(blocked),
             pushed=list(self.pushed),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from twin.search.push_gate import GateSettings, cooling_down, holds, next_step
+from twin.search.push_gate import GateSettings, holds, next_step
 from twin.search.recommendation import Recommendation
 from twin.watermark import Watermark
 
@@ -35,7 +35,8 @@ class PushGate:
         answer.
 
         ``age_s`` is the age of the newest report. A residual stands until the next comparison, also over a
-        change.
+        change. That the last change cools down is not among the holds: it passes by itself
+        (``cooling_left_s``).
         """
         if residual is not None:
             self._residual = residual
@@ -48,7 +49,7 @@ class PushGate:
         found = holds(
             self._settings,
             report_age_s=age_s,
-            since_change_s=self._since_change_s(),
+            since_change_s=None,
             residual=self._residual,
             disagreement=opinion.disagreement_ratio if opinion is not None and opinion.decided else None,
         )
@@ -58,9 +59,8 @@ class PushGate:
         """A device was set, so long ago; the next change waits until that has had time to show."""
         self._changed_at_s = self._clock_s() - age_s
 
-    def cooling(self) -> str | None:
-        """A sentence while the last change has not had time to show."""
-        return cooling_down(self._settings, self._since_change_s())
-
-    def _since_change_s(self) -> float | None:
-        return None if self._changed_at_s is None else self._clock_s() - self._changed_at_s
+    def cooling_left_s(self) -> float:
+        """Seconds until the last change has had time to show; 0: it has, or there was none."""
+        if self._changed_at_s is None:
+            return 0.0
+        return max(self._changed_at_s + self._settings.cool_down_s - self._clock_s(), 0.0)

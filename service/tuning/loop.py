@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +31,7 @@ from telemetry.errors import TelemetryError
 from twin.errors import SearchError, TwinError
 from twin.search.recommendation import VerdictKind
 from twin.search.round import Progress
+from twin.watermark import Watermark
 from twin.workers.pool import Workers
 
 PROGRESS_EVERY_S = 0.25
@@ -149,7 +150,8 @@ class TuningLoop:
             snapshot, state = await self.window.seen()
             self.metrics.saw_state(state)
             self.fleet.saw(state.topology.switches)
-            await self.fleet.refresh(state.topology.switches)
+            await self.fleet.refresh(state.topology.switches, from_now=True)
+            running = dict(self.fleet.running())
             loop = asyncio.get_running_loop()
             changed = self.moments.saw(state, self.clock_s())
             # What was recommended for other traffic is no reason to recommend it for this.
@@ -184,20 +186,25 @@ class TuningLoop:
             self.metrics.running.set(0)
         measures = result.recommendation.changes and result.recommendation.score_is == "gain"
         before = await self.gains.of_window(snapshot, state) if measures else None
-        entry = self._keep(result, self.clock_s() - began_s, before, changed)
+        entry = self._keep(result, self.clock_s() - began_s, before, running, changed)
         self.history.round_ended(entry.id, result)
         await self.approvals.by_policy(entry)
         return self.store.get(entry.id)
 
     def _keep(
-        self, result: RoundResult, wall_s: float, before: Measured | None, changed: str | None
+        self,
+        result: RoundResult,
+        wall_s: float,
+        before: Measured | None,
+        running: Mapping[str, Watermark],
+        changed: str | None,
     ) -> Entry:
         answer = result.recommendation
         cleared = self.gate.round_ended(answer, result.residual_ratio, age_s=self.window.age_s() or 0.0)
         if changed is not None:
             _log.info("traffic changed: %s", changed)
             self._publish("regime", detail=changed)
-        entry = self.store.add(result, wall_s, cleared, before, changed=changed)
+        entry = self.store.add(result, wall_s, cleared, before, running, changed=changed)
         outcome = "recommended" if answer.changes else "kept"
         self.last_failure = None
         metrics = self.metrics

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -46,10 +46,12 @@ class RecommendationStore:
         wall_s: float,
         cleared: Cleared = NOTHING_STAGED,
         before: Measured | None = None,
+        running: Mapping[str, Watermark] | None = None,
         *,
         changed: str | None = None,
     ) -> Entry:
-        """Adds a round; ``changed`` says how traffic changed since the round before.
+        """Adds a round, at whose beginning switches were ``running`` that; ``changed`` says how traffic
+        changed since the round before.
 
         A round that gives the newest answer again, for the same incumbent and unchanged traffic, keeps that
         one's id: only what stands behind it grows. Another answer supersedes those pending, unless the round
@@ -78,7 +80,14 @@ class RecommendationStore:
             changed=changed,
         )
         entry = Entry.of(
-            entry_id, created_ns, result, wall_s=wall_s, cleared=cleared, before=before, support=support
+            entry_id,
+            created_ns,
+            result,
+            wall_s=wall_s,
+            cleared=cleared,
+            before=before,
+            support=support,
+            running=running,
         )
         if answer.verdict.kind not in _CANNOT_TELL:
             for other in list(self._entries.values()):
@@ -106,7 +115,7 @@ class RecommendationStore:
     def restore(self, saved: Iterable[Entry]) -> None:
         """Puts entries of an earlier service, newest first, before this one's; memory wins over ``saved``.
 
-        A pending one is superseded where this service has its own, or if it is over an hour old.
+        A pending one is superseded where this service has its own, and expires if it is over an hour old.
         """
         now_ns = self._clock_ns()
         own = list(self._entries.values())
@@ -116,9 +125,10 @@ class RecommendationStore:
             self._entries[entry.id] = entry
             # Numbers continue, so that no two ids of one second are the same.
             self._count = max(self._count, _number(entry.id))
-            superseded = bool(own) or abs(now_ns - _last_ns(entry)) > PENDING_FOR_NS
-            if entry.status == "pending" and superseded:
+            if entry.status == "pending" and own:
                 self.update(replace(entry, status="superseded"))
+            elif entry.status == "pending" and abs(now_ns - _last_ns(entry)) > PENDING_FOR_NS:
+                self.expire(entry, "It was over an hour old when the service started again.")
         self._entries.update((entry.id, entry) for entry in own)
         self._trim()
 
@@ -176,13 +186,14 @@ class RecommendationStore:
             return len(self)
 
     def current(self) -> Entry:
-        """The newest pending or approved change, else the newest round.
+        """The newest pending or approved change, else the newest round; one that has expired while it was the
+        newest, so that its reason is seen.
 
         Raises ``NotFoundError`` before the first round.
         """
         newest_first = self.newest(len(self._entries))
         for entry in newest_first:
-            if entry.status in ("pending", "approved"):
+            if entry.status in ("pending", "approved") or (entry is newest_first[0] and entry.expired):
                 return entry
         if newest_first:
             return newest_first[0]
@@ -200,10 +211,16 @@ class RecommendationStore:
             raise ConflictError(
                 f"recommendation {entry_id!r}",
                 None,
-                f"it is {entry.status}; only a pending recommendation can be approved or rejected",
+                f"it is expired: {entry.expired.removesuffix('.')}"
+                if entry.expired
+                else f"it is {entry.status}; only a pending recommendation can be approved or rejected",
                 "look at /v1/recommendations/current",
             )
         return entry
+
+    def expire(self, entry: Entry, reason: str) -> Entry:
+        """Ends a pending one, of which ``reason`` says in a sentence why it is no longer good."""
+        return self.update(replace(entry, status="expired", expired=reason, expired_ns=self._clock_ns()))
 
     def decide(self, entry: Entry, status: Decision, by: str) -> Entry:
         """Records a decision; returns the entry as it is now."""
@@ -216,8 +233,17 @@ class RecommendationStore:
     def was_approved(self, entry_id: str, by: str, at_ns: int) -> None:
         """Restores an approval that is in the rollout journal but was not saved before a crash."""
         entry = self.find(entry_id)
-        if entry is not None and entry.status in ("pending", "superseded"):
-            self.update(replace(entry, status="approved", decided_by=by, decided_ns=at_ns))
+        if entry is not None and entry.status in ("pending", "superseded", "expired"):
+            self.update(
+                replace(
+                    entry,
+                    status="approved",
+                    decided_by=by,
+                    decided_ns=at_ns,
+                    expired=None,
+                    expired_ns=None,
+                )
+            )
 
     def caution(self, entry: Entry, why: str) -> None:
         """Notes a sentence on why policy does not approve it."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Self
 
 import httpx
@@ -172,6 +173,7 @@ def test_a_recommendation_is_shown_approved_followed_and_rolled_back(loop: Loop,
 
     code, out, err = terminal("approve", name, "--yes", columns=80)
     assert (code, err) == (0, ""), out
+    assert " s ago." in out
     assert "400 KB → " in out
     rows = [line.split()[0] for line in out.splitlines() if " → " in line]
     told = [line for line in out.splitlines() if line.endswith(" confirmed")]
@@ -226,13 +228,60 @@ def test_freezing_stops_an_approval(loop: Loop, terminal: Terminal) -> None:
     state = terminal.json("freeze")
     assert (state["frozen"], state["by"]) == (True, "local")
     assert "Frozen by local" in terminal.shown("status")
-    code, _, err = terminal("approve", found["id"], "--yes")
-    assert code == 2
-    assert "switches are frozen by local" in err
+    err = terminal.refused("approve", found["id"], "--yes")
+    assert "it is blocked: Switches are frozen by local" in err
     assert loop.runs() == DEFAULT
     code, out, _ = terminal("thaw")
     assert (code, out) == (0, "Not frozen. Switches may be set.\n")
     assert terminal.json("thaw")["frozen"] is False
+
+
+def test_what_is_no_longer_good_is_refused_though_nobody_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    settings = SETTINGS | {
+        "ECNTWIN_SEARCH__SCORE": "normalised",  # always a change: of so short a window no gain is sure
+        "ECNTWIN_PUSH__LAB_URL": url,
+        "ECNTWIN_STORAGE__URL": f"sqlite:///{tmp_path}/kept.db",
+    }
+    with serving(**settings) as served, httpx.Client(base_url=served.url, timeout=PATIENCE_S) as service:
+        terminal = Terminal(served.url, capsys, monkeypatch)
+
+        def refused(found: str) -> str:
+            code, _, err = terminal("approve", found, "--yes")  # some switches are read before it is refused
+            assert code == 2, err
+            return err
+
+        with (
+            lab_at(port, *FABRIC, "--step", "--post-to", served.url),
+            httpx.Client(base_url=url, timeout=PATIENCE_S) as lab,
+        ):
+            here = Loop(served, service, lab)
+            assert lab.post("/advance", json={"until_s": 0.006}).status_code == 200
+            rollout = terminal.json("approve", here.tuned()["id"], "--yes")["rollout"]["id"]
+            found = here.tuned()["id"]
+            terminal.json("rollback", rollout)
+            assert "it is expired: " in refused(found)
+
+            older, found = here.tuned()["id"], here.tuned()["id"]
+            assert "it is superseded" in refused(older)
+
+            terminal.json("freeze")
+            assert "it is blocked: Switches are frozen by local" in refused(found)
+            terminal.json("thaw")
+
+            assert lab.put("/switches/leaf1/watermark", json=DEFAULT | {"pmax": 0.3}).status_code == 200
+            assert "leaf1 now runs Kmin 400 KB, Kmax 1.6 MB, Pmax 30 %" in refused(found)
+            assert "it is expired: " in refused("current")
+            assert lab.put("/switches/leaf1/watermark", json=DEFAULT).status_code == 200
+            found = here.tuned()["id"]
+        assert "cannot be read" in refused(found)
+        assert [one["phase"] for one in terminal.json("rollouts")["rollouts"]] == ["rolled_back"]
+    with serving(**settings, ECNTWIN_TUNING__STALE_AFTER_S="0.001") as again:
+        said = Terminal(again.url, capsys, monkeypatch).refused("approve", found, "--yes")
+        assert "it is expired: No INT report came for " in said
 
 
 def test_a_rollout_that_is_taken_back_is_exit_1() -> None:

@@ -72,6 +72,9 @@ async def test_a_restarted_service_knows_topology_rounds_decisions_and_rollouts(
         topology = (await got(first, "/v1/topology"))["declared"]
         rollouts = await got(first, "/v1/rollouts")
     async with over(database_url) as second:
+        (blocked,) = (await got(second, "/v1/recommendations/current"))["blocked"]
+        assert "since the service started" in blocked["reason"]
+        await second.post_reports(traffic())
         assert (await got(second, "/v1/recommendations?limit=9"))["recommendations"] == before
         again = await got(second, f"/v1/recommendations/{rejected['id']}")
         assert again == whole

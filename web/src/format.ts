@@ -55,6 +55,12 @@ export function seconds(value: Known): string {
   return `${value < 1000 ? Number(value.toPrecision(3)) : count(value)} s`;
 }
 
+// Hours, minutes and seconds to go: "0:04:57".
+export function countdown(left: number): string {
+  const whole = Math.max(Math.ceil(left), 0);
+  return [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60].map((part, at) => String(part).padStart(at ? 2 : 1, "0")).join(":");
+}
+
 export function when(text: string): string {
   const time = new Date(text);
   const today = new Date().toDateString() === time.toDateString();
@@ -81,5 +87,6 @@ export const DECISIONS: Record<string, string> = {
   approved: "approved",
   rejected: "rejected",
   superseded: "superseded",
+  expired: "expired",
   rolled_back: "rolled back",
 };

@@ -1,6 +1,6 @@
 // Starts the page.
 import { render } from "preact";
-import { follow } from "./service/events.ts";
+import { follow, listening } from "./service/events.ts";
 import { refreshAll } from "./service/live.ts";
 import { App } from "./shell/app.tsx";
 import "uplot/dist/uPlot.min.css";
@@ -14,6 +14,9 @@ import "./style/studies.css";
 const root = document.getElementById("page");
 if (root) render(<App />, root);
 void follow();
+listening.subscribe((now) => {
+  if (!now) refreshAll(); // the service may have gone
+});
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden) refreshAll();
 });

@@ -1,15 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bits, bytes, gain, percent, score, seconds, several } from "../src/format.ts";
+import { bits, bytes, countdown, gain, percent, score, seconds, several } from "../src/format.ts";
 import { change, comparedBy, worth } from "../src/recommendation/figures.ts";
 import { understood } from "../src/service/events.ts";
-import { said, steps } from "../src/views/act/rollout-words.ts";
+import { progressOf, said, steps } from "../src/views/act/rollout-words.ts";
 
 test("figures have three digits, a unit, and a dash where they are not known", () => {
   assert.deepEqual([null, 0, 999.6, 1500, 123456, 1.6e6].map(bytes), ["–", "0 B", "1.00 KB", "1.50 KB", "123 KB", "1.60 MB"]);
   assert.equal(bits(12.5e9), "100 Gbit/s");
   assert.deepEqual([0.5, 0.012345, 0, -0.25].map(percent), ["50 %", "1.2 %", "0 %", "−25 %"]);
   assert.deepEqual([2e-6, 0.0125, 3].map(seconds), ["2 µs", "12.5 ms", "3 s"]);
+  assert.deepEqual([-3, 0.2, 297, 86_400].map(countdown), ["0:00:00", "0:00:01", "0:04:57", "24:00:00"]);
   assert.deepEqual([several(1, "switch", "switches"), several(2, "switch", "switches")], ["1 switch", "2 switches"]);
 });
 
@@ -67,4 +68,13 @@ test("a batch that soaks is part of the fleet, and a way back is a step of its o
   const back = { ...ROLLOUT, phase: "rolled_back", ended: true, phases: [...ROLLOUT.phases, { at: "4", phase: "rolled_back" }] };
   assert.deepEqual(steps(back).map(({ state }) => state), ["passed", "passed", "passed", "unreached", "unreached", "passed"]);
   assert.equal(said(back), "No switch had been touched.");
+  assert.equal(progressOf(back.switches[1], back), "never touched");
+  assert.equal(progressOf(ROLLOUT.switches[1], ROLLOUT), "staged");
+});
+
+test("a soak of no time is skipped, also once what came after it is taken back", () => {
+  const phases = ["approved", "canary", "fleet", "done"].map((phase, at) => ({ at: String(at), phase }));
+  const done = { ...ROLLOUT, phase: "done", ended: true, phases };
+  const soaks = [done, { ...done, phase: "rolled_back", phases: [...phases, { at: "9", phase: "rolled_back" }] }].map((one) => steps(one)[2]);
+  assert.deepEqual(soaks.map(({ state, why }) => `${state} (${why})`), Array(2).fill("skipped (none: 0 s are set)"));
 });

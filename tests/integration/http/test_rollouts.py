@@ -221,6 +221,8 @@ async def test_while_frozen_nothing_is_approved_and_undoing_goes_on(here: Here) 
     assert (await here.get(waiting))["status"] == "pending"
     await here.post(f"/v1/rollouts/{decided['rollout']}/rollback")
     assert (await here.ended(decided["rollout"]))["phase"] == "rolled_back"
+    assert (await here.get(waiting))["status"] == "expired"  # it was made for what no longer runs
+    waiting = await here.tuned()
     await here.freeze(False)
     assert here.service.metric("ecntwin_switches_frozen") == 0
     assert (await here.post(f"{waiting}/approve"))["status"] == "approved"
@@ -445,9 +447,15 @@ async def test_what_waited_while_a_rollout_ended_cools_down_too() -> None:
         decided = await here.approved()
         here.service.hand.now_s += 61
         await here.service.post_reports(traffic())
-        waiting = await here.tuned()  # nothing holds it back
         await here.post(f"/v1/rollouts/{decided['rollout']}/rollback")
         await here.ended(decided["rollout"])
-        assert "cools down" in (await here.refused(f"{waiting}/approve"))["rule"]
-        here.service.hand.now_s += 61
+        found = await here.post("/v1/tune")
+        waiting = f"/v1/recommendations/{found['id']}"
+        assert found["holds"] == [found["blocked"][0]["reason"]]
+        assert found["blocked"][0]["until"] == "2026-01-01T00:18:41.000Z"
+        assert found["holds"][0].removesuffix(".") in (await here.refused(f"{waiting}/approve"))["rule"]
+        for _ in range(2):
+            here.service.hand.now_s += 31
+            await here.service.post_reports(traffic())
+        assert (await here.get(waiting))["blocked"] == []
         assert (await here.post(f"{waiting}/approve"))["status"] == "approved"

@@ -313,7 +313,7 @@ async def test_a_write_cools_down_before_the_next() -> None:
         assert (await here.client.post(f"/v1/recommendations/{first['id']}/approve")).status_code == 200
         here.hand.now_s += 10
         second = await tuned(here)
-        assert "cools down for another 20 s" in second["holds"][0]
+        assert "cools down until 00:17:10 UTC" in second["holds"][0]
         here.hand.now_s += 21
         assert (await tuned(here))["holds"] == []
 

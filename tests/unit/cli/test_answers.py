@@ -11,7 +11,9 @@ from service.documents.admin import HealthDocument, ReadinessDocument
 from service.documents.history import AlarmDocument, AlarmsDocument
 from service.documents.predictions import PredictionDocument, SlowdownDocument, WatermarkDocument
 from service.documents.recommendation import (
+    BlockDocument,
     CandidateDocument,
+    ExpiredDocument,
     ImprovementDocument,
     RecommendationDocument,
     RecommendationsDocument,
@@ -34,6 +36,8 @@ PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
     answers.CandidateAnswer: CandidateDocument,
     answers.ImprovementAnswer: ImprovementDocument,
     answers.OpinionAnswer: SecondOpinionDocument,
+    answers.ExpiredAnswer: ExpiredDocument,
+    answers.BlockAnswer: BlockDocument,
     answers.RecommendationAnswer: RecommendationDocument,
     answers.RecommendationsAnswer: RecommendationsDocument,
     answers.RolloutSwitchAnswer: RolloutSwitchDocument,

@@ -32,6 +32,9 @@ def told(kind: str, /, **data: Any) -> str | None:
         ("round", {"stage": "finished", "outcome": "failed", "detail": "why"}, "finished, failed: why"),
         ("recommendation", {"id": "a", "status": "pending", "why": "because"}, "a pending: because"),
         ("decision", {"id": "a", "status": "rolled_back", "by": None}, "a rolled back by –"),
+        ("validity", {"id": "a", "status": "expired", "blocked": [], "expired": "Why."}, "a expired: Why."),
+        ("validity", {"id": "a", "status": "pending", "blocked": ["B."]}, "a pending, blocked: B."),
+        ("validity", {"id": "a", "status": "pending", "blocked": []}, "a pending, no longer blocked"),
         (
             "rollout",
             {"id": "a", "phase": "canary", "what": "LeftAlone", "switch": "leaf1", "why": None},
@@ -67,7 +70,8 @@ def test_each_kind_has_its_words(kind: str, data: dict[str, Any], says: str | No
 
 
 @pytest.mark.parametrize(
-    "kind", ["reports", "round", "recommendation", "decision", "rollout", "whatif", "switch", "alarm"]
+    "kind",
+    ["reports", "round", "recommendation", "decision", "validity", "rollout", "whatif", "switch", "alarm"],
 )
 def test_an_event_of_another_shape_breaks_nothing(kind: str) -> None:
     told(kind)

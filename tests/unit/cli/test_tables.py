@@ -126,6 +126,17 @@ def test_a_recommendation_tells_all_that_speaks_for_and_against_it(width: int) -
     assert "ecntwin approve 20261121T140819-1" in text
 
 
+def test_a_recommendation_that_is_not_valid_says_why() -> None:
+    reason = "Switches are frozen by ada."
+    blocked = recommendation(holds=[reason], blocked=[{"reason": reason, "until": None}])
+    text = words(drawn(80, *recommendation_lines(answer(RecommendationAnswer, blocked), wide=False)))
+    assert (text.count(reason), f"blocked {reason}" in text, "ecntwin approve" in text) == (1, True, False)
+    expired = recommendation(status="expired", expired={"at": AT, "reason": "leaf1 runs another."})
+    text = words(drawn(80, *recommendation_lines(answer(RecommendationAnswer, expired), wide=False)))
+    assert f"status expired since {clock_text(AT)}" in text
+    assert "expired leaf1 runs another." in text
+
+
 def test_a_recommendation_that_was_decided_says_by_whom() -> None:
     document = recommendation(status="rolled_back", decided_by="bob", decided_at=AT, rollout="r-2")
     text = words(drawn(100, *recommendation_lines(answer(RecommendationAnswer, document), wide=False)))

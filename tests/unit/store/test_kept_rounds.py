@@ -19,7 +19,7 @@ from service.tuning.entry import Entry
 from service.tuning.persistence import MOST_WAITING, SavedRounds, entry_of, row_of
 from service.tuning.recommendations import PENDING_FOR_NS, RecommendationStore
 from service.tuning.round import run_round
-from settings.errors import NotFoundError
+from settings.errors import ConflictError, NotFoundError
 from store.database import Database, Recorder
 from store.tables import recommendations
 from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
@@ -75,11 +75,23 @@ def test_an_entry_comes_back_as_it_was() -> None:
         caution="Approved although.",
         rollout="r-1",
         pushed=(PushedDocument(switch="leaf1", writes=True, diff="- a\n+ b", read_back=None),),
+        ran={"leaf1": Watermark(3_000, 4_000, 0.5)},
+        expired="It is as it should not be.",
+        expired_ns=T0_NS + 2,
     )
     again = entry_of(row_of(entry))
     assert again == entry
     assert again.document() == entry.document()
     assert again.watermark == CHANGING.recommendation.watermark
+
+
+def test_a_row_from_before_recommendations_expired_is_read() -> None:
+    entry = Entry.of("1", T0_NS, CHANGING, wall_s=1.5)
+    row = row_of(entry)
+    document, standing = json.loads(zlib.decompress(row.document)), json.loads(row.standing)
+    assert (document.pop("ran"), standing.pop("expired"), standing.pop("expired_ns")) == ({}, None, None)
+    packed = zlib.compress(json.dumps(document).encode())
+    assert entry_of(row._replace(document=packed, standing=json.dumps(standing))) == entry
 
 
 def test_a_row_from_before_gains_were_measured_is_read() -> None:
@@ -129,7 +141,10 @@ def test_what_waited_for_long_over_a_restart_waits_no_more(database_url: str) ->
 
     async def after(memory: Memory) -> None:
         memory.store.restore(await memory.kept.newest(3))
-        assert memory.store.current().status == "superseded"
+        found = memory.store.current().document()
+        assert (found.status, found.expired is not None) == ("expired", True)
+        with pytest.raises(ConflictError, match="over an hour old"):
+            memory.store.pending(found.id)
 
     over(database_url, before)
     over(database_url, after, begun_ns=T0_NS + 2 * PENDING_FOR_NS)

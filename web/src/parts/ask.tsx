@@ -1,12 +1,14 @@
 // One question at a time before something is done, answered yes or no; Escape says no.
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
+import { silent } from "../service/fresh.ts";
 
 export interface Question {
   title: string;
   text: string;
   names?: readonly string[];
   namesAre?: string;
+  facts?: readonly string[]; // what it is worth, say
   yes: string;
 }
 
@@ -38,6 +40,7 @@ export function Asking() {
       <form method="dialog">
         <h2 id="ask-title">{question.title}</h2>
         <p id="ask-text">{question.text}</p>
+        {question.facts && question.facts.length > 0 && <p id="ask-facts">{question.facts.join(" · ")}</p>}
         {names.length > 0 && (
           <ul tabIndex={0} aria-label={question.namesAre ?? "Switches"}>
             {names.map((name) => <li key={name}>{name}</li>)}
@@ -45,7 +48,7 @@ export function Asking() {
         )}
         <div class="row">
           <button value="no" autofocus>Cancel</button>
-          <button value="yes" class="primary">{question.yes}</button>
+          <button value="yes" class="primary" disabled={silent.value}>{question.yes}</button>
         </div>
       </form>
     </dialog>

@@ -1,5 +1,6 @@
-// What keeps a recommendation back, and what else is to be known before one decides.
+// What keeps a recommendation back, or has ended it, and what else is to be known before one decides.
 import type { Recommendation } from "../service/documents.ts";
+import { Validity } from "./validity.tsx";
 import { CLASSES, count, seconds, several, when } from "../format.ts";
 
 export function Remarks({ of }: { of: Recommendation }) {
@@ -9,9 +10,9 @@ export function Remarks({ of }: { of: Recommendation }) {
       {opinion && (
         <p id="second-opinion" class={opinion.disagrees ? "notice" : "quiet"}>Second opinion: {opinion.sentence}</p>
       )}
-      {of.holds.length > 0 && of.status === "pending" && <p id="holds" class="notice">{of.holds.join(" ")}</p>}
       {of.caution && <p id="caution" class="notice">{of.caution}</p>}
       {of.notes.map((note) => <p key={note} class="quiet">{note}</p>)}
+      <Validity of={of} />
     </>
   );
 }

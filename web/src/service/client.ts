@@ -27,6 +27,7 @@ export class Problem extends Error {
 export const asksForToken = signal(false);
 export const tokenRefused = signal(false);
 export const away = signal<string | null>(null);
+export const heard = signal(0); // when the service last answered, by this machine's clock; 0: not yet
 
 const token = () => sessionStorage.getItem("token");
 
@@ -63,6 +64,7 @@ export async function text(path: string, { method = "GET", body, signal: given }
     if (given?.aborted) throw error;
     throw new Problem(0);
   }
+  if (answer.status < 500) heard.value = Date.now();
   const difference = Date.parse(answer.headers.get("Date") ?? "") - Date.now();
   aheadMs = Math.abs(difference) > CLOCKS_AGREE_MS ? difference : 0;
   if (answer.status === 401) {

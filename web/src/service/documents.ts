@@ -101,7 +101,7 @@ export interface Trajectories {
   queues: { switch: string; port: string; incumbent_bytes: number[]; recommended_bytes: number[] }[];
 }
 
-export type Decision = "pending" | "kept" | "approved" | "rejected" | "superseded" | "rolled_back";
+export type Decision = "pending" | "kept" | "approved" | "rejected" | "superseded" | "expired" | "rolled_back";
 export type FlowClass = "elephant" | "potential_elephant" | "mouse";
 
 export interface Recommendation {
@@ -147,6 +147,8 @@ export interface Recommendation {
   staged: Watermark | null;
   switches: string[];
   holds: string[];
+  expired?: { at: string; reason: string } | null;
+  blocked?: { reason: string; until: string | null }[];
   caution: string | null;
   rollout: string | null;
   pushed: { switch: string; writes: boolean; diff: string; read_back: Watermark | null }[];
@@ -162,6 +164,7 @@ export interface Readiness {
   reasons: string[];
   measured: boolean;
   version: string;
+  scopes?: string[]; // the caller's
   storage?: { state: "ok" | "failing" | "memory"; waiting: number; says: string | null };
 }
 

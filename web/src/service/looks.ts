@@ -5,21 +5,21 @@ export const readiness: Look = { path: "/v1/readiness", after: ["reports", "roun
 export const state: Look = { path: "/v1/state?queues=10000", after: ["reports"], spacingMs: 2_000 };
 export const topology: Look = { path: "/v1/topology", everyMs: 60_000 };
 export const alarms: Look = { path: "/v1/alarms?all=true&limit=50", after: ["alarm"], spacingMs: 500 };
-export const freeze: Look = { path: "/v1/freeze", after: ["rollout"], spacingMs: 500 };
+export const freeze: Look = { path: "/v1/freeze", after: ["rollout", "validity"], spacingMs: 500 };
 export const recommendations: Look = {
   path: "/v1/recommendations?candidates=false&limit=12",
-  after: ["recommendation", "decision", "rollout"],
+  after: ["recommendation", "decision", "validity", "rollout"],
   spacingMs: 500,
 };
 // Asked for only where there is one: use current() of service/current.ts.
 export const currentRecommendation: Look = {
   path: "/v1/recommendations/current",
-  after: ["recommendation", "decision", "rollout"],
+  after: ["recommendation", "decision", "validity", "rollout"],
   spacingMs: 500,
 };
 export const recommendation = (id: string): Look => ({
   path: `/v1/recommendations/${encodeURIComponent(id)}`,
-  after: ["decision", "rollout"],
+  after: ["decision", "validity", "rollout"],
   everyMs: 30_000,
 });
 export const newestRollout: Look = { path: "/v1/rollouts?limit=1", after: ["rollout"], spacingMs: 500 };

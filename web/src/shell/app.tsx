@@ -3,6 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { Asking } from "../parts/ask.tsx";
 import { place } from "../router.ts";
 import { asksForToken } from "../service/client.ts";
+import { asOf } from "../service/fresh.ts";
 import { views } from "../views.ts";
 import { Header } from "./header.tsx";
 import { Notices } from "./notices.tsx";
@@ -29,7 +30,7 @@ export function App() {
         Skip to {view.name}
       </a>
       <Header current={view} />
-      <main id="main" ref={main} tabIndex={-1} class={`view ${view.path}`}>
+      <main id="main" ref={main} tabIndex={-1} class={`view ${view.path} ${asOf.value === null ? "" : "old"}`}>
         <Notices />
         {asksForToken.value ? <SignIn /> : <Shown key={`${view.path}/${rest.join("/")}`} rest={rest} />}
       </main>

@@ -1,10 +1,12 @@
 // The header: where one is, how the service does, whether switches are frozen, and the button for a round.
 import { useState } from "preact/hooks";
+import { ActButton } from "../parts/act-button.tsx";
 import { Status, type Tone } from "../parts/status.tsx";
 import { address } from "../router.ts";
 import { act } from "../service/acts.ts";
-import { asksForToken, away } from "../service/client.ts";
+import { asksForToken } from "../service/client.ts";
 import type { Alarms, Freeze, Readiness } from "../service/documents.ts";
+import { asOf, silent } from "../service/fresh.ts";
 import { useLive } from "../service/live.ts";
 import * as looks from "../service/looks.ts";
 import { count, several } from "../format.ts";
@@ -32,6 +34,7 @@ export function Header({ current }: { current: View }) {
       </nav>
       <div class="status">
         <Live readiness={readiness} />
+        {asOf.value !== null && <Status id="as-of" tone="bad">as of {new Date(asOf.value).toLocaleTimeString()}</Status>}
         {freeze && (
           <Status id="frozen" tone={freeze.frozen ? "strong" : "plain"}>
             {freeze.unknown ? "Frozen or not is unknown" : freeze.frozen ? frozenBy(freeze) : "Not frozen"}
@@ -60,7 +63,7 @@ function Live({ readiness }: { readiness: Readiness | undefined }) {
   let text = "connecting";
   const busy = round.value;
   if (asksForToken.value) text = "signed out";
-  else if (away.value) [tone, text] = ["bad", "not reachable"];
+  else if (silent.value) [tone, text] = ["bad", "not reachable"];
   else if (busy) [tone, text] = ["busy", busy.total ? `round: ${busy.stage} ${busy.done}/${busy.total}` : `round: ${busy.stage}`];
   else if (readiness) [tone, text] = readiness.ready ? ["good", "ready"] : ["plain", "waiting"];
   return <Status id="live" tone={tone} title={readiness?.reasons.join(" ") ?? ""}>{text}</Status>;
@@ -74,8 +77,8 @@ function Tune({ measured }: { measured: boolean }) {
     ask(false);
   };
   return (
-    <button id="tune" class="primary" type="button" disabled={!measured || asked || round.value !== null} onClick={tune}>
+    <ActButton id="tune" class="primary" disabled={!measured || asked || round.value !== null} onClick={tune}>
       Tune now
-    </button>
+    </ActButton>
   );
 }

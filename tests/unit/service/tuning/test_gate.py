@@ -53,11 +53,12 @@ def test_a_round_that_keeps_the_incumbent_is_compared_too() -> None:
 def test_a_change_cools_down_by_the_clock() -> None:
     clock = Clock()
     gate = PushGate(SETTINGS, clock_s=clock)
-    assert gate.cooling() is None
+    assert gate.cooling_left_s() == 0.0
     gate.watermark_changed(age_s=10.0)
-    assert gate.cooling() == "Held: the last change cools down for another 20 s."
+    assert gate.cooling_left_s() == 20.0
+    assert gate.round_ended(answer(), None, age_s=0.0).holds == (), "it passes without another round"
     clock.now_s += 20.0
-    assert gate.cooling() is None
+    assert gate.cooling_left_s() == 0.0
 
 
 def test_an_opinion_that_did_not_decide_holds_nothing() -> None:
@@ -109,7 +110,7 @@ def test_no_sequence_of_events_lets_through_what_it_must_not(events: list[tuple[
             residual = residual_ratio(predicted, measured)
             measured_over_predicted = (measured + 1_000) / (predicted + 1_000)
         cleared = gate.round_ended(asked, residual, age_s=age_s)
-        if cleared.staged is None or cleared.holds:
+        if cleared.staged is None or cleared.holds or gate.cooling_left_s() > 0:
             continue
         assert asked.changes
         assert cleared.staged != asked.incumbent

@@ -1,43 +1,48 @@
 // Approving and rejecting, each asked for once more before it is done.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import { ActButton } from "../../parts/act-button.tsx";
 import { confirmed } from "../../parts/ask.tsx";
 import { focusOn } from "../../parts/focus.ts";
 import { Sentence } from "../../parts/sentence.tsx";
 import { Comparison } from "../../recommendation/comparison.tsx";
+import { change, comparedBy } from "../../recommendation/figures.ts";
 import { Remarks } from "../../recommendation/remarks.tsx";
 import { Table } from "../../parts/table.tsx";
 import { WatermarkChange } from "../../recommendation/watermark-change.tsx";
 import { act } from "../../service/acts.ts";
 import type { Recommendation, SwitchState } from "../../service/documents.ts";
-import { useLive } from "../../service/live.ts";
-import * as looks from "../../service/looks.ts";
-import { sameWatermark, several, spelled, watermark } from "../../format.ts";
+import { useSwitches } from "../../service/switches.ts";
+import { gain, sameWatermark, score, several, spelled, watermark } from "../../format.ts";
 
 export function DecisionPanel({ of, children }: { of: Recommendation; children: ComponentChildren }) {
-  const switches = useLive<SwitchState[]>(looks.switches).value ?? [];
+  const switches = useSwitches() ?? [];
   const [busy, work] = useState(false);
+  const blocked = of.blocked ?? [];
+  const over = of.status === "expired";
   const decide = async (what: "approve" | "reject") => {
     const yes = await confirmed(what === "approve" ? approving(of, switches) : REJECTING);
     if (!yes) return;
     work(true);
-    const done = await act(`/v1/recommendations/${encodeURIComponent(of.id)}/${what}`);
+    const { kmin_bytes, kmax_bytes, pmax } = of.incumbent;
+    const body = what === "approve" ? { body: { incumbent: { kmin_bytes, kmax_bytes, pmax } } } : {};
+    const done = await act(`/v1/recommendations/${encodeURIComponent(of.id)}/${what}`, { method: "POST", ...body });
     work(false);
     if (done) focusOn(what === "approve" ? "rollout" : "recommendation");
   };
   return (
     <div class="decide">
       <div>
-        <WatermarkChange id="watermark" now={of.incumbent} better={of.recommendation} />
+        <WatermarkChange id="watermark" now={of.incumbent} better={of.recommendation} {...(over ? { was: "then" } : {})} />
         {of.staged && !sameWatermark(of.staged, of.recommendation) && (
           <p id="staged">An approval takes one step towards it: {spelled(of.staged)}.</p>
         )}
         <Sentence id="why">{of.why}</Sentence>
         <Remarks of={of} />
-        {of.status === "pending" && (
+        {(of.status === "pending" || over) && (
           <div class="row" id="actions">
-            <button id="approve" class="primary" type="button" disabled={busy} onClick={() => decide("approve")}>Approve</button>
-            <button id="reject" type="button" disabled={busy} onClick={() => decide("reject")}>Reject</button>
+            <ActButton id="approve" class="primary" disabled={busy || over || blocked.length > 0} onClick={() => decide("approve")}>Approve</ActButton>
+            <ActButton id="reject" says disabled={busy || over} onClick={() => decide("reject")}>Reject</ActButton>
           </div>
         )}
         {of.status === "pending" && <Planned of={of} switches={switches} />}
@@ -45,7 +50,7 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
       </div>
       <div>
         <h3>What the twin predicts</h3>
-        <Comparison id="compare" caption="Predictions for what runs and what is recommended" now={of.incumbent} better={of.recommendation} by={of.score_is} />
+        <Comparison id="compare" caption="Predictions for what runs and what is recommended" now={of.incumbent} better={of.recommendation} by={of.score_is} names={[over ? "Then" : "Now", "New"]} />
       </div>
     </div>
   );
@@ -76,6 +81,18 @@ function Planned({ of, switches }: { of: Recommendation; switches: readonly Swit
 const runs = (known: SwitchState | undefined) =>
   known?.running ? watermark(known.running) : known?.queues.length ? "differs by queue" : "not known";
 
+// The gain, and whatever gets better or worse, as the page beside it has them.
+function predicted({ incumbent, recommendation, improvement, score_is: by }: Recommendation): string[] {
+  const changes = comparedBy(by)
+    .filter(({ good, absolute }) => good !== 0 && !absolute)
+    .map((one) => ({ name: one.name, ...change(one.pick(incumbent), one.pick(recommendation), one) }))
+    .filter(({ tone }) => tone !== "");
+  return [
+    by === "gain" ? `Predicted gain ${gain(improvement.score_gain, improvement.score_error)}` : `Predicted score gained ${score(improvement.score_gain)}`,
+    ...changes.map(({ name, text }) => `${name} ${text}`),
+  ];
+}
+
 const REJECTING = {
   title: "Reject the recommendation?",
   text: "Nothing is set, and it is turned down for good. The next round may propose another.",
@@ -92,7 +109,8 @@ function approving(of: Recommendation, switches: readonly SwitchState[]) {
     text:
       `${dry ? `A dry run on ${number}: nothing is written. It shows what ` : `${number}, a canary first, `}` +
       `${dry ? "would be set" : "will be set"} to ${spelled(wanted)}` +
-      `${dry ? "." : ", read back and watched; it takes itself back where the network gets worse."}`,
+      `${dry ? "." : ", read back and watched; it is rolled back if a guard is breached (pauses, drops, queue, throughput)."}`,
+    facts: predicted(of),
     names: of.switches.map((name) => {
       const running = chosen.find((one) => one.name === name)?.running;
       return running ? `${name}: ${watermark(running)} → ${watermark(wanted)}` : name;

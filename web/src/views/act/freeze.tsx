@@ -1,5 +1,6 @@
 // The freeze: whether switches may be set, and the button that changes it.
 import { useState } from "preact/hooks";
+import { ActButton } from "../../parts/act-button.tsx";
 import { confirmed } from "../../parts/ask.tsx";
 import { Panel } from "../../parts/panel.tsx";
 import { act } from "../../service/acts.ts";
@@ -38,7 +39,7 @@ export function FreezePanel() {
           : "A freeze stops every rollout where it stands and lets none begin, until somebody thaws them."}
       </p>
       <div class="row">
-        <button id="freeze" type="button" disabled={busy || freeze.unknown !== null} onClick={change}>{freeze.frozen ? "Thaw switches" : "Freeze switches"}</button>
+        <ActButton id="freeze" says disabled={busy || freeze.unknown !== null} onClick={change}>{freeze.frozen ? "Thaw switches" : "Freeze switches"}</ActButton>
       </div>
     </Panel>
   );

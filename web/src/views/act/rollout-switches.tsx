@@ -2,7 +2,7 @@
 import { Table } from "../../parts/table.tsx";
 import type { Rollout, RolloutSwitch } from "../../service/documents.ts";
 import { watermark } from "../../format.ts";
-import { plain } from "./rollout-words.ts";
+import { progressOf } from "./rollout-words.ts";
 
 export function RolloutSwitches({ of }: { of: Rollout }) {
   const failing = (one: RolloutSwitch) => (one.detail ? 0 : 1);
@@ -25,7 +25,7 @@ export function RolloutSwitches({ of }: { of: Rollout }) {
               </>
             ),
           },
-          { name: "Progress", cell: (one) => plain(one.progress), tone: (one) => `progress ${one.progress.replace("_", "-")}`, words: true },
+          { name: "Progress", cell: (one) => progressOf(one, of), tone: (one) => `progress ${one.progress.replace("_", "-")}`, words: true },
           { name: "Kmin / Kmax / Pmax, before → after", cell: (one) => <Marks one={one} />, tone: () => "marks", words: true },
         ]}
       />

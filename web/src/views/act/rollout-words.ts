@@ -1,5 +1,5 @@
 // A rollout in words: where it stands, which steps it took, and what is to come.
-import type { Freeze, Phase, Rollout } from "../../service/documents.ts";
+import type { Freeze, Phase, Rollout, RolloutSwitch } from "../../service/documents.ts";
 import { count, named, several, when } from "../../format.ts";
 
 export const turnedBack = ({ phase }: Rollout): boolean => phase === "rolling_back" || phase === "rolled_back";
@@ -8,6 +8,9 @@ export const touched = (rollout: Rollout) =>
   rollout.switches.filter(({ progress }) => ["applying", "applied", "verified", "set"].includes(progress));
 export const frozenBy = ({ by, at }: Freeze): string => `Frozen by ${by}${at ? `, ${when(at)}` : ""}`;
 export const switches = (number: number): string => several(number, "switch", "switches");
+// Of a rollout that was taken back, what had only been worked out was never sent.
+export const progressOf = (one: RolloutSwitch, rollout: Rollout): string =>
+  turnedBack(rollout) && ["waiting", "staged"].includes(one.progress) ? "never touched" : plain(one.progress);
 export const plain = (name: string): string => name.replaceAll("_", " ");
 export const sentence = (what: string): string => what.replace(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase();
 
@@ -17,6 +20,7 @@ export interface Step {
   state: StepState;
   at: string | null;
   back?: boolean;
+  why?: string; // it was skipped
 }
 export const SPOKEN: Record<StepState, string> = {
   passed: "passed",
@@ -26,6 +30,7 @@ export const SPOKEN: Record<StepState, string> = {
   unreached: "not reached",
 };
 
+const SKIPPED: Partial<Record<Phase, string>> = { soak: "none: 0 s are set", fleet: "no other switch" };
 const STEPS: readonly Phase[] = ["approved", "canary", "soak", "fleet", "done"];
 
 export function steps(rollout: Rollout): Step[] {
@@ -34,11 +39,11 @@ export function steps(rollout: Rollout): Step[] {
   const phase = rollout.phase === "soak" && rollout.stage > 0 ? "fleet" : rollout.phase; // a batch soaks
   const here = STEPS.indexOf(phase);
   const state = (name: Phase, index: number): StepState => {
-    if (back) return began(name) ? "passed" : "unreached";
+    if (back) return began(name) ? "passed" : STEPS.slice(index).some(began) ? "skipped" : "unreached";
     if (index < here) return began(name) ? "passed" : "skipped";
     return index > here ? "waiting" : name === "done" ? "passed" : "current";
   };
-  const way: Step[] = STEPS.map((name, index) => ({ name, state: state(name, index), at: began(name) }));
+  const way: Step[] = STEPS.map((name, index) => ({ name, state: state(name, index), at: began(name), why: SKIPPED[name] ?? SPOKEN.skipped }));
   if (!back) return way;
   const at = rollout.phases.at(-1)?.at ?? null;
   return [...way, { name: plain(rollout.phase), state: rollout.ended ? "passed" : "current", at, back }];

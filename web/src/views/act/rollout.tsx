@@ -1,5 +1,6 @@
 // The newest rollout: how far it has come, what telemetry sees, and the way back.
 import { useState } from "preact/hooks";
+import { ActButton } from "../../parts/act-button.tsx";
 import { confirmed } from "../../parts/ask.tsx";
 import { focusOn } from "../../parts/focus.ts";
 import { Panel } from "../../parts/panel.tsx";
@@ -42,8 +43,8 @@ export function RolloutPanel({ of: newest }: { of: Rollout }) {
   );
 }
 
-function Passed({ step: { name, state, at, back } }: { step: Step }) {
-  const beside = at ? when(at) : state === "waiting" ? "" : SPOKEN[state];
+function Passed({ step: { name, state, at, back, why } }: { step: Step }) {
+  const beside = at ? when(at) : state === "waiting" ? "" : (why ?? SPOKEN[state]);
   return (
     <li class={`${state} ${back ? "back" : ""}`} aria-current={state === "current" ? "step" : undefined}>
       <b>{name}<span class="unseen">: {SPOKEN[state]}</span></b>
@@ -66,8 +67,8 @@ function Undo({ of }: { of: Rollout }) {
     else ask(null);
   };
   return (
-    <button id="roll-back" class="danger" type="button" disabled={turnedBack(of) || asked === of.id} onClick={undo}>
-      Roll back
-    </button>
+    <div class="row">
+      <ActButton id="roll-back" class="danger" says disabled={turnedBack(of) || asked === of.id} onClick={undo}>Roll back</ActButton>
+    </div>
   );
 }

@@ -1,17 +1,17 @@
 // The switches: what each runs, what was set on it from here, and whether somebody else has set it since.
 import { useState } from "preact/hooks";
+import { ActButton } from "../../parts/act-button.tsx";
 import { Panel } from "../../parts/panel.tsx";
 import { Table } from "../../parts/table.tsx";
 import { act } from "../../service/acts.ts";
 import type { SwitchState } from "../../service/documents.ts";
-import { useLive } from "../../service/live.ts";
-import * as looks from "../../service/looks.ts";
+import { useSwitches } from "../../service/switches.ts";
 import { count, watermark } from "../../format.ts";
 
 const urgency = (one: SwitchState) => (one.drifted ? 0 : one.reachable ? 2 : 1);
 
 export function SwitchesPanel() {
-  const switches = useLive<SwitchState[]>(looks.switches).value ?? [];
+  const switches = useSwitches() ?? [];
   if (switches.length === 0) return null;
   const [drifted, away] = [switches.filter((one) => one.drifted).length, switches.filter((one) => !one.reachable).length];
   const note = [
@@ -41,15 +41,13 @@ export function SwitchesPanel() {
 
 function Adopt({ name }: { name: string }) {
   const [busy, work] = useState(false);
-  const adopt = async (event: MouseEvent) => {
-    const region = (event.currentTarget as HTMLElement).closest<HTMLElement>(".scroll");
+  const adopt = async (event: { currentTarget: HTMLElement }) => {
+    const region = event.currentTarget.closest<HTMLElement>(".scroll");
     work(true);
     if (await act(`/v1/switches/${encodeURIComponent(name)}/adopt`)) region?.focus(); // the button goes
     work(false);
   };
   return (
-    <button type="button" class="small" disabled={busy} aria-label={`Adopt what ${name} runs`} title="Take what it runs now as wanted" onClick={adopt}>
-      Adopt
-    </button>
+    <ActButton class="small" disabled={busy} label={`Adopt what ${name} runs`} title="Take what it runs now as wanted" onClick={adopt}>Adopt</ActButton>
   );
 }

@@ -11,11 +11,16 @@ import { round } from "../../shell/round.ts";
 import type { Readiness, Recommendation } from "../../service/documents.ts";
 import { DECISIONS, gain, percent, score, when } from "../../format.ts";
 
-const TONES: Record<string, Tone> = { pending: "busy", approved: "good", rejected: "bad", rolled_back: "back" };
+const TONES: Record<string, Tone> = { pending: "busy", approved: "good", rejected: "bad", rolled_back: "back", expired: "warning" };
 const GAINS = ["Mice, 99 % slowdown", "Probe, 99 % slowdown", "Elephants, mean slowdown", "Mean queue", "99th percentile queue"];
 
 export function Decision({ of }: { of: Recommendation }) {
-  return <Status id="decision" tone={TONES[of.status] ?? "plain"}>{DECISIONS[of.status] ?? of.status}</Status>;
+  const blocked = of.status === "pending" && (of.blocked?.length ?? 0) > 0;
+  return (
+    <Status id="decision" tone={blocked ? "warning" : (TONES[of.status] ?? "plain")}>
+      {blocked ? "cannot be approved now" : (DECISIONS[of.status] ?? of.status)}
+    </Status>
+  );
 }
 
 interface Props {
@@ -28,7 +33,7 @@ export function Advice({ current, readiness }: Props) {
   const { recommendation: better, incumbent: now } = current;
   return (
     <Panel id="recommendation" title="Recommendation" class="hero" note={<Decision of={current} />}>
-      <WatermarkChange id="watermark" now={now} better={better} />
+      <WatermarkChange id="watermark" now={now} better={better} {...(current.status === "expired" ? { was: "then" } : {})} />
       <Sentence id="why">{current.why}</Sentence>
       {current.changes && <Gains of={current} />}
       <Remarks of={current} />

@@ -1,8 +1,9 @@
 // Now: the network as the window shows it, what is wrong, and what the tuner would change.
+import { useMemo } from "preact/hooks";
 import { Panel } from "../../parts/panel.tsx";
 import type { Readiness, State } from "../../service/documents.ts";
 import { useCurrent } from "../../service/current.ts";
-import { away } from "../../service/client.ts";
+import { away, now as clock } from "../../service/client.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { count, seconds } from "../../format.ts";
@@ -27,6 +28,7 @@ function Now() {
       <AlarmsPanel />
       {!readiness && !away.value && <p class="quiet waiting" role="status">Reading what the network does…</p>}
       {readiness && !readiness.measured && !current && <Empty reasons={readiness.reasons} />}
+      {state?.stale && <Stale state={state} />}
       {state && <Strip state={state} />}
       <div class="now-grid">
         {state && (
@@ -53,6 +55,11 @@ function Now() {
       {state && <Ports state={state} />}
     </>
   );
+}
+
+function Stale({ state }: { state: State }) {
+  const at = useMemo(() => new Date(clock() - 1000 * (state.age_s ?? 0)).toLocaleTimeString(), [state]);
+  return <p id="stale" class="notice" role="alert">Telemetry is silent: what is shown of the network is as of {at}.</p>;
 }
 
 export const now: View = { path: "now", name: "Now", component: Now };

@@ -1,0 +1,263 @@
+"""Whether a recommendation may be approved. HTTP, terminal, page and policy all ask here.
+
+What makes the advice wrong ends it for good: it becomes ``expired``. What merely has to pass, such as a
+freeze, blocks it until then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from service.documents.base import timestamp
+from service.documents.recommendation import BlockDocument, RecommendationDocument
+from service.events import Broadcaster, Clocks
+from service.fleet import Fleet
+from service.ingest.window_owner import WindowOwner
+from service.rollouts.manager import Rollouts
+from service.tuning.entry import Entry
+from service.tuning.gate import PushGate
+from service.tuning.recommendations import RecommendationStore
+from settings.errors import ConflictError, PreconditionFailedError, PreconditionRequiredError
+from twin.search.explain import watermark_text
+from twin.units import duration_text
+from twin.watermark import Watermark
+
+REVIEW_EVERY_S = 1.0
+_NAMED = 4
+
+_log = logging.getLogger("ecntwin.tuning")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A sentence on what an approval has to wait for, and until when (ns since 1970, None: unknown)."""
+
+    reason: str
+    remedy: str
+    until_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a caller believes to approve: the incumbent, or ``If-Match`` with its tags; None: not told."""
+
+    incumbent: Watermark | None = None
+    if_match: str | None = None
+
+    @property
+    def told(self) -> bool:
+        return self.incumbent is not None or self.if_match not in (None, "*")
+
+
+ANYTHING = Expected()
+
+
+def etag_of(entry: Entry) -> str:
+    """What an approval's ``If-Match`` must name: the id, and the incumbent it was made for.
+
+    Entity tags of the document begin with it: what stands behind it may grow until the approval.
+    """
+    mark = entry.incumbent
+    return f'"{entry.id}.{mark.kmin_bytes}-{mark.kmax_bytes}-{mark.pmax!r}"'
+
+
+@dataclass(kw_only=True)
+class Validity:
+    """``deciding`` are ids being decided on: a switch that their own rollout sets ends none of them.
+
+    Use from one event loop only.
+    """
+
+    fleet: Fleet
+    store: RecommendationStore
+    rollouts: Rollouts
+    gate: PushGate
+    window: WindowOwner
+    stale_after_s: float
+    events: Broadcaster
+    clocks: Clocks
+    deciding: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._started_s = self.window.now_s()
+        self._told: tuple[str, tuple[str, ...]] | None = None
+
+    async def run_forever(self) -> None:
+        while True:
+            self.review()
+            await asyncio.sleep(REVIEW_EVERY_S)
+
+    def review(self) -> None:
+        """Expires the pending ones that are outdated, and publishes what newly blocks the others, or does no
+        longer.
+        """
+        for entry in self.store.newest(len(self.store)):
+            if entry.status != "pending" or entry.id in self.deciding:
+                continue
+            if (reason := self._outdated(entry)) is not None:
+                self._expire(entry, reason)
+                continue
+            told = entry.id, tuple(block.reason for block in self.blocks(entry))
+            if told != self._told and (told[1] or self._told is not None):
+                self._publish(entry, told[1])
+            self._told = told
+
+    def blocks(self, entry: Entry) -> tuple[Block, ...]:
+        """What an approval of a pending one waits for; gates and drift only where devices are written."""
+        return tuple(self._blocks(entry)) if entry.status == "pending" else ()
+
+    def check(self, entry: Entry, expected: Expected = ANYTHING) -> None:
+        """Raises ``ConflictError`` with the reason where a pending one may not be approved now, and
+        ``PreconditionFailedError`` where ``If-Match`` names another. Reads no switch.
+        """
+        if expected.if_match not in (None, "*") and not _names(expected.if_match or "", etag_of(entry)):
+            raise PreconditionFailedError(
+                f"recommendation {entry.id!r}",
+                f"If-Match {(expected.if_match or '')[:120]}",
+                f"its entity tag is {etag_of(entry)}, and {self._now_runs(entry)}",
+                "read it again, and decide on what it says now",
+            )
+        if expected.incumbent is not None and expected.incumbent != entry.incumbent:
+            raise ConflictError(
+                f"recommendation {entry.id!r}",
+                f"incumbent {watermark_text(expected.incumbent)}",
+                f"it was made for {watermark_text(entry.incumbent)}, and {self._now_runs(entry)}",
+                "read it again, and decide on what it says now",
+            )
+        if (reason := self._outdated(entry)) is not None:
+            self._expire(entry, reason)
+            self.store.pending(entry.id)  # raises with that reason
+        if blocks := self.blocks(entry):
+            reasons = " ".join(block.reason for block in blocks).removesuffix(".")
+            raise ConflictError(
+                f"recommendation {entry.id!r}", None, f"it is blocked: {reasons}", blocks[0].remedy
+            )
+
+    def resolve(self, which: str, expected: Expected) -> str:
+        """The id that ``which`` names, an id or ``current``; that one is not approved blindly.
+
+        Raises ``PreconditionRequiredError`` for ``current`` where nothing is expected of it, and
+        ``NotFoundError`` before the first round.
+        """
+        if which != "current":
+            return which
+        entry = self.store.current()
+        if not expected.told:
+            raise PreconditionRequiredError(
+                "recommendation 'current'",
+                None,
+                "it may be another one by now than the one that was read",
+                f"approve {entry.id!r} by its id, or say what it is expected to replace "
+                "(a body with the incumbent, or If-Match)",
+            )
+        return entry.id
+
+    def document(
+        self, entry: Entry, *, candidates: bool = True, trajectories: bool = True
+    ) -> RecommendationDocument:
+        """As HTTP answers it now, with what blocks it."""
+        pending = entry.status == "pending"
+        cooling = self._cooling() if pending else None
+        return entry.document(
+            candidates=candidates,
+            trajectories=trajectories,
+            holds=[*entry.holds, *([cooling.reason] if cooling else [])],
+            blocked=[
+                BlockDocument(
+                    reason=block.reason, until=None if block.until_ns is None else timestamp(block.until_ns)
+                )
+                for block in self.blocks(entry)
+            ],
+        )
+
+    def _outdated(self, entry: Entry) -> str | None:
+        """Why the advice is wrong now, as a sentence; None where it is as good as it was."""
+        changed = {
+            name: runs
+            for name in entry.switches
+            if (runs := self.fleet.last_read(name)) is not None and runs != _ran(entry, name)
+        }
+        if changed:
+            name, runs = next(iter(changed.items()))
+            more = f", and {len(changed) - 1} more switches changed too" if len(changed) > 1 else ""
+            return (
+                f"{name} now runs {watermark_text(runs)}, and it was made for "
+                f"{watermark_text(_ran(entry, name))}{more}."
+            )
+        silent_s = self.window.silent_s(self._started_s)
+        if silent_s > self.stale_after_s:
+            return (
+                f"No INT report came for {duration_text(silent_s)}, longer than "
+                f"{duration_text(self.stale_after_s)} (tuning.stale_after_s)."
+            )
+        return None
+
+    def _blocks(self, entry: Entry) -> Iterator[Block]:
+        if self.window.age_s() is None:
+            yield Block(
+                "No INT report has been accepted since the service started.",
+                "wait for the exporters' reports",
+            )
+        if (held := self.rollouts.held(entry.switches)) is not None:
+            rule, remedy = held
+            yield Block(f"{rule[0].upper()}{rule[1:]}.", remedy)
+        away = {name: why for name in entry.switches if (why := self.fleet.away(name)) is not None}
+        if away:
+            yield Block(
+                f"{_named(list(away))} cannot be read ({next(iter(away.values()))}).",
+                f"look at /v1/switches/{next(iter(away))}, and bring it back",
+            )
+        written = [name for name in entry.switches if name not in away and self.fleet.writes(name)]
+        if not written:
+            return
+        if drifted := [name for name in written if self.fleet.drifted(name)]:
+            yield Block(
+                f"{_named(drifted)} run{'s' if len(drifted) == 1 else ''} what was not set here, "
+                "and that is not overwritten.",
+                f"look at /v1/switches/{drifted[0]}, and POST its /adopt if that is as it should be",
+            )
+        for sentence in entry.holds:
+            yield Block(sentence, "wait for a round without holds")
+        if (cooling := self._cooling()) is not None:
+            yield cooling
+
+    def _cooling(self) -> Block | None:
+        left_s = self.gate.cooling_left_s()
+        if left_s <= 0:
+            return None
+        until_ns = self.clocks.wall_ns() + round(left_s * 1e9)
+        clock = datetime.fromtimestamp(until_ns / 1e9, UTC).strftime("%H:%M:%S")
+        return Block(f"Held: the last change cools down until {clock} UTC.", "wait until then", until_ns)
+
+    def _now_runs(self, entry: Entry) -> str:
+        return f"what runs now is {watermark_text(self.fleet.incumbent(entry.switches))}"
+
+    def _expire(self, entry: Entry, reason: str) -> None:
+        _log.info("recommendation %s expired: %s", entry.id, reason)
+        self._publish(self.store.expire(entry, reason), ())
+
+    def _publish(self, entry: Entry, blocked: Sequence[str]) -> None:
+        self.events.publish(
+            "validity",
+            {"id": entry.id, "status": entry.status, "blocked": list(blocked), "expired": entry.expired},
+        )
+
+
+def _ran(entry: Entry, switch: str) -> Watermark:
+    """What a switch ran when the recommendation was made."""
+    return entry.ran.get(switch, entry.incumbent)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _names(if_match: str, tag: str) -> bool:
+    """Whether one of its entity tags is ``tag`` or begins with it."""
+    named = (one.strip().removeprefix("W/") for one in if_match.split(","))
+    return any(one == tag or one.startswith(f"{tag[:-1]}.") for one in named)

@@ -1,0 +1,202 @@
+"""What may not be approved: wrong advice expires, what has to wait is blocked, both with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from switches.base import QueueWatermark, Reading, StagedChange
+from tests.integration.http.test_rollouts import FOREIGN, TUNING, Fleet, Here, started
+from tests.integration.service import TOPOLOGY, traffic
+from tests.unit.service.rollouts.world import Switch, away
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("answered_once_ended")]
+
+INCUMBENT = {"kmin_bytes": 400_000, "kmax_bytes": 1_600_000, "pmax": 0.2}
+
+
+class DryRun(Switch):
+    """Is read like any, and written by nobody."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.writes = False
+
+    def apply(self, change: StagedChange) -> None:
+        self._step("apply")
+
+    def verify(self, change: StagedChange) -> Reading:
+        return Reading.of(self.switch, [QueueWatermark("e0", 3, change.after)], 7)
+
+
+@pytest.fixture(params=["written", "dry run"])
+async def here(request: pytest.FixtureRequest) -> AsyncIterator[Here]:
+    fleet = Fleet({} if request.param == "written" else {"leaf1": DryRun("leaf1")})
+    async with started(fleet) as made:
+        await made.service.client.put("/v1/topology", json=TOPOLOGY)
+        await made.service.post_reports(traffic())
+        yield made
+
+
+async def stale(here: Here) -> None:
+    here.service.hand.now_s += 61
+
+
+async def frozen(here: Here) -> None:
+    await here.freeze(True)
+
+
+async def set_by_hand(here: Here) -> None:
+    here.switches["leaf1"].running = FOREIGN
+
+
+async def unreachable(here: Here) -> None:
+    here.switches["leaf1"].meets["read"] = [away("leaf1") for _ in range(9)]
+    await here.get("/v1/switches")
+
+
+async def newer(here: Here) -> None:
+    await here.tuned()
+
+
+CASES = {
+    stale: ("expired", "No INT report came for 61 s, longer than 60 s"),
+    frozen: ("pending", "Switches are frozen by local"),
+    set_by_hand: (
+        "expired",
+        "leaf1 now runs Kmin 800 KB, Kmax 3.2 MB, Pmax 10 %, and it was made for Kmin 400 KB",
+    ),
+    unreachable: ("pending", "leaf1 cannot be read (leaf1: received no answer"),
+    newer: ("superseded", "it is superseded"),
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+async def test_what_is_no_longer_good_is_not_approved(
+    here: Here, case: Callable[[Here], Awaitable[None]]
+) -> None:
+    at = await here.tuned()
+    before = await here.get(at)
+    assert (before["status"], before["expired"], before["blocked"]) == ("pending", None, [])
+    await case(here)
+    status, reason = CASES[case]
+    problem = await here.refused(f"{at}/approve")
+    assert reason in problem["rule"]
+    after = await here.get(at)
+    assert after["status"] == status
+    if status == "expired":
+        assert problem["rule"] == f"it is expired: {after['expired']['reason'].removesuffix('.')}"
+        assert after["expired"]["at"] >= after["created"]
+        assert (await here.get("/v1/recommendations/current"))["id"] == after["id"], "its reason is seen"
+    elif status == "pending":
+        (block,) = after["blocked"]
+        assert f"{problem['rule']}." == f"it is blocked: {block['reason']}"
+    assert "apply" not in here.switches["leaf1"].calls
+    assert (await here.get("/v1/rollouts"))["total"] == 0
+
+
+async def test_after_a_rollback_what_was_made_for_the_change_is_over() -> None:
+    async with started() as here:
+        await here.service.client.put("/v1/topology", json=TOPOLOGY)
+        await here.service.post_reports(traffic())
+        decided = await here.approved()
+        at = await here.tuned()
+        await here.post(f"/v1/rollouts/{decided['rollout']}/rollback")
+        await here.ended(decided["rollout"])
+        shown = await here.get(at)
+        assert (shown["status"], "and it was made for" in shown["expired"]["reason"]) == ("expired", True)
+        assert "it is expired" in (await here.refused(f"{at}/approve"))["rule"]
+        assert "it is expired" in (await here.refused(f"{at}/reject"))["rule"]
+        again = await here.get(await here.tuned())
+        assert {name: again["incumbent"][name] for name in INCUMBENT} == INCUMBENT
+
+
+async def test_what_only_waits_may_be_approved_afterwards(here: Here) -> None:
+    at = await here.tuned()
+    await frozen(here)
+    assert (await here.get(at))["blocked"] == [{"reason": "Switches are frozen by local.", "until": None}]
+    await here.freeze(False)
+    assert (await here.get(at))["blocked"] == []
+    assert (await here.post(f"{at}/approve"))["status"] == "approved"
+
+
+async def test_policy_asks_the_same() -> None:
+    async with started(rollout={"auto": True}) as auto:
+        await auto.service.client.put("/v1/topology", json=TOPOLOGY)
+        await auto.service.post_reports(traffic())
+        await auto.freeze(True)
+        found = await auto.post("/v1/tune")
+        assert (found["status"], len(found["blocked"])) == ("pending", 1)
+
+
+async def test_listeners_hear_what_ends_and_what_blocks(here: Here) -> None:
+    at = await here.tuned()
+    validity = here.service.service.validity
+    validity.review()
+    with here.service.service.events.listen() as queue:
+        await frozen(here)
+        validity.review()
+        await here.freeze(False)
+        await stale(here)
+        validity.review()
+        heard = []
+        while not queue.empty():
+            event = queue.get_nowait()
+            if event is not None and event.kind == "validity":
+                heard.append(event.data)
+    assert [(one["status"], one["blocked"]) for one in heard] == [
+        ("pending", ["Switches are frozen by local."]),
+        ("expired", []),
+    ]
+    assert all(at.endswith(one["id"]) for one in heard)
+    assert heard[1]["expired"] == (await here.get(at))["expired"]["reason"]
+
+
+async def test_a_restart_waits_for_telemetry_and_ends_what_is_outdated(tmp_path: Path) -> None:
+    storage, fleet = {"url": f"sqlite:///{tmp_path}/memory.db"}, Fleet()
+    async with started(fleet, storage=storage) as first:
+        await first.service.client.put("/v1/topology", json=TOPOLOGY)
+        await first.service.post_reports(traffic())
+        at = await first.tuned()
+    async with started(fleet, storage=storage) as second:
+        (block,) = (await second.get(at))["blocked"]
+        assert "since the service started" in block["reason"]
+        assert block["reason"].removesuffix(".") in (await second.refused(f"{at}/approve"))["rule"]
+        second.service.hand.now_s += 61
+        assert (await second.get(at))["status"] == "expired"
+    async with started(fleet, storage=storage) as third:
+        assert "No INT report came" in (await third.get(at))["expired"]["reason"]
+
+
+async def test_an_approval_names_what_it_replaces(here: Here) -> None:
+    at = await here.tuned()
+    client = here.service.client
+    tag = (await client.get(at)).headers["ETag"]
+    assert (await client.get("/v1/recommendations/current")).headers["ETag"] == tag
+    other = await client.post(f"{at}/approve", json={"incumbent": INCUMBENT | {"pmax": 0.3}})
+    assert other.status_code == 409
+    assert "what runs now is Kmin 400 KB, Kmax 1.6 MB, Pmax 20 %" in other.json()["rule"]
+    stranger = await client.post(f"{at}/approve", headers={"If-Match": '"another"'})
+    assert stranger.status_code == 412
+    assert tag.removeprefix("W/").rpartition(".")[0] in stranger.json()["rule"]
+    current = "/v1/recommendations/current/approve"
+    for headers in ({}, {"If-Match": "*"}):
+        blind = await client.post(current, headers=headers)
+        assert blind.status_code == 428
+        assert at.rpartition("/")[2] in blind.json()["remedy"]
+    assert (await here.get(at))["status"] == "pending"
+    seen = await client.post(current, json={"incumbent": INCUMBENT}, headers={"If-Match": f'"x", {tag}'})
+    assert (seen.status_code, seen.json()["status"]) == (200, "approved")
+
+
+async def test_a_gate_is_told_with_the_time_it_opens() -> None:
+    async with started(tuning=TUNING | {"cool_down_s": 60}) as here:
+        await here.service.client.put("/v1/topology", json=TOPOLOGY)
+        await here.service.post_reports(traffic())
+        await here.approved()
+        found = await here.post("/v1/tune")
+        (block,) = found["blocked"]
+        assert block["until"] == "2026-01-01T00:17:40.000Z"
+        assert "until 00:17:40 UTC" in block["reason"]
