@@ -84,7 +84,7 @@ class Validity:
 
     def __post_init__(self) -> None:
         self._started_s = self.window.now_s()
-        self._told: tuple[str, tuple[str, ...]] | None = None
+        self._told: dict[str, list[str]] = {}
 
     async def run_forever(self) -> None:
         while True:
@@ -95,16 +95,18 @@ class Validity:
         """Expires the pending ones that are outdated, and publishes what newly blocks the others, or does no
         longer.
         """
+        told: dict[str, list[str]] = {}
         for entry in self.store.newest(len(self.store)):
             if entry.status != "pending" or entry.id in self.deciding:
                 continue
             if (reason := self._outdated(entry)) is not None:
                 self._expire(entry, reason)
                 continue
-            told = entry.id, tuple(block.reason for block in self.blocks(entry))
-            if told != self._told and (told[1] or self._told is not None):
-                self._publish(entry, told[1])
-            self._told = told
+            reasons = [block.reason for block in self.blocks(entry)]
+            if reasons != self._told.get(entry.id, []):
+                self._publish(entry, reasons)
+            told[entry.id] = reasons
+        self._told = told
 
     def blocks(self, entry: Entry) -> tuple[Block, ...]:
         """What an approval of a pending one waits for; gates and drift only where devices are written."""

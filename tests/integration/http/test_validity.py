@@ -132,13 +132,15 @@ async def test_policy_asks_the_same() -> None:
 
 
 async def test_listeners_hear_what_ends_and_what_blocks(here: Here) -> None:
-    at = await here.tuned()
+    before = await here.tuned()
     validity = here.service.service.validity
-    validity.review()
     with here.service.service.events.listen() as queue:
         await frozen(here)
         validity.review()
         await here.freeze(False)
+        validity.review()
+        at = await here.tuned()  # nothing is to be told of it
+        validity.review()
         await stale(here)
         validity.review()
         heard = []
@@ -146,12 +148,13 @@ async def test_listeners_hear_what_ends_and_what_blocks(here: Here) -> None:
             event = queue.get_nowait()
             if event is not None and event.kind == "validity":
                 heard.append(event.data)
-    assert [(one["status"], one["blocked"]) for one in heard] == [
-        ("pending", ["Switches are frozen by local."]),
-        ("expired", []),
+    frozen_ = "Switches are frozen by local."
+    assert [(one["id"], one["status"], one["blocked"]) for one in heard] == [
+        (before.rpartition("/")[2], "pending", [frozen_]),
+        (before.rpartition("/")[2], "pending", []),
+        (at.rpartition("/")[2], "expired", []),
     ]
-    assert all(at.endswith(one["id"]) for one in heard)
-    assert heard[1]["expired"] == (await here.get(at))["expired"]["reason"]
+    assert heard[2]["expired"] == (await here.get(at))["expired"]["reason"]
 
 
 async def test_a_restart_waits_for_telemetry_and_ends_what_is_outdated(tmp_path: Path) -> None:
