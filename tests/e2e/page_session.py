@@ -23,6 +23,8 @@ from tests.counterparts.ports import free_port
 from tests.e2e.blocks import ROOT, Block
 from tests.e2e.process import LISTENS, PATIENCE_S, Served, serving
 
+EXAMPLE = ROOT / "examples/websearch-16"
+
 # To be quick, and to leave nothing to luck: few candidates, any gain recommended, none held back.
 QUICK = {
     "ECNTWIN_SEARCH__CANDIDATES": "24",
@@ -79,17 +81,22 @@ class PageError(AssertionError):
 @contextmanager
 def fed_service() -> Iterator[Served]:
     """A service that has been told the example's fabric and reports, and runs rounds when asked."""
-    example = ROOT / "examples/websearch-16"
     with serving(**QUICK, ECNTWIN_TUNING__ENABLED="false") as served:
         with httpx.Client(base_url=served.url, timeout=PATIENCE_S) as client:
-            topology = json.loads((example / "topology.json").read_text("utf-8"))
-            client.put("/v1/topology", json=topology).raise_for_status()
-            client.post(
-                "/v1/telemetry/int",
-                content=(example / "reports.ndjson.gz").read_bytes(),
-                headers={"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"},
-            ).raise_for_status()
+            feed(client)
         yield served
+
+
+def feed(client: httpx.Client) -> None:
+    """Tells a service the example's fabric and reports."""
+    client.put(
+        "/v1/topology", json=json.loads((EXAMPLE / "topology.json").read_text("utf-8"))
+    ).raise_for_status()
+    client.post(
+        "/v1/telemetry/int",
+        content=(EXAMPLE / "reports.ndjson.gz").read_bytes(),
+        headers={"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"},
+    ).raise_for_status()
 
 
 def make_ready(served: Served) -> None:
