@@ -63,6 +63,20 @@ class BlockAnswer(msgspec.Struct, frozen=True):
     until: str | None
 
 
+class SupportAnswer(msgspec.Struct, frozen=True):
+    rounds: int
+    moments: int
+    traffic_s: float
+    hour_rounds: int
+    hour_agreeing: int
+    changed: str | None
+
+
+class ConditionAnswer(msgspec.Struct, frozen=True):
+    level: str
+    sentence: str
+
+
 class RecommendationAnswer(msgspec.Struct, frozen=True):
     id: str
     created: str
@@ -89,6 +103,7 @@ class RecommendationAnswer(msgspec.Struct, frozen=True):
     score_is: str = "normalised"
     expired: ExpiredAnswer | None = None
     blocked: list[BlockAnswer] = []
+    support: SupportAnswer | None = None
 
     @property
     def wanted(self) -> MarkAnswer:

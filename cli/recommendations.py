@@ -12,7 +12,14 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cli.answers import MarkAnswer, RecommendationAnswer, RecommendationsAnswer, RolloutAnswer, SwitchAnswer
+from cli.answers import (
+    MarkAnswer,
+    RecommendationAnswer,
+    RecommendationsAnswer,
+    RolloutAnswer,
+    SupportAnswer,
+    SwitchAnswer,
+)
 from cli.client import Answer, ServiceClient
 from cli.output import (
     FAILED,
@@ -36,7 +43,7 @@ from cli.output import (
 from cli.prediction_tables import candidates_table, comparison_table
 from cli.rollouts import follow, outcome_text
 from settings.errors import RefusedError
-from twin.units import change_text, gain_text
+from twin.units import change_text, duration_text, gain_text
 
 CANDIDATES_SHOWN = 5
 
@@ -94,6 +101,15 @@ def recommendations_table(found: RecommendationsAnswer, *, wide: bool) -> Render
     return table
 
 
+def support_text(found: SupportAnswer) -> str:
+    """Such as ``7 rounds, the last over 8 moments of traffic (80 ms); 7 of 7 in the last hour``."""
+    rounds = count_text(found.rounds, "round")
+    moments = count_text(found.moments, "moment")
+    last = f"{rounds}, the last over {moments} of traffic ({duration_text(found.traffic_s)})"
+    hour = f"{found.hour_agreeing} of {found.hour_rounds} in the last hour"
+    return f"{last}; {hour}" + (f"; traffic changed: {found.changed}" if found.changed else "")
+
+
 def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator[RenderableType]:
     """Status, reasons, the change it would make, predictions and the best candidates."""
     lines = labelled_lines()
@@ -101,6 +117,8 @@ def recommendation_lines(found: RecommendationAnswer, *, wide: bool) -> Iterator
     lines.add_row("found", f"{clock_text(found.created)}, in {found.wall_s:.1f} s")
     lines.add_row("status", _decision(found))
     lines.add_row("why", found.why)
+    if found.support is not None:
+        lines.add_row("stands on", support_text(found.support))
     blocked = [block.reason for block in found.blocked]
     for label, sentences in (
         ("expired", [found.expired.reason] if found.expired else []),

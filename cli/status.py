@@ -16,6 +16,7 @@ from rich.text import Text
 from cli.answers import (
     AlarmAnswer,
     AlarmsAnswer,
+    ConditionAnswer,
     FlowsAnswer,
     FreezeAnswer,
     HealthAnswer,
@@ -109,6 +110,7 @@ class Status:
 
     health: Answer
     readiness: Answer
+    condition: Answer
     state: Answer | None
     switches: Answer
     recommendation: Answer | None
@@ -129,10 +131,13 @@ def status(url: str, *, as_json: bool) -> None:
 
 def ask_status(service: ServiceClient) -> Status:
     state = service.get("/v1/state", {"queues": 1}, also=HTTPStatus.CONFLICT)
-    recommendation = service.get("/v1/recommendations/current", also=HTTPStatus.NOT_FOUND)
+    recommendation = service.get(
+        "/v1/recommendations/current", {"candidates": False}, also=HTTPStatus.NOT_FOUND
+    )
     return Status(
         health=service.get("/healthz"),
         readiness=service.get("/v1/readiness"),
+        condition=service.get("/v1/condition"),
         state=_unless_problem(state),
         switches=service.get("/v1/switches"),
         recommendation=_unless_problem(recommendation),
@@ -144,16 +149,14 @@ def ask_status(service: ServiceClient) -> Status:
 
 def document(url: str, found: Status) -> dict[str, Any]:
     """The answers as one document; the recommendation without its candidates."""
-    recommendation = None if found.recommendation is None else found.recommendation.document()
-    if recommendation is not None:
-        recommendation["candidates"] = []
     return {
         "url": url,
         **found.health.document(),
         **found.readiness.document(),
+        "condition": found.condition.document(),
         "state": None if found.state is None else found.state.document(),
         "switches": found.switches.document(),
-        "recommendation": recommendation,
+        "recommendation": None if found.recommendation is None else found.recommendation.document(),
         "rollout": next(iter(found.rollouts.document()["rollouts"]), None),
         "alarms": found.alarms.document(),
         "freeze": found.freeze.document(),
@@ -163,6 +166,7 @@ def document(url: str, found: Status) -> dict[str, Any]:
 def status_lines(url: str, found: Status) -> Table:
     lines = labelled_lines()
     lines.add_row("service", _service(url, found))
+    lines.add_row("fabric", _condition(found.condition.read(ConditionAnswer)))
     lines.add_row("alarms", _alarms(found.alarms.read(AlarmsAnswer)))
     lines.add_row("telemetry", _telemetry(_read(found.state, StateAnswer)))
     lines.add_row("switches", _switches(found.switches.read(list[SwitchAnswer])))
@@ -187,6 +191,11 @@ def _service(url: str, found: Status) -> Text:
     if readiness.ready:
         return line.append("ready", "green")
     return line.append("not ready: ", "yellow").append(" ".join(readiness.reasons))
+
+
+def _condition(found: ConditionAnswer) -> Text:
+    style = {"well": "green", "watch": "yellow", "bad": "bold red"}.get(found.level, "dim")
+    return Text(found.sentence, style)
 
 
 def _alarms(found: AlarmsAnswer) -> Text:

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from cli import answers
 from service.documents.admin import HealthDocument, ReadinessDocument
+from service.documents.condition import ConditionDocument
 from service.documents.history import AlarmDocument, AlarmsDocument
 from service.documents.predictions import PredictionDocument, SlowdownDocument, WatermarkDocument
 from service.documents.recommendation import (
@@ -18,6 +19,7 @@ from service.documents.recommendation import (
     RecommendationDocument,
     RecommendationsDocument,
     SecondOpinionDocument,
+    SupportDocument,
 )
 from service.documents.rollouts import (
     FreezeDocument,
@@ -38,6 +40,8 @@ PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
     answers.OpinionAnswer: SecondOpinionDocument,
     answers.ExpiredAnswer: ExpiredDocument,
     answers.BlockAnswer: BlockDocument,
+    answers.SupportAnswer: SupportDocument,
+    answers.ConditionAnswer: ConditionDocument,
     answers.RecommendationAnswer: RecommendationDocument,
     answers.RecommendationsAnswer: RecommendationsDocument,
     answers.RolloutSwitchAnswer: RolloutSwitchDocument,
