@@ -25,6 +25,10 @@ def relative_changes(incumbent: Prediction, winner: Prediction) -> Mapping[str, 
         "queue_mean": (incumbent.queue_mean_bytes, winner.queue_mean_bytes),
         "queue_p99": (incumbent.queue_p99_bytes, winner.queue_p99_bytes),
         "goodput": (incumbent.goodput_bytes_per_s, winner.goodput_bytes_per_s),
+        "lasting_rate": (
+            incumbent.lasting_bytes_per_s or math.nan,
+            winner.lasting_bytes_per_s or math.nan,
+        ),
         "elephant_slowdown": (
             incumbent.slowdown_figure("elephant", "mean"),
             winner.slowdown_figure("elephant", "mean"),
@@ -111,7 +115,10 @@ def _effects(incumbent: Prediction, winner: Prediction, policy: Policy) -> list[
         for name, (subject, tail, weight) in who.items()
         if name in relative
     ]
-    if "elephant_slowdown" not in relative:
+    if "lasting_rate" in relative:
+        change = relative["lasting_rate"]
+        found.append((-policy.bulk * _log(change), f"never-ending flows {change_text(change)}"))
+    elif "elephant_slowdown" not in relative:
         change = relative.get("goodput", 0.0)
         found.append((-policy.bulk * _log(change), f"goodput {change_text(change)}"))
     return [text for _, text in sorted(found, key=lambda one: (one[0] > 0, -abs(one[0])))]

@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.twin.fabrics import star
 from twin.errors import ParameterError
 from twin.prediction import BLOCKS, GainFigures, Prediction, Probe, Slowdown, SolveStatus
+from twin.search.explain import relative_changes
 from twin.search.gain import (
     POLICIES,
     Gain,
@@ -44,6 +47,7 @@ def run(watermark: Watermark = NOW, **changes: float) -> Prediction:
         probe={"all": Probe(1000, 1.5, figures.probe_p99_slowdown or math.nan)},
         paused_share=figures.paused_share,
         loss_share=figures.loss_share,
+        lasting_bytes_per_s=figures.lasting_bytes_per_s,
         without_block=(figures,) * BLOCKS,
     )
 
@@ -73,6 +77,30 @@ class TestTheGain:
         mixed = value(share=0.25, goodput_bytes_per_s=2e10, elephant_slowdown=8.0)
         assert mixed == pytest.approx(0.5 * (0.25 - 0.75) * math.log(2))
         assert value(share=None, goodput_bytes_per_s=2e10, elephant_slowdown=8.0) == 0.0
+
+    @given(
+        changed=st.fixed_dictionaries(
+            {
+                "elephant_slowdown": st.floats(1.0, 50.0),
+                "mice_p99_slowdown": st.floats(1.0, 50.0),
+                "probe_p99_slowdown": st.floats(1.0, 50.0),
+                "lasting_bytes_per_s": st.floats(1e8, 1e11),
+                "paused_share": st.floats(0.0, 0.1),
+                "loss_share": st.floats(0.0, 0.1),
+            }
+        ),
+        share=st.none() | st.floats(0.0, 1.0),
+        policy=st.sampled_from(list(POLICIES.values())),
+    )
+    def test_what_gains_makes_some_figure_that_is_told_better(
+        self, changed: dict[str, float], share: float | None, policy: Policy
+    ) -> None:
+        now = run(paused_share=0.02, loss_share=0.01, lasting_bytes_per_s=1e10)
+        new = run(NOW, **changed)
+        told = relative_changes(now, new)
+        better = [told[name] < 0 for name in told if name.endswith("slowdown")]
+        better += [told["lasting_rate"] > 0, changed["paused_share"] < 0.02, changed["loss_share"] < 0.01]
+        assert gain_over(now, new, policy, share).value <= 0 or any(better)
 
     def test_what_one_of_the_two_lacks_counts_nothing(self) -> None:
         now, new = run(), run(mice_p99_slowdown=1.0, probe_p99_slowdown=10.0)
