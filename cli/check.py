@@ -301,7 +301,7 @@ def _device(device: Device, incumbent: IncumbentSettings, timeout_s: float | Non
 
 
 def _asked(made: Made, *, quiet: bool) -> Mapping[str, Answer]:
-    with shown_progress(quiet=quiet) as update:
+    with shown_progress(quiet=quiet, lines=False) as update:
         if update is None:
             return read_all(made.adapters)
         return read_all(

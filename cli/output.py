@@ -78,11 +78,11 @@ class _Screen(Console):
 
 
 @contextmanager
-def shown_progress(*, quiet: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """Progress on standard error: bars on a terminal, else lines; None if ``quiet``."""
+def shown_progress(*, quiet: bool, lines: bool = True) -> Iterator[Callable[[Progress], None] | None]:
+    """Progress on standard error: bars on a terminal, else lines if wanted; None if ``quiet``."""
     screen = Console(stderr=True)
     if quiet or not screen.is_terminal:
-        yield None if quiet else ProgressLines(time.monotonic)
+        yield ProgressLines(time.monotonic) if lines and not quiet else None
         return
     columns = (
         SpinnerColumn(),

@@ -11,6 +11,7 @@ from fastapi import Depends, FastAPI, Request
 
 from api import problems
 from api.admission import BodyLimit
+from api.answers import RequestIds
 from api.deps import refuse_cross_site, refuse_foreign_names
 from lab.documents import (
     AdvanceInput,
@@ -180,6 +181,7 @@ def control_app(lab: Lab, *, loopback: bool = True) -> FastAPI:
     )
     problems.install(app)
     app.add_middleware(BodyLimit, limit_bytes=MOST_BODY_BYTES)
+    app.add_middleware(RequestIds)
 
     @app.get("/status")
     async def get_status() -> LabDocument:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Body, Header, Query, Response
 
 from api.deps import Fields, Operates, Reads, RecommendationId, ServiceDep, fields_of, json_answer, made_in
 from service.auth.audit import before_and_after
@@ -111,7 +111,7 @@ async def approve(
     recommendation_id: RecommendationId,
     service: ServiceDep,
     caller: Operates,
-    body: ApproveInput | None = None,
+    body: Annotated[ApproveInput | None, Body(description="What it is expected to replace.")] = None,
     if_match: Annotated[
         str | None, Header(description="Entity tags of the recommendation as the caller read it.")
     ] = None,

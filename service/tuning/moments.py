@@ -117,20 +117,20 @@ class Moments:
         # Of every round, with its time: those of the moments kept would miss what was thinned out.
         self._regimes: deque[tuple[float, Regime]] = deque(maxlen=2 * count)
 
-    def __len__(self) -> int:
-        return len(self._kept)
-
     def length_s(self, state: NetworkState) -> float | None:
         """How much of a window's end is the newest moment; None: as much as a round replays alone.
 
-        Never-ending flows need as long to settle; few reports need longer to show what there is.
+        That is where no earlier moment is kept, and of never-ending flows, which need as long to settle. Few
+        reports need longer to show what there is.
         """
         endless = np.isinf(state.arrivals.wire_bytes)
         sent = state.arrivals.sent_bytes
         if sent[endless].sum() > 0.5 * sent.sum():
             return None
         reports_per_s = state.n_reports / max(state.duration_s, 1e-9)
-        return min(max(self._moment_s, _LEAST_REPORTS / max(reports_per_s, 1e-9)), REPLAY_S)
+        length_s = min(max(self._moment_s, _LEAST_REPORTS / max(reports_per_s, 1e-9)), REPLAY_S)
+        begin_ns = state.window_end_ns - round(length_s * NS_PER_S)
+        return length_s if any(one.end_ns <= begin_ns for one in self._kept) else None
 
     def saw(self, state: NetworkState, now_s: float) -> str | None:
         """Drops what is too old, and everything where the traffic changed: then says how."""

@@ -158,7 +158,7 @@ def run_round(
             progress(step)
 
     running = incumbent(switches_of(scenario_of(state, ask.fabric)))
-    replay_s = None if moments is None or not len(moments) else moments.length_s(state)
+    replay_s = None if moments is None else moments.length_s(state)
     found = rebuilt(state, ask.fabric, running, replay_s=replay_s, limit=ask.residual_limit)
     newest, *earlier = (
         [found.scenario]

@@ -55,6 +55,8 @@ async def deadly() -> AsyncIterator[Running]:
 async def test_a_killed_worker_costs_a_retry_and_nothing_else(sound: Running) -> None:
     first = await sound.client.post("/v1/tune")  # the pool is warm now
     assert first.status_code == 200, first.text
+    # One that waits would be a candidate of the second round.
+    await sound.client.post(f"/v1/recommendations/{first.json()['id']}/reject")
     before = children()
     assert before
     with sound.service.events.listen() as queue:

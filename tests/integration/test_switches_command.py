@@ -84,7 +84,7 @@ def test_all_that_answer_are_shown(commands: Commands, hook: WebhookSwitch) -> N
     assert (code, err) == (0, "")
     assert "2 of 2 switches answered" in out
     (line,) = [line for line in out.splitlines() if line.split()[:1] == [NAME.split()[0]]]
-    assert "100 KB   400 KB   10 %        3       –" in line
+    assert "100 KB 400 KB 10 % 3 –" in " ".join(line.split())
     assert "what the server says the switch runs" in out
     assert not hook.unexpected
 

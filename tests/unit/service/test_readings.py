@@ -107,7 +107,7 @@ def test_a_switch_that_goes_away_keeps_its_last_reading_and_says_why() -> None:
 def test_a_switch_never_read_shows_nothing_it_might_run() -> None:
     lab = lab_of_two()
     lab.away = httpx.ConnectError("Connection refused")
-    (first, _) = asyncio.run(fleet_of(lab).documents())
+    (first, _) = asyncio.run((fleet := fleet_of(lab)).documents(fleet.names))
     assert (first.running, first.read_at, first.reachable) == (None, None, False)
 
 
@@ -197,9 +197,9 @@ def test_a_slow_switch_is_waited_for_a_while_and_noted_when_it_comes() -> None:
     fleet = Fleet(IncumbentSettings(), making(make, names), on_reading=told, patience_s=0.01)
 
     async def scene() -> None:
-        documents = await fleet.documents()
+        documents = await fleet.documents(fleet.names)
         assert [one.running for one in documents] == [None] * 40
-        await fleet.documents()  # asks nobody twice while an answer is awaited
+        await fleet.documents(fleet.names)  # asks nobody twice while an answer is awaited
         assert await asyncio.to_thread(Slow.several.wait, PATIENCE_S)
         Slow.free.set()
         await all_heard.wait()

@@ -113,6 +113,7 @@ def test_the_seconds_replayed_are_bounded() -> None:
 
 def test_few_reports_and_endless_flows_need_longer() -> None:
     kept = moments(moment_s=0.001)
+    kept.keep(star([(0, 1)]), window(WINDOW.window_start_ns / NS - 1), 0.0)
     dense = replace(
         WINDOW, n_reports=10**9, arrivals=replace(WINDOW.arrivals, wire_bytes=np.ones(len(WINDOW.arrivals)))
     )
