@@ -1,4 +1,4 @@
-"""What every answer has besides its document: the id of its request, and an entity tag."""
+"""What every answer has besides its document: the id of its request, how long it took, and an entity tag."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import asyncio
 import hashlib
 import logging
 import re
+import time
 import uuid
 from contextvars import ContextVar
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.metrics import AccessMetrics
 
 REQUEST_ID = "X-Request-ID"
 TAGGED = ("/v1/", "/openapi.json")
@@ -22,9 +25,9 @@ _current: ContextVar[str | None] = ContextVar(_KEY, default=None)
 
 
 class RequestIds:
-    """Takes the caller's ``X-Request-ID`` or makes one, and answers with it.
+    """Takes the caller's ``X-Request-ID`` or makes one, and answers with it. Times how long that takes.
 
-    One of other characters than letters, digits, dot, dash and underscore, or of more than 64, is replaced.
+    An id of other characters than letters, digits, dot, dash and underscore, or of more than 64, is replaced.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -38,10 +41,14 @@ class RequestIds:
         named = given if _USABLE.fullmatch(given) else uuid.uuid4().hex
         scope.setdefault("state", {})[_KEY] = named
         before = _current.set(named)
+        begun_s = time.perf_counter()
 
         async def with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message)[REQUEST_ID] = named
+                metrics: AccessMetrics = scope["app"].state.access.metrics  # the lifespan sets it
+                took = metrics.request_seconds.labels(f"{message['status'] // 100}xx")
+                took.observe(time.perf_counter() - begun_s)
             await send(message)
 
         try:

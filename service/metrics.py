@@ -13,7 +13,7 @@ from functools import partial
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.exposition import choose_encoder
 
-from service.network_metrics import NetworkMetrics, RecommendationMetrics
+from service.network_metrics import ConditionMetrics, NetworkMetrics, RecommendationMetrics
 from telemetry.state import FlowClass, NetworkState
 from twin.watermark import Watermark
 
@@ -77,10 +77,12 @@ class BinaryMetrics:
 
 
 FAILURES = ("unknown", "oidc", "too_many")
+STATUS_CLASSES = ("2xx", "3xx", "4xx", "5xx")
+_REQUEST_BUCKETS_S = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
 
 
 class AccessMetrics:
-    """Authentication and rate limits. ``token`` is a token's name, or ``oidc`` for all of an issuer's."""
+    """Requests, authentication and rate limits. ``token`` is a token's name, or ``oidc`` for an issuer's."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.failures = Counter(
@@ -95,8 +97,17 @@ class AccessMetrics:
             ["token", "limit"],
             registry=registry,
         )
+        self.request_seconds = Histogram(
+            "ecntwin_http_request_duration_seconds",
+            "Time from a request's head to the head of its answer, by class of status (2xx, 3xx, 4xx, 5xx).",
+            ["status"],
+            buckets=_REQUEST_BUCKETS_S,
+            registry=registry,
+        )
         for reason in FAILURES:
             self.failures.labels(reason)
+        for status in STATUS_CLASSES:
+            self.request_seconds.labels(status)
 
 
 UDP_DROPS = ("queue", "kernel", "refused", "truncated")
@@ -292,6 +303,7 @@ class Metrics(_Exposed):
             "Switches returned to what they ran before a change, by adapter.",
             ["adapter"],
         )
+        self.rollouts_begun = counter("ecntwin_rollouts_begun", "Rollouts that began.")
         self.rollouts = counter(
             "ecntwin_rollouts", "Rollouts that ended, by outcome (done, rolled_back).", ["outcome"]
         )
@@ -303,6 +315,7 @@ class Metrics(_Exposed):
             "ecntwin_asyncio_tasks",
             "Tasks on the service's event loop; one that grows from day to day is a leak.",
         )
+        self.condition = ConditionMetrics(registry)
         self.recommendation = RecommendationMetrics(registry)
         self.network = NetworkMetrics(registry)
         self.storage = StorageMetrics(registry)

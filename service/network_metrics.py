@@ -1,4 +1,4 @@
-"""The metrics of the network, its alarms, and the recommendation in force."""
+"""The metrics of the network, its condition, its alarms, and the recommendation in force."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
+from service.documents.condition import ConditionDocument
 from settings.sections import KINDS
 from telemetry.alarms import LEVELS, Alarm, Change
 from telemetry.counters.window import PortRates, Rates
@@ -43,6 +44,11 @@ class NetworkMetrics:
             "99th percentile of the depth of the worst queue in the window, by role of its switch: leaf "
             "(with hosts), spine (next to a leaf), core (further away), other.",
             ["switch_role"],
+        )
+        self.switch_queue_p99 = gauge(
+            "ecntwin_switch_queue_p99_bytes",
+            "99th percentile of the depth of the switch's worst queue in the window.",
+            ["switch"],
         )
         self.paused_by_role = gauge(
             "ecntwin_pause_ratio",
@@ -98,13 +104,16 @@ class NetworkMetrics:
         carried = math.nan if state is None else float(state.flows.throughput_bytes_per_s.sum())
         self.goodput.set(carried)
         deepest: dict[str, float] = {}
+        by_switch: dict[str, float] = {}
         if state is not None:
             self._roles = state.topology.roles
             for queue in state.queues:
                 if queue.has_depth:
-                    role = self._role(queue.ref.switch)
+                    switch, role = queue.ref.switch, self._role(queue.ref.switch)
                     deepest[role] = max(queue.depth_p99_bytes, deepest.get(role, 0.0))
+                    by_switch[switch] = max(queue.depth_p99_bytes, by_switch.get(switch, 0.0))
         self._show(self.queue_p99, deepest)
+        self._show(self.switch_queue_p99, by_switch)
 
     def _role(self, switch: str) -> str:
         return self._roles.get(switch, "other")
@@ -138,6 +147,46 @@ class NetworkMetrics:
             if label not in shown:
                 shown[label] = gauge.labels(label)  # the lookup costs far more than set()
             shown[label].set(value)
+
+
+LEVEL_VALUES: Mapping[str, float] = {"well": 0, "watch": 1, "bad": 2, "unknown": math.nan}
+
+
+class ConditionMetrics:
+    """The verdict on the fabric and its figures; NaN while unknown."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        gauge = partial(Gauge, registry=registry)
+        self._level = gauge(
+            "ecntwin_condition_level",
+            "Verdict on the fabric, by the thresholds of the section condition and critical alarms: 0 well, "
+            "1 to be watched, 2 bad; NaN without fresh reports.",
+        )
+        figures = {
+            "packet_p99_slowdown": (
+                "packet_p99_slowdown",
+                "Time of a full packet through the fabric over its time alone, 99th percentile.",
+            ),
+            "elephant_slowdown": (
+                "elephant_slowdown",
+                "Time of a message of 1 MB or more over its time alone, mean.",
+            ),
+            "paused_share": ("paused", "Share of port time that PFC paused."),
+            "loss_share": ("lost", "Packets dropped over packets sent."),
+            "marked_share": ("marked", "Packets marked over packets that arrived."),
+        }
+        self._figures = {
+            figure: gauge(f"ecntwin_condition_{name}_ratio", text) for figure, (name, text) in figures.items()
+        }
+        for one in (self._level, *self._figures.values()):
+            one.set(math.nan)
+
+    def saw(self, condition: ConditionDocument) -> None:
+        """Sets all of them; figures of an unknown condition are old, and not shown."""
+        self._level.set(LEVEL_VALUES[condition.level])
+        for figure in condition.figures:
+            value = None if condition.level == "unknown" else figure.value
+            self._figures[figure.name].set(math.nan if value is None else value)
 
 
 class RecommendationMetrics:

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from service.alarms.checks import AlarmChecks, DatabaseHealth, TelemetrySources
 from service.alarms.service import Alarms
 from service.auth.access import Access
+from service.documents.condition import ConditionDocument
 from service.documents.predictions import WatermarkDocument
 from service.domain import ask_of, gate_of, inventory_of, load_topology, moments_of
 from service.events import Broadcaster, Clocks
@@ -40,6 +41,7 @@ from service.tuning.workers import search_workers
 from settings.model import Settings
 from settings.version import ecntwin_version
 from switches.registry import AdapterRegistry
+from telemetry.alarms import Level
 from telemetry.errors import WindowError
 from twin.search.problem import SearchSettings
 from twin.workers.pool import ReservedWorker, Workers
@@ -340,8 +342,14 @@ class Service:
             reasons.append(f"The last round failed: {self.tuning.last_failure}")
         return reasons
 
-    def show_recommendation(self) -> None:
-        """Sets the metrics of the recommendation in force."""
+    def verdict(self) -> ConditionDocument:
+        """Whether the fabric is well, by its figures and the alarms now."""
+        critical = sum(alarm.level is Level.CRITICAL for alarm in self.alarms.active)
+        return self.condition.document(critical_alarms=critical)
+
+    def show_now(self) -> None:
+        """Sets the metrics of the fabric's condition and of the recommendation in force."""
+        self.metrics.condition.saw(self.verdict())
         if not len(self.store):
             return
         entry = self.store.current()

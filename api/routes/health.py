@@ -15,7 +15,6 @@ from service.documents.admin import (
 from service.documents.condition import ConditionDocument
 from service.service import Service
 from settings.version import ecntwin_version
-from telemetry.alarms import Level
 
 router = APIRouter(tags=["health"])
 
@@ -62,8 +61,7 @@ async def get_readiness(service: ServiceDep, caller: Reads) -> StandingDocument:
 @router.get("/v1/condition", summary="Whether the fabric is well")
 async def get_condition(service: ServiceDep, caller: Reads) -> ConditionDocument:
     """Whether the fabric is well: what its traffic gets against thresholds, now and over the last hour."""
-    critical = sum(alarm.level is Level.CRITICAL for alarm in service.alarms.active)
-    return service.condition.document(critical_alarms=critical)
+    return service.verdict()
 
 
 @router.get(
@@ -76,7 +74,7 @@ async def get_condition(service: ServiceDep, caller: Reads) -> ConditionDocument
 async def get_metrics(request: Request, service: ServiceDep, caller: Reads) -> Response:
     """Every metric of the service."""
     accepted = request.headers.get("accept", "")
-    service.show_recommendation()  # its age is that of now
+    service.show_now()  # ages and staleness are those of now
     text, media_type = await made_in(service.answers, lambda: service.metrics.exposition(accepted))
     return Response(text, media_type=media_type)
 

@@ -44,7 +44,7 @@ class Access:
         self.required = bool(security.tokens) or security.oidc is not None or not is_loopback(host)
         self._security = security
         self._max_body_bytes = max_body_bytes
-        self._metrics = metrics
+        self.metrics = metrics
         self._clocks = clocks
         self._signed = (
             None if security.oidc is None else OidcTokens(security.oidc, clock_s=clocks.monotonic_s)
@@ -150,9 +150,9 @@ class Access:
     def _failed(self, reason: str, failures: RateLimit, address: str, error: ApiError) -> ApiError:
         wait_s = failures.take()
         if wait_s == 0.0:
-            self._metrics.failures.labels(reason).inc()
+            self.metrics.failures.labels(reason).inc()
             return error
-        self._metrics.failures.labels("too_many").inc()
+        self.metrics.failures.labels("too_many").inc()
         return BusyError(
             WHERE,
             None,
@@ -175,7 +175,7 @@ class Access:
         return found
 
     def _limited(self, caller: Caller, limit: str, wait_s: float, rule: str) -> BusyError:
-        self._metrics.limited.labels(caller.label, limit).inc()
+        self.metrics.limited.labels(caller.label, limit).inc()
         return BusyError(
             f"token {caller.name!r}",
             None,

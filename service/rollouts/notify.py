@@ -65,6 +65,8 @@ class RolloutNotifier:
             _log.warning("rollout %s: %s", rollout.id, event.sentence)
         if entered and state.phase is Phase.ROLLING_BACK and not isinstance(event, RollbackAsked):
             self.audit.noted(GUARD, "rollback", rollout.id, outcome=f"begun: {state.why}")
+        if before is None:
+            self.metrics.rollouts_begun.inc()
         if entered:
             why = f": {state.why}" if state.why and state.phase is not Phase.DONE else ""
             _log.info("rollout %s is %s%s", rollout.id, state.phase.value.replace("_", " "), why)

@@ -241,6 +241,7 @@ async def test_what_ports_did_lately_is_in_the_state(here: Running) -> None:
     await here.service.alarms.check()
     assert here.metric("ecntwin_incast_degree") == 3
     assert here.metric("ecntwin_queue_p99_bytes", switch_role="leaf") == queue["depth_p99_bytes"]
+    assert here.metric("ecntwin_switch_queue_p99_bytes", switch=queue["switch"]) == queue["depth_p99_bytes"]
     assert here.metric("ecntwin_goodput_bytes_per_second") == pytest.approx(queue["throughput_bytes_per_s"])
 
 

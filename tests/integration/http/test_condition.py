@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from service.history.condition import Condition
 from tests.integration.http.test_history import Traffic
@@ -35,6 +37,16 @@ async def condition(here: Running) -> dict[str, Any]:
     return document
 
 
+async def metrics(here: Running) -> dict[str, float]:
+    """The metrics of the condition, by what follows ``ecntwin_condition_``."""
+    text = (await here.client.get("/metrics")).text
+    start = "ecntwin_condition_"
+    families = text_string_to_metric_families(text)
+    return {
+        one.name.removeprefix(start): one.samples[0].value for one in families if one.name.startswith(start)
+    }
+
+
 def figure(document: dict[str, Any], name: str) -> dict[str, Any]:
     found: dict[str, Any] = next(one for one in document["figures"] if one["name"] == name)
     return found
@@ -45,6 +57,7 @@ async def test_nothing_is_known_before_the_first_report(here: Running) -> None:
     assert (found["level"], found["as_of"]) == ("unknown", None)
     assert found["sentence"] == "Unknown: no telemetry has arrived yet."
     assert {one["value"] for one in found["figures"]} == {None}
+    assert all(math.isnan(value) for value in (await metrics(here)).values())
 
 
 async def test_short_queues_are_well_and_long_ones_are_not(here: Running) -> None:
@@ -62,6 +75,10 @@ async def test_short_queues_are_well_and_long_ones_are_not(here: Running) -> Non
     assert seen[2]["hour_median"] == seen[1]["value"]
     assert found["sentence"].startswith("Not well: a small message takes ")
     assert "(limit 100)" in found["sentence"]
+    exported = await metrics(here)
+    assert (exported["level"], exported["packet_p99_slowdown_ratio"]) == (2, seen[2]["value"])
+    told = [math.nan if one["value"] is None else one["value"] for one in found["figures"]]
+    assert list(exported.values())[1:] == pytest.approx(told, nan_ok=True)
 
 
 async def test_a_window_is_measured_once(here: Running) -> None:
@@ -79,6 +96,7 @@ async def test_old_figures_are_not_told_as_new(here: Running) -> None:
     found = await condition(here)
     assert (found["level"], found["as_of"]) == ("unknown", measured)
     assert found["sentence"] == "Unknown: the newest INT report came 100 s ago."
+    assert all(math.isnan(value) for value in (await metrics(here)).values())
 
 
 async def test_a_critical_alarm_is_not_well_whatever_the_figures(here: Running) -> None:

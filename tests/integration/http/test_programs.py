@@ -61,6 +61,20 @@ async def test_a_request_is_named_by_its_caller_or_here() -> None:
             assert answer.json()["request_id"] == answer.headers["x-request-id"]
 
 
+async def test_answers_are_counted_and_timed_by_the_class_of_their_status() -> None:
+    async with running() as here:
+
+        def counted(status: str) -> float:
+            return here.metric("ecntwin_http_request_duration_seconds_count", status=status)
+
+        before = [counted(status) for status in ("2xx", "4xx")]
+        await here.client.get("/healthz")
+        await here.client.get("/v1/nothing")
+        await here.client.get("/v1/flows?limit=nonsense")
+        after = [counted(status) for status in ("2xx", "4xx")]
+        assert (after[0] - before[0], after[1] - before[1]) == (1, 2)
+
+
 async def test_lines_of_the_log_name_the_request_they_are_of() -> None:
     lines: list[str] = []
 

@@ -160,6 +160,7 @@ async def test_a_rollout_is_told_from_end_to_end(here: Here) -> None:
     listed = await here.get("/v1/rollouts?limit=1")
     assert listed == {"total": 1, "rollouts": [rollout | {"events": None}], "next": None}
     assert (await here.service.client.get("/v1/rollouts?limit=0")).status_code == 422
+    assert here.service.metric("ecntwin_rollouts_begun_total") == 1
     assert here.service.metric("ecntwin_rollouts_total", outcome="done") == 1
     assert here.service.metric("ecntwin_rollouts_active") == 0
     for step in ("stage", "apply", "verify", "confirm", "check"):

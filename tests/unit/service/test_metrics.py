@@ -31,6 +31,7 @@ UNITLESS = {
     "ecntwin_storage_waiting",
     "ecntwin_incast_degree",
     "ecntwin_recommendation_pending",
+    "ecntwin_condition_level",
     "ecntwin_goodput_bytes_per_second",
     "ecntwin_switch_pfc_frames_received_per_second",
     "ecntwin_switch_pfc_frames_sent_per_second",
@@ -61,6 +62,7 @@ COUNTS = {
     "ecntwin_int_sender_restarts",
     "ecntwin_rounds",
     "ecntwin_rollouts",
+    "ecntwin_rollouts_begun",
     "ecntwin_switch_failures",
     "ecntwin_switch_rollbacks",
     "ecntwin_alarms_raised",
@@ -69,7 +71,7 @@ LABELS = {
     *("reason", "class", "stage", "outcome", "switch", "role", "version", "python", "le"),
     *("adapter", "step", "where"),
     *("kind", "level", "by"),
-    *("queue", "flag", "switch_role"),
+    *("queue", "flag", "switch_role", "status"),
 }
 
 
