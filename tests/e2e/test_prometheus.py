@@ -1,4 +1,4 @@
-"""A real Prometheus, configured as ``deploy/`` says, scrapes a real service: rules and dashboard work."""
+"""A Prometheus, configured as ``deploy/`` says, scrapes a real service, and the metrics of 500 switches."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,11 +15,25 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.parser import text_string_to_metric_families
 
+from service.metrics import Metrics
+from telemetry.counters.window import PortRates, Rates
+from telemetry.topology import leaf_spine
 from tests.counterparts.ports import free_port
 from tests.e2e.process import PATIENCE_S, serving
-from tests.unit.deploy.monitoring import PROMETHEUS, declared, expressions, names_in, recorded, rules, targets
+from tests.unit.deploy.monitoring import (
+    PROMETHEUS,
+    declared,
+    expressions,
+    filled_in,
+    names_in,
+    recorded,
+    rules,
+    targets,
+)
+from twin.watermark import Watermark
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
@@ -40,12 +55,21 @@ SETTINGS = {
 SHOWN = (
     "Service",
     "Newest report",
-    "Mean bottleneck queue, predicted and measured",
-    "Kmin",
+    "The fabric is",
+    "Small messages, p99",
+    "Recommended watermark",
+    "Mean bottleneck queue",
+    "Queue p99 by role",
+    "Deepest queues",
     "Flows by class",
     "Twin off by",
+    "Requests",
+    "Time until answers begin",
     "Memory",
 )
+N_SWITCHES = 500
+MOST_SERIES = 24
+"""What a panel may show and still be read."""
 
 
 class Watched(NamedTuple):
@@ -55,11 +79,15 @@ class Watched(NamedTuple):
     prometheus: httpx.Client
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        """The samples that an expression has now."""
-        answer = self.prometheus.get("/api/v1/query", params={"query": expression})
-        assert answer.status_code == 200, f"{expression}: {answer.text}"
-        samples: list[dict[str, Any]] = answer.json()["data"]["result"]
-        return samples
+        return queried(self.prometheus, expression)
+
+
+def queried(prometheus: httpx.Client, expression: str) -> list[dict[str, Any]]:
+    """The samples that an expression has now."""
+    answer = prometheus.get("/api/v1/query", params={"query": expression})
+    assert answer.status_code == 200, f"{expression}: {answer.text}"
+    samples: list[dict[str, Any]] = answer.json()["data"]["result"]
+    return samples
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -86,45 +114,51 @@ def configured(folder: Path, service: str, port: int) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def watched(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    program = shutil.which("prometheus")
+@contextmanager
+def scraping(folder: Path, url: str) -> Iterator[httpx.Client]:
+    """A Prometheus that scrapes what is at ``url`` as it would the service."""
+    program, port = shutil.which("prometheus"), free_port()
     if program is None:
         pytest.skip("prometheus is not installed (Debian package prometheus)")
-    folder, port = tmp_path_factory.mktemp("prometheus"), free_port()
-    with serving(**SETTINGS) as served:
-        process = subprocess.Popen(
-            [
-                program,
-                f"--config.file={configured(folder, served.url, port)}",
-                f"--storage.tsdb.path={folder / 'data'}",
-                f"--web.listen-address=127.0.0.1:{port}",
-                "--log.level=warn",
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+    process = subprocess.Popen(
+        [
+            program,
+            f"--config.file={configured(folder, url, port)}",
+            f"--storage.tsdb.path={folder / 'data'}",
+            f"--web.listen-address=127.0.0.1:{port}",
+            "--log.level=warn",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S) as prometheus:
+            until(lambda: process.poll() is None and _ready(prometheus))
+            yield prometheus
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_S)
+
+
+@pytest.fixture(scope="module")
+def watched(example: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    with (
+        serving(**SETTINGS) as served,
+        httpx.Client(
+            base_url=served.url,
+            timeout=PATIENCE_S,
+            headers={"Authorization": f"Bearer {SECRETS['operator']}"},
+        ) as service,
+        scraping(tmp_path_factory.mktemp("prometheus"), served.url) as prometheus,
+    ):
+        posted = service.post(
+            "/v1/telemetry/int",
+            content=(example / "reports.ndjson.gz").read_bytes(),
+            headers={"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"},
         )
-        try:
-            with (
-                httpx.Client(
-                    base_url=served.url,
-                    timeout=PATIENCE_S,
-                    headers={"Authorization": f"Bearer {SECRETS['operator']}"},
-                ) as service,
-                httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE_S) as prometheus,
-            ):
-                posted = service.post(
-                    "/v1/telemetry/int",
-                    content=(example / "reports.ndjson.gz").read_bytes(),
-                    headers={"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"},
-                )
-                assert posted.status_code == 202, posted.text
-                assert service.post("/v1/tune").status_code == 200
-                until(lambda: process.poll() is None and _ready(prometheus))
-                yield Watched(service, prometheus)
-        finally:
-            process.terminate()
-            process.wait(PATIENCE_S)
+        assert posted.status_code == 202, posted.text
+        assert service.post("/v1/tune").status_code == 200
+        yield Watched(service, prometheus)
 
 
 def _ready(prometheus: httpx.Client) -> bool:
@@ -197,13 +231,55 @@ def family_of(name: str) -> set[str]:
     return {name} | {name.removesuffix(end) for end in ("_total", "_bucket", "_sum", "_count", "_info")}
 
 
-def test_every_panel_of_the_dashboard_is_answered(watched: Watched) -> None:
+def panels(prometheus: httpx.Client) -> dict[str, int]:
+    """How many series each panel shows now."""
+    shown: dict[str, int] = {}
+    for panel, expression, _ in targets():
+        found = queried(prometheus, filled_in(expression))
+        shown[panel] = shown.get(panel, 0) + len(found)
+    return shown
+
+
+def test_every_panel_of_the_dashboards_is_answered(watched: Watched) -> None:
     def empty() -> set[str]:
-        shown: dict[str, int] = {}
-        for panel, expression, _ in targets():
-            asked = expression.replace("$instance", ".*").replace("$switch", ".*")
-            found = watched.query(asked.replace("$__rate_interval", "1m"))
-            shown[panel] = shown.get(panel, 0) + len(found)
+        shown = panels(watched.prometheus)
         return {panel for panel in SHOWN if not shown[panel]}
 
     until(lambda: empty() == set())
+
+
+def crowded() -> Metrics:
+    """What a service of 500 switches exports, each of which runs a watermark of its own."""
+    metrics = Metrics(CollectorRegistry(), version="0")
+    topology = leaf_spine(
+        n_leaves=N_SWITCHES - 16, n_spines=16, hosts_per_leaf=1, rate_gbps=100.0, delay_us=1.0
+    )
+    switches = sorted(topology.switches)
+    assert len(switches) == N_SWITCHES
+    metrics.network.saw_ports(PortRates(one, "1", 1.0, Rates(0.1, *[5.0] * 6), {}) for one in switches)
+    metrics.binary.register_switches(switches)
+    for n, one in enumerate(switches):
+        metrics.saw_watermarks("current", {one: Watermark(1_000 * (n + 1), 4_000 * (n + 1), (n + 1) / 1_000)})
+        metrics.network.switch_queue_p99.labels(one).set(n)
+        metrics.counter_poll_age.labels(one).set(n)
+        metrics.binary.datagrams.labels(one).inc()
+        metrics.binary.lost.labels(one).set(n)
+        metrics.binary.drops.labels(one, "3").inc()
+        metrics.reachable.labels(one).set(n % 2)
+    return metrics
+
+
+def test_the_dashboards_can_be_read_at_500_switches(tmp_path: Path) -> None:
+    port = free_port()
+    server, thread = start_http_server(port, "127.0.0.1", registry=crowded().registry)
+    try:
+        with scraping(tmp_path, f"http://127.0.0.1:{port}") as prometheus:
+            until(lambda: len(queried(prometheus, "ecntwin_switch_queue_p99_bytes")) == N_SWITCHES)
+            shown = panels(prometheus)
+            assert {panel: n for panel, n in shown.items() if n > MOST_SERIES} == {}
+            full = ("Deepest queues", "Most paused", "Switches by Kmin", "Senders with most lost datagrams")
+            assert [shown[panel] for panel in full] == [10] * len(full)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,4 +1,4 @@
-"""The rules and the dashboard of ``deploy/`` as tests read them, and the metrics that processes declare."""
+"""The rules and the dashboards of ``deploy/`` as tests read them, and the metrics that processes declare."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from service.metrics import ForwardMetrics, Metrics
 ROOT = Path(__file__).resolve().parents[3]
 PROMETHEUS = ROOT / "deploy/prometheus"
 RULES = sorted((PROMETHEUS / "rules").glob("*.yml"))
-DASHBOARD = ROOT / "deploy/grafana/dashboards/ecntwin.json"
+DASHBOARDS = sorted((ROOT / "deploy/grafana/dashboards").glob("*.json"))
 OF_TARGETS = frozenset({"job", "instance"})
 _SUFFIXES = {
     "counter": ("_total", "_created"),
@@ -43,26 +43,27 @@ def recorded() -> set[str]:
     return {rule["record"] for rule in rules() if "record" in rule}
 
 
-def dashboard() -> dict[str, Any]:
-    """The dashboard."""
-    read: dict[str, Any] = json.loads(DASHBOARD.read_text("utf-8"))
+def dashboard(path: Path) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return read
 
 
 def targets() -> Iterator[tuple[str, str, str]]:
-    """The panel, expression and legend of every query of the dashboard."""
-    for panel in dashboard()["panels"]:
-        for target in panel.get("targets", ()):
-            yield panel["title"], target["expr"], target["legendFormat"]
+    """The panel, expression and legend of every query of the dashboards."""
+    for board in map(dashboard, DASHBOARDS):
+        for panel in board["panels"]:
+            for target in panel.get("targets", ()):
+                yield panel["title"], target["expr"], target["legendFormat"]
 
 
 def expressions() -> list[str]:
-    """Every expression of rules and dashboard."""
-    board = dashboard()
+    """Every expression of rules and dashboards."""
+    boards = [dashboard(path) for path in DASHBOARDS]
     asked = [expression for _, expression, _ in targets()]
-    noted = [note["expr"] for note in board["annotations"]["list"]]
+    noted = [note["expr"] for board in boards for note in board["annotations"]["list"]]
     listed = [
         re.sub(r"label_values\((.*), \w+\)", r"\1", one["definition"])
+        for board in boards
         for one in board["templating"]["list"]
         if "definition" in one
     ]
@@ -71,7 +72,7 @@ def expressions() -> list[str]:
 
 def names_in(expression: str) -> set[str]:
     """The series that an expression names."""
-    bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]|\b(?:by|on|without|ignoring) \([^)]*\)", " ", expression)
+    bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]|\"[^\"]*\"|\b(?:by|on|without|ignoring) \([^)]*\)", " ", expression)
     found = re.findall(r"(?<![\w:.])([a-zA-Z_:][\w:]*)(?!\s*\(|[\w:])", bare)
     return set(found) - _WORDS
 
@@ -81,6 +82,16 @@ def labels_asked(expression: str) -> Iterator[tuple[str, str]]:
     for series, matchers in re.findall(r"([a-zA-Z_:][\w:]*)\{([^}]*)\}", expression):
         for label in re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", matchers):
             yield series, label
+
+
+def filled_in(expression: str) -> str:
+    """An expression of a dashboard as Grafana asks it, of everything."""
+    return re.sub(r"\$(?:instance|switch)\b", ".*", expression).replace("$__rate_interval", "1m")
+
+
+def labels_made(expression: str) -> set[str]:
+    """Labels that an expression writes values into."""
+    return set(re.findall(r'count_values\("(\w+)"', expression))
 
 
 def labels_kept(expression: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""Rules and dashboard ask for metrics and labels that exist; alerts fire when they should."""
+"""Rules and dashboards ask for metrics and labels that exist; alerts fire when they should."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from settings.sections import ConditionSettings
 from tests.unit.deploy.monitoring import (
+    DASHBOARDS,
     OF_TARGETS,
     PROMETHEUS,
     ROOT,
@@ -21,6 +23,7 @@ from tests.unit.deploy.monitoring import (
     expressions,
     labels_asked,
     labels_kept,
+    labels_made,
     names_in,
     recorded,
     rules,
@@ -76,7 +79,7 @@ def test_every_alert_is_tested_and_with_series_that_there_are() -> None:
     assert tested == fired == {alert["alert"] for alert in alerts()}
 
 
-def test_rules_and_dashboard_ask_for_series_that_there_are() -> None:
+def test_rules_and_dashboards_ask_for_series_that_there_are() -> None:
     known = {*declared(), *recorded(), "up"}
     asked = {name for expression in expressions() for name in names_in(expression)}
     assert asked - known == set()
@@ -103,7 +106,7 @@ def test_legends_name_labels_that_there_are() -> None:
     }
     for panel, expression, legend in targets():
         every = {label for name in names_in(expression) for label in {**known, **kept}[name]} | OF_TARGETS
-        assert set(re.findall(r"\{\{(\w+)\}\}", legend)) <= every, panel
+        assert set(re.findall(r"\{\{(\w+)\}\}", legend)) <= every | labels_made(expression), panel
         grouped = labels_kept(expression)
         if grouped:
             assert set(re.findall(r"\{\{(\w+)\}\}", legend)) <= grouped, panel
@@ -127,8 +130,9 @@ def test_the_runbook_has_an_entry_for_each_alert_and_no_other() -> None:
         assert re.findall(r"^- \*\*(\w+)", entry, re.MULTILINE) == ["Means", "Look", "Do"], name
 
 
-def test_panels_have_a_place_and_a_name_of_their_own() -> None:
-    panels = dashboard()["panels"]
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_panels_have_a_place_and_a_name_of_their_own(path: Path) -> None:
+    panels = dashboard(path)["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     titles = [panel["title"] for panel in panels]
     assert len(set(titles)) == len(titles)
@@ -145,33 +149,86 @@ def test_panels_have_a_place_and_a_name_of_their_own() -> None:
         taken |= cells
 
 
-def test_the_dashboard_shows_what_it_should() -> None:
-    asked = {name for _, expression, _ in targets() for name in names_in(expression)}
-    for metric in (
-        "ecntwin_measured_queue_bytes",
-        "ecntwin_predicted_queue_bytes",
-        "ecntwin_twin_residual_ratio",
+SHOWN = {
+    "fabric": (
+        "ecntwin_condition_level",
+        "ecntwin_alarms",
+        "ecntwin_recommendation_gain_ratio",
+        "ecntwin_recommendation_gain_error_ratio",
+        "ecntwin_recommendation_age_seconds",
+        "ecntwin_gain_predicted_ratio",
+        "ecntwin_gain_measured_ratio",
+        "ecntwin_queue_p99_bytes",
+        "ecntwin_pause_ratio",
         "ecntwin_watermark_kmin_bytes",
         "ecntwin_watermark_kmax_bytes",
         "ecntwin_watermark_pmax_ratio",
-        "ecntwin_flows",
+    ),
+    "service": (
         "ecntwin:reports_accepted:rate5m",
         "ecntwin_reports_rejected_total",
-        "ecntwin_alarms",
-        "ecntwin_rollouts_total",
-        "ecntwin_switch_failures_total",
         "ecntwin_rounds_total",
-    ):
-        assert metric in asked
+        "ecntwin_switch_failures_total",
+        "ecntwin_storage_failing",
+        "ecntwin_http_request_duration_seconds_bucket",
+    ),
+}
 
 
-def test_the_dashboard_reads_the_source_that_is_provisioned() -> None:
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_a_dashboard_shows_what_it_should(path: Path) -> None:
+    panels = dashboard(path)["panels"]
+    asked = {name for panel in panels for one in panel.get("targets", ()) for name in names_in(one["expr"])}
+    assert set(SHOWN[path.stem]) <= asked
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_a_dashboard_marks_rollouts_and_leads_to_the_page_and_the_other(path: Path) -> None:
+    board = dashboard(path)
+    others = {dashboard(one)["uid"] for one in DASHBOARDS} - {board["uid"]}
+    assert [one["url"] for one in board["links"]] == ["${page}", *(f"/d/{uid}" for uid in others)]
+    assert "page" in {one["name"] for one in board["templating"]["list"]}
+    notes = {one["name"]: one["expr"] for one in board["annotations"]["list"]}
+    assert "ecntwin_rollouts_begun_total" in notes["Rollouts begun"]
+    assert 'outcome="done"' in notes["Rollouts done"]
+    assert 'outcome="rolled_back"' in notes["Rollouts rolled back"]
+
+
+def test_figures_of_the_condition_are_coloured_by_the_default_thresholds() -> None:
+    defaults = ConditionSettings()
+    coloured = {}
+    for panel in dashboard(ROOT / "deploy/grafana/dashboards/fabric.json")["panels"]:
+        found = re.findall(
+            r"^max\(ecntwin_condition_(\w+)_ratio", panel.get("targets", [{"expr": ""}])[0]["expr"]
+        )
+        if found and panel["type"] == "stat":
+            steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+            coloured[found[0]] = [step["value"] for step in steps[1:]]
+    assert coloured == {
+        name: [
+            limit
+            for level in ("watch", "bad")
+            if (limit := getattr(defaults, f"{figure}_{level}")) is not None
+        ]
+        for name, figure in {
+            "packet_p99_slowdown": "packet_p99_slowdown",
+            "elephant_slowdown": "elephant_slowdown",
+            "paused": "paused_share",
+            "lost": "loss_share",
+            "marked": "marked_share",
+        }.items()
+    }
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_a_dashboard_reads_the_source_that_is_provisioned(path: Path) -> None:
     provisioned = ROOT / "deploy/grafana/provisioning/datasources/prometheus.yaml"
     (source,) = yaml.safe_load(provisioned.read_text("utf-8"))["datasources"]
-    chosen = {one["name"]: one for one in dashboard()["templating"]["list"]}["datasource"]
+    board = dashboard(path)
+    chosen = {one["name"]: one for one in board["templating"]["list"]}["datasource"]
     assert chosen["current"]["value"] == source["uid"]
     assert chosen["query"] == source["type"] == "prometheus"
-    used = {panel["datasource"]["uid"] for panel in dashboard()["panels"] if "datasource" in panel}
+    used = {panel["datasource"]["uid"] for panel in board["panels"] if "datasource" in panel}
     assert used == {"${datasource}"}
     scraped = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text("utf-8"))["global"]["scrape_interval"]
     assert source["jsonData"]["timeInterval"] == scraped
