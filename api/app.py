@@ -68,6 +68,7 @@ _MORE: Mapping[tuple[str, str], tuple[int, ...]] = {
     ("put", "/v1/freeze"): (503,),
     ("get", "/v1/events"): (503,),
     ("get", "/v1/audit"): (503,),
+    ("post", "/v1/alarms/silences"): (409, 503),
     ("get", "/v1/history/queues"): (503,),
     ("get", "/v1/history/residuals"): (503,),
     ("get", "/v1/history/gains"): (503,),

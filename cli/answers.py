@@ -191,7 +191,34 @@ class FlowsAnswer(msgspec.Struct, frozen=True):
     flows: list[FlowAnswer]
 
 
+class AcknowledgementAnswer(msgspec.Struct, frozen=True):
+    by: str
+    at: str
+    note: str | None
+
+
+class SilenceAnswer(msgspec.Struct, frozen=True):
+    """``kind`` and ``switch``: None where it is of any."""
+
+    id: str
+    kind: str | None
+    switch: str | None
+    until: str
+    by: str
+    note: str | None
+
+
+class SilencesAnswer(msgspec.Struct, frozen=True):
+    silences: list[SilenceAnswer]
+
+
+class AlarmSubjectAnswer(msgspec.Struct, frozen=True):
+    subject: str
+
+
 class AlarmAnswer(msgspec.Struct, frozen=True):
+    """``id`` and what follows ``why``: of a service that joins alarms by cause."""
+
     kind: str
     subject: str
     level: str
@@ -200,6 +227,12 @@ class AlarmAnswer(msgspec.Struct, frozen=True):
     look: str
     ended: str | None
     why: str | None
+    id: str = ""
+    subjects: list[AlarmSubjectAnswer] = []
+    subject_count: int = 1
+    carried: bool = False
+    acknowledged: AcknowledgementAnswer | None = None
+    silenced: SilenceAnswer | None = None
 
 
 class AlarmsAnswer(msgspec.Struct, frozen=True):
@@ -210,6 +243,8 @@ class AlarmsAnswer(msgspec.Struct, frozen=True):
     left_off: int
     alarms: list[AlarmAnswer]
     ended: list[AlarmAnswer] | None
+    acknowledged: int = 0
+    silenced: int = 0
 
 
 class FreezeAnswer(msgspec.Struct, frozen=True):

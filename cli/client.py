@@ -149,6 +149,9 @@ class ServiceClient:
     def post(self, path: str, body: dict[str, Any] | None = None) -> Answer:
         return self._call("POST", path, json=body)
 
+    def delete(self, path: str) -> Answer:
+        return self._call("DELETE", path)
+
     def put(self, path: str, body: dict[str, Any]) -> Answer:
         return self._call("PUT", path, json=body)
 

@@ -161,17 +161,76 @@ def rollback(
     run(url, rollout, yes=yes, wait=wait, as_json=as_json)
 
 
-def alarms(
+alarms = typer.Typer(name="alarms", help="List current alarms, the worst first; acknowledge or silence them.")
+Note = Annotated[str | None, unset("--note", help="For others to read.")]
+
+
+@alarms.callback(invoke_without_command=True)
+def list_alarms(
+    ctx: typer.Context,
     everything: Annotated[bool, typer.Option("--all", help="Also ended ones.")] = False,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="At most so many, the worst first.")] = 100,
     url: Url = SERVICE,
     ca: Ca = None,
     as_json: Json = False,
 ) -> None:
-    """List current alarms, the worst first."""
+    """List current alarms, the worst first; acknowledge or silence them."""
     from cli.status import alarms as run
 
-    run(url, limit, ended=everything, as_json=as_json)
+    if ctx.invoked_subcommand is None:
+        run(url, limit, ended=everything, as_json=as_json)
+
+
+@alarms.command()
+def ack(
+    alarm: Annotated[str, typer.Argument(metavar="ID", help="An alarm.", show_default=False)],
+    note: Note = None,
+    withdraw: Annotated[bool, typer.Option("--withdraw", help="Take an acknowledgement back.")] = False,
+    url: Url = SERVICE,
+    ca: Ca = None,
+    as_json: Json = False,
+) -> None:
+    """Say that somebody looks after an alarm; void once it turns critical."""
+    from cli.status import acknowledge as run
+
+    run(url, alarm, note, withdraw=withdraw, as_json=as_json)
+
+
+@alarms.command()
+def silence(
+    lasts: Annotated[str, unset("--for", help="How long, such as 30m, 4h or 2d; 7 days at most.")],
+    kind: Annotated[str | None, unset("--kind", help="Only this kind, such as pfc_storm.")] = None,
+    switch: Annotated[str | None, unset("--switch", help="Only on this switch.")] = None,
+    note: Note = None,
+    url: Url = SERVICE,
+    ca: Ca = None,
+    as_json: Json = False,
+) -> None:
+    """Have alarms of a kind, a switch, or both notify nobody; they stay listed."""
+    from cli.status import silence as run
+
+    run(url, kind, switch, lasts, note, as_json=as_json)
+
+
+@alarms.command()
+def silences(url: Url = SERVICE, ca: Ca = None, as_json: Json = False) -> None:
+    """List the silences that have not ended."""
+    from cli.status import silences as run
+
+    run(url, as_json=as_json)
+
+
+@alarms.command()
+def unsilence(
+    silence_id: Annotated[str, typer.Argument(metavar="SILENCE", help="A silence.", show_default=False)],
+    url: Url = SERVICE,
+    ca: Ca = None,
+    as_json: Json = False,
+) -> None:
+    """End a silence now."""
+    from cli.status import unsilence as run
+
+    run(url, silence_id, as_json=as_json)
 
 
 def freeze(url: Url = SERVICE, ca: Ca = None, as_json: Json = False) -> None:
@@ -201,9 +260,10 @@ def watch(
     run(url, as_json=as_json)
 
 
-COMMANDS = (status, flows, recommendations, approve, reject, rollouts, rollback, alarms, freeze, thaw, watch)
+COMMANDS = (status, flows, recommendations, approve, reject, rollouts, rollback, freeze, thaw, watch)
 
 
 def add_to(app: typer.Typer) -> None:
     for function in COMMANDS:
         app.command(rich_help_panel=PANEL)(function)
+    app.add_typer(alarms, rich_help_panel=PANEL)

@@ -1,4 +1,4 @@
-"""``ecntwin status``, ``ecntwin alarms`` and ``ecntwin flows``."""
+"""``ecntwin status``, ``ecntwin alarms`` with what can be said of them, and ``ecntwin flows``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
+from math import inf
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -23,6 +25,8 @@ from cli.answers import (
     ReadinessAnswer,
     RecommendationAnswer,
     RolloutsAnswer,
+    SilenceAnswer,
+    SilencesAnswer,
     StateAnswer,
     SwitchAnswer,
 )
@@ -43,14 +47,17 @@ from cli.output import (
     words_of,
 )
 from cli.rollouts import freeze_text, progress_text
-from twin.units import bytes_text, duration_text
+from settings.errors import InputError
+from twin.units import bytes_text, duration_text, quantity
 
 _INDENT = (0, 0, 0, 2)
+SUBJECTS_SHOWN = 12
+LONG = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
 def alarms(url: str, limit: int, *, ended: bool, as_json: bool) -> None:
     with ServiceClient.at(url) as service:
-        answer = service.get("/v1/alarms", {"limit": limit, "all": ended})
+        answer = service.get("/v1/alarms", {"limit": limit, "all": ended, "subjects": SUBJECTS_SHOWN})
     show(answer, AlarmsAnswer, lambda found, wide: alarm_lines(found), as_json=as_json)
 
 
@@ -82,6 +89,9 @@ def alarms_text(found: AlarmsAnswer) -> Text:
     if found.warning:
         levels.append((count_text(found.warning, "warning"), "yellow"))
     line = Text(", ").join(Text(text, style) for text, style in levels)
+    quiet = ((found.acknowledged, "acknowledged"), (found.silenced, "silenced"))
+    if said := ", ".join(f"{number} {word}" for number, word in quiet if number):
+        line.append(f" ({said})", "dim")
     if found.left_off:
         line.append(f", {found.left_off} more over a threshold that find no room", "yellow")
     return line
@@ -89,16 +99,89 @@ def alarms_text(found: AlarmsAnswer) -> Text:
 
 def _alarm(one: AlarmAnswer) -> Iterator[RenderableType]:
     ended = "" if one.ended is None else f" until {clock_text(one.ended)}"
+    quiet = "dim" if one.acknowledged or one.silenced else ""
     yield Text()
     yield Text.assemble(
         words_of(one.level),
         f"  {one.kind}  ",
-        (one.subject, "bold"),
+        (
+            one.subject if one.subject_count == 1 else f"{one.subject} and {one.subject_count - 1} more",
+            "bold",
+        ),
         f"  since {clock_text(one.since)}{ended}",
+        (f"  {one.id}", "dim"),
+        style=quiet,
     )
-    yield Padding(Text(one.sentence), _INDENT)
+    yield Padding(Text(one.sentence, quiet), _INDENT)
+    if one.subject_count > 1:
+        names = [each.subject for each in one.subjects]
+        more = one.subject_count - min(len(names), SUBJECTS_SHOWN)
+        listed = ", ".join(names[:SUBJECTS_SHOWN]) + (f" and {more} more" if more else "")
+        yield Padding(Text(listed, "dim"), _INDENT)
+    for line in _said_of(one):
+        yield Padding(Text(line, "dim"), _INDENT)
+
+
+def _said_of(one: AlarmAnswer) -> Iterator[str]:
+    if one.carried:
+        yield "From before the service started; not measured again yet"
+    if one.acknowledged:
+        note = f": {one.acknowledged.note}" if one.acknowledged.note else ""
+        yield f"Acknowledged by {one.acknowledged.by} at {clock_text(one.acknowledged.at)}{note}"
+    if one.silenced:
+        yield f"Silenced {_until(one.silenced)}"
     if one.why:
-        yield Padding(Text(one.why, "dim"), _INDENT)
+        yield one.why
+
+
+def _until(one: SilenceAnswer) -> str:
+    note = f": {one.note}" if one.note else ""
+    return f"until {clock_text(one.until)} by {one.by}{note}"
+
+
+def acknowledge(url: str, alarm: str, note: str | None, *, withdraw: bool, as_json: bool) -> None:
+    path = f"/v1/alarms/{quote(alarm, safe='')}/ack"
+    with ServiceClient.at(url) as service:
+        answer = (
+            service.delete(path) if withdraw else service.post(path, None if note is None else {"note": note})
+        )
+    show(answer, AlarmAnswer, lambda found, wide: _alarm(found), as_json=as_json)
+
+
+def silence(
+    url: str, kind: str | None, switch: str | None, lasts: str, note: str | None, *, as_json: bool
+) -> None:
+    for_s = quantity("--for", lasts, LONG)
+    if not 0 < for_s < inf:
+        raise InputError("--for", repr(lasts), "it is above 0 and ends", "give such as 4h")
+    asked = {"kind": kind, "switch": switch, "for_s": for_s, "note": note}
+    with ServiceClient.at(url) as service:
+        answer = service.post(
+            "/v1/alarms/silences", {name: value for name, value in asked.items() if value is not None}
+        )
+    show(answer, SilenceAnswer, lambda found, wide: [silence_text(found)], as_json=as_json)
+
+
+def unsilence(url: str, silence_id: str, *, as_json: bool) -> None:
+    with ServiceClient.at(url) as service:
+        answer = service.delete(f"/v1/alarms/silences/{quote(silence_id, safe='')}")
+    show(answer, SilenceAnswer, lambda found, wide: [Text(f"Silence {found.id} is over")], as_json=as_json)
+
+
+def silences(url: str, *, as_json: bool) -> None:
+    with ServiceClient.at(url) as service:
+        answer = service.get("/v1/alarms/silences")
+    show(
+        answer,
+        SilencesAnswer,
+        lambda found, wide: [silence_text(one) for one in found.silences] or [Text("No silences")],
+        as_json=as_json,
+    )
+
+
+def silence_text(one: SilenceAnswer) -> Text:
+    what = " on ".join(part for part in (one.kind or "every kind", one.switch) if part)
+    return Text.assemble((one.id, "bold"), f"  {what}, silenced {_until(one)}")
 
 
 T = TypeVar("T")

@@ -309,12 +309,16 @@ class EventLines:
         line.append(f"runs {watermark_text(msgspec.convert(running, MarkAnswer))}")
         return line.append(", which is not what was set here", "yellow") if data.get("drifted") else line
 
-    def _alarm(self, data: Mapping[str, Any]) -> Text:
+    def _alarm(self, data: Mapping[str, Any]) -> Text | None:
         what = data.get("what")
+        if what == "silences" or data.get("silenced"):
+            return None
         if what == "more":
             return Text(f"{data.get('count')} more changed: ecntwin alarms")
         if what == "cleared":
             return Text.assemble(("cleared", "green"), f": {data.get('kind')} of {data.get('subject')}")
+        if what in ("acknowledged", "unacknowledged"):
+            return Text(f"{what}: {data.get('kind')} of {data.get('subject')}")
         return Text.assemble(words_of(str(data.get("level"))), f" {data.get('kind')}: {data.get('sentence')}")
 
 

@@ -307,6 +307,10 @@ class Fleet:
         """Why its last reading failed; None where it did not, or there was none yet."""
         return self._readings.known(switch).failure
 
+    def was_tried(self, switch: str) -> bool:
+        """Whether it was read, or could not be."""
+        return self._readings.known(switch) != UNREAD
+
     def drifted(self, switch: str) -> bool:
         """Whether its last reading differs from what was last set from here."""
         reading, wanted = self._readings.known(switch).reading, self.set_to(switch)

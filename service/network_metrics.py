@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from service.documents.condition import ConditionDocument
 from settings.sections import KINDS
-from telemetry.alarms import LEVELS, Alarm, Change
+from telemetry.alarms import LEVELS, Level
 from telemetry.counters.window import PortRates, Rates
 from telemetry.state import NetworkState
 from twin.watermark import Watermark
@@ -23,7 +23,10 @@ _SUMMED = tuple(name for name in Rates._fields if name != "pause_share")
 class NetworkMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
-        self.alarms = gauge("ecntwin_alarms", "Alarms now, by kind and level.", ["kind", "level"])
+        self.alarms = gauge(
+            "ecntwin_alarms", "Alarms now that no silence covers, by kind and level.", ["kind", "level"]
+        )
+        self.silenced = gauge("ecntwin_alarms_silenced", "Alarms now that a silence covers.")
         self.raised = counter("ecntwin_alarms_raised", "Alarms that were raised, by kind.", ["kind"])
         self.incast = gauge(
             "ecntwin_incast_degree",
@@ -79,17 +82,19 @@ class NetworkMetrics:
         for kind in KINDS:
             self.raised.labels(kind)
         self.saw_state(None)
-        self.saw_alarms((), ())
+        self.saw_alarms((), silenced=0)
 
-    def saw_alarms(self, active: Iterable[Alarm], changes: Iterable[Change]) -> None:
-        """Sets the active alarms and counts newly raised ones."""
-        counted = Tally((alarm.subject.kind, alarm.level) for alarm in active)
+    def saw_alarms(self, active: Iterable[tuple[str, Level]], *, silenced: int) -> None:
+        """Sets the alarms, each a kind and a level, that are not silenced, and how many are."""
+        counted = Tally(active)
+        self.silenced.set(silenced)
         for kind in KINDS:
             for level in LEVELS:
                 self.alarms.labels(kind, level.label).set(counted[kind, level])
-        for change in changes:
-            if change.what == "raised":
-                self.raised.labels(change.alarm.subject.kind).inc()
+
+    def raised_alarms(self, kinds: Iterable[str]) -> None:
+        for kind in kinds:
+            self.raised.labels(kind).inc()
 
     def saw_state(self, state: NetworkState | None) -> None:
         """Incast degree, mice ratio, goodput and deepest queues of the window; NaN or absent where ``state``

@@ -12,12 +12,12 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection
 
+from service.alarms.service import Alarms
 from service.auth.access import Access
 from service.auth.audit import Audit
 from service.auth.tokens import TokenSync
 from service.events import Clocks
 from service.fleet import Fleet
-from service.history.service import History
 from service.ingest.pipeline import IngestPipeline
 from service.rollouts.manager import Rollouts
 from service.tuning.gate import PushGate
@@ -169,7 +169,7 @@ class Restore:
 
     persistence: Persistence
     rollouts: Rollouts
-    history: History
+    alarms: Alarms
     gate: PushGate
     topology: DeclaredTopology
     inventory: str | None
@@ -210,7 +210,7 @@ class Restore:
         if self.inventory is not None:
             await persistence.revisions.loaded("inventory", self.inventory, FROM_SETTINGS)
         await self.topology.restore()
-        await self.history.alarms.restore()
+        await self.alarms.restore()
         await self.rollouts.resume()
         for rollout in reversed(self.rollouts.newest(len(self.rollouts))):
             recommendation = rollout.state.plan.recommendation

@@ -13,6 +13,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from service.alarms.attention import Silences
 from service.alarms.checks import AlarmChecks, DatabaseHealth, TelemetrySources
 from service.alarms.service import Alarms
 from service.auth.access import Access
@@ -133,12 +134,13 @@ class Service:
         self.history_reader = HistoryReader(
             self.database,
             settings.storage.steps(),
+            alarms=self.history.alarms,
             window_s=self.window.length_s,
             wall_ns=clocks.wall_ns,
         )
 
     def _make_rollouts(self) -> None:
-        """What sets switches, and its restore."""
+        """What sets switches."""
         settings, clocks = self.settings, self._clocks
         self._gate = PushGate(gate_of(settings), clock_s=clocks.monotonic_s)
         self._watcher = Watcher(self.window, self.counters, silence_s=settings.rollout.silence_s)
@@ -169,18 +171,9 @@ class Service:
         self.rollouts = Rollouts(runner, keep=settings.tuning.keep)
         self.metrics.rollouts_active.set_function(lambda: self.rollouts.active)
         self.metrics.frozen.set_function(lambda: self.rollouts.freeze.frozen)
-        self._restore = Restore(
-            persistence=self.persistence,
-            rollouts=self.rollouts,
-            history=self.history,
-            gate=self._gate,
-            topology=self.topology,
-            inventory=self._inventory,
-            keep=settings.tuning.keep,
-            clocks=clocks,
-        )
 
     def _make_alarms(self) -> None:
+        """Alarms, and the restore of all that was kept."""
         settings, clocks = self.settings, self._clocks
         self.database_health = DatabaseHealth(
             self.database,
@@ -209,7 +202,18 @@ class Service:
             metrics=self.metrics.network,
             events=self.events,
             clocks=clocks,
-            on_change=self.history.alarms.record,
+            history=self.history.alarms,
+            silences=Silences(self.database, clocks=clocks),
+        )
+        self._restore = Restore(
+            persistence=self.persistence,
+            rollouts=self.rollouts,
+            alarms=self.alarms,
+            gate=self._gate,
+            topology=self.topology,
+            inventory=self._inventory,
+            keep=settings.tuning.keep,
+            clocks=clocks,
         )
 
     def _make_tuning(self, given: Workers | None, search: SearchSettings | None) -> None:

@@ -12,6 +12,8 @@ from store.tables import alarms, insert_once, pulse, queue_history
 
 @dataclass(frozen=True, slots=True)
 class AlarmRow:
+    """``members`` is JSON: service/history/alarms.py writes and reads it."""
+
     key: str
     kind: str
     subject: str
@@ -21,6 +23,10 @@ class AlarmRow:
     raised_ns: int
     ended_ns: int | None = None
     why: str | None = None
+    members: str | None = None
+    acked_by: str | None = None
+    acked_ns: int | None = None
+    ack_note: str | None = None
 
 
 _NAMES = tuple(AlarmRow.__dataclass_fields__)

@@ -122,10 +122,27 @@ alarms = Table(
     Column("raised_ns", BigInteger, nullable=False, index=True),
     Column("ended_ns", BigInteger, nullable=True, index=True),
     Column("why", Text, nullable=True),
+    Column("members", Text, nullable=True),
+    Column("acked_by", String(200), nullable=True),
+    Column("acked_ns", BigInteger, nullable=True),
+    Column("ack_note", Text, nullable=True),
 )
 """Alarms that were raised, each at its worst level; ``key`` names one from its raise to its end, of which
-``why`` tells where that was not for a value that fell.
+``why`` tells where that was not for a value that fell. ``members``: the ports and queues in it (JSON).
 """
+
+silences = Table(
+    "silences",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("kind", String(40), nullable=True),
+    Column("switch", String(NAME_LENGTH), nullable=True),
+    Column("made_ns", BigInteger, nullable=False),
+    Column("until_ns", BigInteger, nullable=False, index=True),
+    Column("by", String(200), nullable=False),
+    Column("note", Text, nullable=True),
+)
+"""Alarms of a kind, on a switch, or both, that notify nobody until then."""
 
 queue_history = Table(
     "queue_history",

@@ -32,6 +32,8 @@ LEAST_SAMPLES = 200
 
 MOST_WATCHED = 2_048
 FORGOTTEN = "it is not measured any more"
+GONE = "the service ended while it was there, and when it ran again it was not: it ended by then"
+UNSEEN = "the service ended while it was there, and it has not been measured since"
 OUTDONE = "there are too many alarms, and worse ones"
 
 
@@ -108,7 +110,8 @@ class Alarm:
     """An active alarm, or one that ended. Times are the caller's seconds.
 
     ``since_s`` when it was raised, ``seen_s`` when its value last reached its level's threshold, ``ended_s``
-    when it was cleared, ``why`` if not because the value fell.
+    when it was cleared, ``why`` if not because the value fell. ``carried``: it was there when an earlier run
+    ended, and has not been found again in this one.
     """
 
     subject: Subject
@@ -120,6 +123,7 @@ class Alarm:
     sentence: str
     ended_s: float | None = None
     why: str | None = None
+    carried: bool = False
 
 
 class Change(NamedTuple):
@@ -139,6 +143,7 @@ class _Watched:
     level: Level = Level.NONE
     since_s: float = 0.0
     seen_s: float = 0.0
+    carried: bool = False
 
 
 def _rank(watched: _Watched) -> tuple[Level, bool]:
@@ -187,6 +192,22 @@ class AlarmBoard:
     def ended(self) -> tuple[Alarm, ...]:
         """Ended alarms, latest first."""
         return tuple(reversed(self._ended))
+
+    def carry(self, now_s: float, alarm: Alarm) -> Alarm | None:
+        """Goes on with an alarm of an earlier run, last known to be there at ``alarm.seen_s``.
+
+        It ends then, where its first measurements here say that it is over, or none come for ``forget_s``.
+        None, and nothing is done, where it is active already, its kind has no rule, or there is no room.
+        """
+        known = self._watched.get(alarm.subject)
+        full = known is None and len(self._watched) >= self._most
+        if full or (known is not None and known.level) or alarm.subject.kind not in self._rules:
+            return None
+        finding = Finding(alarm.subject, alarm.value, alarm.sentence)
+        watched = self._watched[alarm.subject] = _Watched(
+            finding, now_s, level=alarm.level, since_s=alarm.since_s, seen_s=alarm.seen_s, carried=True
+        )
+        return self._alarm(watched)
 
     def update(self, now_s: float, findings: Iterable[Finding]) -> tuple[Change, ...]:
         """Applies the findings of ``now_s`` (monotonic), each subject at most once; NaN is unmeasured."""
@@ -242,6 +263,13 @@ class AlarmBoard:
                 watched.under_s.pop(level, None)
             else:
                 watched.under_s.setdefault(level, now_s)
+        # Over the clearing threshold of any level it has: it is there again.
+        if any(
+            level <= before and level not in watched.under_s
+            for level in LEVELS
+            if rule.threshold(level) < inf
+        ):
+            watched.carried = False
         while wanted and now_s - watched.under_s.get(wanted, inf) >= rule.clear_s:
             wanted = Level(wanted - 1)
         if rule.threshold(wanted) == inf:
@@ -259,7 +287,11 @@ class AlarmBoard:
     def _end(self, watched: _Watched, now_s: float, why: str | None, changes: list[Change]) -> None:
         del self._watched[watched.finding.subject]
         if watched.level:
-            alarm = self._alarm(watched, ended_s=now_s, why=why)
+            ended_s = now_s
+            if watched.carried:
+                ended_s = max(watched.since_s, watched.seen_s)
+                why = GONE if why is None else UNSEEN
+            alarm = self._alarm(watched, ended_s=ended_s, why=why)
             self._ended.append(alarm)
             changes.append(Change("cleared", alarm, watched.level))
 
@@ -275,6 +307,7 @@ class AlarmBoard:
             sentence=watched.finding.sentence,
             ended_s=ended_s,
             why=why,
+            carried=watched.carried,
         )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
-from pydantic import AfterValidator, AwareDatetime
 
 from api.deps import Reads, RecommendationId, ServiceDep
+from service.documents.base import GivenTime, nanoseconds
 from service.documents.history import (
     AdviceDocument,
     GainsDocument,
@@ -22,25 +22,15 @@ HOUR_S = 3_600.0
 WEEK_S = 7 * 24 * HOUR_S
 MONTH_S = 30 * 86_400.0
 QUARTER_S = 13 * WEEK_S
-_YEARS = (1971, 2200)  # in any zone
-
 router = APIRouter(prefix="/v1", tags=["history"])
 
 
-def _in_reach(at: datetime) -> datetime:
-    first, last = _YEARS
-    if not first <= at.year <= last:
-        raise ValueError(f"times lie from {first} to {last}")
-    return at
-
-
-Time = Annotated[AwareDatetime, AfterValidator(_in_reach)]
 Since = Annotated[
-    Time | None,
+    GivenTime | None,
     Query(description="Begin of the span, with its zone.", examples=["2026-11-22T20:00:00Z"]),
 ]
 Until = Annotated[
-    Time | None,
+    GivenTime | None,
     Query(description="End of the span, with its zone; by default now.", examples=["2026-11-22T21:00:00Z"]),
 ]
 Limit = Annotated[int, Query(ge=1, le=10_000, description="At most so many.")]
@@ -137,7 +127,4 @@ async def get_outcome(
 
 
 def _ns(at: datetime | None) -> int | None:
-    if at is None:
-        return None
-    since = at.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000
+    return None if at is None else nanoseconds(at)

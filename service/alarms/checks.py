@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from service.alarms.groups import IncastSite, incast_sites
 from service.events import Clocks
 from service.fleet import Fleet
 from service.ingest.counter_owner import PortMonitor
@@ -145,13 +146,14 @@ class _Totals(NamedTuple):
 @dataclass(slots=True)
 class CheckResult:
     """Every finding of one run, and the ports and state it used. ``state`` is None where none was computed;
-    ``silent``: the window is stale.
+    ``silent``: the window is stale. ``incasts`` are those of the last state.
     """
 
     findings: list[Finding] = field(default_factory=list)
     ports: tuple[PortRates, ...] = ()
     state: NetworkState | None = None
     silent: bool = False
+    incasts: tuple[IncastSite, ...] = ()
 
 
 class AlarmChecks:
@@ -185,6 +187,7 @@ class AlarmChecks:
         self._unreachable: dict[str, float] = {}
         self._reported_before: dict[str, frozenset[str]] = {}
         self._paced: tuple[float, float] | None = None
+        self._incasts: tuple[IncastSite, ...] = ()
 
     async def run(self, awaited: Container[str] | None = None) -> CheckResult:
         """Runs every check once. Healthy ports are reported of ``awaited`` switches (None: all) only."""
@@ -203,6 +206,9 @@ class AlarmChecks:
             () if self._database is None else self._database.findings(),
         ):
             result.findings.extend(_collected(findings))
+        if result.silent:
+            self._incasts = ()
+        result.incasts = self._incasts
         self._ran_s = now_s
         return result
 
@@ -236,6 +242,7 @@ class AlarmChecks:
             mark = by_queue.get((ref.port, ref.queue)) if by_queue else usual
             return None if mark is None else mark.kmax_bytes
 
+        self._incasts = incast_sites(state, kmax_of)
         yield from ecn_findings(state.queues, ports, kmax_of)
         off_s = self._offset_s(state)
         if off_s is not None:
@@ -325,6 +332,8 @@ class AlarmChecks:
     def _of_switches(self, now_s: float) -> Iterator[Finding]:
         since_s: dict[str, float] = {}
         for switch in self._fleet.names:
+            if not self._fleet.was_tried(switch):
+                continue  # after a start: an alarm of before is not over yet
             failure = self._fleet.failure(switch)
             if failure is not None:
                 since_s[switch] = self._unreachable.get(switch, now_s)

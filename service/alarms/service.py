@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
-from service.alarms.checks import AlarmChecks
+from service.alarms.attention import Ack, Silences
+from service.alarms.checks import AlarmChecks, CheckResult
+from service.alarms.groups import AlarmGroups, JoinedAlarm, JoinedChange
 from service.documents.base import timestamp
 from service.documents.history import AlarmDocument, AlarmsDocument
 from service.events import Broadcaster, Clocks
+from service.history.alarms import AlarmHistory, LeftOpen, RowMembers
 from service.network_metrics import NetworkMetrics
 from settings.errors import NotFoundError
 from settings.sections import KINDS, AlarmSettings
-from telemetry.alarms import Alarm, AlarmBoard, Change, Level
+from store.alarm_rows import AlarmRow
+from store.silence_rows import SilenceRow
+from telemetry.alarms import Alarm, AlarmBoard, Level
 
 MOST_PUBLISHED = 32
 """Changes published one by one at a time: a listener's queue holds 64 events."""
+MOST_SUBJECTS = 64
 
 _log = logging.getLogger("ecntwin.alarms")
 
-OnChange = Callable[[tuple[Change, ...], Callable[[float], int]], None]
-
 
 class Alarms:
-    """The alarms of one service. ``clock_s`` is monotonic seconds, ``wall_ns`` nanoseconds since 1970.
-
-    ``on_change`` receives the changes and a function from alarm seconds to nanoseconds since 1970.
-    """
+    """The alarms of one service: ``active`` by cause, the worst first, and ``ended``, the last first."""
 
     def __init__(
         self,
@@ -37,22 +39,55 @@ class Alarms:
         metrics: NetworkMetrics,
         events: Broadcaster,
         clocks: Clocks,
-        on_change: OnChange | None = None,
+        history: AlarmHistory,
+        silences: Silences,
     ) -> None:
-        self._on_change = on_change
         self._every_s = settings.every_s
         self._checks = checks
-        self._board = AlarmBoard(settings.rules(), forget_s=settings.forget_s, keep=settings.keep)
+        self._board = AlarmBoard(settings.rules(), forget_s=settings.forget_s, keep=0)
+        self._groups = AlarmGroups(keep=settings.keep)
         self._metrics = metrics
         self._events = events
         self._clocks = clocks
+        self._history = history
+        self.silences = silences
+        self._acks: dict[str, Ack] = {}
+        self._silenced: frozenset[str] = frozenset()
         self._checking = asyncio.Lock()
         # Alarms of before the start need this long to be raised again, or to count as over.
         self._settled_s = clocks.monotonic_s() + settings.hold_s + settings.clear_s
         self._checked_s: float | None = None
         self._left_off = 0
-        self.active: tuple[Alarm, ...] = ()
-        self.ended: tuple[Alarm, ...] = ()
+        self._members: tuple[Alarm, ...] = ()
+        self.active: tuple[JoinedAlarm, ...] = ()
+        self.ended: tuple[JoinedAlarm, ...] = ()
+
+    async def restore(self) -> None:
+        """Goes on with the alarms that the service before this one left open; raises ``UnavailableError``."""
+        left = await self._history.left_open()
+        await self.silences.restore()
+        async with self._checking:
+            carried = [row for row in left.rows if self._carry(row, left)]
+            self._history.settled(carried, [row for row in left.rows if row not in carried], left)
+            self._show()
+        if carried:
+            _log.info("alarms of before the start: %d go on until they are measured again", len(carried))
+
+    def _carry(self, row: AlarmRow, left: LeftOpen) -> bool:
+        now_s, now_ns = self._clocks.monotonic_s(), self._clocks.wall_ns()
+        said = RowMembers.of(row)
+        since_s, seen_s = (now_s - (now_ns - at_ns) / 1e9 for at_ns in (row.raised_ns, left.seen_ns(row)))
+        cause = said.subjects[0][0].kind, row.switch
+        if said.incast is None and self._groups.has(cause):
+            return False  # what it was about is in that one, if it is still there
+        there = said.alarms(row, since_s=since_s, seen_s=seen_s)
+        members = [alarm for one in there if (alarm := self._board.carry(now_s, one))]
+        if not members:
+            return False
+        self._groups.carry(row.key, members, cause, incast=said.incast, raised_ns=row.raised_ns)
+        if row.acked_by is not None and row.acked_ns is not None:
+            self._acks[row.key] = Ack(row.acked_by, row.acked_ns, row.ack_note)
+        return True
 
     async def run_forever(self) -> None:
         """Runs the checks every ``every_s``; a failure is logged, and the next run is tried."""
@@ -63,29 +98,108 @@ class Alarms:
             except Exception:
                 _log.exception("alarms could not be checked; they stay as they are until the next check")
 
-    async def check(self) -> tuple[Change, ...]:
+    async def check(self) -> tuple[JoinedChange, ...]:
         async with self._checking:
             now_s = self._clocks.monotonic_s()
             result = await self._checks.run(self._board.switches)
             # Thousands of ports: not on the event loop.
-            changes = await asyncio.to_thread(self._board.update, now_s, result.findings)
+            changes = await asyncio.to_thread(self._update, now_s, result)
             self._checked_s, self._left_off = now_s, self._board.left_off
-            self.active, self.ended = self._board.active, self._board.ended
+            for change in changes:
+                if change.what == "level" and change.alarm.level > change.before:
+                    self._acks.pop(change.alarm.id, None)  # who knew of it may not know how bad it is
+            before = self._silenced
+            self._show()
             if result.state is not None or result.silent:
                 self._metrics.saw_state(result.state)
             self._metrics.saw_ports(result.ports)
-            self._metrics.saw_alarms(self.active, changes)
-            self._publish(changes)
-            if self._on_change is not None:
-                self._on_change(changes, self._wall_clock())
+            told = {change.alarm.id for change in changes}
+            heard = [
+                JoinedChange("unsilenced", alarm, alarm.level)
+                for alarm in self.active
+                if alarm.id in before - self._silenced and alarm.id not in told
+            ]
+            self._metrics.raised_alarms(change.alarm.kind for change in changes if change.what == "raised")
+            self._publish((*changes, *heard))
+            self._history.record(changes, self._acks, self._wall_clock())
+            listed = {alarm.id for alarm in (*self.active, *self.ended)}
+            self._acks = {alarm_id: ack for alarm_id, ack in self._acks.items() if alarm_id in listed}
             return changes
+
+    def _update(self, now_s: float, result: CheckResult) -> tuple[JoinedChange, ...]:
+        changes = self._board.update(now_s, result.findings)
+        return self._groups.update(self._board.active, changes, result.incasts, self._wall_clock())
+
+    def _show(self) -> None:
+        """Takes over what the last check found; not while one runs."""
+        self._members = self._board.active
+        self.active, self.ended = self._groups.active, self._groups.ended
+        self._weigh_silences()
+
+    def _weigh_silences(self) -> None:
+        among = self.silences.current()
+        self._silenced = frozenset(one.id for one in self.active if among and self.silences.of(one, among))
+        self._metrics.saw_alarms(
+            ((one.kind, one.level) for one in self.active if one.id not in self._silenced),
+            silenced=len(self._silenced),
+        )
+
+    async def silence(
+        self, *, kind: str | None, switch: str | None, until_ns: int, by: str, note: str | None
+    ) -> SilenceRow:
+        """Raises ``RequestError`` for what cannot be silenced, or cannot be kept."""
+        row = await self.silences.add(kind=kind, switch=switch, until_ns=until_ns, by=by, note=note)
+        self._silences_changed()
+        return row
+
+    async def end_silence(self, silence_id: str) -> None:
+        """Raises ``NotFoundError`` and ``UnavailableError``."""
+        await self.silences.end(silence_id)
+        self._silences_changed()
+
+    def _silences_changed(self) -> None:
+        """Shows it at once; what is heard again is told by the next check, as after a silence's end."""
+        before = self._silenced
+        self._weigh_silences()
+        self._silenced |= before & {one.id for one in self.active}
+        self._events.publish("alarm", {"what": "silences"})
+
+    def acknowledge(self, alarm_id: str, by: str, note: str | None) -> AlarmDocument:
+        """Keeps who knows of an active alarm, and since when; raises ``NotFoundError``."""
+        return self._acknowledged(alarm_id, Ack(by, self._clocks.wall_ns(), note))
+
+    def withdraw(self, alarm_id: str) -> AlarmDocument:
+        """Takes an acknowledgement back; raises ``NotFoundError``."""
+        return self._acknowledged(alarm_id, None)
+
+    def _acknowledged(self, alarm_id: str, ack: Ack | None) -> AlarmDocument:
+        alarm = self.get(alarm_id)
+        if ack is None:
+            self._acks.pop(alarm_id, None)
+        else:
+            self._acks[alarm_id] = ack
+        self._history.acknowledged(alarm_id, ack)
+        self._events.publish("alarm", self._told("acknowledged" if ack else "unacknowledged", alarm))
+        return self._documents([alarm], MOST_SUBJECTS)[0]
+
+    def get(self, alarm_id: str) -> JoinedAlarm:
+        """Raises ``NotFoundError`` where no active alarm has this id."""
+        found = next((one for one in self.active if one.id == alarm_id), None)
+        if found is None:
+            raise NotFoundError(
+                f"alarm {alarm_id!r}",
+                None,
+                "it is not among the active alarms: it never was, or has ended",
+                "list them at /v1/alarms",
+            )
+        return found
 
     def holding(self, switches: Collection[str]) -> str | None:
         """Which critical alarm keeps policy from changing these switches, in a sentence; None without one."""
         named = frozenset(switches)
         found = [
             alarm
-            for alarm in self.active
+            for alarm in self._members
             if alarm.level is Level.CRITICAL
             and KINDS[alarm.subject.kind].holds
             and (alarm.subject.switch is None or alarm.subject.switch in named)
@@ -103,11 +217,14 @@ class Alarms:
         """Seconds until alarms of before the start have been raised again, or are over; may be negative."""
         return self._settled_s - self._clocks.monotonic_s()
 
-    def document(self, *, limit: int, ended: bool, after: str | None = None) -> AlarmsDocument:
+    def document(
+        self, *, limit: int, ended: bool, after: str | None = None, subjects: int = MOST_SUBJECTS
+    ) -> AlarmsDocument:
         """The first ``limit`` active alarms, or of those after the cursor ``after``, and as many ended ones
-        if wanted. Raises ``NotFoundError`` for the cursor of an alarm that is active no more.
+        if wanted; ``subjects`` of each. Raises ``NotFoundError`` for the cursor of an alarm that is active no
+        more.
         """
-        cursors = ["_".join(filter(None, alarm.subject)) for alarm in self.active]
+        cursors = [alarm.id for alarm in self.active]
         if after is not None and after not in cursors:
             raise NotFoundError(
                 f"cursor {after[:80]!r}", None, "that alarm is active no more", "list them from the beginning"
@@ -121,41 +238,64 @@ class Alarms:
             critical=levels.count(Level.CRITICAL),
             left_off=self._left_off,
             looked=None if self._checked_s is None else timestamp(wall_ns(self._checked_s)),
-            alarms=[AlarmDocument.of(alarm, wall_ns) for alarm in self.active[begin:end]],
-            ended=[AlarmDocument.of(alarm, wall_ns) for alarm in self.ended[:limit]] if ended else None,
+            alarms=self._documents(self.active[begin:end], subjects),
+            ended=self._documents(self.ended[:limit], subjects) if ended else None,
+            acknowledged=sum(alarm.id in self._acks for alarm in self.active),
+            silenced=len(self._silenced),
             next=cursors[end - 1] if limit > 0 and end < len(cursors) else None,
         )
+
+    def _documents(self, alarms: Sequence[JoinedAlarm], subjects: int) -> list[AlarmDocument]:
+        among, wall_ns = self.silences.current(), self._wall_clock()
+        return [
+            AlarmDocument.of(
+                alarm,
+                wall_ns,
+                ack=self._acks.get(alarm.id),
+                silence=None if alarm.ended_s is not None or not among else self.silences.of(alarm, among),
+                subjects=subjects,
+            )
+            for alarm in alarms
+        ]
 
     def _wall_clock(self) -> Callable[[float], int]:
         """Converts an alarm's monotonic seconds by the clocks now: a corrected wall clock corrects it too."""
         now_s, now_ns = self._clocks.monotonic_s(), self._clocks.wall_ns()
         return lambda at_s: now_ns - round((now_s - at_s) * 1e9)
 
-    def _publish(self, changes: tuple[Change, ...]) -> None:
+    def _told(self, what: str, alarm: JoinedAlarm, before: Level = Level.NONE) -> dict[str, Any]:
+        return {
+            "what": what,
+            "id": alarm.id,
+            "kind": alarm.kind,
+            "subject": alarm.lead.subject.of,
+            "subjects": len(alarm.members),
+            "switch": alarm.switch,
+            "level": alarm.level.label,
+            "before": before.label if before else None,
+            "silenced": alarm.id in self._silenced,
+            "sentence": alarm.sentence,
+        }
+
+    def _publish(self, changes: Sequence[JoinedChange]) -> None:
+        """The worst first. Silenced ones are told as such, and logged below any level that is looked at."""
         worst_first = sorted(changes, key=lambda change: -max(change.alarm.level, change.before))
         for change in worst_first[:MOST_PUBLISHED]:
             alarm = change.alarm
-            worse = change.what != "cleared" and alarm.level > change.before
+            worse = change.what == "unsilenced" or (
+                change.what in ("raised", "level") and alarm.level > change.before
+            )
+            level = logging.WARNING if worse else logging.INFO
             _log.log(
-                logging.WARNING if worse else logging.INFO,
-                "alarm %s %s (%s): %s",
-                change.what if change.what != "level" else "now",
+                logging.DEBUG if alarm.id in self._silenced else level,
+                "alarm %s %s %s (%s): %s",
+                alarm.id,
+                {"level": "now", "members": "has other ports,"}.get(change.what, change.what),
                 alarm.level.label,
-                alarm.subject.kind,
+                alarm.kind,
                 alarm.sentence,
             )
-            self._events.publish(
-                "alarm",
-                {
-                    "what": change.what,
-                    "kind": alarm.subject.kind,
-                    "subject": alarm.subject.of,
-                    "switch": alarm.subject.switch,
-                    "level": alarm.level.label,
-                    "before": change.before.label if change.before else None,
-                    "sentence": alarm.sentence,
-                },
-            )
+            self._events.publish("alarm", self._told(change.what, alarm, change.before))
         if len(changes) > MOST_PUBLISHED:
             _log.warning("%d more alarms changed: see /v1/alarms", len(changes) - MOST_PUBLISHED)
             self._events.publish("alarm", {"what": "more", "count": len(changes) - MOST_PUBLISHED})

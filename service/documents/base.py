@@ -6,7 +6,15 @@ import math
 from datetime import UTC, datetime
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 
 MOST_KEYS = 100
 
@@ -54,3 +62,23 @@ PortName = Annotated[str, Field(examples=["Ethernet8"])]
 def timestamp(ns: int) -> str:
     """Nanoseconds since 1970 as RFC 3339 in UTC, to the millisecond."""
     return datetime.fromtimestamp(ns / 1e9, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+_YEARS = (1971, 2200)  # in any zone
+
+
+def _in_reach(at: datetime) -> datetime:
+    first, last = _YEARS
+    if not first <= at.year <= last:
+        raise ValueError(f"times lie from {first} to {last}")
+    return at
+
+
+GivenTime = Annotated[AwareDatetime, AfterValidator(_in_reach)]
+"""A time in a request, RFC 3339 with its zone."""
+
+
+def nanoseconds(at: datetime) -> int:
+    """Since 1970."""
+    since = at.astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
+from pydantic import Field
+
+from service.alarms.attention import Ack
+from service.alarms.groups import JoinedAlarm
+from service.documents.alarms import (
+    AcknowledgementDocument,
+    AlarmIncastDocument,
+    AlarmSubjectDocument,
+    SilenceDocument,
+)
 from service.documents.base import Document, Figure, PortName, SwitchName, Time, timestamp
+from service.history.alarms import RowMembers
 from settings.sections import KINDS, Unit
 from store.alarm_rows import AlarmRow
 from store.gain_rows import GainRow
 from store.queue_rows import Seen
 from store.residual_rows import DAY_NS, DayRow, ResidualRow
-from telemetry.alarms import Alarm
+from store.silence_rows import SilenceRow
 from twin.search.push_gate import residual_ratio
+
+SUBJECTS_TOLD = 8
 
 
 class AlarmDocument(Document):
-    """One alarm."""
+    """One alarm: of one kind on one switch where it concerns one, or of one incast."""
 
+    id: str
+    """Names it, also over restarts."""
     kind: str
     """Which check raised it, such as `pfc_storm` or `unreachable`."""
     subject: str
@@ -46,22 +61,48 @@ class AlarmDocument(Document):
     """When it ended; null while it is active."""
     why: str | None
     """Why it ended, where its value did not simply fall; else null."""
+    subjects: list[AlarmSubjectDocument]
+    """Ports, queues or devices in it, the worst first, as many as were asked for."""
+    subject_count: int
+    """How many are in it."""
+    incast: AlarmIncastDocument | None
+    """The incast behind it, if one is."""
+    carried: bool
+    """Whether it was there when the service before this one ended, and nothing in it was measured since."""
+    acknowledged: AcknowledgementDocument | None
+    """Who looks after it; null: nobody said so."""
+    silenced: SilenceDocument | None
+    """The silence that covers all of it, if one does."""
 
     @classmethod
-    def of(cls, alarm: Alarm, wall_ns: Callable[[float], int]) -> Self:
+    def of(
+        cls,
+        alarm: JoinedAlarm,
+        wall_ns: Callable[[float], int],
+        *,
+        ack: Ack | None = None,
+        silence: SilenceRow | None = None,
+        subjects: int,
+    ) -> Self:
         """``wall_ns`` converts its seconds to nanoseconds since 1970."""
-        kind = KINDS[alarm.subject.kind]
+        kind, lead = KINDS[alarm.kind], alarm.lead
+        since_ns = wall_ns(alarm.since_s) if alarm.raised_ns is None else alarm.raised_ns
         return cls.from_attributes(
             alarm,
-            kind=alarm.subject.kind,
-            subject=alarm.subject.of,
-            switch=alarm.subject.switch,
+            subject=lead.subject.of,
             level="critical" if alarm.level.label == "critical" else "warning",
+            value=lead.value,
+            threshold=lead.threshold,
             unit=kind.unit,
-            since=timestamp(wall_ns(alarm.since_s)),
+            since=timestamp(since_ns),
             seen=timestamp(wall_ns(alarm.seen_s)),
             look=kind.look,
             ended=None if alarm.ended_s is None else timestamp(wall_ns(alarm.ended_s)),
+            subjects=[AlarmSubjectDocument.of(one) for one in alarm.members[:subjects]],
+            subject_count=len(alarm.members),
+            incast=None if alarm.incast is None else AlarmIncastDocument.of(alarm.incast),
+            acknowledged=None if ack is None else AcknowledgementDocument.of(ack),
+            silenced=None if silence is None else SilenceDocument.of(silence),
         )
 
 
@@ -80,6 +121,10 @@ class AlarmsDocument(Document):
     """The worst first, as many as were asked for."""
     ended: list[AlarmDocument] | None
     """Past alarms, the newest first; null unless asked for."""
+    acknowledged: int
+    """How many of the current ones are acknowledged."""
+    silenced: int
+    """How many of the current ones a silence covers."""
     next: str | None
     """What to pass as `after` for more of the current alarms; null where there are none."""
 
@@ -217,6 +262,8 @@ class AdviceDocument(Document):
 class PastAlarmDocument(Document):
     """An alarm from its raise to its end."""
 
+    id: str
+    """Names it, also over restarts."""
     kind: str
     """Which check raised it."""
     subject: str
@@ -233,14 +280,29 @@ class PastAlarmDocument(Document):
     """When it ended; null while it is active."""
     why: str | None
     """Why it ended; null where its value fell."""
+    subjects: list[str]
+    """The first of the ports, queues or devices in it."""
+    subject_count: int
+    """How many were in it."""
+    receiver: Annotated[str | None, Field(description="Of the incast behind it, if one was.")]
+    acknowledged: AcknowledgementDocument | None
+    """Who looked after it; null: nobody said so."""
 
     @classmethod
     def of(cls, row: AlarmRow) -> Self:
+        said, acked = RowMembers.of(row), row.acked_by is not None and row.acked_ns is not None
         return cls.from_attributes(
             row,
+            id=row.key,
             level="critical" if row.level == "critical" else "warning",
             raised=timestamp(row.raised_ns),
             ended=None if row.ended_ns is None else timestamp(row.ended_ns),
+            subjects=[subject.of for subject, _, _ in said.subjects[:SUBJECTS_TOLD]],
+            subject_count=said.count,
+            receiver=None if said.incast is None else said.incast.receiver,
+            acknowledged=AcknowledgementDocument.of(Ack(row.acked_by or "", row.acked_ns or 0, row.ack_note))
+            if acked
+            else None,
         )
 
 

@@ -24,6 +24,7 @@ from service.documents.history import (
     RolloutGainDocument,
 )
 from service.documents.recommendation import RecommendationDocument
+from service.history.alarms import AlarmHistory
 from settings.errors import UnprocessableError
 from settings.sections import Steps
 from store import alarm_rows, gain_rows, residual_rows
@@ -54,8 +55,15 @@ class HistoryReader:
     """``steps``: those of the queue history (None: not kept); ``window_s``: the length of the window."""
 
     def __init__(
-        self, database: Database, steps: Steps | None, *, window_s: float, wall_ns: Callable[[], int]
+        self,
+        database: Database,
+        steps: Steps | None,
+        *,
+        alarms: AlarmHistory,
+        window_s: float,
+        wall_ns: Callable[[], int],
     ) -> None:
+        self._alarms = alarms
         self._database = database
         self._steps = steps
         self._window_s = window_s
@@ -149,7 +157,7 @@ class HistoryReader:
                 connection, since_ns=span.since_ns, until_ns=span.until_ns, limit=limit
             )
         )
-        return PastAlarmsDocument(alarms=[PastAlarmDocument.of(row) for row in rows])
+        return PastAlarmsDocument(alarms=[PastAlarmDocument.of(self._alarms.current(row)) for row in rows])
 
     async def outcome(
         self, found: RecommendationDocument, rollout: RolloutState | None, *, span_s: float

@@ -152,6 +152,13 @@ def test_what_the_network_does_is_shown(loop: Loop, terminal: Terminal) -> None:
 
     assert "alarms" in terminal.json("alarms", "--all")
     assert terminal("alarms", "--all")[0] == 0
+    silence = terminal.json("alarms", "silence", "--for", "90m", "--switch", "leaf1", "--note", "rack")
+    assert silence["note"] == "rack"
+    assert terminal.json("alarms", "silences")["silences"] == [silence]
+    assert f"{silence['id']}  every kind on leaf1, silenced until" in terminal.shown("alarms", "silences")
+    assert terminal.json("alarms", "unsilence", silence["id"]) == silence
+    assert "No silences" in terminal.shown("alarms", "silences")
+    assert "list them at /v1/alarms" in terminal.refused("alarms", "ack", "nothing")
 
 
 def test_a_recommendation_is_shown_approved_followed_and_rolled_back(loop: Loop, terminal: Terminal) -> None:
@@ -336,6 +343,8 @@ def test_a_service_that_is_away_is_a_sentence(terminal: Terminal) -> None:
         ("rollouts",),
         ("rollback", "a"),
         ("alarms",),
+        ("alarms", "ack", "a"),
+        ("alarms", "silence", "--for", "1h", "--switch", "leaf1"),
         ("freeze",),
         ("thaw",),
         ("watch",),

@@ -38,15 +38,18 @@ class Seen:
     at_ns: int = field(default_factory=time.time_ns)
     paused_ns: int = 0
 
-    def port_was_paused(self, share: float) -> None:
-        """Ten more seconds by the switch's clock, in which its port was paused for such a share."""
+    def port_was_paused(self, share: float, ports: int = 1) -> None:
+        """Ten more seconds by the switch's clock, in which its ports were paused for such a share."""
         self.at_ns += 10 * S
         self.paused_ns += round(share * 10 * S)
-        sample = {
-            "switch": "leaf1", "port": "Ethernet0", "queue": 3, "ts_ns": self.at_ns,
-            "pfc_pause_ns": self.paused_ns, "dropped_packets": 0,
-        }  # fmt: skip
-        assert self.service.post("/v1/telemetry/counters", json=sample).json()["accepted"] == 1
+        samples = [
+            {
+                "switch": "leaf1", "port": f"Ethernet{port}", "queue": 3, "ts_ns": self.at_ns,
+                "pfc_pause_ns": self.paused_ns, "dropped_packets": 0,
+            }
+            for port in range(ports)
+        ]  # fmt: skip
+        assert self.service.post("/v1/telemetry/counters", json=samples).json()["accepted"] == ports
 
 
 @pytest.fixture(params=[(1280, "light"), (390, "dark")], ids=["wide", "narrow"])
@@ -77,7 +80,7 @@ def test_an_alarm_comes_and_goes_while_one_looks(seen: Seen, tmp_path: Path) -> 
     expect(row.locator(".tone")).to_have_text("critical")
     expect(row).to_contain_text("leaf1 Ethernet0")
     expect(row).to_contain_text("PFC kept leaf1 Ethernet0 from sending for 50.0% of the last 10 s")
-    expect(row).to_contain_text("from 25 % on it is critical")
+    expect(row).to_contain_text("critical from 25 %")
     expect(row).to_contain_text("Find who sends the pauses")
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
@@ -91,6 +94,39 @@ def test_an_alarm_comes_and_goes_while_one_looks(seen: Seen, tmp_path: Path) -> 
     seen.port_was_paused(0)
     expect(note).to_have_text("none now", timeout=PATIENCE_MS)
     expect(card.locator("#alarms-now")).to_have_count(0)
-    page.get_by_text("Those that ended").click()
+    page.get_by_text("Ended alarms").click()
     expect(page.locator("#alarms-ended").get_by_role("listitem")).to_contain_text("leaf1 Ethernet0")
     expect(page.locator("#alarms-ended")).not_to_contain_text("Find who")
+
+
+def test_ports_of_one_cause_are_one_row_that_is_acknowledged_and_silenced(seen: Seen, tmp_path: Path) -> None:
+    page = seen.page
+    seen.port_was_paused(0, ports=17)
+    seen.port_was_paused(0.5, ports=17)
+    rows = page.locator("#alarms-now > li")
+    expect(page.locator("#alarms-note")).to_have_text("1 critical")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("pfc storm · 17 in all")
+    expect(rows).to_contain_text("Ethernet0, Ethernet1, Ethernet2, Ethernet3")
+
+    rows.get_by_text("Acknowledge or silence").click()
+    rows.get_by_label("Note").fill("ticket 4711")
+    rows.get_by_role("button", name="Acknowledge").click()
+    expect(rows).to_contain_text("Acknowledged by local at")
+    expect(rows).to_contain_text("ticket 4711")
+    expect(rows).to_have_class("known")
+    expect(page.locator("#alarms-note")).to_have_text("1 critical, 1 acknowledged")
+    rows.get_by_label("For").select_option("4 hours")
+    rows.get_by_role("button", name="Silence pfc storm on leaf1").click()
+    expect(rows).to_contain_text("Silenced until")
+    expect(page.locator("#alarms-note")).to_have_text("1 critical, 1 acknowledged, 1 silenced")
+    page.get_by_text("1 silence", exact=True).click()
+    expect(page.locator("#silences")).to_contain_text("pfc storm on leaf1")
+    page.screenshot(path=tmp_path / "known.png", full_page=True)
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+    page.locator("#silences").get_by_role("button", name="End silence").click()
+    expect(page.locator("#silences")).to_have_count(0)
+    rows.get_by_role("button", name="Withdraw").click()
+    expect(page.locator("#alarms-note")).to_have_text("1 critical")
+    expect(rows).not_to_have_class("known")

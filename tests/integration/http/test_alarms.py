@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from service.events import Event
 from tests.integration.http.test_binary import datagram, post, sampled
-from tests.integration.service import EPOCH_NS, Hand, Running, Wanted, manual, report, running, traffic
+from tests.integration.service import (
+    EPOCH_NS,
+    TOPOLOGY,
+    Hand,
+    Running,
+    Wanted,
+    manual,
+    report,
+    running,
+    traffic,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -68,6 +79,7 @@ async def kinds(here: Running) -> list[tuple[str, str]]:
 async def test_nothing_is_wrong_with_a_service_that_has_heard_nothing(here: Running) -> None:
     assert await alarms(here) == {
         "warning": 0, "critical": 0, "left_off": 0, "looked": None, "alarms": [], "ended": None, "next": None,
+        "acknowledged": 0, "silenced": 0,
     }  # fmt: skip
     await here.service.alarms.check()
     found = await alarms(here, "?all=true")
@@ -208,16 +220,18 @@ async def test_reports_that_are_left_out_or_run_backwards_are_alarms(here: Runni
 
 
 async def test_the_list_is_limited_and_counted(here: Running) -> None:
-    ports = [Port(here, port=f"Ethernet{number}") for number in range(3)]
+    ports = [Port(here, f"leaf{number}", f"Ethernet{port}") for number in range(3) for port in range(3)]
     for _ in range(5):
         for port in ports:
-            await port.passes(2, dropped_packets=1)
+            await port.passes(1, dropped_packets=1)
     found = await alarms(here, "?limit=2")
     assert (len(found["alarms"]), found["warning"], found["critical"]) == (2, 3, 0)
     rest = (await here.client.get("/v1/alarms", params={"limit": 2, "after": found["next"]})).json()
     assert (len(rest["alarms"]), rest["next"]) == (1, None)
     assert found["alarms"] + rest["alarms"] == (await alarms(here))["alarms"]
     assert (await here.client.get("/v1/alarms?after=storm_over")).status_code == 404
+    (one, _) = (await alarms(here, "?limit=2&subjects=2"))["alarms"]
+    assert (len(one["subjects"]), one["subject_count"]) == (2, 3)
     assert (await here.client.get("/v1/alarms?limit=-1")).status_code == 422
 
 
@@ -304,3 +318,111 @@ async def test_a_device_whose_datagrams_are_lost_and_whose_units_nobody_told(her
     assert found["sequence_gaps"]["switch"] is None
     assert found["untuned"]["subject"] == "3"
     assert "in unknown units" in found["untuned"]["sentence"]
+
+
+async def stormy(here: Running, share: float = 0.1) -> dict[str, Any]:
+    port = Port(here)
+    await port.passes(1, pfc_pause_ns=0)
+    for _ in range(3):
+        await port.passes(5, pfc_pause_ns=round(S * share))
+    alarm: dict[str, Any] = (await alarms(here))["alarms"][0]
+    return alarm
+
+
+async def test_who_acknowledged_an_alarm_and_silenced_it_is_known_also_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    wanted_here = wanted(storage={"url": f"sqlite:///{tmp_path}/ecntwin.db"})
+    async with running(wanted_here) as here:
+        alarm = await stormy(here)
+        path = f"/v1/alarms/{alarm['id']}/ack"
+        acked = (await here.client.post(path, json={"note": "ticket 4711"})).json()
+        assert acked["acknowledged"] == {
+            "by": "local", "at": "2026-01-01T00:16:56.000Z", "note": "ticket 4711",
+        }  # fmt: skip
+        asked = {"switch": "leaf1", "until": "2026-01-01T04:00:00Z", "note": "rack is moved"}
+        silence = (await here.client.post("/v1/alarms/silences", json=asked)).json()
+        assert (silence["by"], silence["kind"], silence["until"]) == (
+            "local", None, "2026-01-01T04:00:00.000Z",
+        )  # fmt: skip
+        audit = (await here.client.get("/v1/audit")).json()["entries"]
+        assert [(one["what"], one["subject"], one["outcome"]) for one in audit] == [
+            ("silence", "all alarms on leaf1", "done"),
+            ("acknowledge", f"alarm {alarm['id']}", "done"),
+        ]
+    async with running(wanted_here) as here:
+        found = await alarms(here)
+        (again,) = found["alarms"]
+        assert (found["acknowledged"], found["silenced"], again["id"]) == (1, 1, alarm["id"])
+        assert again["acknowledged"] == acked["acknowledged"]
+        assert again["silenced"] == silence
+        assert (await here.client.get("/v1/alarms/silences")).json() == {"silences": [silence]}
+        (past,) = (await here.client.get("/v1/history/alarms?until=2026-01-02T00:00:00Z")).json()["alarms"]
+        assert (past["id"], past["ended"], past["subjects"]) == (alarm["id"], None, ["leaf1 Ethernet0"])
+        assert past["acknowledged"]["by"] == "local"
+        gone = await here.client.delete(f"/v1/alarms/silences/{silence['id']}")
+        assert (gone.status_code, gone.json()) == (200, silence)
+        assert (await here.client.delete(f"/v1/alarms/silences/{silence['id']}")).status_code == 404
+        assert (await here.client.delete(f"/v1/alarms/{alarm['id']}/ack")).json()["acknowledged"] is None
+
+
+@pytest.mark.parametrize(
+    ("body", "rule"),
+    [
+        ({"for_s": 60}, "a silence names a kind, a switch, or both"),
+        ({"kind": "storms", "for_s": 60}, "kind is one of pfc_storm"),
+        ({"switch": "leaf1"}, "give either until or for_s"),
+        ({"switch": "leaf1", "for_s": 60, "until": "2026-01-01T04:00:00Z"}, "give either until or for_s"),
+        ({"switch": "leaf1", "for_s": 700_000}, "less than or equal to 604800"),
+        ({"switch": "leaf1", "until": "2026-01-09T04:00:00Z"}, "within 7 days"),
+        ({"switch": "leaf1", "until": "2026-01-01T00:00:00Z"}, "ends after now"),
+        ({"switch": "leaf1", "for_s": 60, "note": "x" * 501}, "at most 500"),
+    ],
+)
+async def test_a_silence_without_a_subject_or_an_end_is_refused(
+    here: Running, body: dict[str, Any], rule: str
+) -> None:
+    answer = await here.client.post("/v1/alarms/silences", json=body)
+    assert answer.status_code == 422
+    assert rule in answer.text
+
+
+async def test_an_acknowledgement_needs_no_body_and_an_alarm_that_is_there(here: Running) -> None:
+    alarm = await stormy(here)
+    assert (await here.client.post(f"/v1/alarms/{alarm['id']}/ack")).json()["acknowledged"]["note"] is None
+    missing = await here.client.post("/v1/alarms/0123/ack")
+    assert missing.status_code == 404
+    assert missing.json()["remedy"] == "list them at /v1/alarms"
+
+
+async def test_a_silenced_storm_still_keeps_policy_from_its_switch() -> None:
+    async with running(wanted(rollout={"auto": True}, tuning=TRUSTING)) as here:
+        await stormy(here, share=0.5)
+        await here.client.post("/v1/alarms/silences", json={"switch": "leaf1", "for_s": 3_600})
+        assert here.metric("ecntwin_alarms", kind="pfc_storm", level="critical") == 0
+        await here.post_reports(traffic())
+        found = (await here.client.post("/v1/tune")).json()
+        assert found["status"] == "pending"
+        now = (await here.client.get("/v1/recommendations/current")).json()
+        assert "a critical alarm is on its switches (pfc_storm on leaf1 Ethernet0)" in now["caution"]
+
+
+async def test_one_incast_is_one_alarm_with_its_ports_in_it() -> None:
+    incumbent = {"default": {"kmin_bytes": 1_000, "kmax_bytes": 10_000, "pmax": 0.1}}
+    async with running(wanted(incumbent=incumbent)) as here:
+        await here.client.put("/v1/topology", json=TOPOLOGY)
+        reports = traffic()
+        for one in reports:
+            one["hops"][0]["ecn_marked"] = False
+        ports = [Port(here, port=f"Ethernet{number}") for number in range(1, 4)]
+        for _ in range(5):
+            await here.post_reports(reports)
+            for port in ports:
+                await port.passes(1.5, pfc_tx_frames=6_000)
+        (alarm,) = (await alarms(here))["alarms"]
+        assert alarm["incast"] == {"receiver": "h0", "senders": 3, "switch": "leaf1", "port": "Ethernet0"}
+        assert (alarm["kind"], alarm["level"], alarm["subject_count"]) == ("ecn_off", "critical", 4)
+        assert {(one["subject"], one["kind"]) for one in alarm["subjects"]} == {
+            ("leaf1 Ethernet0 queue 3", "ecn_off"),
+            *((f"leaf1 Ethernet{number}", "pfc_frames") for number in range(1, 4)),
+        }

@@ -8,6 +8,12 @@ from pydantic import BaseModel
 
 from cli import answers
 from service.documents.admin import HealthDocument, ReadinessDocument
+from service.documents.alarms import (
+    AcknowledgementDocument,
+    AlarmSubjectDocument,
+    SilenceDocument,
+    SilencesDocument,
+)
 from service.documents.condition import ConditionDocument
 from service.documents.history import AlarmDocument, AlarmsDocument
 from service.documents.predictions import PredictionDocument, SlowdownDocument, WatermarkDocument
@@ -52,6 +58,10 @@ PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
     answers.FlowsAnswer: FlowsDocument,
     answers.AlarmAnswer: AlarmDocument,
     answers.AlarmsAnswer: AlarmsDocument,
+    answers.AlarmSubjectAnswer: AlarmSubjectDocument,
+    answers.AcknowledgementAnswer: AcknowledgementDocument,
+    answers.SilenceAnswer: SilenceDocument,
+    answers.SilencesAnswer: SilencesDocument,
     answers.FreezeAnswer: FreezeDocument,
     answers.SwitchAnswer: SwitchDocument,
     answers.QueueAnswer: QueueDocument,

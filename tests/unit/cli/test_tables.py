@@ -19,12 +19,13 @@ from cli.answers import (
     RecommendationsAnswer,
     RolloutAnswer,
     RolloutsAnswer,
+    SilenceAnswer,
     SwitchAnswer,
 )
 from cli.output import WIDE, clock_text, count_text, list_text, of_all_text
 from cli.recommendations import change_table, recommendation_lines, recommendations_table
 from cli.rollouts import rollout_lines, rollouts_table
-from cli.status import alarm_lines, alarms_text, flows_table
+from cli.status import alarm_lines, alarms_text, flows_table, silence_text
 
 AT = "2026-01-01T00:00:00.000Z"
 NOW = {"kmin_bytes": 400_000, "kmax_bytes": 1_600_000, "pmax": 0.2}
@@ -287,15 +288,33 @@ def test_alarms_fit(width: int) -> None:
             "why": None,
         } | more
 
+    silence = {"id": "0a1b", "kind": None, "switch": "leaf1", "until": AT, "by": "ann", "note": "rack"}
+    many = {
+        "id": "5b0c1f6a9d21",
+        "subjects": [{"subject": f"leaf1 Ethernet{number}"} for number in range(12)],
+        "subject_count": 17,
+        "carried": True,
+        "acknowledged": {"by": "bob", "at": AT, "note": None},
+        "silenced": silence,
+    }
     document = {
         "warning": 2,
         "critical": 1,
         "left_off": 4,
-        "alarms": [alarm("one"), alarm("one", level="warning")],
+        "alarms": [alarm("one", **many), alarm("one", level="warning")],
+        "acknowledged": 1,
+        "silenced": 1,
         "ended": [alarm("two", ended=AT, why="its counters stopped")],
     }
     text = drawn(width, *alarm_lines(answer(AlarmsAnswer, document)))
-    assert "1 critical, 2 warnings, 4 more over a threshold that find no room" in text
+    assert "1 critical, 2 warnings (1 acknowledged, 1 silenced), 4 more over a threshold" in words(text)
+    assert "leaf1 Ethernet0 and 16 more" in words(text)
+    assert "leaf1 Ethernet11 and 5 more" in words(text)
+    assert "Acknowledged by bob at 2026-01-01" in words(text)
+    assert "by ann: rack" in words(text)
+    assert "not measured again yet" in words(text)
+    said = silence_text(answer(SilenceAnswer, silence)).plain
+    assert said.startswith("0a1b  every kind on leaf1, silenced until 2026-01-01")
     assert text.count("Look behind one.") == 1
     assert "1 more: --limit 3 shows all" in text
     assert "its counters stopped" in text

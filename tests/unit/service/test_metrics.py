@@ -26,6 +26,7 @@ UNITLESS = {
     "ecntwin_int_datagrams_lost",
     "ecntwin_int_untuned",
     "ecntwin_alarms",
+    "ecntwin_alarms_silenced",
     "ecntwin_asyncio_tasks",
     "ecntwin_storage_failing",
     "ecntwin_storage_waiting",

@@ -42,7 +42,7 @@ export const headers = (): Record<string, string> => {
 };
 
 export interface Asked {
-  method?: "GET" | "POST" | "PUT";
+  method?: "GET" | "POST" | "PUT" | "DELETE";
   body?: unknown;
   signal?: AbortSignal;
 }

@@ -229,7 +229,34 @@ export interface Topologies {
   discovered: Topology | null;
 }
 
+export interface Acknowledgement {
+  by: string;
+  at: string;
+  note: string | null;
+}
+
+export interface Silence {
+  id: string;
+  kind: string | null;
+  switch: string | null;
+  until: string;
+  by: string;
+  note: string | null;
+}
+
+export interface Silences {
+  silences: Silence[];
+}
+
+export interface AlarmSubject {
+  subject: string;
+  kind: string;
+  switch: string | null;
+  level: "warning" | "critical";
+}
+
 export interface Alarm {
+  id: string;
   kind: string;
   subject: string;
   switch: string | null;
@@ -243,6 +270,12 @@ export interface Alarm {
   look: string;
   ended: string | null;
   why: string | null;
+  subjects: AlarmSubject[];
+  subject_count: number;
+  incast: { receiver: string; senders: number; switch: string; port: string } | null;
+  carried: boolean;
+  acknowledged: Acknowledgement | null;
+  silenced: Silence | null;
 }
 
 export interface Alarms {
@@ -252,6 +285,8 @@ export interface Alarms {
   looked: string | null;
   alarms: Alarm[];
   ended: Alarm[] | null;
+  acknowledged: number;
+  silenced: number;
 }
 
 export interface SwitchState {
@@ -438,6 +473,7 @@ export interface QueueHistory {
 }
 
 export interface PastAlarm {
+  id: string;
   kind: string;
   subject: string;
   switch: string | null;
@@ -446,6 +482,10 @@ export interface PastAlarm {
   raised: string;
   ended: string | null;
   why: string | null;
+  subjects: string[];
+  subject_count: number;
+  receiver: string | null;
+  acknowledged: Acknowledgement | null;
 }
 
 export interface PastAlarms {

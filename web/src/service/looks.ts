@@ -4,7 +4,8 @@ import type { Look } from "./live.ts";
 export const readiness: Look = { path: "/v1/readiness", after: ["reports", "round"], spacingMs: 1_000 };
 export const state: Look = { path: "/v1/state?queues=10000", after: ["reports"], spacingMs: 2_000 };
 export const topology: Look = { path: "/v1/topology", everyMs: 60_000 };
-export const alarms: Look = { path: "/v1/alarms?all=true&limit=50", after: ["alarm"], spacingMs: 500 };
+export const alarms: Look = { path: "/v1/alarms?all=true&limit=50&subjects=32", after: ["alarm"], spacingMs: 500 };
+export const silences: Look = { path: "/v1/alarms/silences", after: ["alarm"], everyMs: 60_000 };
 export const freeze: Look = { path: "/v1/freeze", after: ["rollout", "validity"], spacingMs: 500 };
 export const recommendations: Look = {
   path: "/v1/recommendations?candidates=false&limit=12",

@@ -48,6 +48,7 @@ class World:
     lately: RecentPorts = field(default_factory=lambda: RecentPorts((), {}))
     failures: dict[str, SwitchError | None] = field(default_factory=dict)
     drifted: set[str] = field(default_factory=set)
+    tried: set[str] = field(default_factory=lambda: {"leaf1", "leaf2"})
     queue_marks: dict[tuple[str, int], Watermark | None] = field(default_factory=dict)
     rollouts: list[Any] = field(default_factory=list)
     sequence: dict[Sender, SequenceCounts] = field(default_factory=dict)
@@ -72,6 +73,7 @@ class World:
 
         window = _Window(self, state)
         fleet = SimpleNamespace(failure=self.failures.get, drifted=self.drifted.__contains__)
+        fleet.was_tried = self.tried.__contains__
         fleet.queues_of = lambda switch: self.queue_marks
         fleet.runs = lambda switch: Watermark(1_000, 100_000, 0.1)
         fleet.names = ("leaf1", "leaf2")
@@ -149,7 +151,7 @@ async def found(checks: AlarmChecks, kind: str) -> dict[str, float]:
 def window(end_s: float, *switches: str) -> NetworkState:
     """A window that ends then, and through which these switches were crossed."""
     queues = [QueueState(QueueRef(switch, "1", 3), 1, 0.0, 0.0, 0.0, None, 0.0, None) for switch in switches]
-    seen = SimpleNamespace(queues=queues, window_end_ns=round(end_s * 1e9))
+    seen = SimpleNamespace(queues=queues, incast=(), window_end_ns=round(end_s * 1e9))
     return cast(NetworkState, seen)
 
 
@@ -172,6 +174,12 @@ async def test_seconds_out_of_reach_are_counted_from_the_first_look_that_found_i
     world.failures["leaf1"] = AWAY
     world.now_s += 5
     assert await found(checks, "unreachable") == {"leaf1": 0, "leaf2": 0}
+
+
+async def test_of_a_switch_that_was_not_read_yet_nothing_is_known() -> None:
+    world = World(tried={"leaf2"})
+    assert await found(world.checks(), "drifted") == {"leaf2": 0}
+    assert await found(world.checks(), "unreachable") == {"leaf2": 0}
 
 
 async def test_a_drifted_switch_is_told() -> None:
@@ -258,7 +266,7 @@ async def test_a_queue_is_judged_by_the_kmax_it_was_read_to_run() -> None:
         QueueState(QueueRef("leaf1", "1", number), 1_000, 150_000, 200_000, 250_000, 0.0, 1e9, None, 0.0)
         for number in (3, 4, 5)
     ]
-    seen = SimpleNamespace(queues=deep, window_end_ns=0)
+    seen = SimpleNamespace(queues=deep, incast=(), window_end_ns=0)
     world = World(window=cast(NetworkState, seen), age_s=0.0)
     assert set((await found(world.checks(), "ecn_off")).values()) == {2}
     world.queue_marks = {("1", 3): Watermark(1_000, 50_000, 0.1), ("1", 4): None}

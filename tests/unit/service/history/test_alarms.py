@@ -8,31 +8,33 @@ from dataclasses import replace
 
 import pytest
 
+from service.alarms.groups import IncastSite, JoinedAlarm, JoinedChange
 from service.events import Clocks
-from service.history.service import AWAY, AlarmHistory
+from service.history.alarms import AlarmHistory, RowMembers, members_text
 from store.alarm_rows import AlarmRow, listed
 from store.database import Database, Recorder
-from telemetry.alarms import Alarm, Change, Level, Subject
+from telemetry.alarms import GONE, Alarm, Level, Subject
 
 S = 1_000_000_000
 T = 1_767_225_600 * S
 STORM = Subject("pfc_storm", "leaf1 e0", "leaf1")
 
 
-def alarm(since_s: float, level: Level = Level.WARNING, subject: Subject = STORM) -> Alarm:
-    return Alarm(subject, level, 0.1, 0.05, since_s, since_s, f"It is {level.label}.")
+def alarm(since_s: float, level: Level = Level.WARNING, subject: Subject = STORM) -> JoinedAlarm:
+    one = Alarm(subject, level, 0.1, 0.05, since_s, since_s, f"It is {level.label}.")
+    return JoinedAlarm(f"{subject.kind}-{since_s:g}", one, (one,), since_s, subject.switch)
 
 
-def raised(one: Alarm) -> Change:
-    return Change("raised", one, Level.NONE)
+def raised(one: JoinedAlarm) -> JoinedChange:
+    return JoinedChange("raised", one, Level.NONE)
 
 
-def turned(one: Alarm, before: Level) -> Change:
-    return Change("level", one, before)
+def turned(one: JoinedAlarm, before: Level) -> JoinedChange:
+    return JoinedChange("level", one, before)
 
 
-def cleared(one: Alarm, at_s: float, why: str | None = None) -> Change:
-    return Change("cleared", replace(one, ended_s=at_s, why=why), one.level)
+def cleared(one: JoinedAlarm, at_s: float, why: str | None = None) -> JoinedChange:
+    return JoinedChange("cleared", replace(one, ended_s=at_s, why=why), one.level)
 
 
 class World:
@@ -47,15 +49,14 @@ class World:
         self.history = AlarmHistory(
             self.database,
             self.recorder,
-            take_over_s=600.0,
             clocks=Clocks(lambda: self.now_s, lambda: self.wall_ns(self.now_s)),
         )
 
     def wall_ns(self, at_s: float) -> int:
         return T + round((self.began_s + at_s) * S)
 
-    async def hears(self, *changes: Change) -> None:
-        self.history.record(changes, self.wall_ns)
+    async def hears(self, *changes: JoinedChange) -> None:
+        self.history.record(changes, {}, self.wall_ns)
         await self.recorder.flush()
 
     async def rows(self) -> list[AlarmRow]:
@@ -99,61 +100,52 @@ def test_one_row_has_the_worst_level_and_what_was_said_then(database_url: str) -
 
 
 async def storms(world: World) -> None:
-    await world.history.restore()
     await world.hears(raised(alarm(5, Level.CRITICAL)))
 
 
-def test_one_that_is_there_again_soon_goes_on(database_url: str) -> None:
-    async def again(world: World) -> None:
-        await world.history.restore()
-        world.now_s = 599.0
-        world.history.settle()
-        await world.hears(raised(alarm(590)))
-        world.now_s = 700.0
-        world.history.settle()
-        row = await world.row()
-        assert (row.level, row.raised_ns, row.ended_ns) == ("critical", T + 5 * S, None)
-        await world.hears(cleared(alarm(590), 750))
-        assert (await world.row()).ended_ns == T + 850 * S
-
-    told(database_url, (0, storms), (100, again))
-
-
-def test_one_that_is_not_ended_when_the_service_was_last_heard_of(database_url: str) -> None:
+def test_what_was_left_open_goes_on_or_ended_when_it_was_last_known(database_url: str) -> None:
     async def before(world: World) -> None:
         await storms(world)
-        world.now_s = 60.0
         await world.hears(raised(alarm(60, subject=Subject("drifted", "leaf2", "leaf2"))))
-        await world.hears(cleared(alarm(60, subject=Subject("drifted", "leaf2", "leaf2")), 70))
 
     async def after(world: World) -> None:
-        await world.history.restore()
-        world.now_s = 600.0
-        world.history.settle()
-        world.history.settle()
-        storm = next(row for row in await world.rows() if row.kind == "pfc_storm")
-        assert (storm.ended_ns, storm.why) == (T + 70 * S, AWAY)
-        await world.hears(raised(alarm(601)))
-        assert len(await world.rows()) == 3
+        left = await world.history.left_open()
+        storm, drifted = left.rows
+        assert (storm.kind, left.alive_ns) == ("pfc_storm", T + 60 * S)
+        (said, level, value) = RowMembers.of(storm).subjects[0]
+        assert (said, level, value) == (STORM, Level.CRITICAL, 0.1)
+        world.history.settled([storm], [drifted], left)
+        there, over = sorted(await world.rows(), key=lambda row: row.kind, reverse=True)
+        assert (there.ended_ns, over.ended_ns, over.why) == (None, T + 60 * S, GONE)
+        await world.hears(cleared(alarm(5), 50))
+        assert (await world.rows())[-1].ended_ns == T + 150 * S
 
     told(database_url, (0, before), (100, after))
 
 
-def test_one_raised_before_the_database_could_be_read_is_another(database_url: str) -> None:
-    async def later(world: World) -> None:
-        await world.hears(raised(alarm(10)))
-        await world.history.restore()
-        old, new = sorted(await world.rows(), key=lambda row: row.raised_ns)
-        assert (old.why, new.ended_ns) == (AWAY, None)
+def test_rows_of_before_alarms_had_members_have_one(database_url: str) -> None:
+    async def story(world: World) -> None:
+        old = AlarmRow("a", *STORM, "warning", "It is bad.", T)
+        said = RowMembers.of(old)
+        assert [(subject, level) for subject, level, _ in said.subjects] == [(STORM, Level.WARNING)]
+        (one,) = said.alarms(old, since_s=1.0, seen_s=2.0)
+        assert (one.sentence, one.carried, one.seen_s) == ("It is bad.", True, 2.0)
 
-    told(database_url, (0, storms), (100, later))
+    told(database_url, (0, story))
+
+
+def test_an_incast_and_its_ports_come_back_as_they_were() -> None:
+    site = IncastSite("h0", 9, "leaf1", "e0")
+    made = replace(alarm(5), incast=site)
+    row = AlarmRow("a", *STORM, "warning", "It is bad.", T, members=members_text(made))
+    said = RowMembers.of(row)
+    assert (said.incast, said.count, said.subjects[0][0]) == (site, 1, STORM)
 
 
 def test_a_clock_that_was_set_back_ends_nothing_before_it_began(database_url: str) -> None:
     async def after(world: World) -> None:
-        await world.history.restore()
-        world.now_s = 601.0
-        world.history.settle()
+        left = await world.history.left_open()
+        world.history.settled([], left.rows, left)
         row = await world.row()
         assert row.ended_ns == row.raised_ns
 

@@ -1,0 +1,347 @@
+"""Joins alarms of one cause: those of one kind on one switch, and all that one incast does.
+
+An incast fills the queue to its receiver; its switch then pauses whoever sends to it, which may pause others
+in turn. What these switches and that queue show while it lasts is one alarm, with its ports in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from itertools import count
+from typing import Literal, NamedTuple
+
+from telemetry.alarms import ECN_OFF, LOSSLESS_LOSS, PFC_FRAMES, PFC_STORM, Alarm, Change, Level, Subject
+from telemetry.state import NetworkState, QueueRef
+from telemetry.topology import Topology
+
+LEAST_SENDERS = 3
+"""Senders to one receiver at once that make an incast."""
+MOST_INCASTS = 32
+MOST_HOPS = 1_000
+_NUMBERS = re.compile(r"([0-9]{1,18})")
+MOST_LEFT = 1_000
+"""Members that left one alarm and are still told of; unknown senders can name any number."""
+_OF_ITS_QUEUE = frozenset({ECN_OFF, LOSSLESS_LOSS, PFC_STORM})
+
+Cause = tuple[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class IncastSite:
+    """An incast and the ``switch`` and ``port`` whose queue it fills; ``senders`` at once at most.
+
+    ``pausing``: the switches that pause others for it, each with its distance from ``switch``, which is one.
+    """
+
+    receiver: str
+    senders: int
+    switch: str
+    port: str
+    topology: Topology | None = field(default=None, repr=False, compare=False)
+    pausing: Mapping[str, int] = field(default_factory=dict, compare=False)
+
+    def spread(self, storms: Iterable[Subject]) -> IncastSite:
+        """With every switch in ``pausing`` that it keeps from sending, by the ports that are paused."""
+        pausing, found = dict[str, int](), {self.switch}
+        paused = [(subject.switch, self._peer(subject)) for subject in storms]
+        while found:
+            pausing.update(dict.fromkeys(found, len(pausing) and max(pausing.values()) + 1))
+            found = {node for node, peer in paused if peer in pausing and node is not None} - pausing.keys()
+        return replace(self, pausing=pausing)
+
+    def relates(self, subject: Subject) -> bool:
+        """Whether it is the cause of such an alarm."""
+        if subject.kind == PFC_FRAMES:
+            return subject.switch in self.pausing
+        here = f"{self.switch} {self.port}"
+        if subject.kind in _OF_ITS_QUEUE and (subject.of == here or subject.of.startswith(f"{here} queue ")):
+            return True
+        peer = self._peer(subject)
+        if subject.kind != PFC_STORM or peer is None or peer not in self.pausing:
+            return False
+        # Whoever is paused lies further from the receiver; what pauses it back has another cause.
+        return self.pausing[peer] < self.pausing.get(subject.switch or "", MOST_HOPS)
+
+    def _peer(self, subject: Subject) -> str | None:
+        """What is across the port of a subject."""
+        if self.topology is None or subject.switch is None:
+            return None
+        port = subject.of.removeprefix(f"{subject.switch} ")
+        index = self.topology.port_index.get((subject.switch, port))
+        return None if index is None else self.topology.ports[index].peer
+
+
+def incast_sites(state: NetworkState, kmax_of: Callable[[QueueRef], int | None]) -> tuple[IncastSite, ...]:
+    """The incasts whose queue is over its Kmax where that is known, the deepest first."""
+    senders = {one.receiver: one.degree for one in state.incast if one.degree >= LEAST_SENDERS}
+    if not senders:
+        return ()
+    at = {
+        (port.node, port.port): port.peer
+        for port in state.topology.ports
+        if port.port is not None and port.peer in senders
+    }
+    deepest: dict[str, tuple[float, IncastSite]] = {}
+    for queue in state.queues:
+        ref, receiver = queue.ref, at.get((queue.ref.switch, queue.ref.port))
+        if receiver is None or not queue.has_depth:
+            continue
+        kmax_bytes, depth_bytes = kmax_of(ref), queue.depth_p99_bytes
+        deeper = receiver not in deepest or depth_bytes > deepest[receiver][0]
+        if deeper and (kmax_bytes is None or depth_bytes >= kmax_bytes):
+            site = IncastSite(receiver, senders[receiver], ref.switch, ref.port, state.topology)
+            deepest[receiver] = depth_bytes, site
+    worst_first = sorted(deepest.values(), key=lambda one: (-one[0], one[1].receiver))
+    return tuple(site for _, site in worst_first[:MOST_INCASTS])
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedAlarm:
+    """Alarms of one cause, ``members``, the worst first; ``lead`` stays the same one while none is worse.
+
+    ``since_s`` when the first of them was raised; ``raised_ns`` that in nanoseconds since 1970, where an
+    earlier run raised it. An ended one has all members that it ever had.
+    """
+
+    id: str
+    lead: Alarm
+    members: tuple[Alarm, ...]
+    since_s: float
+    switch: str | None
+    incast: IncastSite | None = None
+    raised_ns: int | None = None
+    ended_s: float | None = None
+    why: str | None = None
+
+    @property
+    def kind(self) -> str:
+        return self.lead.subject.kind
+
+    @property
+    def level(self) -> Level:
+        return self.lead.level
+
+    @property
+    def seen_s(self) -> float:
+        return max(member.seen_s for member in self.members)
+
+    @property
+    def carried(self) -> bool:
+        """Whether an earlier run raised it, and none of it was found again since."""
+        return all(member.carried for member in self.members)
+
+    @property
+    def sentence(self) -> str:
+        others = len(self.members) - 1
+        more = f" (and {others} more {'is' if others == 1 else 'are'} in this alarm)" if others else ""
+        if self.incast is None:
+            return self.lead.sentence + more
+        one = self.incast
+        return f"{one.senders} senders at once to {one.receiver} (incast): {self.lead.sentence}{more}"
+
+
+class JoinedChange(NamedTuple):
+    """``before`` is the previous level; ``members``: others joined or left, at the same level;
+    ``unsilenced``: what silenced it has ended.
+    """
+
+    what: Literal["raised", "level", "members", "cleared", "unsilenced"]
+    alarm: JoinedAlarm
+    before: Level
+
+
+@dataclass(slots=True, eq=False)
+class _Open:
+    id: str
+    cause: Cause
+    lead: Subject
+    since_s: float
+    raised_ns: int | None = None
+    incast: IncastSite | None = None
+    members: dict[Subject, Alarm] = field(default_factory=dict)
+    left: dict[Subject, Alarm] = field(default_factory=dict)
+    told_level: Level = Level.NONE
+    told_shape: tuple[frozenset[Subject], str | None] = (frozenset(), None)
+
+    @property
+    def shape(self) -> tuple[frozenset[Subject], str | None]:
+        return frozenset(self.members), None if self.incast is None else self.incast.receiver
+
+    def joined(self, *, ended_s: float | None = None, why: str | None = None) -> JoinedAlarm:
+        every = self.members if ended_s is None else {**self.left, **self.members}
+        members = sorted(every.values(), key=lambda one: (-one.level, _natural(one.subject.of)))
+        if self.lead not in every or every[self.lead].level < members[0].level:
+            self.lead = members[0].subject
+        return JoinedAlarm(
+            self.id,
+            every[self.lead],
+            tuple(members),
+            self.since_s,
+            self.cause[1] if self.incast is None else self.incast.switch,
+            self.incast,
+            self.raised_ns,
+            ended_s,
+            why,
+        )
+
+
+def _natural(name: str) -> tuple[str | int, ...]:
+    """Orders Ethernet2 before Ethernet10: texts and whole numbers take turns."""
+    return tuple(int(part) if part.isdecimal() else part for part in _NUMBERS.split(name))
+
+
+class AlarmGroups:
+    """The joined alarms, and the last ``keep`` that ended."""
+
+    def __init__(self, *, keep: int) -> None:
+        self._open: dict[str, _Open] = {}
+        self._of: dict[Subject, _Open] = {}
+        self._ended: deque[JoinedAlarm] = deque(maxlen=keep)
+        self._serial = count()
+
+    @property
+    def active(self) -> tuple[JoinedAlarm, ...]:
+        """The worst first, then the oldest first."""
+        found = [one.joined() for one in self._open.values()]
+        return tuple(sorted(found, key=lambda one: (-one.level, one.since_s, one.kind, one.lead.subject.of)))
+
+    @property
+    def ended(self) -> tuple[JoinedAlarm, ...]:
+        """The last ended first."""
+        return tuple(reversed(self._ended))
+
+    def has(self, cause: Cause) -> bool:
+        return any(one.cause == cause and one.incast is None for one in self._open.values())
+
+    def carry(
+        self,
+        alarm_id: str,
+        members: Sequence[Alarm],
+        cause: Cause,
+        *,
+        incast: IncastSite | None,
+        raised_ns: int,
+    ) -> None:
+        """Goes on with one of an earlier run; ``members`` are active, in no other, the lead first."""
+        since_s = min(one.since_s for one in members)
+        made = _Open(alarm_id, cause, members[0].subject, since_s, raised_ns, incast)
+        self._open[alarm_id] = made
+        for one in members:
+            made.members[one.subject], self._of[one.subject] = one, made
+        made.told_level, made.told_shape = made.joined().level, made.shape
+
+    def update(
+        self,
+        active: Iterable[Alarm],
+        changes: Iterable[Change],
+        incasts: Sequence[IncastSite],
+        wall_ns: Callable[[float], int],
+    ) -> tuple[JoinedChange, ...]:
+        """Sorts what is active now into joined alarms; ``changes`` tell how the others ended."""
+        now = {alarm.subject: alarm for alarm in active}
+        ended = {change.alarm.subject: change.alarm for change in changes if change.what == "cleared"}
+        storms = [subject for subject in now if subject.kind == PFC_STORM]
+        sites = [site.spread(storms) for site in incasts]
+        self._see(now, ended, sites)
+        by_cause = {one.cause: one for one in self._open.values() if one.incast is None}
+        of_incasts = [one for one in self._open.values() if one.incast is not None]
+        for alarm in now.values():
+            if alarm.subject not in self._of:
+                home = self._home(alarm, sites, by_cause, of_incasts, wall_ns)
+                home.members[alarm.subject], self._of[alarm.subject] = alarm, home
+                home.left.pop(alarm.subject, None)
+        told = [change for site in sites for change in self._merged(site)]
+        told.extend(change for one in list(self._open.values()) if (change := self._change(one, ended)))
+        return tuple(told)
+
+    def _see(
+        self, now: Mapping[Subject, Alarm], ended: Mapping[Subject, Alarm], sites: Sequence[IncastSite]
+    ) -> None:
+        """Brings the members up to date; those that are not active any more leave."""
+        by_receiver = {site.receiver: site for site in sites}
+        for one in self._open.values():
+            if one.incast is not None:
+                one.incast = by_receiver.get(one.incast.receiver, one.incast)
+            for subject, before in list(one.members.items()):
+                if subject in now:
+                    one.members[subject] = now[subject]
+                else:
+                    del one.members[subject], self._of[subject]
+                    one.left[subject] = ended.get(subject, before)
+                    if len(one.left) > MOST_LEFT:
+                        del one.left[next(iter(one.left))]
+
+    def _home(
+        self,
+        alarm: Alarm,
+        sites: Sequence[IncastSite],
+        by_cause: dict[Cause, _Open],
+        of_incasts: list[_Open],
+        wall_ns: Callable[[float], int],
+    ) -> _Open:
+        """The joined alarm of a new one; a new joined alarm where there is none of its cause."""
+        subject = alarm.subject
+        cause = subject.kind, subject.switch
+        related = [site for site in sites if site.relates(subject)]
+        receivers = {site.receiver for site in related}
+        for one in of_incasts:
+            same_kind_there = any(member[0] == cause[0] and member[2] == cause[1] for member in one.members)
+            if one.incast is not None and (
+                one.incast.receiver in receivers or (one.incast.switch == cause[1] and same_kind_there)
+            ):
+                return one
+        if not related and cause in by_cause:
+            return by_cause[cause]
+        named = repr((*subject, wall_ns(alarm.since_s), next(self._serial)))
+        alarm_id = blake2b(named.encode("utf-8", "backslashreplace"), digest_size=6).hexdigest()
+        made = _Open(alarm_id, cause, subject, alarm.since_s, incast=related[0] if related else None)
+        self._open[alarm_id] = made
+        if related:
+            of_incasts.append(made)
+        else:
+            by_cause[cause] = made
+        return made
+
+    def _merged(self, site: IncastSite) -> Iterable[JoinedChange]:
+        """Makes one of all that this incast alone explains: the oldest, with the members of the others."""
+        parts = [
+            one
+            for one in self._open.values()
+            if one.members
+            and (one.incast is None or one.incast.receiver == site.receiver)
+            and all(site.relates(subject) for subject in one.members)
+        ]
+        if not parts:
+            return
+        first, *others = sorted(parts, key=lambda one: (not one.told_level, one.since_s, one.id))
+        first.incast = site
+        for one in others:
+            if one.told_level:
+                why = f"it is part of alarm {first.id}: one incast is behind both"
+                yield self._end(one, max(member.seen_s for member in one.members.values()), why)
+            del self._open[one.id]
+            first.members.update(one.members)
+            self._of.update(dict.fromkeys(one.members, first))
+
+    def _change(self, one: _Open, ended: Mapping[Subject, Alarm]) -> JoinedChange | None:
+        if not one.members:
+            last = [ended[subject] for subject in one.left if subject in ended]
+            del self._open[one.id]
+            ending = max(last, key=lambda alarm: alarm.ended_s or 0.0)
+            return self._end(one, ending.ended_s or 0.0, ending.why)
+        alarm, before, shape = one.joined(), one.told_level, one.told_shape
+        one.told_level, one.told_shape = alarm.level, one.shape
+        if not before:
+            return JoinedChange("raised", alarm, before)
+        if alarm.level is not before:
+            return JoinedChange("level", alarm, before)
+        return JoinedChange("members", alarm, before) if shape != one.told_shape else None
+
+    def _end(self, one: _Open, ended_s: float, why: str | None) -> JoinedChange:
+        alarm = one.joined(ended_s=ended_s, why=why)
+        self._ended.append(alarm)
+        return JoinedChange("cleared", alarm, one.told_level)
