@@ -130,6 +130,15 @@ def test_the_runbook_has_an_entry_for_each_alert_and_no_other() -> None:
         assert re.findall(r"^- \*\*(\w+)", entry, re.MULTILINE) == ["Means", "Look", "Do"], name
 
 
+def test_the_runbook_names_dashboards_and_panels_that_there_are() -> None:
+    page = (ROOT / "docs/operate/runbook.md").read_text("utf-8")
+    boards = [dashboard(path) for path in DASHBOARDS]
+    known = {panel["title"] for board in boards for panel in board["panels"]}
+    named = set(re.findall(r"(?<![*\w])\*([^*\n]+)\*(?!\*)", page))
+    assert len(named & known) > 5
+    assert named - known - {board["title"] for board in boards} == {"Now"}  # a view of the page
+
+
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
 def test_panels_have_a_place_and_a_name_of_their_own(path: Path) -> None:
     panels = dashboard(path)["panels"]
