@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -83,8 +84,11 @@ def _fill(client: httpx.Client) -> None:
     assert found.status_code == 200, found.text
     approved = client.post(f"/v1/recommendations/{found.json()['id']}/approve")
     assert approved.status_code == 200, approved.text
-    counters = [{"switch": "leaf1", "port": "Ethernet0", "ts_ns": 10**9 * second} for second in (1, 2)]
-    assert client.post("/v1/telemetry/counters", json=counters).status_code == 202
+    lost = {"switch": "leaf1", "port": "Ethernet0", "queue": 3}
+    counters = [lost | {"ts_ns": 10**9 * second, "dropped_packets": 10_000 * second} for second in (1, 2)]
+    assert client.post("/v1/telemetry/counters", json=counters).json()["accepted"] == 2
+    silence = {"switch": "leaf9", "for_s": 3_600}
+    assert client.post("/v1/alarms/silences", json=silence).status_code == 201
 
 
 async def _started(server: uvicorn.Server) -> None:
@@ -106,8 +110,10 @@ def unguarded() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def filled() -> Iterator[str]:
-    """One of its own: what is there does not depend on what was made up before."""
-    with serving() as url:
+    """One of its own: what is there does not depend on what was made up before. It has an alarm too."""
+    with serving(alarms={"every_s": 0.05, "hold_s": 0}) as url:
+        while not httpx.get(f"{url}/v1/alarms", timeout=120).json()["alarms"]:
+            time.sleep(0.05)
         yield url
 
 
@@ -138,6 +144,8 @@ KNOWN = {
     "rollout_id": ("/v1/rollouts", "id"),
     "name": ("/v1/switches", "name"),
     "number": ("/v1/revisions", "number"),
+    "alarm_id": ("/v1/alarms", "id"),
+    "silence_id": ("/v1/alarms/silences", "id"),
 }
 
 
