@@ -61,11 +61,18 @@ export function countdown(left: number): string {
   return [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60].map((part, at) => String(part).padStart(at ? 2 : 1, "0")).join(":");
 }
 
-export function when(text: string): string {
+// Of today the time; of another day the date and the reader's zone as well, and the year where it is another.
+export function when(text: string, today = new Date()): string {
   const time = new Date(text);
-  const today = new Date().toDateString() === time.toDateString();
-  return today ? time.toLocaleTimeString() : time.toLocaleString();
+  if (Number.isNaN(time.getTime())) return text;
+  if (today.toDateString() === time.toDateString()) return time.toLocaleTimeString("en-GB");
+  const year: Intl.DateTimeFormatOptions = today.getFullYear() === time.getFullYear() ? {} : { year: "numeric" };
+  return time.toLocaleString("en-GB", { day: "numeric", month: "short", ...year, hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
 }
+
+// With everything, for where there is room, such as the tip of a chart.
+export const moment = (seconds: number): string =>
+  new Date(seconds * 1000).toLocaleString("en-GB", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" });
 
 export const watermark = (mark: Watermark): string =>
   `${bytes(mark.kmin_bytes)} / ${bytes(mark.kmax_bytes)} / ${percent(mark.pmax)}`;

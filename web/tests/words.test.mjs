@@ -76,5 +76,5 @@ test("a soak of no time is skipped, also once what came after it is taken back",
   const phases = ["approved", "canary", "fleet", "done"].map((phase, at) => ({ at: String(at), phase }));
   const done = { ...ROLLOUT, phase: "done", ended: true, phases };
   const soaks = [done, { ...done, phase: "rolled_back", phases: [...phases, { at: "9", phase: "rolled_back" }] }].map((one) => steps(one)[2]);
-  assert.deepEqual(soaks.map(({ state, why }) => `${state} (${why})`), Array(2).fill("skipped (none: 0 s are set)"));
+  assert.deepEqual(soaks.map(({ state, why }) => `${state} (${why})`), Array(2).fill("skipped (none: the soak is 0 s long)"));
 });

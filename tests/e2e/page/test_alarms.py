@@ -87,7 +87,7 @@ def test_an_alarm_comes_and_goes_while_one_looks(seen: Seen, tmp_path: Path) -> 
     ports = page.locator("#ports tbody")
     expect(ports.get_by_role("row", name="leaf1 Ethernet0")).to_contain_text("50 %", timeout=PATIENCE_MS)
     expect(page.locator("#facts")).to_contain_text("at once to")
-    expect(page.locator("#facts")).to_contain_text("Mice for each elephant")
+    expect(page.locator("#flows")).to_contain_text("to each elephant by number")
     page.screenshot(path=tmp_path / "alarm.png", full_page=True)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 

@@ -53,7 +53,8 @@ def test_where_nothing_was_it_says_so(page: Page, empty: Served) -> None:
     expect(page.locator("#rollouts")).to_contain_text("Nothing has been rolled out yet")
     expect(page.locator("#residuals")).to_contain_text("No round in this time")
     expect(page.locator("#past-alarms")).to_contain_text("No alarm was raised")
-    expect(page.locator("#past-queues")).to_contain_text("Nothing was seen of any port")
+    expect(page.locator("#past-queues")).to_contain_text("No report of this time shows a port")
+    expect(page.locator("#shadow")).to_contain_text("No round of the last 30 days has told a gain")
 
 
 def test_older_rounds_come_on_request(page: Page, served: Served, ids: list[str]) -> None:
@@ -136,11 +137,12 @@ def test_gains_predicted_and_measured_are_drawn(
     expect(panel.locator("#gain-apart canvas")).to_be_visible()
     expect(panel).to_contain_text("3 rollouts for the balanced policy; 2 were measured")
     expect(panel).to_contain_text("1 made things worse")
-    panel.get_by_text("As a table").click()
-    rows = panel.locator("tbody tr")
+    rows = panel.locator("#ledger tbody tr")
     expect(rows).to_have_count(3)
     expect(rows.nth(1)).to_contain_text("8.0 ± 1.2 %")
+    expect(rows.nth(1)).to_contain_text("yes")
     expect(rows.nth(2)).to_contain_text("It was rolled back.")
+    expect(rows.nth(2)).to_contain_text("too small to tell")
     expect(rows.nth(1)).to_contain_text("−3.0 ± 2.0 %")  # apart, with the error of both
     assert rows.first.get_by_role("link").get_attribute("href") == f"#/why/{ids[0]}"
     chart = panel.locator("#gain-both")

@@ -75,6 +75,11 @@ def test_an_operator_sees_understands_tries_approves_and_takes_back(browser: Bro
         expect(page.locator("#recommendation")).to_be_visible(timeout=PATIENCE_MS)
         expect(page.locator("#decision")).to_have_text("waiting for you")
         expect(page.locator("#why")).to_contain_text("Kmin")
+        expect(page.locator("#verdict")).not_to_be_empty()
+        expect(page.locator("#condition-figures > li")).to_have_count(5)
+        expect(page.locator("#advised")).to_contain_text("A change: ")
+        expect(page.locator("#support")).to_contain_text("1 round gives this answer")
+        expect(page.locator("#helped")).to_contain_text("Nothing was changed yet")
         expect(page.locator("#fabric")).to_contain_text("4 switches")
         picture(page, "now")
 
@@ -120,10 +125,17 @@ def test_an_operator_sees_understands_tries_approves_and_takes_back(browser: Bro
         expect(page.locator("#history tbody")).to_contain_text("rolled back")
         expect(page.locator("#rollouts-table tbody")).to_contain_text("rolled back")
         expect(page.locator("#gains")).to_contain_text("1 rollout for the latency policy")
+        expect(page.locator("#ledger tbody")).to_contain_text("rolled back")
+        expect(page.locator("#shadow-said")).to_contain_text("1 round on 1 day, 1 of which advised a change")
+        expect(page.locator("#past-depth").get_by_role("application")).to_have_attribute(
+            "aria-label", re.compile("Marked: rollout at .*, rolled back at ")
+        )
         expect(page.locator("#residuals")).to_contain_text("%")
         picture(page, "history")
         go(page, "Now")
         expect(page.locator("#fabric")).to_be_visible()
+        expect(page.locator("#judged")).to_have_text("It was rolled back")
+        picture(page, "now-rolled-back")
 
 
 def test_a_reader_gets_everywhere_by_keyboard(browser: Browser, tmp_path: Path) -> None:

@@ -121,7 +121,49 @@ def test_a_fabric_of_1536_ports_is_drawn_with_few_elements(
     expect(fabric.locator(".tip")).to_contain_text("leaf7 Ethernet0")
     expect(fabric.locator(".tip")).to_contain_text("5 MB")
     expect(fabric.locator(".chosen")).to_have_count(1)
-    expect(page.locator("#deepest")).to_contain_text("24 of 1")
+    expect(page.locator("#deepest")).to_contain_text("64 of 1")
     page.screenshot(path=tmp_path / "large.png", full_page=True)
+    page.close()
+    assert complaints == []
+
+
+def test_500_switches_are_found_sorted_and_in_natural_order(browser: Browser, large: Served) -> None:
+    switches = [
+        {
+            "name": f"leaf{number}",
+            "adapter": "dry-run",
+            "writes": False,
+            "reachable": number != 77,
+            "detail": "no answer" if number == 77 else None,
+            "running": {"kmin_bytes": 1_000 * number, "kmax_bytes": 4_000_000, "pmax": 0.2},
+            "queues": [],
+            "read_at": None,
+            "set_to": None,
+            "drifted": False,
+            "untuned": False,
+        }
+        for number in range(500, 0, -1)
+    ]
+    page = new_page(browser, 1024)
+    complaints = complaints_of(page)
+    page.route("**/v1/switches", lambda route: route.fulfill(json=switches))
+    page.goto(f"{large.url}/#/act")
+    panel = page.locator("#switches")
+    names = panel.locator("tbody th")
+    expect(panel).to_contain_text("500 in all, 1 not reachable", timeout=PATIENCE_MS)
+    expect(panel).to_contain_text("16 of 500 shown")
+    assert [text.split()[0] for text in names.all_inner_texts()[:4]] == ["leaf77", "leaf1", "leaf2", "leaf3"]
+    panel.get_by_role("button", name="Show 100 more").click()
+    expect(names).to_have_count(116)
+
+    panel.get_by_role("button", name="Runs").click()
+    expect(panel.get_by_role("columnheader", name="Runs")).to_have_attribute("aria-sort", "ascending")
+    expect(names.first).to_have_text("leaf1")
+    panel.get_by_role("button", name="Runs").click()
+    expect(names.first).to_have_text("leaf500")
+
+    panel.get_by_role("searchbox", name="Find in").fill("leaf49")
+    expect(panel.get_by_role("status")).to_have_text("11 of 500")
+    expect(names).to_have_count(11)
     page.close()
     assert complaints == []

@@ -46,7 +46,7 @@ def whole_way(page: Page, served: Served, example: Path, tmp_path: Path) -> None
     expect(page.locator("#flows")).to_contain_text("413 flows")
 
     page.get_by_role("button", name="Tune now").click()
-    expect(page.get_by_role("heading", name="Recommendation", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("heading", name="What would be changed?")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.locator("#watermark dt")).to_have_text(["Kmin", "Kmax", "Pmax"])
     expect(page.locator("#why")).not_to_be_empty()
     expect(page.locator("#queues tbody tr")).to_have_count(16)

@@ -100,7 +100,7 @@ def test_a_rollout_is_watched_to_its_end_and_taken_back(seen: Seen, tmp_path: Pa
 
     seen.advance(0.014)
     expect_phase(seen, "done")
-    expect(page.locator("#rollout-said")).to_have_text(f"{len(names)} switches read back to run it.")
+    expect(page.locator("#rollout-said")).to_have_text(f"{len(names)} switches run it, as read back.")
     expect(page.locator("#rollout-switches td.progress")).to_have_text(["set"] * len(names))
     expect(page.locator("#switches").get_by_role("row", name="leaf1")).to_contain_text("written")
     assert all(seen.runs(name) != DEFAULT for name in names)

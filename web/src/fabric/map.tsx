@@ -74,16 +74,14 @@ function Still({ drawn, gauges }: { drawn: Layout; gauges: readonly Gauge[] }) {
       <>
         {Object.entries(cables).sort().map(([kind, paths]) => <path key={kind} class={`cable ${kind}`} d={paths.join("")} />)}
         {drawn.faces.map((face) => (
-          <g key={face.of.name}>
-            <rect class="face" x={face.x} y={face.y} width={face.width} height={face.height} rx="4" />
-            <text class="switch" {...nameAt(drawn, face)}>{face.of.name}</text>
-          </g>
+          <rect key={face.of.name} class="face" x={face.x} y={face.y} width={face.width} height={face.height} rx="4" />
         ))}
         <Gauges drawn={drawn} gauges={gauges} />
+        {drawn.faces.map((face) => <text key={face.of.name} class="switch" {...nameAt(drawn, face)}>{face.of.name}</text>)}
         {drawn.hosts.map(({ name: host, x, y }) => (
           <g key={host}>
             <path class="host" d={`M${x - 4} ${y}h8v6h-8z`} />
-            {drawn.labels && <text class="host-name" transform={`translate(${x + 3.5} ${y + 11}) rotate(90)`}>{host}</text>}
+            {drawn.labels && <text class="host-name" transform={`translate(${Math.round(x + 3.5)} ${Math.round(y + 11)}) rotate(90)`}><tspan>{host}</tspan></text>}
           </g>
         ))}
       </>

@@ -14,15 +14,16 @@ export function FabricTable({ fabric }: { fabric: Fabric }) {
       caption="Switches with their busiest port and deepest queue"
       rows={fabric.switches}
       keyOf={({ name }) => name}
+      text={({ name }) => name}
       columns={[
-        { name: "Switch", cell: ({ name }) => name },
-        { name: "Ports", cell: ({ ports }) => count(ports.length) },
+        { name: "Switch", cell: ({ name }) => name, by: ({ name }) => name },
+        { name: "Ports", cell: ({ ports }) => count(ports.length), by: ({ ports }) => ports.length },
         { name: "Busiest port", cell: (one) => busiest(one)?.port ?? "–", words: true },
-        { name: "Its load", cell: (one) => percent(busiest(one)?.load) },
+        { name: "Its load", cell: (one) => percent(busiest(one)?.load), by: (one) => busiest(one)?.load ?? null },
         { name: "Deepest queue", cell: (one) => deepest(one)?.port ?? "–", words: true },
-        { name: "99 %", cell: (one) => bytes(deepest(one)?.queue?.depth_p99_bytes) },
-        { name: "Queues over Kmin", cell: (one) => count(over(one, 1)) },
-        { name: "over Kmax", cell: (one) => count(over(one, 2)) },
+        { name: "99 %", cell: (one) => bytes(deepest(one)?.queue?.depth_p99_bytes), by: (one) => deepest(one)?.queue?.depth_p99_bytes ?? null },
+        { name: "Queues over Kmin", cell: (one) => count(over(one, 1)), by: (one) => over(one, 1) },
+        { name: "Queues over Kmax", cell: (one) => count(over(one, 2)), by: (one) => over(one, 2) },
       ]}
     />
   );

@@ -1,7 +1,7 @@
 // The drawing of a chart: uPlot with the page's colours and type, marks of several shapes, and which point is meant.
 import uPlot from "uplot";
 import { timeLabels, timeSplits } from "./time-axis.ts";
-import type { Axis, ChartProps, Ink, Mark, Series } from "./chart.tsx";
+import type { Axis, ChartProps, Ink, Mark, Marked, Series } from "./chart.tsx";
 
 interface Drawn {
   chart: uPlot;
@@ -39,13 +39,14 @@ export function draw(
     width: width(box),
     height,
     legend: { show: false },
-    padding: [10, 14, 0, 0],
+    padding: [12, props.x.time ? 34 : 18, 0, 0], // half of the last label, lest it is clipped
     scales: { x: { time: false, ...scale(props.x) }, y: scale(props.y) },
     axes: [axis(props.x, 2), axis(props.y, 3)],
     cursor: { drag: { x: false, y: false }, y: false, x: !scattered, points: { show: false } },
     series: [{}, ...props.series.map((one) => series(one, ink(one.ink)))],
     hooks: {
       drawSeries: [(chart, index) => marks(chart, props.series[index - 1], index, ink, colour("card"))],
+      drawAxes: [(chart) => moments(chart, props.marks ?? [], colour)],
       draw: [(chart) => highlight(chart, colour("text"))],
       setCursor: [
         (chart) => {
@@ -153,6 +154,28 @@ function marks(chart: uPlot, one: Series | undefined, index: number, ink: (name:
     }
     pen.fill();
   });
+  pen.restore();
+}
+
+// Each a line from top to bottom with a flag at its top.
+function moments(chart: uPlot, all: readonly Marked[], colour: (name: string) => string): void {
+  const pen = chart.ctx;
+  const { left, top, width: wide, height } = chart.bbox;
+  const r = 4 * devicePixelRatio;
+  pen.save();
+  pen.lineWidth = 1.5 * devicePixelRatio;
+  for (const { at, back } of all) {
+    const x = chart.valToPos(at, "x", true);
+    if (!(x >= left && x <= left + wide)) continue;
+    pen.strokeStyle = pen.fillStyle = colour(back ? "back" : "ink-fourth");
+    pen.beginPath();
+    pen.moveTo(x, top);
+    pen.lineTo(x, top + height);
+    pen.stroke();
+    pen.beginPath();
+    polygon(pen, [[x - r, top], [x + r, top], [x, top + 1.4 * r]]);
+    pen.fill();
+  }
   pen.restore();
 }
 

@@ -42,6 +42,13 @@ export interface ChartProps {
   tell?: (index: number, series: number) => string;
   onPick?: (index: number) => void; // Enter, or a click
   table?: boolean; // false where the view has a table of its own
+  marks?: readonly Marked[]; // moments to be seen in every chart of the same time, such as rollouts
+}
+
+export interface Marked {
+  at: number; // on the axis x
+  name: string; // "rollout", "rolled back"
+  back?: boolean;
 }
 
 const HEIGHT = 280;
@@ -55,7 +62,7 @@ export function Chart(props: ChartProps) {
   const [at, look] = useState<{ index: number; series: number } | null>(null);
   const looks = useTheme();
 
-  const shape = JSON.stringify([xs, series, x, y, height, looks]);
+  const shape = JSON.stringify([xs, series, x, y, height, props.marks, looks]);
   useEffect(() => {
     if (!box.current || xs.length === 0) return;
     const made = draw(box.current, latest.current, height, look);
@@ -90,6 +97,8 @@ export function Chart(props: ChartProps) {
     event.preventDefault();
   };
   if (xs.length === 0) return <p class="quiet">Nothing to draw yet.</p>;
+  const [from, to] = [x.low ?? xs[0] ?? 0, x.high ?? xs.at(-1) ?? 0];
+  const inside = (props.marks ?? []).filter(({ at: when }) => when >= from && when <= to);
   return (
     <div class="chart" id={id}>
       <div
@@ -97,7 +106,7 @@ export function Chart(props: ChartProps) {
         class="plot"
         role="application"
         aria-roledescription="chart"
-        aria-label={`${label} Arrow keys move along it.`}
+        aria-label={`${label}${inside.length ? ` Marked: ${inside.map((one) => `${one.name} at ${x.show(one.at)}`).join(", ")}.` : ""} Arrow keys move along it.`}
         tabIndex={0}
         onKeyDown={key}
         onClick={() => at && onPick?.(at.index)}
@@ -114,6 +123,15 @@ export function Chart(props: ChartProps) {
               {one.name}
             </li>
           ))}
+          {[false, true].map((back) => {
+            const [one] = inside.filter((each) => (each.back ?? false) === back);
+            return one && (
+              <li key={one.name}>
+                <svg class={back ? "marked back" : "marked"} width="12" height="14" viewBox="0 0 12 14" aria-hidden="true"><path d="M6 1V14M2 1h8L6 6z" /></svg>
+                {one.name}
+              </li>
+            );
+          })}
         </ul>
       </div>
       <output class="tip" aria-live="polite">{at ? told(props, at.index, at.series) : "\u00a0"}</output>

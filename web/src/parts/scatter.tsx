@@ -97,6 +97,7 @@ export function Scatter({ id, label, x, y, dots, groups, front = [], levels, tel
           {order.map(({ one, place }) => (
             <Symbol key={place} shape={groups[one.group]?.shape ?? "dot"} ink={groups[one.group]?.ink ?? "quiet"} x={px(one.x)} y={py(one.y)} />
           ))}
+          {levels && <LevelNames of={levels.within(across, up)} px={px} py={py} />}
           <Labels dots={dots} groups={groups} px={px} py={py} width={width} />
           {chosen !== null && dots[chosen] && (
             <circle class="chosen" cx={px(dots[chosen].x)} cy={py(dots[chosen].y)} r="11" />
@@ -167,13 +168,9 @@ function Axes({ across, up, x, y, width, px, py }: AxesProps) {
   );
 }
 
-function Levels({ of, px, py }: { of: readonly Level[]; px: Place; py: Place }) {
-  const ends = of.map(({ to, label }) => ({ x: px(to[0]) - 5, y: Math.max(TOP + 12, py(to[1]) + 12), label }));
-  const written: typeof ends = []; // those that none before covers, the strong one first
-  for (const { place } of of.map(({ strong }, place) => ({ strong, place })).sort((one, other) => Number(other.strong) - Number(one.strong))) {
-    const end = ends[place];
-    if (end && written.every((other) => Math.abs(other.x - end.x) > LABEL_PIXELS || Math.abs(other.y - end.y) > APART_PIXELS)) written.push(end);
-  }
+type LevelsProps = { of: readonly Level[]; px: Place; py: Place };
+
+function Levels({ of, px, py }: LevelsProps) {
   return (
     <g class="levels">
       {of.map(({ from, to, label, strong }) => (
@@ -181,9 +178,18 @@ function Levels({ of, px, py }: { of: readonly Level[]; px: Place; py: Place }) 
           <line x1={px(from[0])} y1={py(from[1])} x2={px(to[0])} y2={py(to[1])} />
         </g>
       ))}
-      {written.map(({ x, y, label }) => <text key={label} x={x} y={y} text-anchor="end">{label}</text>)}
     </g>
   );
+}
+
+function LevelNames({ of, px, py }: LevelsProps) {
+  const ends = of.map(({ to, label }) => ({ x: px(to[0]) - 5, y: Math.max(TOP + 12, py(to[1]) + 12), label }));
+  const written: typeof ends = []; // those that none before covers, the strong one first
+  for (const { place } of of.map(({ strong }, place) => ({ strong, place })).sort((one, other) => Number(other.strong) - Number(one.strong))) {
+    const end = ends[place];
+    if (end && written.every((other) => Math.abs(other.x - end.x) > LABEL_PIXELS || Math.abs(other.y - end.y) > APART_PIXELS)) written.push(end);
+  }
+  return <g class="levels">{written.map(({ x, y, label }) => <text key={label} x={x} y={y} text-anchor="end">{label}</text>)}</g>;
 }
 
 // Steps: whatever lies below and to the right of a corner is beaten by it.

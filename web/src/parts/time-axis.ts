@@ -20,8 +20,8 @@ export function timeLabels(splits: readonly number[]): string[] {
   return splits.map((at) => {
     const time = new Date(at * 1000);
     const midnight = time.getHours() === 0 && time.getMinutes() === 0 && time.getSeconds() === 0;
-    if (step >= DAY || (midnight && step >= HOUR)) return time.toLocaleDateString([], { day: "numeric", month: "short" });
+    if (step >= DAY || (midnight && step >= HOUR)) return time.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
     const second: Intl.DateTimeFormatOptions = step > 0 && step < MINUTE ? { second: "2-digit" } : {};
-    return time.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", ...second });
+    return time.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", ...second });
   });
 }

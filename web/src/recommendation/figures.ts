@@ -1,5 +1,5 @@
 // The figures that predictions are compared by, and how a change in each is told.
-import { bytes, gain, gbps, percent, portion, ratio, score, seconds } from "../format.ts";
+import { bytes, few, gain, gbps, percent, portion, ratio, score, seconds } from "../format.ts";
 import type { Figure, Prediction, ScoreName } from "../service/documents.ts";
 
 export interface Compared {
@@ -31,7 +31,7 @@ const GAIN: Compared = { name: "Gain over what runs", pick: (one) => one.score, 
 const NORMALISED: Compared = { name: "Score, min–max of its round", pick: (one) => one.score_normalised ?? null, show: score, good: 1, absolute: score };
 
 export const comparedBy = (by: ScoreName | undefined): readonly Compared[] =>
-  by === "gain" ? [GAIN, ...COMPARED, NORMALISED] : [...COMPARED, { ...NORMALISED, pick: (one) => one.score }];
+  by === "gain" ? [GAIN, ...COMPARED, { ...NORMALISED, good: 0 }] : [...COMPARED, { ...NORMALISED, pick: (one) => one.score }];
 
 // What decided, of one prediction; scores of rounds before there were gains mean something within their round only.
 export const worth = (one: Pick<Prediction, "score" | "score_error">, by: ScoreName | undefined): string =>
@@ -43,6 +43,7 @@ export interface Change {
 }
 
 const SAME = 0.005;
+const MANY = 2; // from three times as much on, percent say little
 
 export function change(before: Figure, after: Figure, { good, absolute }: Pick<Compared, "good" | "absolute">): Change {
   if (before === null || after === null) return { text: "–", tone: "" };
@@ -51,7 +52,8 @@ export function change(before: Figure, after: Figure, { good, absolute }: Pick<C
   const small = Math.abs(absolute ? difference : relative) < SAME;
   if (small) return { text: "same", tone: "" };
   const sign = difference > 0 ? "+" : "−";
-  const size = absolute ? absolute(Math.abs(difference)) : percent(Math.abs(relative));
   const tone = good === 0 ? "" : difference * good > 0 ? "better" : "worse";
-  return { text: absolute || Number.isFinite(relative) ? `${sign}${size}` : "new", tone };
+  if (!absolute && !Number.isFinite(relative)) return { text: "new", tone };
+  if (!absolute && relative >= MANY) return { text: `${few(Number((relative + 1).toPrecision(2)))} times`, tone };
+  return { text: `${sign}${absolute ? absolute(Math.abs(difference)) : percent(Math.abs(relative))}`, tone };
 }

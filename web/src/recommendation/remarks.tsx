@@ -4,15 +4,30 @@ import { Validity } from "./validity.tsx";
 import { CLASSES, count, seconds, several, when } from "../format.ts";
 
 export function Remarks({ of }: { of: Recommendation }) {
+  return (
+    <>
+      <Urgent of={of} />
+      <Notes of={of} />
+    </>
+  );
+}
+
+export function Urgent({ of }: { of: Recommendation }) {
+  return (
+    <>
+      {of.second_opinion?.disagrees && <p id="second-opinion" class="notice">Second opinion: {of.second_opinion.sentence}</p>}
+      {of.caution && <p id="caution" class="notice">{of.caution}</p>}
+      <Validity of={of} />
+    </>
+  );
+}
+
+export function Notes({ of }: { of: Recommendation }) {
   const opinion = of.second_opinion;
   return (
     <>
-      {opinion && (
-        <p id="second-opinion" class={opinion.disagrees ? "notice" : "quiet"}>Second opinion: {opinion.sentence}</p>
-      )}
-      {of.caution && <p id="caution" class="notice">{of.caution}</p>}
+      {opinion && !opinion.disagrees && <p id="second-opinion" class="quiet">Second opinion: {opinion.sentence}</p>}
       {of.notes.map((note) => <p key={note} class="quiet">{note}</p>)}
-      <Validity of={of} />
     </>
   );
 }
@@ -20,7 +35,7 @@ export function Remarks({ of }: { of: Recommendation }) {
 export function Origin({ of }: { of: Recommendation }) {
   return (
     <p id="origin" class="quiet">
-      {when(of.created)} · {(CLASSES[of.dominant_class] ?? of.dominant_class).toLowerCase()} dominate, λ {of.lambda} ·{" "}
+      {when(of.created)} · {(CLASSES[of.dominant_class] ?? of.dominant_class).toLowerCase()} dominate ·{" "}
       {count(of.candidate_count)} candidates in {seconds(of.wall_s)} · seed {of.seed}
     </p>
   );

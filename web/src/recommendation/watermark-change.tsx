@@ -1,7 +1,10 @@
 // The three numbers of a watermark, new and large, and below each what runs now.
 import { Figure, Figures } from "../parts/figure.tsx";
 import { bytes, percent } from "../format.ts";
-import type { Watermark } from "../service/documents.ts";
+import type { Recommendation, Watermark } from "../service/documents.ts";
+
+// What the incumbent of a recommendation is called: it runs no more once another was set.
+export const wasOf = ({ status }: Pick<Recommendation, "status">): string => (status === "expired" ? "then" : status === "approved" ? "before" : "now");
 
 export function WatermarkChange({ id, now, better, was = "now" }: { id?: string; now: Watermark; better: Watermark; was?: string }) {
   const rows = [

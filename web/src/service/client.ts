@@ -45,10 +45,16 @@ export interface Asked {
   method?: "GET" | "POST" | "PUT" | "DELETE";
   body?: unknown;
   signal?: AbortSignal;
+  tag?: Tag; // of the version one has already
 }
 
-export async function text(path: string, { method = "GET", body, signal: given }: Asked = {}): Promise<string> {
-  const asked: RequestInit = { method, headers: headers() };
+export interface Tag {
+  etag: string | null;
+}
+
+// The text of the answer; null where the version that `tag` names is still the newest, and `tag` then names the newest.
+export async function text(path: string, { method = "GET", body, signal: given, tag }: Asked = {}): Promise<string | null> {
+  const asked: RequestInit = { method, headers: tag?.etag ? { ...headers(), "If-None-Match": tag.etag } : headers() };
   const stop = given ?? (method === "GET" ? AbortSignal.timeout(GIVE_UP_MS) : null);
   if (stop) asked.signal = stop;
   if (body !== undefined) {
@@ -71,13 +77,15 @@ export async function text(path: string, { method = "GET", body, signal: given }
     tokenRefused.value = token() !== null;
     asksForToken.value = true;
   }
+  if (answer.status === 304) return null;
+  if (tag) tag.etag = answer.headers.get("ETag");
   if (!answer.ok) throw new Problem(answer.status, parsed(said));
   return said;
 }
 
 // The answer's document; raises Problem. Give a signal to stop waiting for it.
 export async function call<T>(path: string, asked: Asked = {}): Promise<T> {
-  return JSON.parse(await text(path, asked)) as T;
+  return JSON.parse((await text(path, asked)) ?? "null") as T;
 }
 
 function parsed(said: string): ProblemDocument | null {

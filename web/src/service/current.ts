@@ -5,6 +5,6 @@ import { type Live, useLive } from "./live.ts";
 import * as looks from "./looks.ts";
 
 export function useCurrent(): Live<Recommendation> {
-  const rounds = useLive<Recommendations>(looks.recommendations);
+  const rounds = useLive<Pick<Recommendations, "total">>(looks.anyRecommendation);
   return useLive<Recommendation>(rounds.value && rounds.value.total > 0 ? looks.currentRecommendation : null);
 }

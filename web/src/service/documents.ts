@@ -150,8 +150,20 @@ export interface Recommendation {
   expired?: { at: string; reason: string } | null;
   blocked?: { reason: string; until: string | null }[];
   caution: string | null;
+  support?: Support | null;
   rollout: string | null;
   pushed: { switch: string; writes: boolean; diff: string; read_back: Watermark | null }[];
+}
+
+// What stands behind a recommendation.
+export interface Support {
+  rounds: number;
+  last: string;
+  moments: number;
+  traffic_s: number;
+  hour_rounds: number;
+  hour_agreeing: number;
+  changed: string | null;
 }
 
 export interface Recommendations {
@@ -216,6 +228,26 @@ export interface State {
   ports: PortRates[];
   age_s: Figure;
   stale: boolean;
+}
+
+export type ConditionLevel = "well" | "watch" | "bad";
+
+export interface ConditionFigure {
+  name: string;
+  value: Figure;
+  level: ConditionLevel;
+  watch_from: Figure;
+  bad_from: Figure;
+  sentence: string;
+  hour_median: Figure;
+  hour: [at: string, value: number][];
+}
+
+export interface Condition {
+  level: ConditionLevel | "unknown";
+  sentence: string;
+  as_of: string | null;
+  figures: ConditionFigure[];
 }
 
 export interface Topology {
@@ -439,6 +471,19 @@ export interface GainSeen {
 
 export interface Gains {
   gains: GainSeen[]; // the newest first
+}
+
+// What the advice of a day's rounds was worth, by the twin.
+export interface AdviceDay {
+  day: string;
+  rounds: number;
+  advised: number;
+  gain: number;
+  gain_error: Figure;
+}
+
+export interface AdviceDays {
+  days: AdviceDay[]; // the oldest first
 }
 
 export interface Residual {

@@ -1,7 +1,7 @@
 // Documents that stay up to date: asked for when somebody looks, again after certain events, and every few seconds.
 import { type Signal, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { Problem, asksForToken, away, text } from "./client.ts";
+import { Problem, type Tag, asksForToken, away, text } from "./client.ts";
 import { type Kind, listen } from "./events.ts";
 
 export interface Look {
@@ -18,6 +18,7 @@ class Document<T> {
   readonly value = signal<T | undefined>(undefined);
   readonly problem = signal<Problem | null>(null);
   private said = "";
+  private readonly tag: Tag = { etag: null };
   private busy = false;
   private again = false;
   private users = 0;
@@ -60,11 +61,11 @@ class Document<T> {
   private async ask(): Promise<void> {
     if (asksForToken.value) return; // each would be refused: whoever signs in refreshes all
     try {
-      const said = await text(this.look.path);
+      const said = await text(this.look.path, { tag: this.tag });
       away.value = null;
       asksForToken.value = false;
       this.problem.value = null;
-      if (said === this.said) return; // nothing new: whoever reads it is not disturbed
+      if (said === null || said === this.said) return; // nothing new: whoever reads it is not disturbed
       this.said = said;
       this.value.value = JSON.parse(said) as T;
     } catch (error) {
@@ -77,6 +78,7 @@ class Document<T> {
 
   private forget(): void {
     this.said = "";
+    this.tag.etag = null;
     this.value.value = undefined;
   }
 }

@@ -2,7 +2,11 @@
 import type { Look } from "./live.ts";
 
 export const readiness: Look = { path: "/v1/readiness", after: ["reports", "round"], spacingMs: 1_000 };
-export const state: Look = { path: "/v1/state?queues=10000", after: ["reports"], spacingMs: 2_000 };
+export const condition: Look = { path: "/v1/condition", after: ["condition", "alarm"], spacingMs: 1_000 };
+// The state with as many queues as tables list, and all of them for the map of a fabric that has more: that is large.
+export const LISTED = 64;
+export const state: Look = { path: `/v1/state?queues=${LISTED}`, after: ["reports"], spacingMs: 2_000 };
+export const allQueues: Look = { path: "/v1/state?queues=10000&fields=queues", after: ["reports"], everyMs: 20_000, spacingMs: 10_000 };
 export const topology: Look = { path: "/v1/topology", everyMs: 60_000 };
 export const alarms: Look = { path: "/v1/alarms?all=true&limit=50&subjects=32", after: ["alarm"], spacingMs: 500 };
 export const silences: Look = { path: "/v1/alarms/silences", after: ["alarm"], everyMs: 60_000 };
@@ -12,16 +16,23 @@ export const recommendations: Look = {
   after: ["recommendation", "decision", "validity", "rollout"],
   spacingMs: 500,
 };
+// Whether there is one at all.
+export const anyRecommendation: Look = {
+  path: "/v1/recommendations?candidates=false&limit=1&fields=id",
+  after: ["recommendation"],
+  spacingMs: 500,
+};
 // Asked for only where there is one: use current() of service/current.ts.
 export const currentRecommendation: Look = {
-  path: "/v1/recommendations/current",
+  path: "/v1/recommendations/current?candidates=false",
   after: ["recommendation", "decision", "validity", "rollout"],
   spacingMs: 500,
 };
 export const recommendation = (id: string): Look => ({
   path: `/v1/recommendations/${encodeURIComponent(id)}`,
-  after: ["decision", "validity", "rollout"],
+  after: ["recommendation", "decision", "validity", "rollout"],
   everyMs: 30_000,
+  spacingMs: 2_000,
 });
 export const newestRollout: Look = { path: "/v1/rollouts?limit=1", after: ["rollout"], spacingMs: 500 };
 export const rollout = (id: string): Look => ({
@@ -52,6 +63,7 @@ export const residuals = (since: string): Look => ({
   everyMs: PAST_MS,
   spacingMs: 2_000,
 });
+export const advice: Look = { path: "/v1/history/advice", after: ["recommendation"], everyMs: 10 * PAST_MS, spacingMs: 30_000 };
 export const gains = (since: string): Look => ({
   path: `/v1/history/gains?limit=1000&since=${since}`,
   after: ["recommendation", "rollout"],

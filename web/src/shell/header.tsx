@@ -9,9 +9,10 @@ import type { Alarms, Freeze, Readiness } from "../service/documents.ts";
 import { asOf, silent } from "../service/fresh.ts";
 import { useLive } from "../service/live.ts";
 import * as looks from "../service/looks.ts";
-import { count, several } from "../format.ts";
+import { count, several, when } from "../format.ts";
 import { type View, views } from "../views.ts";
 import { frozenBy } from "../views/act/rollout-words.ts";
+import { roundSaid } from "./round-words.ts";
 import { round } from "./round.ts";
 
 export function Header({ current }: { current: View }) {
@@ -34,7 +35,7 @@ export function Header({ current }: { current: View }) {
       </nav>
       <div class="status">
         <Live readiness={readiness} />
-        {asOf.value !== null && <Status id="as-of" tone="bad">as of {new Date(asOf.value).toLocaleTimeString()}</Status>}
+        {asOf.value !== null && <Status id="as-of" tone="bad">as of {when(new Date(asOf.value).toISOString())}</Status>}
         {freeze && (
           <Status id="frozen" tone={freeze.frozen ? "strong" : "plain"}>
             {freeze.unknown ? "Frozen or not is unknown" : freeze.frozen ? frozenBy(freeze) : "Not frozen"}
@@ -64,9 +65,9 @@ function Live({ readiness }: { readiness: Readiness | undefined }) {
   const busy = round.value;
   if (asksForToken.value) text = "signed out";
   else if (silent.value) [tone, text] = ["bad", "not reachable"];
-  else if (busy) [tone, text] = ["busy", busy.total ? `round: ${busy.stage} ${busy.done}/${busy.total}` : `round: ${busy.stage}`];
-  else if (readiness) [tone, text] = readiness.ready ? ["good", "ready"] : ["plain", "waiting"];
-  return <Status id="live" tone={tone} title={readiness?.reasons.join(" ") ?? ""}>{text}</Status>;
+  else if (busy) [tone, text] = ["busy", "round under way"];
+  else if (readiness) [tone, text] = readiness.ready ? ["good", "ready to advise"] : ["plain", "cannot advise yet"];
+  return <Status id="live" tone={tone} title={busy ? roundSaid(busy) : (readiness?.reasons.join(" ") ?? "")}>{text}</Status>;
 }
 
 function Tune({ measured }: { measured: boolean }) {

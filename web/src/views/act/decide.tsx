@@ -8,8 +8,9 @@ import { Sentence } from "../../parts/sentence.tsx";
 import { Comparison } from "../../recommendation/comparison.tsx";
 import { change, comparedBy } from "../../recommendation/figures.ts";
 import { Remarks } from "../../recommendation/remarks.tsx";
+import { natural } from "../../parts/order.ts";
 import { Table } from "../../parts/table.tsx";
-import { WatermarkChange } from "../../recommendation/watermark-change.tsx";
+import { WatermarkChange, wasOf } from "../../recommendation/watermark-change.tsx";
 import { act } from "../../service/acts.ts";
 import type { Recommendation, SwitchState } from "../../service/documents.ts";
 import { useSwitches } from "../../service/switches.ts";
@@ -20,6 +21,7 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
   const [busy, work] = useState(false);
   const blocked = of.blocked ?? [];
   const over = of.status === "expired";
+  const was = wasOf(of);
   const decide = async (what: "approve" | "reject") => {
     const yes = await confirmed(what === "approve" ? approving(of, switches) : REJECTING);
     if (!yes) return;
@@ -33,7 +35,7 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
   return (
     <div class="decide">
       <div>
-        <WatermarkChange id="watermark" now={of.incumbent} better={of.recommendation} {...(over ? { was: "then" } : {})} />
+        <WatermarkChange id="watermark" now={of.incumbent} better={of.recommendation} was={was} />
         {of.staged && !sameWatermark(of.staged, of.recommendation) && (
           <p id="staged">An approval takes one step towards it: {spelled(of.staged)}.</p>
         )}
@@ -50,7 +52,7 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
       </div>
       <div>
         <h3>What the twin predicts</h3>
-        <Comparison id="compare" caption="Predictions for what runs and what is recommended" now={of.incumbent} better={of.recommendation} by={of.score_is} names={[over ? "Then" : "Now", "New"]} />
+        <Comparison id="compare" caption="Predictions for what runs and what is recommended" now={of.incumbent} better={of.recommendation} by={of.score_is} names={[`${was.charAt(0).toUpperCase()}${was.slice(1)}`, "New"]} />
       </div>
     </div>
   );
@@ -59,7 +61,7 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
 // What an approval would change, switch by switch.
 function Planned({ of, switches }: { of: Recommendation; switches: readonly SwitchState[] }) {
   const wanted = of.staged ?? of.recommendation;
-  const rows = of.switches.map((name) => ({ name, known: switches.find((one) => one.name === name) }));
+  const rows = [...of.switches].sort(natural).map((name) => ({ name, known: switches.find((one) => one.name === name) }));
   if (rows.length === 0) return null;
   return (
     <details id="planned">
@@ -68,8 +70,9 @@ function Planned({ of, switches }: { of: Recommendation; switches: readonly Swit
         caption="What an approval would change"
         rows={rows}
         keyOf={({ name }) => name}
+        text={({ name }) => name}
         columns={[
-          { name: "Switch", cell: ({ name, known }) => <>{name}{known && !known.writes && <span class="tag">dry run</span>}</> },
+          { name: "Switch", cell: ({ name, known }) => <>{name}{known && !known.writes && <span class="tag">dry run</span>}</>, by: ({ name }) => name },
           { name: "Runs", cell: ({ known }) => runs(known), words: true },
           { name: "Would run", cell: ({ known }) => (known?.running && sameWatermark(known.running, wanted) ? "the same" : watermark(wanted)), words: true },
         ]}
@@ -111,7 +114,7 @@ function approving(of: Recommendation, switches: readonly SwitchState[]) {
       `${dry ? "would be set" : "will be set"} to ${spelled(wanted)}` +
       `${dry ? "." : ", read back and watched; it is rolled back if a guard is breached (pauses, drops, queue, throughput)."}`,
     facts: predicted(of),
-    names: of.switches.map((name) => {
+    names: [...of.switches].sort(natural).map((name) => {
       const running = chosen.find((one) => one.name === name)?.running;
       return running ? `${name}: ${watermark(running)} → ${watermark(wanted)}` : name;
     }),

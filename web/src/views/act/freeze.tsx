@@ -17,7 +17,7 @@ const FREEZING = {
 const THAWING = { title: "Thaw switches?", text: "Switches may be set again, and a rollout under way goes on.", yes: "Thaw" };
 
 const title = ({ frozen, unknown }: Freeze): string =>
-  unknown ? "Whether switches are frozen is unknown" : frozen ? "Switches are frozen" : "Switches may be set";
+  unknown ? "Whether switches are frozen is unknown" : frozen ? "Switches are frozen" : "Switches are not frozen";
 
 export function FreezePanel() {
   const freeze = useLive<Freeze>(looks.freeze).value;

@@ -1,4 +1,5 @@
 // The switches of a rollout: which stage, how far, before and after; those with a failure first; each one's diff.
+import { natural } from "../../parts/order.ts";
 import { Table } from "../../parts/table.tsx";
 import type { Rollout, RolloutSwitch } from "../../service/documents.ts";
 import { watermark } from "../../format.ts";
@@ -12,8 +13,9 @@ export function RolloutSwitches({ of }: { of: Rollout }) {
       <Table
         id="rollout-switches"
         caption="Switches of the rollout"
-        rows={[...of.switches].sort((one, other) => failing(one) - failing(other))}
+        rows={[...of.switches].sort((one, other) => failing(one) - failing(other) || one.stage - other.stage || natural(one.switch, other.switch))}
         keyOf={(one) => one.switch}
+        text={(one) => `${one.switch} ${stage(one)} ${progressOf(one, of)} ${one.detail}`}
         columns={[
           {
             name: "Switch and stage",
@@ -24,8 +26,9 @@ export function RolloutSwitches({ of }: { of: Rollout }) {
                 {[...one.notes, ...(one.detail ? [one.detail] : [])].map((text) => <small key={text}>{text}</small>)}
               </>
             ),
+            by: (one) => one.switch,
           },
-          { name: "Progress", cell: (one) => progressOf(one, of), tone: (one) => `progress ${one.progress.replace("_", "-")}`, words: true },
+          { name: "Progress", cell: (one) => progressOf(one, of), tone: (one) => `progress ${one.progress.replace("_", "-")}`, words: true, by: (one) => progressOf(one, of) },
           { name: "Kmin / Kmax / Pmax, before → after", cell: (one) => <Marks one={one} />, tone: () => "marks", words: true },
         ]}
       />
@@ -38,8 +41,8 @@ function Marks({ one }: { one: RolloutSwitch }) {
   const before = one.before ? watermark(one.before) : one.after ? "differs by queue" : "";
   return (
     <>
-      {before && <><span class="absent">{before}</span><span class="arrow"> → </span></>}
-      <span>{one.after ? watermark(one.after) : `${watermark(one.target)} wanted`}</span>
+      {before && <span class="absent">{before}</span>}
+      <span class={before ? "after" : ""}>{one.after ? watermark(one.after) : `${watermark(one.target)} wanted`}</span>
     </>
   );
 }

@@ -30,7 +30,7 @@ export const SPOKEN: Record<StepState, string> = {
   unreached: "not reached",
 };
 
-const SKIPPED: Partial<Record<Phase, string>> = { soak: "none: 0 s are set", fleet: "no other switch" };
+const SKIPPED: Partial<Record<Phase, string>> = { soak: "none: the soak is 0 s long", fleet: "no other switch" };
 const STEPS: readonly Phase[] = ["approved", "canary", "soak", "fleet", "done"];
 
 export function steps(rollout: Rollout): Step[] {
@@ -71,7 +71,7 @@ export function said(rollout: Rollout): string {
     case "done":
       return dry(rollout)
         ? `Nothing was written: this is what would have been set on ${switches(set)}.`
-        : `${switches(set)} read back to run it.`;
+        : `${switches(set)} ${set === 1 ? "runs" : "run"} it, as read back.`;
     case "rolling_back":
       return `${switches(touched(rollout).length)} to return to what ran before, the last one first.`;
     case "rolled_back":

@@ -28,7 +28,7 @@ export function RolloutPanel({ of: newest }: { of: Rollout }) {
     >
       <ol id="rollout-steps" class="steps">{steps(newest).map((step) => <Passed key={step.name} step={step} />)}</ol>
       <p id="rollout-said" role="status">{said(newest)}</p>
-      {newest.why && <p id="rollout-why" class="turned">Why it turned back: {newest.why}</p>}
+      {newest.why && <p id="rollout-why" class="turned">Why it was rolled back: {newest.why}</p>}
       {still && <p id="rollout-stalled" class="notice">{still}</p>}
       <Seen of={newest} />
       <RolloutSwitches of={newest} />

@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { ActButton } from "../../parts/act-button.tsx";
 import { Panel } from "../../parts/panel.tsx";
+import { natural } from "../../parts/order.ts";
 import { Table } from "../../parts/table.tsx";
 import { act } from "../../service/acts.ts";
 import type { SwitchState } from "../../service/documents.ts";
@@ -9,6 +10,8 @@ import { useSwitches } from "../../service/switches.ts";
 import { count, watermark } from "../../format.ts";
 
 const urgency = (one: SwitchState) => (one.drifted ? 0 : one.reachable ? 2 : 1);
+
+const runs = (one: SwitchState) => (one.running ? watermark(one.running) : one.queues.length ? "differs by queue" : "not known");
 
 export function SwitchesPanel() {
   const switches = useSwitches() ?? [];
@@ -23,15 +26,16 @@ export function SwitchesPanel() {
     <Panel id="switches" title="Switches" note={note} noteId="switches-note">
       <Table
         caption="Switches, the drifted and unreachable first"
-        rows={[...switches].sort((one, other) => urgency(one) - urgency(other))}
+        rows={[...switches].sort((one, other) => urgency(one) - urgency(other) || natural(one.name, other.name))}
         keyOf={({ name }) => name}
+        text={(one) => `${one.name} ${one.adapter} ${one.reachable ? "" : "not reachable"} ${one.drifted ? "drifted" : ""} ${runs(one)}`}
         columns={[
-          { name: "Switch", cell: (one) => <>{one.name}{!one.reachable && one.detail && <small>{one.detail}</small>}</> },
-          { name: "Reachable", cell: (one) => (one.reachable ? "yes" : "no"), tone: (one) => (one.reachable ? "" : "worse"), words: true },
-          { name: "Drift", cell: (one) => (one.drifted ? <>drifted <Adopt name={one.name} /></> : "no"), tone: (one) => (one.drifted ? "worse" : ""), words: true },
-          { name: "Runs", cell: (one) => (one.running ? watermark(one.running) : one.queues.length ? "differs by queue" : "not known"), words: true },
+          { name: "Switch", cell: (one) => <>{one.name}{!one.reachable && one.detail && <small>{one.detail}</small>}</>, by: ({ name }) => name },
+          { name: "Reachable", cell: (one) => (one.reachable ? "yes" : "no"), tone: (one) => (one.reachable ? "" : "worse"), words: true, by: (one) => (one.reachable ? 1 : 0) },
+          { name: "Drift", cell: (one) => (one.drifted ? <>drifted <Adopt name={one.name} /></> : "no"), tone: (one) => (one.drifted ? "worse" : ""), words: true, by: (one) => (one.drifted ? 0 : 1) },
+          { name: "Runs", cell: runs, words: true, by: (one) => one.running?.kmin_bytes ?? null },
           { name: "Set from here", cell: (one) => (one.set_to ? watermark(one.set_to) : "–"), words: true },
-          { name: "Adapter", cell: (one) => one.adapter, words: true },
+          { name: "Adapter", cell: (one) => one.adapter, words: true, by: (one) => one.adapter },
           { name: "Changes are", cell: (one) => (one.writes ? "written" : "dry run"), words: true },
         ]}
       />

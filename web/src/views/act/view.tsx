@@ -4,6 +4,7 @@ import { Origin, Pushed } from "../../recommendation/remarks.tsx";
 import { useCurrent } from "../../service/current.ts";
 import { Decision } from "../now/advice.tsx";
 import { address } from "../../router.ts";
+import { round } from "../../shell/round.ts";
 import type { Rollouts } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
@@ -23,13 +24,13 @@ function Act() {
         <Panel id="recommendation" title="Recommendation" class="hero" note={<Decision of={current} />}>
           <DecisionPanel of={current}>
             <Pushed of={current} />
-            <p><a href={address("why", current.id)}>What stands behind it</a></p>
+            <p><a href={address("why", current.id)}>Why this is recommended</a></p>
             <Origin of={current} />
           </DecisionPanel>
         </Panel>
       ) : (
         <Panel id="no-recommendation" title="Nothing to decide">
-          <p>No round has been run yet. Once there is a recommendation it is approved or rejected here.</p>
+          <p>{round.value ? "A first round is under way." : "No round has been run yet."} Once there is a recommendation it is approved or rejected here.</p>
         </Panel>
       )}
       <FreezePanel />

@@ -2,14 +2,17 @@
 import { useState } from "preact/hooks";
 import { Chart } from "../../parts/chart.tsx";
 import { Panel } from "../../parts/panel.tsx";
+import { Status, type Tone } from "../../parts/status.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { address } from "../../router.ts";
 import { now } from "../../service/client.ts";
-import type { Figure, GainSeen, Gains } from "../../service/documents.ts";
+import type { Figure, GainSeen, Gains, Rollout, Rollouts } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
-import { gain, percent, several } from "../../format.ts";
+import { gain, moment, percent, several, watermark } from "../../format.ts";
+import { turnedBack } from "../act/rollout-words.ts";
+import { judged } from "../now/helped-words.ts";
 import { drawnFrom } from "./range.ts";
 import { apart, extent, gainsSaid, policiesOf } from "./gain-series.ts";
 import { Past, useRange } from "./picked.tsx";
@@ -17,12 +20,12 @@ import { Past, useRange } from "./picked.tsx";
 const NONE = "No rollout in this time has told a gain. Rounds of before there were gains keep their scores, which do not compare with it.";
 
 export function GainsPanel() {
-  const { since, picker } = useRange("week", ["day", "week", "quarter"]);
+  const { since, picker } = useRange("quarter", ["week", "quarter"]);
   const gains = useLive<Gains>(looks.gains(since));
   // A service that does not tell them is one without any: that is no error.
   const shown = gains.problem?.status === 404 ? { ...gains, value: { gains: [] }, problem: null } : gains;
   return (
-    <Panel id="gains" title="Gain predicted, gain measured" note={picker}>
+    <Panel id="gains" title="Did it help? Gains predicted and measured" note={picker}>
       <Past of={shown} empty={({ gains: all }) => all.every(({ predicted }) => predicted === null)} none={NONE}>
         {({ gains: all }) => <Picked of={all} since={Date.parse(decodeURIComponent(since)) / 1000} />}
       </Past>
@@ -50,7 +53,6 @@ function Picked({ of: all, since }: { of: readonly GainSeen[]; since: number }) 
   );
 }
 
-const said = (value: number) => new Date(value * 1000).toLocaleString();
 
 function Drawn({ of: all, policy, since }: { of: readonly GainSeen[]; policy: string; since: number }) {
   const known = all.filter(({ predicted }) => predicted !== null).reverse();
@@ -59,12 +61,13 @@ function Drawn({ of: all, policy, since }: { of: readonly GainSeen[]; policy: st
   const xs = [drawnFrom(since, Math.min(...times), until), ...times, Math.max(until, ...times)]; // the lines go all the way
   const line = (values: readonly Figure[]) => [null, ...values, null];
   const off = known.map(apart);
-  const x = { name: "time", show: said, time: true, low: xs[0] ?? 0, high: xs.at(-1) ?? 1 };
+  const x = { name: "time", show: moment, time: true, low: xs[0] ?? 0, high: xs.at(-1) ?? 1 };
   const zero = { ink: "quiet", values: xs.map(() => 0) } as const;
   const tell = (index: number) => told(known[index - 1]);
   return (
     <>
       <p>{gainsSaid(known, policy)}</p>
+      <Ledger of={all} policy={policy} />
       <div class="grid small-charts">
         <section aria-labelledby="gain-both-title">
           <h3 id="gain-both-title">Gain over what ran</h3>
@@ -104,27 +107,54 @@ function Drawn({ of: all, policy, since }: { of: readonly GainSeen[]; policy: st
           </section>
         )}
       </div>
-      <details>
-        <summary>As a table</summary>
-        <Table
-          caption={`Gains for the ${policy} policy, the newest first`}
-          rows={all}
-          keyOf={({ at, recommendation }) => at + recommendation}
-          columns={[
-            { name: "When", cell: (one) => <><a href={address("why", one.recommendation)}><Time at={one.at} /></a>{one.why && <small>{one.why}</small>}</> },
-            { name: "Predicted", cell: (one) => gain(one.predicted, one.predicted_error) },
-            { name: "Measured", cell: (one) => gain(one.measured, one.measured_error) },
-            { name: "Measured less predicted", cell: (one) => gain(apart(one).value, apart(one).error) },
-          ]}
-        />
-      </details>
     </>
   );
+}
+
+// What each rollout promised, what came of it, and how it ended.
+function Ledger({ of: all, policy }: { of: readonly GainSeen[]; policy: string }) {
+  const rollouts = useLive<Rollouts>(looks.rollouts).value?.rollouts ?? [];
+  const rolloutOf = ({ recommendation: id }: GainSeen) => rollouts.find(({ recommendation }) => recommendation === id);
+  return (
+    <Table
+      id="ledger"
+      caption={`Gains for the ${policy} policy, the newest first`}
+      rows={all}
+      keyOf={({ at, recommendation }) => at + recommendation}
+      text={(one) => `${one.recommendation} ${verdict(one, rolloutOf(one)).text} ${one.why ?? ""}`}
+      columns={[
+        {
+          name: "When",
+          cell: (one) => (
+            <>
+              <a href={address("why", one.recommendation)}><Time at={one.at} /></a>
+              {(rolloutOf(one)?.why ?? one.why) && <small>{rolloutOf(one)?.why ?? one.why}</small>}
+            </>
+          ),
+          by: (one) => Date.parse(one.at),
+        },
+        { name: "Did it help?", cell: (one) => <Status tone={verdict(one, rolloutOf(one)).tone} spoken={false}>{verdict(one, rolloutOf(one)).text}</Status>, words: true, by: (one) => verdict(one, rolloutOf(one)).text },
+        { name: "Set to", cell: (one) => setTo(rolloutOf(one)), words: true },
+        { name: "Predicted", cell: (one) => gain(one.predicted, one.predicted_error), by: (one) => one.predicted },
+        { name: "Measured", cell: (one) => gain(one.measured, one.measured_error), by: (one) => one.measured },
+        { name: "Measured less predicted", cell: (one) => gain(apart(one).value, apart(one).error), by: (one) => apart(one).value },
+      ]}
+    />
+  );
+}
+
+const setTo = (rollout: Rollout | undefined) => (rollout?.switches[0] ? watermark(rollout.switches[0].target) : "–");
+
+function verdict(one: GainSeen, rollout: Rollout | undefined): { text: string; tone: Tone } {
+  if (rollout && turnedBack(rollout)) return { text: "rolled back", tone: "back" };
+  const found = judged(one);
+  if (!found) return { text: "not measured", tone: "plain" };
+  return { text: { good: "yes", critical: "no" }[found.tone as string] ?? "too small to tell", tone: found.tone };
 }
 
 function told(one: GainSeen | undefined): string {
   if (!one) return "";
   const measured = one.measured === null ? "not measured" : `measured ${gain(one.measured, one.measured_error)}`;
   const { value, error } = apart(one);
-  return `${new Date(one.at).toLocaleString()} · predicted ${gain(one.predicted, one.predicted_error)}, ${measured}${value === null ? "" : `: ${gain(value, error)} apart`}${one.why ? `; ${one.why}` : ""}`;
+  return `${moment(Date.parse(one.at) / 1000)} · predicted ${gain(one.predicted, one.predicted_error)}, ${measured}${value === null ? "" : `: ${gain(value, error)} apart`}${one.why ? `; ${one.why}` : ""}`;
 }

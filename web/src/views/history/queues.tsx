@@ -1,16 +1,19 @@
 // One egress port over time: depth, throughput, marks and pauses, of whichever port one picks.
 import { useMemo, useState } from "preact/hooks";
 import { Chart, type Series } from "../../parts/chart.tsx";
+import { found } from "../../parts/order.ts";
 import { Panel } from "../../parts/panel.tsx";
 import { now } from "../../service/client.ts";
 import type { Figure, QueueHistory } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
-import { bits, bytes, percent, rate, seconds } from "../../format.ts";
+import { bits, bytes, moment, percent, rate, seconds } from "../../format.ts";
+import { useMarks } from "./marks.ts";
 import { Past, useRange } from "./picked.tsx";
 import { RANGES, type Range, drawnFrom, sinceOf } from "./range.ts";
 import { type PortName, drawable, portsOf } from "./series.ts";
 
+const MANY = 12; // ports from which on one looks for them by name
 const SPARSE = 60; // fewer points than this are marked, lest one alone is not seen
 
 export function QueuesPanel() {
@@ -21,7 +24,7 @@ export function QueuesPanel() {
   const names = portsOf(ports.value, newest);
   return (
     <Panel id="past-queues" title="Queues over time" note={picker}>
-      <Past of={ports} empty={() => names.length === 0} none="Nothing was seen of any port in this time.">
+      <Past of={ports} empty={() => names.length === 0} none="No report of this time shows a port.">
         {() => <Picked since={since} names={names} />}
       </Past>
     </Panel>
@@ -30,17 +33,28 @@ export function QueuesPanel() {
 
 function Picked({ since, names }: { since: string; names: readonly PortName[] }) {
   const [wanted, want] = useState("");
+  const [text, look] = useState("");
+  const offered = found(names, text, (one) => `${one.switch} ${one.port}`);
   const chosen = names.find((one) => `${one.switch} ${one.port}` === wanted) ?? (names[0] as PortName);
   const past = useLive<QueueHistory>(looks.pastOf(chosen, decodeURIComponent(since)));
   return (
     <>
+      <div class="row fields">
+      {names.length > MANY && (
+        <label class="field">
+          Find a port
+          <input type="search" value={text} onInput={(event) => look(event.currentTarget.value)} />
+          {text && <span role="status">{`${offered.length} of ${names.length}`}</span>}
+        </label>
+      )}
       <label class="field">
         Port, the deepest first
         <select value={`${chosen.switch} ${chosen.port}`} onChange={(event) => want(event.currentTarget.value)}>
-          {names.map((one) => <option key={`${one.switch} ${one.port}`}>{`${one.switch} ${one.port}`}</option>)}
+          {(offered.includes(chosen) ? offered : [chosen, ...offered]).map((one) => <option key={`${one.switch} ${one.port}`}>{`${one.switch} ${one.port}`}</option>)}
         </select>
       </label>
-      <Past of={past} empty={({ queues }) => queues.length === 0} none="Nothing was seen of this port in this time.">
+      </div>
+      <Past of={past} empty={({ queues }) => queues.length === 0} none="No report of this time shows this port.">
         {(found) => <PortCharts of={found} />}
       </Past>
     </>
@@ -48,6 +62,7 @@ function Picked({ since, names }: { since: string; names: readonly PortName[] })
 }
 
 function PortCharts({ of: { queues, step_s: step, since, until } }: { of: QueueHistory }) {
+  const marks = useMarks();
   const [port] = queues;
   if (!port) return null;
   const name = `${port.switch} ${port.port}`;
@@ -77,11 +92,12 @@ function PortCharts({ of: { queues, step_s: step, since, until } }: { of: QueueH
             <Chart
               id={id}
               label={`${title} of ${name} over time.`}
-              x={{ name: `time, in steps of ${seconds(step)}`, show: (value) => new Date(value * 1000).toLocaleString(), time: true, low: drawnFrom(Date.parse(since) / 1000, found.xs[0] ?? 0, end), high: end }}
+              x={{ name: `time, in steps of ${seconds(step)}`, show: moment, time: true, low: drawnFrom(Date.parse(since) / 1000, found.xs[0] ?? 0, end), high: end }}
               xs={found.xs}
               y={{ name: title.toLowerCase(), show, low: 0 }}
               height={190}
               series={series}
+              marks={marks}
             />
           </section>
         ))}

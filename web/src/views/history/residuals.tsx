@@ -8,8 +8,9 @@ import { now } from "../../service/client.ts";
 import type { Residual, Residuals } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
-import { bytes, percent, several } from "../../format.ts";
+import { bytes, moment, percent, several } from "../../format.ts";
 import { drawnFrom } from "./range.ts";
+import { useMarks } from "./marks.ts";
 import { Past, useRange } from "./picked.tsx";
 
 const signed = (value: number) => (value > 0 ? `+${percent(value)}` : percent(value));
@@ -31,6 +32,7 @@ export function ResidualPanel() {
 }
 
 function Drawn({ of: { limit, residuals }, since }: { of: Residuals; since: number }) {
+  const marks = useMarks();
   const known = residuals.filter((one) => one.residual_ratio !== null).reverse();
   const until = now() / 1000;
   const times = known.map((one) => Date.parse(one.at) / 1000);
@@ -51,11 +53,12 @@ function Drawn({ of: { limit, residuals }, since }: { of: Residuals; since: numb
       <Chart
         id="residual-chart"
         label={`Mean queue predicted over measured, less one, of ${known.length} rounds. Limits ${signed(low)} and ${signed(high)}.`}
-        x={{ name: "time", show: (value) => new Date(value * 1000).toLocaleString(), time: true, low: xs[0] ?? 0, high: xs.at(-1) ?? 1 }}
+        x={{ name: "time", show: moment, time: true, low: xs[0] ?? 0, high: xs.at(-1) ?? 1 }}
         xs={xs}
         y={{ name: "predicted over measured, less 1", show: signed, low: Math.min(...extent) - 0.08, high: Math.max(...extent) + 0.08 }}
         height={240}
         table={false}
+        marks={marks}
         tell={(index) => told(known[index - 1])}
         series={[
           { name: "residual", ink: "new", mark: "circle", line: true, size: 7, values: [null, ...values, null] },
@@ -88,5 +91,5 @@ function Drawn({ of: { limit, residuals }, since }: { of: Residuals; since: numb
 
 const told = (one: Residual | undefined) =>
   one
-    ? `${new Date(one.at).toLocaleString()} · predicted ${bytes(one.predicted_bytes)}, measured ${bytes(one.measured_bytes)}: ${signed(one.residual_ratio ?? 0)}`
+    ? `${moment(Date.parse(one.at) / 1000)} · predicted ${bytes(one.predicted_bytes)}, measured ${bytes(one.measured_bytes)}: ${signed(one.residual_ratio ?? 0)}`
     : "";

@@ -1,6 +1,7 @@
 // The rollouts: how each ended, and why it was taken back where it was.
 import { Panel } from "../../parts/panel.tsx";
 import { Status, type Tone } from "../../parts/status.tsx";
+import { natural } from "../../parts/order.ts";
 import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { address } from "../../router.ts";
@@ -28,6 +29,7 @@ export function RolloutsPanel() {
             caption="Rollouts, the newest first"
             rows={all}
             keyOf={({ id }) => id}
+            text={(one) => `${plain(one.phase)} ${one.why ?? said(one)} ${one.approved_by} ${one.switches.map((each) => each.switch).join(" ")}`}
             tall
             columns={[
               {
@@ -38,11 +40,12 @@ export function RolloutsPanel() {
                     <small>{one.why ?? said(one)}</small>
                   </>
                 ),
+                by: (one) => Date.parse(one.proposed_at),
               },
-              { name: "Phase", cell: (one) => <><Status tone={tone(one)} spoken={false}>{plain(one.phase)}</Status>{dry(one) && <span class="tag">dry run</span>}</>, words: true },
+              { name: "Phase", cell: (one) => <><Status tone={tone(one)} spoken={false}>{plain(one.phase)}</Status>{dry(one) && <span class="tag">dry run</span>}</>, words: true, by: (one) => one.phase },
               { name: "To", cell: (one) => (one.switches[0] ? watermark(one.switches[0].target) : "–") },
-              { name: "Switches", cell: (one) => <span title={one.switches.map((each) => each.switch).join(", ")}>{named(one.switches.map((each) => each.switch))}</span>, words: true },
-              { name: "Approved by", cell: (one) => one.approved_by ?? "policy", words: true },
+              { name: "Switches", cell: (one) => <span title={one.switches.map((each) => each.switch).join(", ")}>{named(one.switches.map((each) => each.switch).sort(natural))}</span>, words: true },
+              { name: "Approved by", cell: (one) => one.approved_by ?? "policy", words: true, by: (one) => one.approved_by ?? "policy" },
               { name: "Took", cell: lasted },
             ]}
           />

@@ -6,6 +6,7 @@ import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { change } from "../../recommendation/figures.ts";
 import { address } from "../../router.ts";
+import { round } from "../../shell/round.ts";
 import { Problem, call } from "../../service/client.ts";
 import type { Recommendation, Recommendations } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
@@ -61,22 +62,24 @@ export function RoundsPanel() {
     work(false);
   };
   return (
-    <Panel id="history" title="Rounds and decisions" note={newest && `${count(rows.length)} of ${count(Math.max(total, rows.length))}`}>
+    <Panel id="history" title="Recommendations and decisions" note={newest && `${count(rows.length)} of ${count(Math.max(total, rows.length))}`}>
       {problem && !newest && <div class="notice"><Refusal problem={problem} /></div>}
-      {newest && rows.length === 0 && <p class="quiet">No round has been run yet. <b>Tune now</b> runs one as soon as something is measured.</p>}
+      {newest && rows.length === 0 && <p class="quiet">{round.value ? "A first round is under way." : <>No round has been run yet. <b>Tune now</b> runs one as soon as something is measured.</>}</p>}
       {rows.length > 0 && (
         <Table
-          caption="Rounds, the newest first"
+          caption="Recommendations, the newest first"
           rows={rows}
           keyOf={({ id }) => id}
+          text={(one) => `${one.id} ${DECISIONS[one.status] ?? one.status} ${one.decided_by ?? ""} ${watermark(one.recommendation)} ${one.created}`}
           tall
           columns={[
-            { name: "When", cell: (one) => <a href={address("why", one.id)} title={`Why: ${one.id}`}><Time at={one.created} /></a> },
+            { name: "When", cell: (one) => <a href={address("why", one.id)} title={`Why: ${one.id}`}><Time at={one.created} /></a>, by: (one) => Date.parse(one.created) },
             { name: "Kmin / Kmax / Pmax", cell: (one) => (sameWatermark(one.recommendation, one.incumbent) ? <>{watermark(one.recommendation)} <span class="absent">(as it was)</span></> : watermark(one.recommendation)) },
             { name: "Mean queue, predicted", cell: (one) => `${bytes(one.incumbent.queue_mean_bytes)} → ${bytes(one.recommendation.queue_mean_bytes)}` },
-            { name: "Change", cell: (one) => queueChange(one).text, tone: (one) => queueChange(one).tone },
-            { name: "Gain", cell: (one) => <Gained of={one} /> },
-            { name: "Decision", cell: (one) => <Decided of={one} />, words: true },
+            { name: "Change", cell: (one) => queueChange(one).text, tone: (one) => queueChange(one).tone, by: ({ incumbent, recommendation }) => (incumbent.queue_mean_bytes ? (recommendation.queue_mean_bytes ?? 0) / incumbent.queue_mean_bytes : null) },
+            { name: "Gain", cell: (one) => <Gained of={one} />, by: (one) => one.improvement.score_gain },
+            { name: "Rounds", cell: (one) => count(one.support?.rounds ?? 1), by: (one) => one.support?.rounds ?? 1 },
+            { name: "Decision", cell: (one) => <Decided of={one} />, words: true, by: (one) => one.status },
           ]}
         />
       )}

@@ -1,4 +1,4 @@
-// History: rounds and who decided, what they gained, rollouts, how far the twin was off, what ports did, alarms that were.
+// History: what rollouts gained, what advice was worth, rollouts, rounds and who decided, how far the twin was off, what ports did, past alarms.
 import type { View } from "../../views.ts";
 import { PastAlarmsPanel } from "./alarms.tsx";
 import { GainsPanel } from "./gains.tsx";
@@ -6,14 +6,16 @@ import { QueuesPanel } from "./queues.tsx";
 import { ResidualPanel } from "./residuals.tsx";
 import { RolloutsPanel } from "./rollouts.tsx";
 import { RoundsPanel } from "./rounds.tsx";
+import { ShadowPanel } from "./shadow.tsx";
 
 function History() {
   return (
     <>
       <h1 class="unseen">History</h1>
-      <RoundsPanel />
       <GainsPanel />
+      <ShadowPanel />
       <RolloutsPanel />
+      <RoundsPanel />
       <div class="grid">
         <ResidualPanel />
         <PastAlarmsPanel />

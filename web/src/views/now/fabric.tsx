@@ -11,10 +11,12 @@ import { count, several } from "../../format.ts";
 
 export function FabricPanel({ state, incumbent }: { state: State; incumbent: Watermark | undefined }) {
   const known = useLive<Topologies>(looks.topology).value;
+  const all = useLive<Pick<State, "queues">>(state.queue_count > looks.LISTED ? looks.allQueues : null).value;
+  const queues = all?.queues ?? state.queues;
   const switches = useLive<SwitchState[]>(looks.switches).value;
   const [open, show] = useState(false);
   const topology = known ? (known.declared ?? known.discovered) : null;
-  const made = useMemo(() => fabric(topology, state.queues, switches ?? [], incumbent ?? null), [topology, state.queues, switches, incumbent]);
+  const made = useMemo(() => fabric(topology, queues, switches ?? [], incumbent ?? null), [topology, queues, switches, incumbent]);
   if (!known) return null;
   return (
     <Panel id="fabric" title="Fabric" note={note(made, state.topology)}>

@@ -1,11 +1,12 @@
 // Flows by class, and the share of bytes that each class carries.
 import type { State } from "../../service/documents.ts";
-import { CLASSES, count, percent } from "../../format.ts";
+import { CLASSES, count, few, percent } from "../../format.ts";
 
 export function Flows({ state }: { state: State }) {
   const total = Object.values(state.bytes).reduce((sum, value) => sum + value, 0) || 1;
   const names = Object.keys(CLASSES) as (keyof typeof CLASSES)[];
   return (
+    <>
     <table class="shares">
       <caption class="unseen">Flows by class</caption>
       <thead class="unseen">
@@ -24,6 +25,10 @@ export function Flows({ state }: { state: State }) {
         ))}
       </tbody>
     </table>
+    {state.mice_to_elephants !== null && (
+      <p class="quiet">{few(state.mice_to_elephants)} mice to each elephant by number{state.mice_to_elephants_bytes !== null && `, ${few(state.mice_to_elephants_bytes)} by bytes`}.</p>
+    )}
+    </>
   );
 }
 

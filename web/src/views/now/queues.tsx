@@ -2,13 +2,13 @@
 import { Panel } from "../../parts/panel.tsx";
 import { Table } from "../../parts/table.tsx";
 import type { Queue, State } from "../../service/documents.ts";
+import { LISTED } from "../../service/looks.ts";
 import { bits, bytes, count, percent } from "../../format.ts";
 
-const SHOWN = 24;
 export const queueName = (one: Queue) => `${one.switch} ${one.port} · ${one.queue}`;
 
 export function QueueTable({ state }: { state: State }) {
-  const rows = state.queues.slice(0, SHOWN);
+  const rows = state.queues.slice(0, LISTED);
   return (
     <Panel id="deepest" title="Deepest queues" note={`${count(rows.length)} of ${count(state.queue_count)}`}>
       <Table
@@ -16,17 +16,20 @@ export function QueueTable({ state }: { state: State }) {
         caption="Deepest queues"
         rows={rows}
         keyOf={queueName}
+        text={queueName}
+        tight
         columns={[
-          { name: "Queue", cell: queueName },
-          { name: "Mean", cell: (one) => bytes(one.depth_mean_bytes) },
-          { name: "99 %", cell: (one) => bytes(one.depth_p99_bytes) },
-          { name: "Marked", cell: (one) => percent(one.marked_ratio) },
+          { name: "Queue", cell: queueName, by: queueName },
+          { name: "Mean", cell: (one) => bytes(one.depth_mean_bytes), by: (one) => one.depth_mean_bytes },
+          { name: "99 %", cell: (one) => bytes(one.depth_p99_bytes), by: (one) => one.depth_p99_bytes },
+          { name: "Marked", cell: (one) => percent(one.marked_ratio), by: (one) => one.marked_ratio },
           {
             name: "Load",
             cell: (one) =>
               one.capacity_bytes_per_s && one.throughput_bytes_per_s !== null
                 ? percent(one.throughput_bytes_per_s / one.capacity_bytes_per_s)
                 : bits(one.throughput_bytes_per_s),
+            by: (one) => (one.capacity_bytes_per_s ? (one.throughput_bytes_per_s ?? 0) / one.capacity_bytes_per_s : one.throughput_bytes_per_s),
           },
         ]}
       />

@@ -1,7 +1,7 @@
 // The network in one line of figures.
 import { Figure, Figures } from "../../parts/figure.tsx";
 import type { Queue, State } from "../../service/documents.ts";
-import { bytes, count, few, percent, perSecond, several } from "../../format.ts";
+import { bytes, count, percent, perSecond, seconds, several } from "../../format.ts";
 
 export function Strip({ state }: { state: State }) {
   const deepest = state.queues.reduce<Queue | undefined>((most, one) => ((one.depth_p99_bytes ?? -1) > (most?.depth_p99_bytes ?? -1) ? one : most), undefined);
@@ -18,14 +18,10 @@ export function Strip({ state }: { state: State }) {
       <Figures id="facts">
         <Figure name="Deepest queue, 99 %" value={bytes(deepest?.depth_p99_bytes)} beside={deepest ? `${deepest.switch} ${deepest.port}` : "no queue seen"} />
         <Figure name="Busiest port" value={busiest ? percent(busiest.load) : "–"} beside={busiest?.of ?? "rates not known"} />
-        <Figure name="Marked at most, one queue" value={perSecond(marking)} beside={marking === null ? "devices do not say" : "packets marked CE"} />
-        <Figure name="Paused most, one port" value={percent(paused)} beside={paused === null ? "no counters" : "of the time, by PFC"} />
+        <Figure name="Most marked queue" value={perSecond(marking)} beside={marking === null ? "devices do not say" : "packets marked CE"} />
+        <Figure name="Most paused port" value={percent(paused)} beside={paused === null ? "no counters" : "of the time, by PFC"} />
         <Figure name="Worst incast" value={worst ? several(worst.degree, "sender") : "–"} beside={worst ? `at once to ${worst.receiver}` : "none seen"} />
-        <Figure
-          name="Mice for each elephant"
-          value={state.mice_to_elephants === null ? "no elephants" : few(state.mice_to_elephants)}
-          beside={state.mice_to_elephants_bytes === null ? `${count(flows)} flows` : `${few(state.mice_to_elephants_bytes)} by bytes`}
-        />
+        <Figure name="Flows" value={count(flows)} beside={`in ${seconds(state.duration_s)}`} />
       </Figures>
     </section>
   );

@@ -1,45 +1,56 @@
-// Now: the network as the window shows it, what is wrong, and what the tuner would change.
+// Now: is the fabric well, what would be changed, did the last change help; then what is wrong, and the network itself.
 import { useMemo } from "preact/hooks";
 import { Panel } from "../../parts/panel.tsx";
-import type { Readiness, State } from "../../service/documents.ts";
+import type { Condition, Readiness, Rollouts, State } from "../../service/documents.ts";
 import { useCurrent } from "../../service/current.ts";
 import { away, now as clock } from "../../service/client.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
-import { count, seconds } from "../../format.ts";
+import { count, seconds, when } from "../../format.ts";
 import type { View } from "../../views.ts";
 import { AlarmsPanel } from "./alarms.tsx";
+import { dry } from "../act/rollout-words.ts";
 import { Advice } from "./advice.tsx";
+import { ConditionPanel } from "./condition.tsx";
 import { Empty } from "./empty.tsx";
 import { FabricPanel } from "./fabric.tsx";
 import { Fidelity } from "./fidelity.tsx";
 import { Flows } from "./flows.tsx";
 import { Ports } from "./ports.tsx";
+import { HelpedPanel } from "./helped.tsx";
 import { QueueTable } from "./queues.tsx";
 import { Strip } from "./strip.tsx";
 
 function Now() {
   const readiness = useLive<Readiness>(looks.readiness).value;
-  const state = useLive<State>(readiness?.measured ? looks.state : null).value;
+  const measured = readiness?.measured ?? false;
+  const state = useLive<State>(measured ? looks.state : null).value;
+  const condition = useLive<Condition>(looks.condition).value;
+  const newest = useLive<Rollouts>(looks.newestRollout).value?.rollouts[0];
   const current = useCurrent().value;
+  const set = newest && !dry(newest) ? newest.phases.filter(({ phase }) => phase === "canary" || phase === "rolling_back") : [];
   return (
     <>
       <h1 class="unseen">Now</h1>
-      <AlarmsPanel />
       {!readiness && !away.value && <p class="quiet waiting" role="status">Reading what the network does…</p>}
-      {readiness && !readiness.measured && !current && <Empty reasons={readiness.reasons} />}
+      {readiness && !measured && !current && <Empty reasons={readiness.reasons} />}
+      {condition && measured && <ConditionPanel of={condition} marks={set.map(({ at }) => at)} />}
+      {(measured || current) && (
+        <div class="answers">
+          <Advice current={current} newest={newest} readiness={readiness} />
+          <HelpedPanel newest={newest} />
+        </div>
+      )}
+      <AlarmsPanel />
       {state?.stale && <Stale state={state} />}
       {state && <Strip state={state} />}
-      <div class="now-grid">
-        {state && (
+      {state && (
+        <div class="now-grid">
           <div class="column">
             <FabricPanel state={state} incumbent={current?.incumbent} />
-            <QueueTable state={state} />
+            {current && <Fidelity of={current} />}
           </div>
-        )}
-        <div class="column first">
-          <Advice current={current} readiness={readiness} />
-          {state && (
+          <div class="column">
             <Panel
               id="flows"
               title="Flows by class"
@@ -48,17 +59,17 @@ function Now() {
             >
               <Flows state={state} />
             </Panel>
-          )}
-          {current && <Fidelity of={current} />}
+            <Ports state={state} />
+            <QueueTable state={state} />
+          </div>
         </div>
-      </div>
-      {state && <Ports state={state} />}
+      )}
     </>
   );
 }
 
 function Stale({ state }: { state: State }) {
-  const at = useMemo(() => new Date(clock() - 1000 * (state.age_s ?? 0)).toLocaleTimeString(), [state]);
+  const at = useMemo(() => when(new Date(clock() - 1000 * (state.age_s ?? 0)).toISOString()), [state]);
   return <p id="stale" class="notice" role="alert">Telemetry is silent: what is shown of the network is as of {at}.</p>;
 }
 

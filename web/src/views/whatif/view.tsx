@@ -44,7 +44,7 @@ function Nothing({ readiness }: { readiness: Readiness | undefined }) {
   if (!readiness) return null;
   return (
     <Panel id="nothing-measured" title="Nothing measured yet">
-      <p>What if asks the twin about the traffic that telemetry sees just now, and none has been seen. Once reports come in, three sliders are here.</p>
+      <p>What if asks the twin about the traffic that telemetry sees just now, and none has been seen. Once reports come in, you choose a watermark here.</p>
       {readiness.reasons.length > 0 && <p class="quiet">What the service says: {readiness.reasons.join(" ")}</p>}
     </Panel>
   );
@@ -54,6 +54,7 @@ function Trial({ current }: { current: Recommendation | undefined }) {
   const asking = useMemo(() => new Asking(ask), []);
   const [mark, set] = useState<Watermark | null>(null);
   const [curves, wantCurves] = useState(false);
+  const turned = useRef(false);
   const answer = asking.answer.value;
   const now = answer?.incumbent;
   useEffect(() => {
@@ -61,9 +62,11 @@ function Trial({ current }: { current: Recommendation | undefined }) {
     return () => asking.stop();
   }, []);
   useEffect(() => {
-    if (!mark && now) set({ kmin_bytes: now.kmin_bytes, kmax_bytes: now.kmax_bytes, pmax: now.pmax });
-  }, [mark, now]);
+    const start = now ?? current?.incumbent; // what ran in the last round, until the twin tells what runs
+    if (!turned.current && start && !(mark && sameWatermark(mark, start))) set(plain(start));
+  }, [mark, now, current]);
   const turn = (wanted: Watermark) => {
+    turned.current = true;
     set(wanted);
     if (curves || !now || !sameWatermark(wanted, now)) asking.want({ mark: wanted, curves });
     else asking.stop(); // it is what runs, and that is predicted with every answer
@@ -139,7 +142,7 @@ function useShown(answer: Answer | null, mark: Watermark | null): Answer | null 
 }
 
 function State({ asking, answer }: { asking: Asking; answer: Answer | null }) {
-  if (asking.busy.value) return <Status id="asking" tone="busy">working it out…</Status>;
+  if (asking.busy.value) return <Status id="asking" tone="busy">predicting…</Status>;
   if (asking.problem.value) return <Status id="asking" tone="bad">no answer</Status>;
   return <Status id="asking" tone="good">{answer ? `answered in ${seconds(answer.said.wall_s)}` : "ready"}</Status>;
 }

@@ -171,6 +171,7 @@ function AllCandidates({ round, whole }: { round: Recommendation; whole: number 
           caption={`All ${round.candidates.length} candidates, the best first`}
           rows={round.candidates}
           keyOf={(one) => watermark(one) + one.kmin_bytes + one.kmax_bytes + one.pmax}
+          text={(one) => `${watermark(one)} ${foundBy(one)}`}
           columns={[
             {
               name: "Kmin / Kmax / Pmax",
@@ -181,23 +182,24 @@ function AllCandidates({ round, whole }: { round: Recommendation; whole: number 
                   {sameWatermark(one, round.recommendation) && <span class="tag">recommended</span>}
                 </>
               ),
+              by: (one) => one.kmin_bytes,
             },
             ...(parts
               ? [
-                  { name: "Gain", cell: (one: Candidate) => worth(one, "gain") },
-                  { name: "Bulk speed, of now", cell: (one: Candidate) => optional(parts(one).bulk) },
-                  { name: "Delay, of now", cell: (one: Candidate) => optional(parts(one).delay) },
+                  { name: "Gain", cell: (one: Candidate) => worth(one, "gain"), by: (one: Candidate) => one.score },
+                  { name: "Bulk speed, of now", cell: (one: Candidate) => optional(parts(one).bulk), by: (one: Candidate) => parts(one).bulk },
+                  { name: "Delay, of now", cell: (one: Candidate) => optional(parts(one).delay), by: (one: Candidate) => parts(one).delay },
                 ]
               : []),
             { name: parts ? "Score, min–max" : "Score", cell: (one) => score(parts ? one.score_normalised : one.score) },
             ...terms.map((name) => ({ name: TERMS[name] ?? name, cell: (one: Candidate) => score(one.terms[name]) })),
-            { name: "Mean queue", cell: (one) => bytes(one.queue_mean_bytes) },
-            { name: "99 % queue", cell: (one) => bytes(one.queue_p99_bytes) },
-            { name: "Goodput", cell: (one) => gbps(one.goodput_gbps) },
-            { name: "Elephants, mean", cell: (one) => ratio(one.slowdown.elephant.mean) },
-            { name: "Mice, 99 %", cell: (one) => ratio(one.slowdown.mice.p99) },
-            { name: "Probe, 99 %", cell: (one) => ratio(one.probe_slowdown?.p99) },
-            { name: "Marked", cell: (one) => percent(one.marked_fraction) },
+            { name: "Mean queue", cell: (one) => bytes(one.queue_mean_bytes), by: (one) => one.queue_mean_bytes },
+            { name: "99 % queue", cell: (one) => bytes(one.queue_p99_bytes), by: (one) => one.queue_p99_bytes },
+            { name: "Goodput", cell: (one) => gbps(one.goodput_gbps), by: (one) => one.goodput_gbps },
+            { name: "Elephants, mean", cell: (one) => ratio(one.slowdown.elephant.mean), by: (one) => one.slowdown.elephant.mean },
+            { name: "Mice, 99 %", cell: (one) => ratio(one.slowdown.mice.p99), by: (one) => one.slowdown.mice.p99 },
+            { name: "Probe, 99 %", cell: (one) => ratio(one.probe_slowdown?.p99), by: (one) => one.probe_slowdown?.p99 ?? null },
+            { name: "Marked", cell: (one) => percent(one.marked_fraction), by: (one) => one.marked_fraction },
             { name: "Window", cell: (one) => seconds(one.window_s), tone: (one) => (ranWhole(one, whole) ? "" : "absent") },
             { name: "Seeds", cell: (one) => count(one.seeds) },
             { name: "From", cell: foundBy, words: true },

@@ -115,7 +115,8 @@ function GainBar({ parts, total, error, margin }: BarProps) {
   const middle = TOP + BAR / 2 + 4;
   return (
     <div ref={box} class="gain-bar" id="gain-bar">
-      <svg width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} role="img" aria-label={`The gain from what runs at 0: ${said}; together ${gain(total, error)}, margin ${percent(margin)}.`}>
+      <div role="img" aria-label={`The gain from what runs at 0: ${said}; together ${gain(total, error)}, margin ${percent(margin)}.`}>
+      <svg width={width} height={HEIGHT} viewBox={`0 0 ${width} ${HEIGHT}`} aria-hidden="true">
         <g class="scale">
           {ticks(scale, Math.max(2, Math.floor(width / 62))).map((value) => (
             <g key={value}>
@@ -126,24 +127,28 @@ function GainBar({ parts, total, error, margin }: BarProps) {
         </g>
         {found.map(({ part, from, to }) => {
           const [left, wide] = [px(Math.min(from, to)), Math.abs(px(to) - px(from))];
-          const text = signedGain(to - from);
-          return (
-            <g key={part} class={INKS[part]}>
-              <rect x={left} y={TOP} width={Math.max(1, wide - 1)} height={BAR} fill="currentColor" />
-              {wide > 12 + 7 * text.length && <text class="inside" x={left + wide / 2} y={middle} text-anchor="middle">{text}</text>}
-            </g>
-          );
+          return <rect key={part} class={INKS[part]} x={left} y={TOP} width={Math.max(1, wide - 1)} height={BAR} fill="currentColor" />;
         })}
         <path class="zero" d={`M${px(0)} ${TOP - 6}V${AXIS + 4}`} />
         <path class="margin" d={`M${px(margin)} ${TOP - 6}V${AXIS + 4}`} />
-        <text class="named" x={px(margin) + 4} y={TOP - 8}>margin {percent(margin)}</text>
         <g class="ink-new total">
           <path d={`M${px(0)} ${TOTAL}H${px(total)}`} />
           {error !== null && <path class="thin" d={`M${px(total - off)} ${TOTAL}H${px(total + off)}M${px(total - off)} ${TOTAL - 5}v10M${px(total + off)} ${TOTAL - 5}v10`} />}
           {error !== null && <path class="thick" d={`M${px(total - error)} ${TOTAL}H${px(total + error)}`} />}
           <circle cx={px(total)} cy={TOTAL} r="5" fill="currentColor" />
         </g>
+        {/* Names come last, so that nothing lies over them. */}
+        {found.map(({ part, from, to }) => {
+          const [wide, text] = [Math.abs(px(to) - px(from)), signedGain(to - from)];
+          return wide > 12 + 7 * text.length && (
+            <g key={part} class={INKS[part]}>
+              <text class="inside" x={(px(from) + px(to)) / 2} y={middle} text-anchor="middle">{text}</text>
+            </g>
+          );
+        })}
+        <text class="named" x={px(margin) + 4} y={TOP - 8}>margin {percent(margin)}</text>
       </svg>
+      </div>
       <ul class="legend">
         {found.map(({ part }) => <li key={part}><i class={`chip ${INKS[part]}`} />{PARTS[part]}</li>)}
         <li><svg class="ink-new" width="14" height="12" viewBox="0 0 14 12" aria-hidden="true"><circle cx="7" cy="6" r="5" fill="currentColor" /></svg>together, ± error; thin: ± two errors</li>

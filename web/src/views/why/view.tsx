@@ -23,8 +23,9 @@ import { ScorePanel } from "./score.tsx";
 
 function useWanted(id: string | undefined): Live<Recommendation> {
   const current = useCurrent();
-  const asked = useLive<Recommendation>(id === undefined ? null : looks.recommendation(id));
-  return id === undefined ? current : asked;
+  const wanted = id ?? current.value?.id;
+  const asked = useLive<Recommendation>(wanted === undefined ? null : looks.recommendation(wanted));
+  return wanted === undefined ? current : asked;
 }
 
 function Why({ rest: [id] }: { rest: readonly string[] }) {

@@ -1,0 +1,28 @@
+// What would be changed and what that is worth, in a few words.
+import type { Tone } from "../../parts/status.tsx";
+import type { Recommendation, Rollout } from "../../service/documents.ts";
+import { dry } from "../act/rollout-words.ts";
+import { gain, score } from "../../format.ts";
+
+export interface Said {
+  answer: string;
+  tone: Tone;
+}
+
+// Whether switches were set or returned since its last round: it was then worked out for what runs no more.
+export function outdated({ id, status, support, created }: Pick<Recommendation, "id" | "status" | "support" | "created">, newest: Rollout | undefined): boolean {
+  if (!newest || dry(newest) || newest.recommendation === id || status !== "kept") return false;
+  return Date.parse(support?.last ?? created) < Date.parse(newest.since);
+}
+
+export function advised(of: Pick<Recommendation, "status" | "changes" | "blocked" | "improvement" | "score_is">, old = false): Said {
+  if (old) return { answer: "Not known until the next round", tone: "plain" };
+  const { score_gain: gained, score_error: error } = of.improvement;
+  const worth = of.score_is === "gain" ? `${gain(gained, error)} better` : `score ${score(gained)} higher`;
+  if (of.status === "expired") return { answer: "The advice has expired", tone: "warning" };
+  if (of.status === "rejected") return { answer: "Nothing: it was rejected", tone: "plain" };
+  if (of.status === "rolled_back") return { answer: "Nothing: it was rolled back", tone: "back" };
+  if (of.status === "approved") return { answer: `Approved: predicted ${worth}`, tone: "good" };
+  if (!of.changes || of.status === "kept") return { answer: "No change is advised", tone: "good" };
+  return { answer: `A change: ${worth}`, tone: of.blocked?.length ? "warning" : "busy" };
+}

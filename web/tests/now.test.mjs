@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { when } from "../src/format.ts";
+import { change } from "../src/recommendation/figures.ts";
+import { supportSaid } from "../src/recommendation/support.ts";
+import { found, natural, next, ordered } from "../src/parts/order.ts";
+import { lineOf } from "../src/parts/trend.tsx";
+import { roundSaid, stageSaid } from "../src/shell/round-words.ts";
+import { adviceSaid, overall } from "../src/views/history/advice-days.ts";
+import { marksOf } from "../src/views/history/marks.ts";
+import { limits, namedFigure, trendSaid } from "../src/views/now/condition-words.ts";
+import { advised, outdated } from "../src/views/now/advice-words.ts";
+import { helped, judged } from "../src/views/now/helped-words.ts";
+
+const FIGURE = { name: "loss_share", value: 0, level: "well", watch_from: 1e-6, bad_from: 1e-4, sentence: "no loss", hour_median: 0, hour: [["2026-01-01T00:00:00Z", 0], ["2026-01-01T00:00:10Z", 0.002]] };
+
+test("a figure of the condition tells its limits exactly, and its last hour", () => {
+  assert.equal(limits(FIGURE), "watch from 0.0001 %, bad from 0.01 %");
+  assert.equal(limits({ ...FIGURE, name: "elephant_slowdown", watch_from: 5, bad_from: null }), "watch from 5×");
+  assert.equal(limits({ ...FIGURE, watch_from: null, bad_from: null }), "no limit is set");
+  assert.equal(trendSaid(FIGURE), "Packets lost in the last hour: 0 % to 0.2 %, median 0 %.");
+  assert.match(trendSaid({ ...FIGURE, hour: [] }), /nothing was measured/);
+  assert.equal(namedFigure({ name: "of_tomorrow" }).name, "of tomorrow");
+});
+
+test("a trend has a gap where nothing was measured, and shows a point alone", () => {
+  const at = (seconds) => new Date(seconds * 1000).toISOString();
+  const path = lineOf([[at(0), 1], [at(10), 2], [at(500), 3]], (ms) => ms / 1000, (value) => value);
+  assert.equal(path, "M0.0 1.0L10.0 2.0M500.0 3.0h1.5");
+});
+
+const ADVICE = { status: "pending", changes: true, blocked: [], score_is: "gain", improvement: { score_gain: 0.081, score_error: 0.019 } };
+
+test("what would be changed is an answer", () => {
+  assert.deepEqual(advised(ADVICE), { answer: "A change: 8.1 ± 1.9 % better", tone: "busy" });
+  assert.equal(advised({ ...ADVICE, blocked: [{ reason: "frozen", until: null }] }).tone, "warning");
+  assert.equal(advised({ ...ADVICE, changes: false }).answer, "No change is advised");
+  assert.equal(advised({ ...ADVICE, status: "expired" }).answer, "The advice has expired");
+});
+
+test("what stands behind advice is told with how steady it was", () => {
+  const support = { rounds: 5, last: "", moments: 8, traffic_s: 0.08, hour_rounds: 12, hour_agreeing: 11, changed: null };
+  assert.equal(supportSaid(support), "5 rounds give this answer, judged on 80 ms of traffic from 8 moments. 11 of 12 rounds of the last hour agree.");
+  assert.match(supportSaid({ ...support, hour_agreeing: 12 }), /Steady: all 12/);
+  assert.match(supportSaid({ ...support, rounds: 1, hour_rounds: 1 }), /^1 round gives .* no other round/);
+});
+
+const ROLLOUT = { phase: "done", ended: true, why: null, stages: [["leaf1"]], stage: 0, phases: [{ at: "2026-01-01T00:00:00Z", phase: "canary" }], switches: [{ switch: "leaf1", progress: "set", writes: true }] };
+const SEEN = { measured: 0.16, measured_error: 0.06, why: null };
+
+test("advice to keep what ran before the newest rollout is outdated", () => {
+  const kept = { id: "b", status: "kept", created: "2026-01-01T00:00:00Z", support: null };
+  const since = (at, more = {}) => ({ ...ROLLOUT, recommendation: "a", since: at, ...more });
+  assert.equal(outdated(kept, since("2026-01-01T01:00:00Z")), true);
+  assert.equal(outdated(kept, since("2025-12-31T00:00:00Z")), false);
+  assert.equal(outdated({ ...kept, status: "pending" }, since("2026-01-01T01:00:00Z")), false);
+  assert.equal(advised(ADVICE, true).answer, "Not known until the next round");
+});
+
+test("whether the last change helped is told from two errors on", () => {
+  assert.deepEqual(judged(SEEN), { answer: "Yes: 16 ± 6.0 % better", tone: "good" });
+  assert.deepEqual(judged({ ...SEEN, measured: -0.2 }), { answer: "No: 20 ± 6.0 % worse", tone: "critical" });
+  assert.equal(judged({ ...SEEN, measured: 0.11 }).answer, "Too small to tell: 11 ± 6.0 %");
+  assert.equal(judged({ ...SEEN, measured: null }), null);
+  assert.equal(helped(ROLLOUT, { ...SEEN, measured: null }).answer, "Not measured yet");
+  assert.equal(helped({ ...ROLLOUT, phase: "rolled_back", why: "pauses" }, SEEN).sentence, "Reason: pauses");
+  assert.equal(helped({ ...ROLLOUT, switches: [{ ...ROLLOUT.switches[0], writes: false }] }, null).answer, "It was a dry run");
+});
+
+test("rollouts are marked where they began and where they were taken back, dry runs are not", () => {
+  const back = { ...ROLLOUT, phases: [...ROLLOUT.phases, { at: "2026-01-01T00:01:00Z", phase: "rolling_back" }] };
+  const names = (all) => marksOf(all).map(({ name }) => name);
+  assert.deepEqual(names([back]), ["rollout", "rolled back"]);
+  assert.deepEqual(names([{ ...back, switches: [{ ...back.switches[0], writes: false }] }]), []);
+});
+
+test("a day with one round counts as one round", () => {
+  const days = [{ day: "2026-01-01", rounds: 9, advised: 9, gain: 0.1, gain_error: 0.02 }, { day: "2026-01-02", rounds: 1, advised: 0, gain: 0, gain_error: null }];
+  const all = overall(days);
+  assert.ok(Math.abs(all.gain - 0.09) < 1e-9);
+  assert.equal(all.error, 0.02);
+  assert.match(adviceSaid(days), /^10 rounds on 2 days, 9 of which advised a change\. .* 9\.0 ± 2\.0 % better/);
+  assert.match(adviceSaid([days[1]]), /advised no change/);
+});
+
+test("lists are in natural order, and sort and search as one expects", () => {
+  assert.deepEqual(["leaf10", "leaf2", "leaf1"].sort(natural), ["leaf1", "leaf2", "leaf10"]);
+  assert.deepEqual(ordered([3, null, 20], (one) => one, true), [20, 3, null]);
+  assert.deepEqual(ordered([3, null, 20], (one) => one, false), [3, 20, null]);
+  assert.deepEqual(found(["leaf1 lab", "leaf2 sonic"], "LEAF sonic", (one) => one), ["leaf2 sonic"]);
+  const first = next(null, "Load", true);
+  assert.deepEqual([first, next(first, "Load", true), next({ column: "Load", down: false }, "Load", true)], [{ column: "Load", down: true }, { column: "Load", down: false }, null]);
+});
+
+test("times of another day have their date and zone, and the year where it is another", () => {
+  const at = new Date(2026, 0, 5, 9, 7, 3);
+  assert.equal(when(at.toISOString(), new Date(2026, 0, 5, 23)), "09:07:03");
+  assert.match(when(at.toISOString(), new Date(2026, 0, 6)), /^5 Jan.* 09:07 \S+/);
+  assert.match(when(at.toISOString(), new Date(2027, 0, 6)), /^5 Jan 2026.* 09:07 \S+/);
+});
+
+test("from three times as much on, a change is told in times", () => {
+  assert.equal(change(1, 42.87, { good: 0 }).text, "43 times");
+  assert.equal(change(1, 1.5, { good: 0 }).text, "+50 %");
+});
+
+test("the stages of a round are told plainly", () => {
+  assert.equal(stageSaid({ stage: "traffic 0.375", done: 160, total: 256 }), "trying candidates on 38 % of the traffic, 160 of 256");
+  assert.equal(stageSaid({ stage: "window 1", done: null, total: null }), "trying candidates");
+  assert.equal(roundSaid({ stage: "second opinion", done: 0, total: 4 }), "Asking the packet engine, 0 of 4.");
+});
