@@ -143,12 +143,13 @@ class Moments:
         self._regimes.append((now_s, regime))
         return changed
 
-    def to_judge(self, newest: Scenario, end_ns: int) -> tuple[Scenario, ...]:
-        """``newest``, of a window until ``end_ns``, and earlier moments, the newest first, on common ports.
+    def to_judge(self, newest: Scenario, state: NetworkState) -> tuple[Scenario, ...]:
+        """``newest``, of the window of ``state``, and earlier moments, the newest first, on common ports.
 
-        All monitor what ``newest`` monitors. Left out are moments whose ports are no longer as they were.
+        All monitor what ``newest`` monitors. Left out are moments whose declared ports are no longer as they
+        were; rates of a discovered topology are estimates: the newest count.
         """
-        begin_ns = end_ns - round(newest.duration_s * NS_PER_S)
+        begin_ns = state.window_end_ns - round(newest.duration_s * NS_PER_S)
         left_s = self._count * self._moment_s - newest.duration_s
         ports = _named(newest.ports)
         chosen = [newest]
@@ -157,8 +158,8 @@ class Moments:
             fits = scenario.duration_s <= left_s + 1e-9 and len(chosen) < self._count
             named = _named(scenario.ports)
             same = all(ports.get(name, port) == port for name, port in named.items())
-            if fits and same and one.end_ns <= begin_ns:
-                ports |= named
+            if fits and (same or not state.topology_declared) and one.end_ns <= begin_ns:
+                ports = ports | {name: port for name, port in named.items() if name not in ports}
                 chosen.append(scenario)
                 left_s -= scenario.duration_s
         # A window need not show every port of a discovered topology.

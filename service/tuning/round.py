@@ -163,7 +163,7 @@ def run_round(
     newest, *earlier = (
         [found.scenario]
         if moments is None or found.failure is not None
-        else moments.to_judge(found.scenario, state.window_end_ns)
+        else moments.to_judge(found.scenario, state)
     )
     problem = TuningProblem(
         scenario=newest,

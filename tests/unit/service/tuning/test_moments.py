@@ -37,7 +37,7 @@ def moments(count: int = 4, **given_: float) -> Moments:
 
 def ends_of(kept: Moments, end_s: float = 1e6) -> list[float]:
     """When the moments end that a round at ``end_s`` looks at beside its own, told by their names."""
-    return [float(one.name) for one in kept.to_judge(star([(0, 1)]), round(end_s * NS))[1:]]
+    return [float(one.name) for one in kept.to_judge(star([(0, 1)]), window(end_s))[1:]]
 
 
 def after(kept: Moments, *ends_s: float) -> Moments:
@@ -82,13 +82,13 @@ def test_a_round_does_not_look_at_what_overlaps_its_own() -> None:
 def test_all_moments_monitor_the_newest_ports() -> None:
     kept = after(moments(), 10, 20)
     newest = replace(star([(0, 1)]), monitored=(9,))
-    assert {one.monitored for one in kept.to_judge(newest, 30 * NS)} == {(9,)}
+    assert {one.monitored for one in kept.to_judge(newest, window(30))} == {(9,)}
 
 
 def test_moments_that_show_other_ports_come_on_those_of_all() -> None:
     kept = moments()
     kept.keep(star([(5, 6)], n_hosts=7, name="wide"), window(10), 10)
-    narrow, wide = kept.to_judge(star([(1, 2)], n_hosts=4, name="narrow"), 30 * NS)
+    narrow, wide = kept.to_judge(star([(1, 2)], n_hosts=4, name="narrow"), window(30))
     assert narrow.ports == wide.ports
     assert narrow.ports[:8] == star([(1, 2)], n_hosts=4).ports
     crossed = [
@@ -102,8 +102,10 @@ def test_moments_of_another_topology_are_left_out() -> None:
     kept = after(moments(), 10)
     slower = star([(0, 1)])
     slower = replace(slower, ports=tuple(replace(port, rate_bytes_per_s=1e9) for port in slower.ports))
-    (alone,) = kept.to_judge(slower, 30 * NS)
+    (alone,) = kept.to_judge(slower, window(30))
     assert alone.ports == slower.ports
+    found = kept.to_judge(slower, replace(window(30), topology_declared=False))
+    assert [one.ports for one in found] == [slower.ports] * 2
 
 
 def test_the_seconds_replayed_are_bounded() -> None:
