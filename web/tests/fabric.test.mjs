@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { deliveredBytes } from "../src/fabric/delivered.ts";
 import { halves, layout } from "../src/fabric/layout.ts";
 import { fabric, key, loadClass, standing, zone } from "../src/fabric/model.ts";
 
@@ -87,4 +88,16 @@ test("the halves of a cable meet in its middle", () => {
 test("without a topology the switches that queues tell of are drawn", () => {
   const made = fabric(null, [queue("tor", "p1", 10), queue("tor", "p2", 20)], [], null);
   assert.equal(layout(made, 400).faces.length, 1);
+});
+
+test("what is delivered is what leaves the ports that hosts are at, each byte once", () => {
+  const queue = (name, port, rate) => ({ switch: name, port, throughput_bytes_per_s: rate });
+  const topology = {
+    hosts: [{ name: "h1" }, { name: "h2" }], switches: [{ name: "leaf1" }, { name: "spine1" }],
+    links: [{ a: "h1", b: "leaf1", b_port: "e1" }, { a: "leaf1", a_port: "e2", b: "h2" }, { a: "leaf1", a_port: "e3", b: "spine1", b_port: "e1" }],
+  };
+  const queues = [queue("leaf1", "e1", 5), queue("leaf1", "e2", 7), queue("leaf1", "e3", 100), queue("spine1", "e1", 100)];
+  assert.equal(deliveredBytes(queues, topology), 12);
+  assert.equal(deliveredBytes([queue("leaf1", "e1", null)], topology), null);
+  assert.equal(deliveredBytes(queues, null), null);
 });

@@ -64,13 +64,14 @@ def test_older_rounds_come_on_request(page: Page, served: Served, ids: list[str]
     page.goto(f"{served.url}/#/history")
     rows = page.locator("#history tbody tr")
     expect(rows).to_have_count(1, timeout=PATIENCE_MS)
-    for already in range(1, ROUNDS):
-        expect(page.locator("#history .note")).to_have_text(f"{already} of {ROUNDS}")
+    distinct = list(dict.fromkeys(ids))
+    for already in range(1, len(distinct)):
+        expect(page.locator("#history .note")).to_have_text(f"{already} of {len(distinct)}")
         page.get_by_role("button", name="Show older ones").click()
         expect(rows).to_have_count(already + 1)
     expect(page.get_by_role("button", name="Show older ones")).to_have_count(0)
     links = [link.get_attribute("href") for link in rows.get_by_role("link").all()]
-    assert links == [f"#/why/{one}" for one in ids]
+    assert links == [f"#/why/{one}" for one in distinct]
     assert "UTC" in (rows.first.locator("time").first.get_attribute("title") or "")
 
 
@@ -161,7 +162,7 @@ def test_a_service_that_tells_no_gains_is_no_error(browser: Browser, served: Ser
     page.goto(f"{served.url}/#/history")
     expect(page.locator("#gains")).to_contain_text("No rollout in this time", timeout=PATIENCE_MS)
     expect(page.locator("#gains .notice")).to_have_count(0)
-    expect(page.locator("#history tbody tr")).to_have_count(ROUNDS)
+    expect(page.locator("#history tbody tr")).to_have_count(len(set(ids)))
     expect(page.locator("#history thead")).to_contain_text("Gain")
     page.close()
 
@@ -175,7 +176,7 @@ def test_a_database_that_is_away_is_said_plainly(browser: Browser, served: Serve
     for part in ("#gains", "#residuals", "#past-alarms", "#past-queues"):
         expect(page.locator(part)).to_contain_text("The past cannot be read just now", timeout=PATIENCE_MS)
         expect(page.locator(part)).to_contain_text("the database does not answer")
-    expect(page.locator("#history tbody tr")).to_have_count(ROUNDS)  # memory still knows them
+    expect(page.locator("#history tbody tr")).to_have_count(len(set(ids)))  # memory still knows them
     expect(page.locator("#live")).not_to_have_text("not reachable")
     page.close()
     assert all("503" in told and "/v1/history/" in told for told in complaints)

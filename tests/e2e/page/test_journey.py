@@ -127,7 +127,7 @@ def test_an_operator_sees_understands_tries_approves_and_takes_back(browser: Bro
         expect(page.locator("#gains")).to_contain_text("1 rollout for the latency policy")
         expect(page.locator("#ledger tbody")).to_contain_text("rolled back")
         expect(page.locator("#shadow-said")).to_contain_text("1 round on 1 day, 1 of which advised a change")
-        expect(page.locator("#past-depth").get_by_role("application")).to_have_attribute(
+        expect(page.locator("#residual-chart").get_by_role("application")).to_have_attribute(
             "aria-label", re.compile("Marked: rollout at .*, rolled back at ")
         )
         expect(page.locator("#residuals")).to_contain_text("%")

@@ -18,7 +18,7 @@ export function ConditionPanel({ of, marks }: { of: Condition; marks: readonly s
     <Panel
       id="condition"
       title="Is the fabric well?"
-      class={`statement ${tone}`}
+      class={`statement ${tone} ${old ? "past" : ""}`}
       note={of.as_of && <>{old ? "as of" : "measured"} <Time at={of.as_of} /></>}
     >
       <div class="said">

@@ -4,15 +4,19 @@ import { FabricMap } from "../../fabric/map.tsx";
 import { type Fabric, fabric, zone } from "../../fabric/model.ts";
 import { FabricTable } from "../../fabric/table.tsx";
 import { Panel } from "../../parts/panel.tsx";
-import type { State, SwitchState, Topologies, Watermark } from "../../service/documents.ts";
+import type { Queue, State, SwitchState, Topologies, Watermark } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { count, several } from "../../format.ts";
 
-export function FabricPanel({ state, incumbent }: { state: State; incumbent: Watermark | undefined }) {
+interface Props {
+  state: State;
+  queues: readonly Queue[]; // all of them
+  incumbent: Watermark | undefined;
+}
+
+export function FabricPanel({ state, queues, incumbent }: Props) {
   const known = useLive<Topologies>(looks.topology).value;
-  const all = useLive<Pick<State, "queues">>(state.queue_count > looks.LISTED ? looks.allQueues : null).value;
-  const queues = all?.queues ?? state.queues;
   const switches = useLive<SwitchState[]>(looks.switches).value;
   const [open, show] = useState(false);
   const topology = known ? (known.declared ?? known.discovered) : null;

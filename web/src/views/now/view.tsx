@@ -1,7 +1,7 @@
 // Now: is the fabric well, what would be changed, did the last change help; then what is wrong, and the network itself.
 import { useMemo } from "preact/hooks";
 import { Panel } from "../../parts/panel.tsx";
-import type { Condition, Readiness, Rollouts, State } from "../../service/documents.ts";
+import type { Condition, Gains, Readiness, Rollout, Rollouts, State } from "../../service/documents.ts";
 import { useCurrent } from "../../service/current.ts";
 import { away, now as clock } from "../../service/client.ts";
 import { useLive } from "../../service/live.ts";
@@ -9,6 +9,7 @@ import * as looks from "../../service/looks.ts";
 import { count, seconds, when } from "../../format.ts";
 import type { View } from "../../views.ts";
 import { AlarmsPanel } from "./alarms.tsx";
+import { RANGES, type Range, sinceOf } from "../history/range.ts";
 import { dry } from "../act/rollout-words.ts";
 import { Advice } from "./advice.tsx";
 import { ConditionPanel } from "./condition.tsx";
@@ -25,16 +26,18 @@ function Now() {
   const readiness = useLive<Readiness>(looks.readiness).value;
   const measured = readiness?.measured ?? false;
   const state = useLive<State>(measured ? looks.state : null).value;
+  const all = useLive<Pick<State, "queues">>(state && state.queue_count > looks.LISTED ? looks.allQueues : null).value;
+  const queues = all?.queues ?? state?.queues ?? [];
   const condition = useLive<Condition>(looks.condition).value;
   const newest = useLive<Rollouts>(looks.newestRollout).value?.rollouts[0];
   const current = useCurrent().value;
-  const set = newest && !dry(newest) ? newest.phases.filter(({ phase }) => phase === "canary" || phase === "rolling_back") : [];
+  const marks = useHourOfRollouts(newest);
   return (
     <>
       <h1 class="unseen">Now</h1>
       {!readiness && !away.value && <p class="quiet waiting" role="status">Reading what the network does…</p>}
       {readiness && !measured && !current && <Empty reasons={readiness.reasons} />}
-      {condition && measured && <ConditionPanel of={condition} marks={set.map(({ at }) => at)} />}
+      {condition && measured && <ConditionPanel of={condition} marks={marks} />}
       {(measured || current) && (
         <div class="answers">
           <Advice current={current} newest={newest} readiness={readiness} />
@@ -43,11 +46,11 @@ function Now() {
       )}
       <AlarmsPanel />
       {state?.stale && <Stale state={state} />}
-      {state && <Strip state={state} />}
+      {state && <Strip state={state} queues={queues} />}
       {state && (
         <div class="now-grid">
           <div class="column">
-            <FabricPanel state={state} incumbent={current?.incumbent} />
+            <FabricPanel state={state} queues={queues} incumbent={current?.incumbent} />
             {current && <Fidelity of={current} />}
           </div>
           <div class="column">
@@ -66,6 +69,14 @@ function Now() {
       )}
     </>
   );
+}
+
+// When rollouts of the last hour set switches, by the gains that are measured of them, and the steps of the newest.
+function useHourOfRollouts(newest: Rollout | undefined): string[] {
+  const since = useMemo(() => encodeURIComponent(sinceOf(RANGES[0] as Range, clock())), []);
+  const gains = useLive<Gains>(newest ? looks.gains(since) : null).value?.gains ?? [];
+  const steps = newest && !dry(newest) ? newest.phases.filter(({ phase }) => phase === "canary" || phase === "rolling_back") : [];
+  return [...gains.filter(({ recommendation }) => recommendation !== newest?.recommendation), ...steps].map(({ at }) => at);
 }
 
 function Stale({ state }: { state: State }) {
