@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 import httpx
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
 
 from tests.e2e.process import PATIENCE_S, Served
 
@@ -62,6 +62,16 @@ def decide(page: Page, button: str) -> None:
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
     dialog.get_by_role("button", name=button).click()
+
+
+def show_all(panel: Locator) -> None:
+    """Asks for more rows of its table until all are there."""
+    rows, more = panel.locator("tbody tr"), panel.get_by_role("button", name="more")
+    expect(rows).not_to_have_count(0)
+    while more.count():
+        before = rows.count()
+        more.click()
+        expect(rows).not_to_have_count(before)
 
 
 def post_reports(served: Served, example: Path) -> None:

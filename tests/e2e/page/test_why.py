@@ -13,7 +13,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.e2e.page.browsing import PATIENCE_MS, SETTINGS, complaints_of, new_page, post_reports
+from tests.e2e.page.browsing import PATIENCE_MS, SETTINGS, complaints_of, new_page, post_reports, show_all
 from tests.e2e.process import PATIENCE_S, Served, serving
 
 pytestmark = pytest.mark.e2e
@@ -64,6 +64,7 @@ def test_candidates_are_read_by_mouse_keyboard_and_as_a_table(
 
     panel = why.locator("#candidates")
     panel.get_by_text("As a table").click()
+    show_all(panel)
     expect(panel.locator("tbody tr")).to_have_count(found["candidate_count"])
     why.screenshot(path=tmp_path / "why.png", full_page=True)
 
@@ -177,6 +178,7 @@ def test_queues_marks_and_origin_are_there(why: Page, found: dict[str, Any]) -> 
     depths.get_by_role("combobox").select_option(label=f"{last['switch']} {last['port']}")
     expect(depths.get_by_role("application")).not_to_have_attribute("aria-label", told or "")
     depths.get_by_text("As a table").click()
+    show_all(depths)
     expect(depths.locator("tbody tr")).to_have_count(len(last["recommended_bytes"]))
 
     why.locator("#marking").get_by_role("application").focus()
