@@ -277,7 +277,7 @@ class SupportDocument(Document):
     traffic_s: float
     """How long these are together, in seconds."""
     hour_rounds: int
-    """Rounds in the hour before `last`."""
+    """Rounds in the hour before `last` that judged the same incumbent."""
     hour_agreeing: int
     """How many of those gave this answer."""
     changed: str | None

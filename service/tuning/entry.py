@@ -30,9 +30,9 @@ from twin.watermark import Watermark
 class Support:
     """What stands behind a recommendation: ``rounds`` that agreed on it, the last at ``last_ns``.
 
-    The newest judged ``moments`` of traffic, ``traffic_s`` seconds together. Of ``hour_rounds`` rounds in the
-    hour before it ``hour_agreeing`` gave the same answer. ``changed`` says how traffic had changed when it
-    was first recommended; None: it had not.
+    The newest judged ``moments`` of traffic, ``traffic_s`` seconds together. Of ``hour_rounds`` rounds on
+    the same incumbent in the hour before it ``hour_agreeing`` gave the same answer. ``changed`` says how
+    traffic had changed when it was first recommended; None: it had not.
     """
 
     rounds: int = 1

@@ -61,6 +61,7 @@ class RecommendationStore:
         self._answers.append((now_ns, answer.incumbent, answer.watermark))
         while now_ns - self._answers[0][0] > STABILITY_OVER_NS:
             self._answers.popleft()
+        comparable = [found for _, ran, found in self._answers if ran == answer.incumbent]
         agreed = None if changed else self._agreeing(answer)
         if agreed is None:
             self._count += 1
@@ -75,8 +76,8 @@ class RecommendationStore:
             last_ns=now_ns,
             moments=result.n_moments,
             traffic_s=result.traffic_s,
-            hour_rounds=len(self._answers),
-            hour_agreeing=sum(one[1:] == (answer.incumbent, answer.watermark) for one in self._answers),
+            hour_rounds=len(comparable),
+            hour_agreeing=comparable.count(answer.watermark),
             changed=changed,
         )
         entry = Entry.of(

@@ -102,6 +102,14 @@ def test_stability_counts_the_rounds_of_an_hour_that_agree() -> None:
     ]
 
 
+def test_stability_counts_rounds_on_the_same_incumbent_alone(store: RecommendationStore) -> None:
+    store.add(CHANGING, 1.0)
+    moved = replace(CHANGING.recommendation, incumbent=Watermark(7_000, 70_000, 0.1))
+    support = store.add(replace(CHANGING, recommendation=moved), 1.0).support
+    assert support is not None
+    assert (support.hour_agreeing, support.hour_rounds) == (1, 1)
+
+
 def test_a_round_that_finds_no_change_supersedes_what_waits(store: RecommendationStore) -> None:
     pending = store.add(CHANGING, 1.0)
     kept = store.add(KEEPING, 1.0)
