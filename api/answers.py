@@ -25,7 +25,7 @@ _current: ContextVar[str | None] = ContextVar(_KEY, default=None)
 
 
 class RequestIds:
-    """Takes the caller's ``X-Request-ID`` or makes one, and answers with it. Times how long that takes.
+    """Takes the caller's ``X-Request-ID`` or makes one, and answers with it.
 
     An id of other characters than letters, digits, dot, dash and underscore, or of more than 64, is replaced.
     """
@@ -41,20 +41,38 @@ class RequestIds:
         named = given if _USABLE.fullmatch(given) else uuid.uuid4().hex
         scope.setdefault("state", {})[_KEY] = named
         before = _current.set(named)
-        begun_s = time.perf_counter()
 
         async def with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message)[REQUEST_ID] = named
-                metrics: AccessMetrics = scope["app"].state.access.metrics  # the lifespan sets it
-                took = metrics.request_seconds.labels(f"{message['status'] // 100}xx")
-                took.observe(time.perf_counter() - begun_s)
             await send(message)
 
         try:
             await self._app(scope, receive, with_id)
         finally:
             _current.reset(before)
+
+
+class RequestTimes:
+    """Measures how long requests take until their answer begins."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun_s = time.perf_counter()
+
+        async def timed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                metrics: AccessMetrics = scope["app"].state.access.metrics  # the lifespan sets it
+                took = metrics.request_seconds.labels(f"{message['status'] // 100}xx")
+                took.observe(time.perf_counter() - begun_s)
+            await send(message)
+
+        await self._app(scope, receive, timed)
 
 
 def request_id_of(scope: Scope) -> str:

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 
 from api import problems
 from api.admission import Admission, SecurityHeaders
-from api.answers import REQUEST_ID, TAGGED, EntityTags, RequestIds
+from api.answers import REQUEST_ID, TAGGED, EntityTags, RequestIds, RequestTimes
 from api.deps import refuse_uninvited
 from api.problems import MEDIA_TYPE, refuse_unknown_parameters
 from api.routes import (
@@ -301,7 +301,8 @@ class Application(FastAPI):
 
     def build_middleware_stack(self) -> ASGIApp:
         """Outermost, so that Starlette's own 500 has the headers too."""
-        return RequestIds(SecurityHeaders(super().build_middleware_stack(), hsts_s=self._hsts_s))
+        headed = SecurityHeaders(super().build_middleware_stack(), hsts_s=self._hsts_s)
+        return RequestTimes(RequestIds(headed))
 
 
 _DESCRIPTION = """
