@@ -54,6 +54,7 @@ export interface Tag {
 
 // The text of the answer; null where the version that `tag` names is still the newest, and `tag` then names the newest.
 export async function text(path: string, { method = "GET", body, signal: given, tag }: Asked = {}): Promise<string | null> {
+  const sent = token();
   const asked: RequestInit = { method, headers: tag?.etag ? { ...headers(), "If-None-Match": tag.etag } : headers() };
   const stop = given ?? (method === "GET" ? AbortSignal.timeout(GIVE_UP_MS) : null);
   if (stop) asked.signal = stop;
@@ -73,8 +74,9 @@ export async function text(path: string, { method = "GET", body, signal: given, 
   if (answer.status < 500) heard.value = Date.now();
   const difference = Date.parse(answer.headers.get("Date") ?? "") - Date.now();
   aheadMs = Math.abs(difference) > CLOCKS_AGREE_MS ? difference : 0;
-  if (answer.status === 401) {
-    tokenRefused.value = token() !== null;
+  // An answer to a call from before the token was given says nothing about it.
+  if (answer.status === 401 && sent === token()) {
+    tokenRefused.value = sent !== null;
     asksForToken.value = true;
   }
   if (answer.status === 304) return null;
