@@ -14,6 +14,7 @@ from typing import NamedTuple
 from service.documents.base import timestamp
 from service.documents.condition import ConditionDocument, ConditionFigure, ConditionLevel
 from service.events import Broadcaster, Clocks
+from service.history.measured import Measured
 from service.ingest.window_owner import WindowOwner
 from service.rollouts.watch import Watcher
 from settings.sections import ConditionSettings
@@ -32,6 +33,7 @@ class Point(NamedTuple):
     """What the traffic of one window got; None where the window shows none of it, or nobody counts it."""
 
     at_ns: int
+    at: str
     packet_p99_slowdown: float | None
     elephant_slowdown: float | None
     paused_share: float | None
@@ -102,18 +104,19 @@ class Condition:
             return False
         found = await asyncio.to_thread(window_figures, snapshot, state.topology, n_blocks=1)
         counted = await self._watcher.counted(state.topology.switches)
+        got = Measured.of(found, counted).figures
         marked = [queue.marked_packets_per_s for queue in state.queues]
         known = [one for one in marked if one is not None]
-        drops = counted.drops_per_s
-        sent = found.packets_per_s + (drops or 0.0)
         self._measured = state
+        now_ns = self._clocks.wall_ns()
         self._points.append(
             Point(
-                self._clocks.wall_ns(),
-                found.whole.packet_p99_slowdown,
-                found.whole.elephant_slowdown,
-                counted.pause_share,
-                None if drops is None or sent <= 0 else drops / sent,
+                now_ns,
+                timestamp(now_ns),
+                got.probe_p99_slowdown,
+                got.elephant_slowdown,
+                got.paused_share,
+                got.loss_share,
                 min(sum(known) / found.packets_per_s, 1.0) if known and found.packets_per_s > 0 else None,
             )
         )
@@ -126,7 +129,7 @@ class Condition:
         points = [point for point in self._points if point.at_ns >= since_ns]
         figures = [self._figure(one, points) for one in _FIGURES]
         age_s = self._window.age_s()
-        as_of = timestamp(points[-1].at_ns) if points else None
+        as_of = points[-1].at if points else None
         if not points or self._window.stale:
             why = (
                 "no telemetry has arrived yet"
@@ -150,7 +153,7 @@ class Condition:
         )
 
     def _figure(self, one: _Figure, points: list[Point]) -> ConditionFigure:
-        seen = [(point.at_ns, value) for point in points if (value := getattr(point, one.name)) is not None]
+        seen = [(point.at, value) for point in points if (value := getattr(point, one.name)) is not None]
         value = getattr(points[-1], one.name) if points else None
         watch = getattr(self._settings, f"{one.name}_watch")
         bad = getattr(self._settings, f"{one.name}_bad")
@@ -175,5 +178,5 @@ class Condition:
             bad_from=bad,
             sentence=sentence,
             hour_median=median([value for _, value in seen]) if seen else None,
-            hour=[(timestamp(at_ns), value) for at_ns, value in seen],
+            hour=seen,
         )
