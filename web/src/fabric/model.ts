@@ -1,5 +1,6 @@
 // The fabric to be drawn: switches in tiers above their hosts, and each egress port with its load and its queue.
 import type { Figure, Queue, SwitchState, Topology, Watermark } from "../service/documents.ts";
+import { natural } from "../parts/order.ts";
 
 export type Zone = 0 | 1 | 2; // below Kmin, between Kmin and Kmax, above Kmax
 export type LoadClass = 0 | 1 | 2 | 3 | 4;
@@ -31,7 +32,6 @@ export interface Fabric {
 
 export const LOAD_STEPS = [0.25, 0.5, 0.75, 0.9] as const;
 export const key = (name: string, port: string): string => `${name}\u0000${port}`;
-const byName = (one: string, other: string) => one.localeCompare(other, "en", { numeric: true });
 
 export const loadClass = (load: Figure): LoadClass | null =>
   load === null ? null : (LOAD_STEPS.filter((step) => load >= step).length as LoadClass);
@@ -89,11 +89,11 @@ export function fabric(
     owner.ports.push(port);
   }
   for (const { ports: own } of switches.values()) {
-    own.sort((one, other) => Number(other.up) - Number(one.up) || byName(one.to ?? one.port, other.to ?? other.port));
+    own.sort((one, other) => Number(other.up) - Number(one.up) || natural(one.to ?? one.port, other.to ?? other.port));
   }
   return {
-    switches: [...switches.values()].sort((one, other) => one.tier - other.tier || byName(one.name, other.name)),
-    hosts: (topology?.hosts ?? []).map(({ name }) => name).sort(byName),
+    switches: [...switches.values()].sort((one, other) => one.tier - other.tier || natural(one.name, other.name)),
+    hosts: (topology?.hosts ?? []).map(({ name }) => name).sort(natural),
     ports,
   };
 }

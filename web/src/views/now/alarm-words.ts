@@ -1,6 +1,7 @@
 // What an alarm is called, and what is in it.
 import type { Alarm, Silence } from "../../service/documents.ts";
 import { count, several } from "../../format.ts";
+import { natural } from "../../parts/order.ts";
 
 export const kindOf = (kind: string): string => kind.replaceAll("_", " ");
 
@@ -22,12 +23,10 @@ export function about(one: Alarm): string {
 export function members(one: Alarm): string {
   const prefix = `${one.switch ?? ""} `;
   const all = one.subjects.every(({ subject }) => subject.startsWith(prefix));
-  const names = one.subjects.map(({ subject }) => (all ? subject.slice(prefix.length) : subject)).sort(inOrder);
+  const names = one.subjects.map(({ subject }) => (all ? subject.slice(prefix.length) : subject)).sort(natural);
   const more = one.subject_count - names.length;
   return names.join(", ") + (more > 0 ? ` and ${count(more)} more` : "");
 }
-
-const inOrder = new Intl.Collator("en", { numeric: true }).compare;
 
 export const silenced = ({ kind, switch: name }: Silence): string =>
   [kind ? kindOf(kind) : "every kind", ...(name ? [name] : [])].join(" on ");
