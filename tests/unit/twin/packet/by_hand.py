@@ -17,8 +17,12 @@ def handed(state: State) -> Any:
     """A state as the kernels take it in this run; what they write is written to ``state``."""
     if not os.environ.get("NUMBA_DISABLE_JIT"):
         return state
-    tables: list[Any] = [value.view(np.recarray) if value.dtype.names else value for value in state]
-    return State(*tables)
+    return State(*map(_as_records, state))
+
+
+def _as_records(value: Any) -> Any:
+    """A table whose columns are attributes, as in compiled code; a plain array or a tuple as it is."""
+    return value.view(np.recarray) if isinstance(value, np.ndarray) and value.dtype.names else value
 
 
 class Hand:

@@ -67,7 +67,10 @@ def test_the_reserve_comes_first_then_an_eighth_of_what_is_free_then_headroom() 
         held += PACKET
     assert held == 12 * PACKET
     assert buffer.books() == (held, 0, held - RESERVE, held)
-    assert threshold(buffer.ingress, buffer.hand.state.switches[0]) == (80_000 - (held - RESERVE)) / 8
+    assert (
+        threshold(buffer.hand.state.ports[buffer.up], buffer.hand.state.switches[0])
+        == (80_000 - (held - RESERVE)) / 8
+    )
     assert not must_pause(buffer.hand.state, buffer.up, 0)
     # Beyond: headroom, and the far end is told; beyond that: no room.
     for count in (1, 2, 3):
