@@ -18,30 +18,17 @@ from service.history.measured import Measured
 from service.tuning.entry import Entry
 from service.tuning.persistence import MOST_WAITING, SavedRounds, entry_of, row_of
 from service.tuning.recommendations import PENDING_FOR_NS, RecommendationStore
-from service.tuning.round import run_round
 from settings.errors import ConflictError, NotFoundError
 from store.database import Database, Recorder
 from store.tables import recommendations
-from tests.unit.service.tuning.rounds import INCUMBENT, ask, state
+from tests.unit.service.tuning.rounds import changing, keeping
 from twin.prediction import GainFigures
 from twin.watermark import Watermark
-from twin.workers.pool import InProcessWorkers
 
 SECOND_NS = 1_000_000_000
 T0_NS = 1_767_225_600 * SECOND_NS
 
 OTHER_TRAFFIC = "load doubled"  # so that the same answer is another recommendation
-
-CHANGING, KEEPING = (
-    run_round(
-        state(),
-        ask(margin),
-        lambda _: INCUMBENT,
-        workers=InProcessWorkers(),
-        clock_s=count(0.0, 0.5).__next__,
-    )
-    for margin in (0.0, 100.0)
-)
 
 
 class Memory:
@@ -66,7 +53,7 @@ FIGURES = GainFigures(1e9, 2.5, None, 7.0, 0.01, None)
 
 def test_an_entry_comes_back_as_it_was() -> None:
     entry = replace(
-        Entry.of("1", T0_NS, CHANGING, wall_s=1.5, before=Measured(FIGURES, (FIGURES,) * 8, 0.25)),
+        Entry.of("1", T0_NS, changing(), wall_s=1.5, before=Measured(FIGURES, (FIGURES,) * 8, 0.25)),
         status="approved",
         staged=Watermark(1_000, 2_000, 0.5),
         holds=("It cools down.",),
@@ -82,11 +69,11 @@ def test_an_entry_comes_back_as_it_was() -> None:
     again = entry_of(row_of(entry))
     assert again == entry
     assert again.document() == entry.document()
-    assert again.watermark == CHANGING.recommendation.watermark
+    assert again.watermark == changing().recommendation.watermark
 
 
 def test_a_row_from_before_recommendations_expired_is_read() -> None:
-    entry = Entry.of("1", T0_NS, CHANGING, wall_s=1.5)
+    entry = Entry.of("1", T0_NS, changing(), wall_s=1.5)
     row = row_of(entry)
     document, standing = json.loads(zlib.decompress(row.document)), json.loads(row.standing)
     assert (document.pop("ran"), standing.pop("expired"), standing.pop("expired_ns")) == ({}, None, None)
@@ -95,7 +82,7 @@ def test_a_row_from_before_recommendations_expired_is_read() -> None:
 
 
 def test_a_row_from_before_gains_were_measured_is_read() -> None:
-    entry = Entry.of("1", T0_NS, CHANGING, wall_s=1.5)
+    entry = Entry.of("1", T0_NS, changing(), wall_s=1.5)
     row = row_of(entry)
     document = json.loads(zlib.decompress(row.document))
     assert document.pop("before") is None
@@ -107,9 +94,9 @@ def test_a_service_started_anew_knows_what_was_recommended_and_decided(database_
 
     async def before(memory: Memory) -> None:
         for _ in range(5):
-            ids.append(memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC).id)
+            ids.append(memory.store.add(changing(), 1.0, changed=OTHER_TRAFFIC).id)
         memory.store.decide(memory.store.pending(ids[4]), "rejected", "ada")
-        ids.append(memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC).id)
+        ids.append(memory.store.add(changing(), 1.0, changed=OTHER_TRAFFIC).id)
         await memory.recorder.flush()
         assert [entry.id for entry in await memory.store.page(10)] == ids[::-1]
 
@@ -123,7 +110,7 @@ def test_a_service_started_anew_knows_what_was_recommended_and_decided(database_
         assert memory.store.pending(ids[5]).document().candidates
         assert [entry.id for entry in await memory.store.page(2, before=ids[3])] == [ids[2], ids[1]]
         assert await memory.store.total() == 6
-        new = memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC)
+        new = memory.store.add(changing(), 1.0, changed=OTHER_TRAFFIC)
         assert new.id not in ids
         await memory.recorder.flush()
         assert (await memory.kept.newest(2))[1].status == "superseded"
@@ -136,7 +123,7 @@ def test_a_service_started_anew_knows_what_was_recommended_and_decided(database_
 
 def test_what_waited_for_long_over_a_restart_waits_no_more(database_url: str) -> None:
     async def before(memory: Memory) -> None:
-        memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC)
+        memory.store.add(changing(), 1.0, changed=OTHER_TRAFFIC)
         await memory.recorder.flush()
 
     async def after(memory: Memory) -> None:
@@ -152,11 +139,11 @@ def test_what_waited_for_long_over_a_restart_waits_no_more(database_url: str) ->
 
 def test_rounds_of_before_lie_before_those_that_ran_without_the_database(database_url: str) -> None:
     async def before(memory: Memory) -> None:
-        memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC)
+        memory.store.add(changing(), 1.0, changed=OTHER_TRAFFIC)
         await memory.recorder.flush()
 
     async def after(memory: Memory) -> None:
-        own = memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC)
+        own = memory.store.add(changing(), 1.0, changed=OTHER_TRAFFIC)
         memory.store.restore(await memory.kept.newest(3))
         assert [entry.status for entry in memory.store.newest(3)] == ["pending", "superseded"]
         assert memory.store.newest(1) == [own]
@@ -168,7 +155,7 @@ def test_rounds_of_before_lie_before_those_that_ran_without_the_database(databas
 def test_rounds_in_a_row_that_say_the_same_are_kept_once(database_url: str) -> None:
     async def scene(memory: Memory) -> None:
         for _ in range(4):
-            memory.store.add(KEEPING, 1.0)
+            memory.store.add(keeping(), 1.0)
             await memory.recorder.flush()
         assert await memory.kept.count() == 1
 
@@ -178,10 +165,10 @@ def test_rounds_in_a_row_that_say_the_same_are_kept_once(database_url: str) -> N
 def test_what_nobody_decided_on_goes_first_and_all_goes_in_the_end(database_url: str) -> None:
     async def scene(memory: Memory) -> None:
         decided = memory.store.decide(
-            memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC), "approved", "ada"
+            memory.store.add(changing(), 1.0, changed=OTHER_TRAFFIC), "approved", "ada"
         )
         for _ in range(55):  # it prunes at each fiftieth
-            memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC)
+            memory.store.add(changing(), 1.0, changed=OTHER_TRAFFIC)
             await memory.recorder.flush()
         assert await memory.kept.count() <= 2 + 1 + 50
         memory.kept.save(replace(decided, id="x", created_ns=T0_NS + 2 * 86_400 * SECOND_NS))
@@ -196,11 +183,11 @@ def test_what_nobody_decided_on_goes_first_and_all_goes_in_the_end(database_url:
 
 def test_rounds_that_wait_for_the_database_are_as_many_as_there_is_room_for(database_url: str) -> None:
     async def scene(memory: Memory) -> None:
-        ids = [memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC).id for _ in range(MOST_WAITING + 3)]
+        ids = [memory.store.add(changing(), 1.0, changed=OTHER_TRAFFIC).id for _ in range(MOST_WAITING + 3)]
         assert memory.recorder.dropped == 3
         await memory.recorder.flush()
         assert newest_ids(await memory.kept.newest(1_000)) == ids[:2:-1]
-        memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC)
+        memory.store.add(changing(), 1.0, changed=OTHER_TRAFFIC)
         assert memory.recorder.dropped == 3  # those before it are written
 
     over(database_url, scene, keep=1_000)
@@ -210,7 +197,7 @@ def test_one_that_cannot_be_read_keeps_no_service_from_the_others(
     database_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scene(memory: Memory) -> None:
-        ids = [memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC).id for _ in range(3)]
+        ids = [memory.store.add(changing(), 1.0, changed=OTHER_TRAFFIC).id for _ in range(3)]
         await memory.recorder.flush()
         for broken, values in ((ids[0], {"document": b"no zlib"}), (ids[1], {"standing": '{"status":"?"}'})):
             statement = update(recommendations).where(recommendations.c.id == broken).values(values)
@@ -228,7 +215,7 @@ def newest_ids(entries: list[Entry]) -> list[str]:
 
 def test_without_its_database_memory_answers(tmp_path: Any) -> None:
     async def scene(memory: Memory) -> None:
-        entries = [memory.store.add(CHANGING, 1.0, changed=OTHER_TRAFFIC) for _ in range(4)]
+        entries = [memory.store.add(changing(), 1.0, changed=OTHER_TRAFFIC) for _ in range(4)]
         memory.database.close()
         assert newest_ids(await memory.store.page(10)) == newest_ids(entries[:0:-1])
         assert await memory.store.total() == 3

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
+from itertools import count
 
 from service.tuning.persistence import SavedRounds
 from service.tuning.recommendations import RecommendationStore
-from service.tuning.round import Ask, Fabric
+from service.tuning.round import Ask, Fabric, RoundResult, run_round
 from store.database import Database, Recorder
 from telemetry.decode.json import decode
 from telemetry.settings import WindowSettings
@@ -19,6 +21,7 @@ from tests.unit.twin.analytic_engine import HERE
 from twin.dcqcn import PAPER
 from twin.search.problem import SearchSettings
 from twin.watermark import Watermark
+from twin.workers.pool import InProcessWorkers
 
 INCUMBENT = Watermark(400_000, 1_600_000, 0.2)
 
@@ -44,6 +47,28 @@ def ask(margin: float) -> Ask:
         margin=margin,
     )
     return Ask(fabric=Fabric(dcqcn=PAPER), search=search, base=None, seed=1, version="0")
+
+
+def a_round(*, margin: float = 0.0) -> RoundResult:
+    return run_round(
+        state(),
+        ask(margin),
+        lambda _: INCUMBENT,
+        workers=InProcessWorkers(),
+        clock_s=count(0.0, 0.5).__next__,
+    )
+
+
+@cache
+def changing() -> RoundResult:
+    """A round that recommends a change; the same in every test, as none alters it."""
+    return a_round()
+
+
+@cache
+def keeping() -> RoundResult:
+    """A round whose margin nothing exceeds."""
+    return a_round(margin=100.0)
 
 
 def store_in_memory(keep: int, clock_ns: Callable[[], int]) -> RecommendationStore:

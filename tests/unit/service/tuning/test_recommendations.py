@@ -9,28 +9,14 @@ import pytest
 
 from service.tuning.entry import Support
 from service.tuning.recommendations import RecommendationStore
-from service.tuning.round import RoundResult, run_round
+from service.tuning.round import RoundResult
 from settings.errors import ConflictError, NotFoundError
 from switches.base import QueueWatermark, StagedChange
 from switches.rollout.plan import Limits, RolloutPlan
 from switches.rollout.state import Phase, Progress, RolloutState, SwitchProgress
-from tests.unit.service.tuning.rounds import INCUMBENT, ask, state, store_in_memory
+from tests.unit.service.tuning.rounds import INCUMBENT, changing, keeping, store_in_memory
 from twin.search.recommendation import Verdict, VerdictKind
 from twin.watermark import Watermark
-from twin.workers.pool import InProcessWorkers
-
-
-def a_round(*, margin: float = 0.0) -> RoundResult:
-    return run_round(
-        state(),
-        ask(margin),
-        lambda _: INCUMBENT,
-        workers=InProcessWorkers(),
-        clock_s=count(0.0, 0.5).__next__,
-    )
-
-
-CHANGING, KEEPING = a_round(), a_round(margin=100.0)
 
 
 @pytest.fixture
@@ -39,11 +25,11 @@ def store() -> RecommendationStore:
 
 
 def other(watermark: Watermark) -> RoundResult:
-    return replace(CHANGING, recommendation=replace(CHANGING.recommendation, watermark=watermark))
+    return replace(changing(), recommendation=replace(changing().recommendation, watermark=watermark))
 
 
 def test_another_answer_waits_and_supersedes_the_one_before(store: RecommendationStore) -> None:
-    first, second = store.add(CHANGING, 1.0), store.add(other(Watermark(7_000, 70_000, 0.1)), 1.0)
+    first, second = store.add(changing(), 1.0), store.add(other(Watermark(7_000, 70_000, 0.1)), 1.0)
     assert store.get(first.id).status == "superseded"
     assert store.current() == second
     assert store.newest(5) == [second, store.get(first.id)]
@@ -51,8 +37,8 @@ def test_another_answer_waits_and_supersedes_the_one_before(store: Recommendatio
 
 
 def test_the_same_answer_keeps_its_id_and_gains_support(store: RecommendationStore) -> None:
-    first = store.add(CHANGING, 1.0)
-    again = store.add(replace(CHANGING, n_moments=2, traffic_s=0.02), 2.0)
+    first = store.add(changing(), 1.0)
+    again = store.add(replace(changing(), n_moments=2, traffic_s=0.02), 2.0)
     assert store.newest(5) == [again]
     assert (again.id, again.created_ns, again.status) == (first.id, first.created_ns, "pending")
     assert again.support == Support(
@@ -70,27 +56,34 @@ def test_the_same_answer_keeps_its_id_and_gains_support(store: RecommendationSto
 
 
 def test_the_same_answer_is_another_recommendation_for_other_traffic(store: RecommendationStore) -> None:
-    first = store.add(CHANGING, 1.0)
-    second = store.add(CHANGING, 1.0, changed="load doubled")
+    first = store.add(changing(), 1.0)
+    second = store.add(changing(), 1.0, changed="load doubled")
     assert (store.get(first.id).status, second.status) == ("superseded", "pending")
     assert second.support is not None
     assert second.support.changed == "load doubled"
-    third = store.add(CHANGING, 1.0)
+    third = store.add(changing(), 1.0)
     assert third.support is not None
     assert (third.id, third.support.changed) == (second.id, "load doubled")
 
 
 def test_the_same_answer_after_a_decision_is_another_recommendation(store: RecommendationStore) -> None:
-    first = store.add(CHANGING, 1.0)
+    first = store.add(changing(), 1.0)
     store.decide(store.pending(first.id), "rejected", "ada")
-    again = store.add(CHANGING, 1.0)
+    again = store.add(changing(), 1.0)
     assert again.id != first.id
     assert store.get(first.id).status == "rejected"
 
 
 def test_stability_counts_the_rounds_of_an_hour_that_agree() -> None:
     store = store_in_memory(9, count(1_767_225_600_000_000_000, 1_200_000_000_000).__next__)
-    answers = [CHANGING, other(Watermark(7_000, 70_000, 0.1)), CHANGING, CHANGING, CHANGING, CHANGING]
+    answers = [
+        changing(),
+        other(Watermark(7_000, 70_000, 0.1)),
+        changing(),
+        changing(),
+        changing(),
+        changing(),
+    ]
     found = [store.add(one, 1.0).support for one in answers]
     assert [(one.hour_agreeing, one.hour_rounds) for one in found if one] == [
         (1, 1),
@@ -103,31 +96,31 @@ def test_stability_counts_the_rounds_of_an_hour_that_agree() -> None:
 
 
 def test_stability_counts_rounds_on_the_same_incumbent_alone(store: RecommendationStore) -> None:
-    store.add(CHANGING, 1.0)
-    moved = replace(CHANGING.recommendation, incumbent=Watermark(7_000, 70_000, 0.1))
-    support = store.add(replace(CHANGING, recommendation=moved), 1.0).support
+    store.add(changing(), 1.0)
+    moved = replace(changing().recommendation, incumbent=Watermark(7_000, 70_000, 0.1))
+    support = store.add(replace(changing(), recommendation=moved), 1.0).support
     assert support is not None
     assert (support.hour_agreeing, support.hour_rounds) == (1, 1)
 
 
 def test_a_round_that_finds_no_change_supersedes_what_waits(store: RecommendationStore) -> None:
-    pending = store.add(CHANGING, 1.0)
-    kept = store.add(KEEPING, 1.0)
+    pending = store.add(changing(), 1.0)
+    kept = store.add(keeping(), 1.0)
     assert store.get(pending.id).status == "superseded"
     assert store.current() == kept
 
 
 def test_a_round_that_cannot_tell_leaves_what_waits(store: RecommendationStore) -> None:
-    pending = store.add(CHANGING, 1.0)
+    pending = store.add(changing(), 1.0)
     verdict = Verdict(VerdictKind.UNCALIBRATED, "No recommendation: it is not like the network.")
-    store.add(replace(KEEPING, recommendation=replace(KEEPING.recommendation, verdict=verdict)), 1.0)
+    store.add(replace(keeping(), recommendation=replace(keeping().recommendation, verdict=verdict)), 1.0)
     assert store.get(pending.id).status == "pending"
     assert store.current().id == pending.id
 
 
 def test_rounds_that_change_nothing_are_kept_once(store: RecommendationStore) -> None:
-    assert store.add(KEEPING, 1.0).status == "kept"
-    newest = store.add(KEEPING, 1.0)
+    assert store.add(keeping(), 1.0).status == "kept"
+    newest = store.add(keeping(), 1.0)
     assert store.newest(5) == [newest]
     assert newest.support is not None
     assert newest.support.rounds == 2
@@ -143,7 +136,7 @@ def test_the_oldest_go_first(store: RecommendationStore) -> None:
 def test_only_what_is_pending_can_be_decided(store: RecommendationStore) -> None:
     with pytest.raises(NotFoundError, match="before the first round"):
         store.current()
-    entry = store.add(CHANGING, 1.0)
+    entry = store.add(changing(), 1.0)
     decided = store.decide(store.pending(entry.id), "rejected", "ada")
     assert (decided.status, decided.decided_by) == ("rejected", "ada")
     with pytest.raises(ConflictError, match="is rejected"):
@@ -151,15 +144,15 @@ def test_only_what_is_pending_can_be_decided(store: RecommendationStore) -> None
     assert store.current() == decided
     document = decided.document(candidates=False)
     assert document.candidates == []
-    assert document.candidate_count == len(CHANGING.recommendation.candidates)
+    assert document.candidate_count == len(changing().recommendation.candidates)
     assert document.decided_at is not None
 
 
 def test_stages_of_a_round_are_timed_apart() -> None:
-    assert set(CHANGING.stage_s) >= {"scenario", "propose", "window 1"}
-    assert CHANGING.search_s == sum(CHANGING.stage_s.values()) - CHANGING.stage_s["scenario"]
-    assert CHANGING.switches == ("leaf1",)
-    assert CHANGING.measured_queue_bytes is not None
+    assert set(changing().stage_s) >= {"scenario", "propose", "window 1"}
+    assert changing().search_s == sum(changing().stage_s.values()) - changing().stage_s["scenario"]
+    assert changing().switches == ("leaf1",)
+    assert changing().measured_queue_bytes is not None
 
 
 def rollout(phase: Phase, progress: Progress = Progress.SET) -> RolloutState:
@@ -174,7 +167,7 @@ def rollout(phase: Phase, progress: Progress = Progress.SET) -> RolloutState:
 
 
 def test_a_recommendation_follows_its_rollout(store: RecommendationStore) -> None:
-    entry = store.add(CHANGING, 1.0)
+    entry = store.add(changing(), 1.0)
     assert (entry.document().rollout, entry.document().pushed) == (None, [])
     store.decide(entry, "approved", "ada")
     store.follow(entry.id, rollout(Phase.CANARY, Progress.APPLYING))
@@ -188,7 +181,7 @@ def test_a_recommendation_follows_its_rollout(store: RecommendationStore) -> Non
 
 @pytest.mark.parametrize("phase", [Phase.ROLLING_BACK, Phase.ROLLED_BACK])
 def test_one_that_is_taken_back_stands_no_more(store: RecommendationStore, phase: Phase) -> None:
-    entry = store.add(CHANGING, 1.0)
+    entry = store.add(changing(), 1.0)
     store.decide(entry, "approved", "ada")
     store.follow(entry.id, rollout(phase, Progress.RESTORED))
     document = store.get(entry.id).document()
