@@ -1,5 +1,6 @@
 // What people say of an alarm: that they look after it, or that it shall notify nobody for a while.
 import { useState } from "preact/hooks";
+import { ActButton } from "../../parts/act-button.tsx";
 import { act } from "../../service/acts.ts";
 import type { Alarm, Silence } from "../../service/documents.ts";
 import { when } from "../../format.ts";
@@ -23,9 +24,7 @@ export function Said({ one }: { one: Alarm }) {
         <p class="said">
           Acknowledged by {acknowledged.by} at {when(acknowledged.at)}
           {noted(acknowledged.note)}{" "}
-          <button class="small" type="button" onClick={() => act(`/v1/alarms/${one.id}/ack`, { method: "DELETE" })}>
-            Withdraw
-          </button>
+          <ActButton class="small" onClick={() => act(`/v1/alarms/${one.id}/ack`, { method: "DELETE" })}>Withdraw</ActButton>
         </p>
       )}
       {silenced && <p class="said"><Until one={silenced} /></p>}
@@ -38,9 +37,7 @@ export function Until({ one }: { one: Silence }) {
     <>
       Silenced until {when(one.until)} by {one.by}
       {noted(one.note)}{" "}
-      <button class="small" type="button" onClick={() => act(`/v1/alarms/silences/${one.id}`, { method: "DELETE" })}>
-        End silence
-      </button>
+      <ActButton class="small" onClick={() => act(`/v1/alarms/silences/${one.id}`, { method: "DELETE" })}>End silence</ActButton>
     </>
   );
 }
@@ -69,7 +66,7 @@ export function Say({ one }: { one: Alarm }) {
           <input type="text" maxLength={500} value={note} onInput={(event) => write(event.currentTarget.value)} />
         </label>
         {!one.acknowledged && (
-          <button type="button" disabled={busy} onClick={() => say(`/v1/alarms/${one.id}/ack`, {})}>Acknowledge</button>
+          <ActButton disabled={busy} onClick={() => say(`/v1/alarms/${one.id}/ack`, {})}>Acknowledge</ActButton>
         )}
         {silenceable && (
           <>
@@ -79,9 +76,9 @@ export function Say({ one }: { one: Alarm }) {
                 {LENGTHS.map(({ seconds, name }) => <option key={seconds} value={seconds}>{name}</option>)}
               </select>
             </label>
-            <button type="button" disabled={busy} onClick={() => say("/v1/alarms/silences", { ...what, for_s: lasts })}>
+            <ActButton says disabled={busy} onClick={() => say("/v1/alarms/silences", { ...what, for_s: lasts })}>
               Silence {one.incast ? `all alarms on ${at}` : kindOf(one.kind) + (at ? ` on ${at}` : "")}
-            </button>
+            </ActButton>
           </>
         )}
       </form>

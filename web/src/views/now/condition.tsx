@@ -8,8 +8,6 @@ import type { Condition, ConditionFigure } from "../../service/documents.ts";
 import { asOf } from "../../service/fresh.ts";
 import { VERDICTS, limits, namedFigure, trendSaid } from "./condition-words.ts";
 
-const WORDS = { well: "well", watch: "watch", bad: "bad" } as const;
-
 export function ConditionPanel({ of, marks }: { of: Condition; marks: readonly string[] }) {
   const old = asOf.value !== null || of.level === "unknown";
   const { answer, tone } = VERDICTS[asOf.value === null ? of.level : "unknown"];
@@ -41,7 +39,7 @@ function Vital({ one, marks, until }: { one: ConditionFigure; marks: readonly st
       <span class="name">{name}</span>
       <p class="reading">
         <b>{known ? show(one.value) : "–"}</b>
-        <span class="level">{known ? WORDS[one.level] : "not known"}</span>
+        <span class="level">{known ? one.level : "not known"}</span>
       </p>
       {one.hour.length > 0 && <Trend label={trendSaid(one)} points={one.hour} limits={at} marks={marks} until={until} />}
       <small>{known ? limits(one) : whyNot(one)}</small>
