@@ -1,4 +1,4 @@
-"""Reaction points as events: DCQCN ticks, NIC sharing, and the timing wheel of flows.
+"""Reaction points as events: DCQCN ticks, what a flow sent when and how it was marked, the timing wheel.
 
 Sources: Zhu et al., SIGCOMM 2015, sections 3 and 5 (RP algorithm); the tick order and the first CNP follow
 the senders of the reference problems.
@@ -11,9 +11,11 @@ import math
 import numpy as np
 
 from twin.jit import inlined
-from twin.replay.layout import NEVER, SEGMENTS, Floats, Ints, Params, Positions, Record, Table, uniform
+from twin.replay._cells import left_until, losses_until, marks_until
+from twin.replay.layout import NEVER, SEGMENTS, Ints, Params, Record, Table, Tables, Work, uniform
 
 _MASK = SEGMENTS - 1
+MOST_UNREAD_STEPS = 64  # pages that a flow has not asked for are kept
 
 
 @inlined
@@ -35,8 +37,7 @@ def leave_wheel(slots: Table, wheel: Ints, index: int) -> None:
 def schedule(slots: Table, wheel: Ints, index: int, earliest: int) -> None:
     """Put a slot into the bucket of its next event: a tick, its last byte, or its byte counter."""
     slot = slots[index]
-    # To the nearest step; alpha ticks are caught up at the next cut tick.
-    at = int(min(slot.cut_at, slot.increase_at) + 0.5)
+    at = int(min(slot.cut_at, slot.increase_at))  # alpha ticks are caught up at the next cut tick
     if slot.sending > 0.0:
         steps_left = min(slot.remaining, slot.counted) / slot.sending
         if steps_left < NEVER:
@@ -99,143 +100,93 @@ def remember(slot: Record, segments: Table, index: int, sending: float, step: in
 
 
 @inlined
-def sum_at(marks: Floats, position: float, row: int) -> float:
-    """A running sum at a position between two steps."""
-    step = int(position)
-    part = position - step
-    here = marks[step, row]
-    return float(here + part * (marks[step + 1, row] - here)) if part > 0.0 else float(here)
+def unmarked_hazard(tables: Tables, work: Work, index: int, time: float) -> float:
+    """−log P(no mark) for the packets of a flow that left its path's last queue by ``time``, in steps.
+
+    Only those not asked for before. Packets are evenly spaced: n of them at mean probability p stay unmarked
+    with (1 − p)^n; fewer than one, with 1 − n p. (A Poisson count would mark a flow too slow to send any
+    packet.) At its first queue each byte meets the marks of its own arrival step, at those after it the mean
+    over all that is asked for; queues mark independently. Without PFC, what was lost is to be sent again.
+    """
+    slot = work.slots[index]
+    slot.asked = max(slot.asked, time)
+    hops = tables.probed
+    first, end = hops.offset[slot.entry], hops.offset[slot.entry + 1]
+    clear = 1.0  # share unmarked by the queues after the first
+    gone = 0.0  # share lost there
+    q = hops.queue[end - 1]
+    position = left_until(work, q, time)
+    for hop in range(end - 1, first, -1):
+        read = work.reads[index, hop - first]
+        moved = position - read.position
+        if moved > 0.0:
+            marks = marks_until(work, q, position)
+            clear *= 1.0 - min((marks - read.marks) / moved, 1.0)
+            read.position, read.marks = position, marks
+            if not tables.pfc:
+                lost = losses_until(work, q, position)
+                gone += (lost - read.lost) / moved
+                read.lost = lost
+        q = hops.queue[hop - 1]
+        position = left_until(work, q, position - tables.queues[q].delay)
+    until = position - slot.delay
+    read = work.reads[index, 0]
+    marks = marks_until(work, q, position)
+    if until <= slot.read:
+        read.position, read.marks = position, marks
+        return 0.0
+    if clear == 1.0 and gone == 0.0 and tables.pfc and marks == read.marks:
+        read.position, slot.read = position, until
+        return 0.0
+    sent, marked, lost = sent_and_marked(tables, work, index, q, until, marks)
+    read.position, read.marks = position, marks
+    slot.read = until
+    if sent <= 0.0:
+        return 0.0
+    slot.remaining += lost + gone * sent
+    p = 1.0 - (1.0 - marked / sent) * clear
+    if p <= 0.0:
+        return 0.0
+    n = sent / tables.packet_bytes
+    count = max(n, 1.0)
+    return -count * math.log1p(-min(p * n / count, 1.0 - 1e-12))
 
 
 @inlined
-def unmarked_hazard(
-    slots: Table, segments: Table, index: int, until: float, marks: Floats, losses: int, packet_bytes: float
-) -> float:
-    """−log P(no mark) for the packets sent in steps [read, until); ``marks[j + delay, row]`` is of step j.
+def sent_and_marked(
+    tables: Tables, work: Work, index: int, q: int, until: float, marks: float
+) -> tuple[float, float, float]:
+    """Bytes that a flow sent in steps [read, ``until``), and how many its first queue marked and lost.
 
-    Packets are evenly spaced: n of them at mean probability p stay unmarked with (1 − p)^n; fewer than one,
-    with 1 − n p. (A Poisson count would mark a flow too slow to send any packet.) Where ``losses`` is not 0,
-    column row + ``losses`` holds the shares lost, which the flow now has to send again.
+    ``marks``: that queue's running sum for what is sent at ``until``.
     """
-    slot = slots[index]
-    if until <= slot.read:
-        return 0.0
-    row, delay = slot.row, slot.delay
-    met = sum_at(marks, until + delay, row)
-    if losses:
-        met += sum_at(marks, until + delay, row + losses)
-    if met == slot.marks_read:
-        slot.read = until
-        return 0.0
-    slot.marks_read = met
-    sent = 0.0
-    marked = 0.0
-    lost = 0.0
+    slot = work.slots[index]
+    delay = slot.delay
+    sent, marked, lost = 0.0, 0.0, 0.0
+    reached = slot.read
+    read = work.reads[index, 0]
+    known = abs(read.position - reached - delay) < 1e-6
+    below = read.marks if known else marks_until(work, q, reached + delay)
     while slot.segment_first < slot.segment_end:
-        here = segments[index, slot.segment_first & _MASK]
+        here = work.segments[index, slot.segment_first & _MASK]
         last = slot.segment_first + 1 == slot.segment_end
-        following = int(until) + 1 if last else segments[index, (slot.segment_first + 1) & _MASK].start
+        following = int(until) + 1 if last else work.segments[index, (slot.segment_first + 1) & _MASK].start
         begin = max(float(here.start), slot.read)
         end = min(float(following), until)
         if end > begin:
+            if begin > reached:
+                below = marks_until(work, q, begin + delay)
+            above = marks if end == until else marks_until(work, q, end + delay)
             sent += here.rate * (end - begin)
-            marked += here.rate * (sum_at(marks, end + delay, row) - sum_at(marks, begin + delay, row))
-            if losses:
-                gone = sum_at(marks, end + delay, row + losses) - sum_at(marks, begin + delay, row + losses)
+            marked += here.rate * (above - below)
+            if not tables.pfc:
+                gone = losses_until(work, q, end + delay) - losses_until(work, q, begin + delay)
                 lost += here.rate * gone
+            reached, below = end, above
         if last or following > until:
             break
         slot.segment_first += 1
-    slot.read = until
-    slot.remaining += lost
-    if marked <= 0.0:
-        return 0.0
-    n = sent / packet_bytes
-    count = max(n, 1.0)
-    return -count * math.log1p(-min(marked / packet_bytes / count, 1.0 - 1e-12))
-
-
-@inlined
-def send(
-    slots: Table, segments: Table, index: int, sending: float, entries: Table, inlets: Table, step: int
-) -> None:
-    """The NIC changes a flow's sending rate at ``step``."""
-    slot = slots[index]
-    entry = entries[slot.entry]
-    entry.total += entry.rate * (step - entry.since)
-    entry.since = step
-    entry.rate += sending - slot.sending
-    inlets[entry.inlet].rate += sending - slot.sending
-    moved = slot.sending * (step - slot.since)
-    slot.remaining -= moved
-    slot.sent += moved
-    slot.counted -= moved
-    slot.since = step
-    slot.sending = sending
-    remember(slot, segments, index, sending, step)
-
-
-@inlined
-def paced(rate: float, wanted: float, line_rate: float) -> float:
-    """The rate of a paced flow through a NIC that other flows keep busy.
-
-    A packet due while another is being sent waits half a packet's time on average, and the next one is timed
-    from its departure: 1/R becomes 1/R + (busy share)·(packet time)/2.
-    """
-    busy = min((wanted - rate) / line_rate, 1.0)
-    return rate / (1.0 + 0.5 * busy * rate / line_rate)
-
-
-@inlined
-def share_nic(
-    slots: Table,
-    segments: Table,
-    wheel: Ints,
-    entries: Table,
-    inlets: Table,
-    nic: Record,
-    capacity: float,
-    step: int,
-    earliest: int,
-) -> None:
-    """Max-min share of a NIC among its flows (round robin of paced queue pairs) from ``step`` on."""
-    wanted = 0.0
-    n_flows = 0
-    index = nic.first_slot
-    while index >= 0:
-        wanted += slots[index].rate
-        n_flows += 1
-        index = slots[index].nic_after
-    fair = np.inf
-    if wanted > capacity:
-        fair = capacity / n_flows
-        settled = False
-        while not settled:
-            # Flows below the fair share keep their rate; the rest is shared again.
-            settled = True
-            left, n_left = capacity, 0
-            index = nic.first_slot
-            while index >= 0:
-                if slots[index].rate <= fair:
-                    left -= slots[index].rate
-                else:
-                    n_left += 1
-                index = slots[index].nic_after
-            if n_left > 0 and left > n_left * fair * (1.0 + 1e-9):
-                fair = left / n_left
-                settled = False
-    nic.wanted = wanted
-    nic.shared = capacity
-    nic.sending = min(wanted, capacity)
-    nic.limiting = wanted > capacity
-    index = nic.first_slot
-    while index >= 0:
-        slot = slots[index]
-        sending = min(paced(slot.rate, wanted, nic.rate), fair)
-        if sending != slot.sending:
-            send(slots, segments, index, sending, entries, inlets, step)
-            schedule(slots, wheel, index, earliest)
-        index = slot.nic_after
+    return sent, marked, lost
 
 
 @inlined
@@ -251,83 +202,119 @@ def increase(slot: Record, params: Params, line_rate: float) -> None:
 
 
 @inlined
-def cnp_came(
-    slots: Table,
-    segments: Table,
-    index: int,
-    marks: Floats,
-    losses: int,
-    resolved: Positions,
-    at: int,
-    packet_bytes: float,
-    seed: int,
-) -> bool:
-    """Draw whether a CNP reached the sender since the last draw, up to step ``at``."""
-    slot = slots[index]
-    seen = at - slot.return_delay
-    if seen < 0:
+def none_marked(tables: Tables, work: Work, index: int, time: float) -> bool:
+    """Whether surely no queue on a flow's path has marked any byte that the flow has not asked for.
+
+    Where so, what left by ``time`` counts as asked for.
+    """
+    slot = work.slots[index]
+    hops = tables.probed
+    first, end = hops.offset[slot.entry], hops.offset[slot.entry + 1]
+    if not tables.pfc or slot.asked - work.reads[index, 0].position > MOST_UNREAD_STEPS:
         return False
-    until = resolved[seen, slot.row] - slot.delay
-    hazard = unmarked_hazard(slots, segments, index, until, marks, losses, packet_bytes)
-    slot.draws += 1
-    return hazard > 0.0 and uniform(seed, slot.flow, slot.draws) < -math.expm1(-hazard)
+    since = slot.asked
+    for hop in range(end - 1, first - 1, -1):
+        queue = tables.queues[hops.queue[hop]]
+        if hop < end - 1:
+            since = work.reads[index, hop + 1 - first].position - queue.delay
+        if queue.marked_at + 1 > since:
+            return False
+    slot.asked = max(slot.asked, time)
+    return True
+
+
+@inlined
+def look_for_mark(tables: Tables, work: Work, index: int, step: int, params: Params) -> None:
+    """Whether the first CNP came since the last look; it starts the clocks, from when it came."""
+    slot = work.slots[index]
+    if slot.cut_at >= step + 1:
+        return
+    slot.cut_at = step + params.look_steps
+    until = step - slot.return_delay
+    if none_marked(tables, work, index, until):
+        return
+    at = slot.asked
+    slot.patience -= unmarked_hazard(tables, work, index, at)
+    while at < until and slot.patience > 0.0:
+        span = min(until - at, 1.0)
+        at += span
+        hazard = unmarked_hazard(tables, work, index, at)
+        slot.patience -= hazard
+        if slot.patience <= 0.0:
+            at += slot.patience / hazard * span
+    if slot.patience <= 0.0:
+        arm(slot, at + slot.return_delay, params)
 
 
 @inlined
 def tick(
-    slots: Table,
-    segments: Table,
-    index: int,
-    marks: Floats,
-    losses: int,
-    resolved: Positions,
-    step: int,
-    params: Params,
-    line_rate: float,
-    packet_bytes: float,
-    seed: int,
-) -> None:
-    """The alpha, cut and increase ticks due by ``step``.
+    tables: Tables, work: Work, index: int, step: int, params: Params, line_rate: float, seed: int
+) -> float:
+    """The alpha, cut and increase ticks of ``step``; returns the bytes that rates before the last add to it.
 
     Alpha matters only at a cut, so its ticks are caught up, in order, at the next cut tick.
     """
-    slot = slots[index]
-    if slot.cut_at < step + 0.5:
-        while slot.alpha_at < step + 0.5:
-            if cnp_came(
-                slots, segments, index, marks, losses, resolved, int(slot.alpha_at + 0.5), packet_bytes, seed
-            ):
-                slot.cut_cnp = 1
-                slot.alpha_cnp = 1
-            slot.alpha = (1.0 - params.gain) * slot.alpha + (params.gain if slot.alpha_cnp else 0.0)
-            slot.alpha_cnp = 0
-            slot.alpha_at += params.alpha_steps
-        if cnp_came(slots, segments, index, marks, losses, resolved, step, packet_bytes, seed):
-            slot.cut_cnp = 1
-            slot.alpha_cnp = 1
-        if slot.cut_cnp:
-            if params.clamp_target or slot.timer_stage + slot.byte_stage > 0:
-                slot.target = slot.rate
-            slot.rate = max(params.min_rate, slot.rate * (1.0 - 0.5 * slot.alpha))
-            slot.timer_stage = 0
-            slot.byte_stage = 0
-            slot.increase_at = slot.cut_at + params.increase_steps
-            slot.counted = params.byte_counter + slot.sending * (step - slot.since)
-            slot.cut_cnp = 0
-        slot.cut_at += params.cnp_steps
-    if slot.increase_at < step + 0.5:
-        slot.increase_at += params.increase_steps
-        increase(slot, params, line_rate)
-        slot.timer_stage += 1
+    slot = work.slots[index]
+    ahead = 0.0
+    while min(slot.cut_at, slot.increase_at) < step + 1:
+        before = slot.rate
+        at = min(slot.cut_at, slot.increase_at)
+        if slot.cut_at <= slot.increase_at:
+            cut(tables, work, index, step, params, seed)
+        else:
+            slot.increase_at += params.increase_steps
+            increase(slot, params, line_rate)
+            slot.timer_stage += 1
+        ahead += (before - slot.rate) * max(at - step, 0.0)
+    return ahead
 
 
 @inlined
-def arm(slot: Record, step: int, params: Params) -> None:
+def cut(tables: Tables, work: Work, index: int, step: int, params: Params, seed: int) -> None:
+    """A cut tick, after the alpha ticks before it."""
+    slot = work.slots[index]
+    while slot.alpha_at <= slot.cut_at:
+        if cnp_came(tables, work, index, slot.alpha_at, seed):
+            slot.cut_cnp = 1
+            slot.alpha_cnp = 1
+        slot.alpha = (1.0 - params.gain) * slot.alpha + (params.gain if slot.alpha_cnp else 0.0)
+        slot.alpha_cnp = 0
+        slot.alpha_at += params.alpha_steps
+    if cnp_came(tables, work, index, slot.cut_at, seed):
+        slot.cut_cnp = 1
+        slot.alpha_cnp = 1
+    if slot.cut_cnp:
+        if params.clamp_target or slot.timer_stage + slot.byte_stage > 0:
+            slot.target = slot.rate
+        slot.rate = max(params.min_rate, slot.rate * (1.0 - 0.5 * slot.alpha))
+        slot.timer_stage = 0
+        slot.byte_stage = 0
+        slot.increase_at = slot.cut_at + params.increase_steps
+        slot.counted = params.byte_counter + slot.sending * (step - slot.since)
+        slot.cut_cnp = 0
+    slot.cut_at += params.cnp_steps
+
+
+@inlined
+def cnp_came(tables: Tables, work: Work, index: int, at: float, seed: int) -> bool:
+    """Draw whether a CNP reached the sender since the last draw, up to ``at``, in steps."""
+    slot = work.slots[index]
+    time = at - slot.return_delay
+    if time <= 0.0:
+        return False
+    slot.draws += 1
+    if none_marked(tables, work, index, time):
+        return False
+    hazard = unmarked_hazard(tables, work, index, time)
+    return hazard > 0.0 and uniform(seed, slot.flow, slot.draws) < -math.expm1(-hazard)
+
+
+@inlined
+def arm(slot: Record, came_at: float, params: Params) -> None:
     """The first CNP starts the clocks and counts for the first cut tick, but cuts nothing."""
     slot.armed = 1
     slot.alpha = params.initial_alpha
     slot.target = slot.rate
     slot.cut_cnp = 1
-    came_at = step - 0.5  # during the last step
     slot.cut_at = came_at + params.cnp_steps
     slot.alpha_at = came_at + params.alpha_steps

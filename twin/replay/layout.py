@@ -45,8 +45,6 @@ Table: TypeAlias = NDArray[Any]  # records of one of the types below
 Record: TypeAlias = Any  # one row of a table
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.int64]
-Steps: TypeAlias = NDArray[np.int32]
-Positions: TypeAlias = NDArray[np.float32]
 
 
 class Tables(NamedTuple):
@@ -61,7 +59,8 @@ class Tables(NamedTuple):
     feeders: Table
     ingresses: Table
     switches: Table
-    resolve_order: NDArray[np.int64]  # suffixes of several hops, shorter first: longer ones depend on them
+    queues_of: Ints  # of each switch, one after the other
+    ingresses_of: Ints
     n_steps: int
     packet_bytes: float
     ack_ratio: float
@@ -84,6 +83,7 @@ class Params(NamedTuple):
     hai_rate: float
     gain: float
     cnp_steps: float
+    look_steps: int  # between two looks for a flow's first mark
     alpha_steps: float
     increase_steps: float
     byte_counter: float
@@ -94,27 +94,28 @@ class Params(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Arrays a run writes, reused for every candidate."""
+    """Arrays a run writes, reused for every candidate. ``_cells`` says what pages, cells and parcels are."""
 
     slots: Table
     segments: Table
-    wheel: NDArray[np.int64]
-    arrived: NDArray[np.float64]  # [step, queue] bytes
-    onward: NDArray[np.float64]  # [step, suffix of several hops] bytes
-    # [arrival step, row] running sum of mean marking probability; without PFC, as many more columns for the
-    # shares lost
-    marks: NDArray[np.float64]
-    departed: NDArray[np.int32]  # [arrival step, queue] step in which its last byte left
-    # [step, row] arrival steps that have left the path's last queue, and on a path of one hop the part of the
-    # next that has
-    resolved: NDArray[np.float32]
-    logs: NDArray[np.float64]  # [step / LOG_STEPS, feeder] bytes sent
-    unarmed: NDArray[np.int64]
-    free: NDArray[np.int64]
-    dirty: NDArray[np.int64]
-    by_block: NDArray[np.float64]  # [block, total]: DELIVERED, LOST, PAUSED and OFFERED up to the block's end
-    probes: NDArray[np.int64]  # [block, switches crossed − 1, bin of slowdown]
-    horizon: int
+    reads: Table  # [slot, hop]
+    wheel: Ints
+    pages: NDArray[np.int32]  # [step // PAGE, queue]: first cell of the page, −1 where there is none
+    marks: Floats  # [step // PAGE, queue]: the running sum of marks where there is no page
+    losses: Floats  # the same of shares lost; [0, 0] under PFC
+    cells: Table  # [page × PAGE + step in it]
+    lost: Table  # as ``cells``; empty under PFC
+    parcels: Table
+    free_pages: Ints
+    pool: Table  # a single row
+    busy: Ints  # queues that have work
+    sending: Ints  # inlets that flows send into
+    changes: Ints  # ingress ports whose pause or resume is on its way
+    logs: Floats  # [step // LOG_STEPS % rows, feeder] bytes sent
+    free: Ints
+    dirty: Ints
+    by_block: Floats  # [block, total]: DELIVERED, LOST, PAUSED and OFFERED up to the block's end
+    probes: Ints  # [block, switches crossed − 1, bin of slowdown]
 
 
 FLOAT, INT = np.float64, np.int64
@@ -143,8 +144,7 @@ ENTRY = np.dtype(
         ("suffix", INT),
         ("inlet", INT),
         ("delay", INT),  # NIC to first queue
-        ("row", INT),  # of the running sums of its path's marks
-        ("return_delay", INT),  # last queue to receiver and back to the sender
+        ("return_delay", FLOAT),  # last queue to receiver and back to the sender
         # run
         ("rate", FLOAT),
         ("total", FLOAT),  # sent until ``since``, for PFC
@@ -170,12 +170,54 @@ NIC = np.dtype(
     align=True,
 )
 
-INLET = np.dtype([("suffix", INT), ("delay", INT), ("rate", FLOAT), ("burst", FLOAT)], align=True)
+INLET = np.dtype(
+    [
+        ("suffix", INT),
+        ("delay", INT),
+        # run
+        ("rate", FLOAT),
+        ("burst", FLOAT),
+        ("flows", INT),
+        ("listed", INT),  # among ``Work.sending``
+    ],
+    align=True,
+)
 
-SUFFIX = np.dtype([("queue", INT), ("onward", INT), ("row", INT), ("feeder", INT)], align=True)
+SUFFIX = np.dtype(
+    [
+        ("queue", INT),
+        ("onward", INT),
+        # run
+        ("total", FLOAT),  # bytes sent to the next queue
+        ("parcel", INT),  # its newest ...
+        ("parcel_at", INT),  # ... and the step that one arrives in
+    ],
+    align=True,
+)
 
 QUEUE = np.dtype(
     [
+        # run, by how often it is used
+        ("busy", INT),  # listed in ``Work.busy``
+        ("until", INT),  # the last step for which arrivals are known
+        ("backlog", FLOAT),
+        ("head", INT),  # oldest arrival step not wholly sent
+        ("light_rate", FLOAT),  # arrivals that an empty queue passes unexamined; −1 while paused
+        ("sent", FLOAT),  # in the last step
+        ("marks_sum", FLOAT),  # of the arrival steps before ``head``
+        ("marked_at", INT),  # the last step in which it marked
+        ("left", FLOAT),  # bytes of arrival step ``head`` still waiting
+        ("marks", FLOAT),  # marking met so far by the part of step ``head`` that left
+        ("lost_sum", FLOAT),  # of all arrival steps
+        ("jitter", FLOAT),  # packet phases: bytes ahead of the fluid
+        ("flows", INT),  # now crossing it
+        ("paused", INT),
+        ("ending_first", INT),
+        ("ending_last", INT),
+        ("depth_sum", FLOAT),  # these three inside the window
+        ("sent_sum", FLOAT),
+        ("marked_sum", FLOAT),
+        # fixed
         ("rate", FLOAT),
         ("delay", INT),
         ("switch", INT),
@@ -183,26 +225,8 @@ QUEUE = np.dtype(
         ("reverse_nic", INT),
         ("monitored", INT),
         ("is_last", INT),
-        ("forwards", INT),
-        ("suffix_first", INT),
-        ("suffix_end", INT),
         ("feeder_first", INT),
         ("feeder_end", INT),
-        # run
-        ("backlog", FLOAT),
-        ("left", FLOAT),  # bytes of arrival step ``head`` still waiting
-        ("marks", FLOAT),  # marking met so far by the part of step ``head`` that left
-        ("sent", FLOAT),  # in the last step
-        ("light_rate", FLOAT),  # arrivals that an empty queue passes unexamined; −1 while paused
-        ("jitter", FLOAT),  # packet phases: bytes ahead of the fluid
-        ("flows", INT),  # now crossing it
-        ("head", INT),  # oldest arrival step not wholly sent
-        ("paused", INT),
-        ("ending_first", INT),
-        ("ending_last", INT),
-        ("depth_sum", FLOAT),  # these three inside the window
-        ("sent_sum", FLOAT),
-        ("marked_sum", FLOAT),
     ],
     align=True,
 )
@@ -212,9 +236,8 @@ FEEDER = np.dtype(
         ("queue", INT),
         ("delay", INT),
         ("ingress", INT),
-        ("entry", INT),  # -1 for an upstream suffix
-        # run
-        ("total", FLOAT),
+        ("entry", INT),  # one of the two, the other −1
+        ("suffix", INT),
     ],
     align=True,
 )
@@ -238,6 +261,10 @@ SWITCH = np.dtype(
     [
         ("shared", FLOAT),
         ("calm", FLOAT),  # below this use no ingress can reach its threshold
+        ("queue_first", INT),  # into ``Tables.queues_of``
+        ("queue_end", INT),
+        ("ingress_first", INT),  # into ``Tables.ingresses_of``
+        ("ingress_end", INT),
         # run
         ("used", FLOAT),
         ("used_before", FLOAT),
@@ -249,11 +276,9 @@ SWITCH = np.dtype(
 SLOT = np.dtype(
     [
         ("read", FLOAT),  # marks of send steps before this one are drawn
-        ("marks_read", FLOAT),  # the path's running sum at ``read``
         ("patience", FLOAT),  # hazard left until the first mark; meaningless once armed
-        ("row", INT),  # these three copied from the entry
-        ("delay", INT),
-        ("return_delay", INT),
+        ("delay", INT),  # these two copied from the entry
+        ("return_delay", FLOAT),
         ("sending", FLOAT),  # what the NIC lets through
         ("since", INT),
         ("remaining", FLOAT),  # bytes to send at step ``since``
@@ -261,7 +286,7 @@ SLOT = np.dtype(
         ("rate", FLOAT),  # R_C, before the NIC shares
         ("target", FLOAT),  # R_T
         ("alpha", FLOAT),
-        ("cut_at", FLOAT),
+        ("cut_at", FLOAT),  # until the first mark: when it is next looked for
         ("increase_at", FLOAT),
         ("alpha_at", FLOAT),
         ("counted", FLOAT),  # bytes until the byte counter fires, at step ``since``
@@ -274,6 +299,7 @@ SLOT = np.dtype(
         ("timer_stage", INT),
         ("byte_stage", INT),
         ("armed", INT),
+        ("asked", FLOAT),  # it knows whether what left its path's last queue by this time was marked
         ("cut_cnp", INT),
         ("alpha_cnp", INT),
         ("wheel_before", INT),
@@ -286,10 +312,49 @@ SLOT = np.dtype(
 
 SEGMENT = np.dtype([("start", INT), ("rate", FLOAT)], align=True)
 
+# What a flow has read of a queue on its path: the running sums up to an arrival position.
+READ = np.dtype([("position", FLOAT), ("marks", FLOAT), ("lost", FLOAT)], align=True)
+
+# A queue in one step.
+CELL = np.dtype(
+    [
+        ("arrived", FLOAT),  # bytes
+        ("marks", FLOAT),  # running sum of the mean marking of the arrival steps before this one ...
+        ("met", FLOAT),  # ... and that of this one, of the part of it that has left
+        ("lag", np.float32),  # by the end of this step, this many arrival steps have not left, or only a part
+        ("parcels", np.int32),  # first of those that arrived, −1 if none
+    ],
+    align=True,
+)
+
+LOSS = np.dtype([("sum", FLOAT), ("share", FLOAT)], align=True)  # by arrival step, as ``marks`` and ``met``
+
+# What a stream that goes on brings to a queue in one step.
+PARCEL = np.dtype([("bytes", FLOAT), ("suffix", INT), ("after", INT)], align=True)
+
+# How full the pools are.
+POOL = np.dtype(
+    [
+        ("n_pages", INT),
+        ("n_free_pages", INT),
+        ("released", INT),  # rows of ``Work.pages`` that nobody reads any more
+        ("n_parcels", INT),
+        ("free_parcel", INT),
+        ("n_busy", INT),
+        ("n_sending", INT),
+        ("n_changes", INT),
+        ("short", INT),  # 1: a pool has no room left
+    ],
+    align=True,
+)
+
 NEVER = 1 << 40
 SEGMENTS = 64  # remembered rate changes of a flow, a power of two; the oldest two merge when it is full
 WHEEL = 1024  # buckets, a power of two; later events are looked at again in time
+PAGE_BITS = 5
+PAGE = 1 << PAGE_BITS  # steps
 LOG_STEPS = 16  # feeders' totals are kept every so many steps and interpolated between
+LOG_ROWS = 256  # most that are kept; what waits for longer counts from the oldest
 FINE_BYTES, FINE_BINS = 16.0, 4096  # depth histogram: 16-byte bins up to 64 KiB, ...
 COARSE_BYTES, COARSE_BINS = 4096.0, 16384  # ... then 4 KiB bins up to 64 MiB
 

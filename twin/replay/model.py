@@ -12,7 +12,7 @@ from twin.dcqcn import DcqcnParams
 from twin.prediction import Prediction, SolveStatus, Trajectory, histogram_quantile, slowdown_by_class
 from twin.probe.figures import Blocks, gain_parts
 from twin.replay import layout
-from twin.replay._kernels import replay
+from twin.replay._kernels import DONE, SHORT, replay
 from twin.replay.layout import Tables
 from twin.replay.plan import allocate, compile_params, compile_tables
 from twin.scenario import Scenario
@@ -50,13 +50,8 @@ class ReplayEngine:
 
 
 def step_of(params: DcqcnParams) -> float:
-    """Seconds a step: at most half of the sender's fastest clock, whose ticks fall on steps.
-
-    At 2 µs under clocks of 4 and 1 µs a mark is seen half a cut interval late, and queues are up to half too
-    long.
-    """
-    fastest_s = min(params.cnp_interval_s, params.alpha_timer_s, params.increase_timer_s)
-    return min(STEP_S, max(0.5 * fastest_s, LEAST_STEP_S))
+    """Seconds a step: at most half of the interval between cuts."""
+    return min(STEP_S, max(0.5 * params.cnp_interval_s, LEAST_STEP_S))
 
 
 class _Run:
@@ -66,6 +61,7 @@ class _Run:
         self.scenario = scenario
         self.tables = compile_tables(scenario, step_s)
         self.params = compile_params(scenario.dcqcn, step_s)
+        self.room = 1
         self.work = allocate(self.tables)
         self.step_s = step_s
         self.histogram = np.zeros(layout.FINE_BINS + layout.COARSE_BINS, dtype=np.int64)
@@ -74,8 +70,17 @@ class _Run:
 
     def go(self, watermark: Watermark, seed: int, series: NDArray[np.float64], every: int) -> bool:
         """Run one candidate; returns whether every depth stayed finite."""
+        code = self._once(watermark, seed, series, every)
+        while code == SHORT:
+            self.room *= 2
+            self.work = allocate(self.tables, self.room)
+            code = self._once(watermark, seed, series, every)
+        return code == DONE
+
+    def _once(self, watermark: Watermark, seed: int, series: NDArray[np.float64], every: int) -> int:
         self.histogram[:] = 0
         self.totals[:] = 0.0
+        series[:] = 0.0
         code: int = replay(
             self.tables,
             self.params,
@@ -89,7 +94,7 @@ class _Run:
             series,
             every,
         )
-        return code == 0
+        return code
 
     def predict(self, watermark: Watermark, seed: int) -> Prediction:
         if not self.go(watermark, seed, np.zeros((1, 1)), 0):

@@ -22,6 +22,10 @@ RESERVE_BYTES = 4096.0
 RESUME_BYTES = 3072.0
 HEADROOM_BDP = 3.0
 
+# A first mark starts the clocks only, from when it came: looking for it LOOKS times a CNP interval is enough.
+LOOKS = 3
+MOST_LOOK_STEPS = 8
+
 
 def queue_ports(scenario: Scenario) -> list[int]:
     """Scenario port of each queue, in the order of ``Tables.queues``."""
@@ -34,11 +38,13 @@ def queue_ports(scenario: Scenario) -> list[int]:
 
 def compile_params(params: DcqcnParams, step_s: float) -> Params:
     """DCQCN parameters at ``step_s`` seconds a step; cut and increase clocks tick at most once a step."""
+    cnp_steps = max(1.0, params.cnp_interval_s / step_s)
     return Params(
         ai_rate=params.ai_rate_bytes_per_s * step_s,
         hai_rate=params.hai_rate_bytes_per_s * step_s,
         gain=params.gain,
-        cnp_steps=max(1.0, params.cnp_interval_s / step_s),
+        cnp_steps=cnp_steps,
+        look_steps=min(max(1, int(cnp_steps / LOOKS)), MOST_LOOK_STEPS),
         alpha_steps=params.alpha_timer_s / step_s,
         increase_steps=max(1.0, params.increase_timer_s / step_s),
         # float: an integer would make numba compile the kernel again.
@@ -57,6 +63,7 @@ def compile_tables(scenario: Scenario, step_s: float) -> Tables:
         *scenario.flows.routes, scenario.packet_alone_s, scenario.port_rate_bytes_per_s, paths.queue_of
     )
     window_first, window_last = (round(at_s / step_s) for at_s in scenario.window_s)
+    queues, ingresses = paths.queues(), paths.ingresses()
     drawn, every = drawn_paths(probed, max(1, window_last - window_first))
     return Tables(
         flows=paths.flows(),
@@ -64,11 +71,12 @@ def compile_tables(scenario: Scenario, step_s: float) -> Tables:
         nics=paths.nics(),
         inlets=paths.inlets(),
         suffixes=paths.suffixes(),
-        queues=paths.queues(),
+        queues=queues,
         feeders=paths.feeders(),
-        ingresses=paths.ingresses(),
-        switches=paths.switches(),
-        resolve_order=paths.resolve_order(),
+        ingresses=ingresses,
+        switches=paths.switches(queues["switch"], ingresses),
+        queues_of=np.argsort(queues["switch"], kind="stable"),
+        ingresses_of=np.argsort(ingresses["switch"], kind="stable"),
         n_steps=max(1, round(scenario.duration_s / step_s)),
         packet_bytes=float(scenario.packet_wire_bytes),
         ack_ratio=scenario.ack_wire_bytes / scenario.packet_wire_bytes,
@@ -85,29 +93,37 @@ def compile_tables(scenario: Scenario, step_s: float) -> Tables:
     )
 
 
-def allocate(tables: Tables) -> Work:
-    """Working arrays for a scenario's tables."""
+def allocate(tables: Tables, room: int = 1) -> Work:
+    """Working arrays for a scenario's tables; pools are ``room`` times their first size."""
     n_queues, n_flows = tables.queues.size, tables.flows.size
-    n_multi = int(np.count_nonzero(tables.suffixes["onward"] >= 0))
+    n_hops = int(np.diff(tables.probed.offset).max())
     horizon = 1 + int(max(tables.inlets["delay"].max(), tables.queues["delay"].max()))
-    span = tables.n_steps + horizon + 1
+    n_rows = (tables.n_steps + horizon) // layout.PAGE + 1
+    n_pages = room * min(n_rows, 16) * n_queues
+    n_parcels = room * 16 * tables.suffixes.size
+    n_logs = min(tables.n_steps // layout.LOG_STEPS + 2, layout.LOG_ROWS)
     return Work(
         slots=np.zeros(n_flows, dtype=layout.SLOT),
         # A spare column: rows a power of two apart would share a few cache lines.
         segments=np.zeros((n_flows, layout.SEGMENTS + 1), dtype=layout.SEGMENT),
+        reads=np.zeros((n_flows, n_hops), dtype=layout.READ),
         wheel=np.full(layout.WHEEL, -1, dtype=np.int64),
-        arrived=np.zeros((span, n_queues)),
-        onward=np.zeros((span, n_multi)),
-        marks=np.zeros((span, (n_queues + n_multi) * (1 if tables.pfc else 2))),
-        departed=np.zeros((span, n_queues), dtype=np.int32),
-        resolved=np.zeros((span, n_queues + n_multi), dtype=np.float32),
-        logs=np.zeros((span // layout.LOG_STEPS + 2, tables.feeders.size if tables.pfc else 1)),
-        unarmed=np.zeros(n_flows, dtype=np.int64),
+        pages=np.full((n_rows, n_queues), -1, dtype=np.int32),
+        marks=np.zeros((n_rows, n_queues)),
+        losses=np.zeros((1, 1) if tables.pfc else (n_rows, n_queues)),
+        cells=np.zeros(n_pages * layout.PAGE, dtype=layout.CELL),
+        lost=np.zeros(0 if tables.pfc else n_pages * layout.PAGE, dtype=layout.LOSS),
+        parcels=np.zeros(n_parcels, dtype=layout.PARCEL),
+        free_pages=np.zeros(n_pages, dtype=np.int64),
+        pool=np.zeros(1, dtype=layout.POOL),
+        busy=np.zeros(2 * n_queues, dtype=np.int64),
+        sending=np.zeros(tables.inlets.size, dtype=np.int64),
+        changes=np.zeros(tables.ingresses.size, dtype=np.int64),
+        logs=np.zeros((n_logs, tables.feeders.size if tables.pfc else 1)),
         free=np.zeros(n_flows, dtype=np.int64),
         dirty=np.zeros(tables.nics.size, dtype=np.int64),
         by_block=np.zeros((BLOCKS, layout.N_TOTALS)),
-        probes=np.zeros((BLOCKS, int(np.diff(tables.probed.offset).max()), PROBE_BINS), dtype=np.int64),
-        horizon=horizon,
+        probes=np.zeros((BLOCKS, n_hops, PROBE_BINS), dtype=np.int64),
     )
 
 
@@ -169,21 +185,18 @@ class _Paths:
     def entries(self) -> Table:
         table = np.zeros(len(self.entry_of), dtype=layout.ENTRY)
         delay_s = self.scenario.port_delay_s
-        rows = self.suffixes()["row"]
         for path, index in self.entry_of.items():
             suffix = self.suffix_of[path[1:]]
             fixed_s = self.scenario.dcqcn.feedback_delay_s
             loop_s = 2.0 * float(delay_s[list(path)].sum()) if fixed_s is None else fixed_s
-            # The kernel simulates the cables up to the last queue; the rest of the loop comes after it. One
-            # step more, as bytes sent in a step leave at its end.
+            # The kernel simulates the cables up to the last queue; the rest of the loop comes after it.
             walked = self._nic_steps(path[0]) + sum(self._steps(port) for port in path[1:-1])
-            back = round(loop_s / self.step_s) + 1 - walked
+            back = loop_s / self.step_s - walked
             table[index]["nic"] = self.nic_of[path[0]]
             table[index]["suffix"] = suffix
             table[index]["inlet"] = self.inlet_of[suffix, self._nic_steps(path[0])]
             table[index]["delay"] = self._nic_steps(path[0])
-            table[index]["return_delay"] = max(1, back)
-            table[index]["row"] = rows[suffix]
+            table[index]["return_delay"] = max(1.0, back)
         return table
 
     def nics(self) -> Table:
@@ -201,31 +214,17 @@ class _Paths:
 
     def suffixes(self) -> Table:
         table = np.zeros(len(self.suffix_of), dtype=layout.SUFFIX)
-        feeder_of = {feeder[2]: index for index, feeder in enumerate(self.feeder_list) if not feeder[3]}
-        next_row = len(self.queue_ports)
         for suffix, index in self.suffix_of.items():
-            queue = self.queue_of[suffix[0]]
-            table[index]["queue"] = queue
-            table[index]["onward"], table[index]["row"], table[index]["feeder"] = -1, queue, -1
-            if len(suffix) > 1:
-                table[index]["onward"] = self.suffix_of[suffix[1:]]
-                table[index]["row"] = next_row
-                table[index]["feeder"] = feeder_of[suffix]
-                next_row += 1
+            table[index]["queue"] = self.queue_of[suffix[0]]
+            table[index]["onward"] = self.suffix_of[suffix[1:]] if len(suffix) > 1 else -1
         return table
-
-    def resolve_order(self) -> NDArray[np.int64]:
-        several = [suffix for suffix in self.suffix_of if len(suffix) > 1]
-        return np.array([self.suffix_of[suffix] for suffix in sorted(several, key=len)], dtype=np.int64)
 
     def queues(self) -> Table:
         scenario = self.scenario
         table = np.zeros(len(self.queue_ports), dtype=layout.QUEUE)
         monitored = {port: place for place, port in enumerate(scenario.monitored)}
         last = {path[-1] for path in self.entry_of}
-        forwards = {suffix[0] for suffix in self.suffix_of if len(suffix) > 1}
         feeding = np.array([feeder[0] for feeder in self.feeder_list], dtype=np.int64)
-        members = np.array([self.queue_of[suffix[0]] for suffix in self.suffix_of], dtype=np.int64)
         for index, port in enumerate(self.queue_ports):
             row = table[index]
             row["rate"] = scenario.port_rate_bytes_per_s[port] * self.step_s
@@ -235,9 +234,6 @@ class _Paths:
             row["reverse_nic"] = self.nic_of.get(self.reverse_of[port], -1)
             row["monitored"] = monitored.get(port, -1) + 1
             row["is_last"] = port in last
-            row["forwards"] = port in forwards
-            row["suffix_first"] = np.searchsorted(members, index, side="left")
-            row["suffix_end"] = np.searchsorted(members, index, side="right")
             row["feeder_first"] = np.searchsorted(feeding, index, side="left")
             row["feeder_end"] = np.searchsorted(feeding, index, side="right")
         return table
@@ -249,6 +245,7 @@ class _Paths:
             table[index]["delay"] = self._steps(port)
             table[index]["ingress"] = self.ingress_of[port]
             table[index]["entry"] = self.entry_of[path] if is_entry else -1
+            table[index]["suffix"] = -1 if is_entry else self.suffix_of[path]
         return table
 
     def ingresses(self) -> Table:
@@ -261,19 +258,24 @@ class _Paths:
             table[index]["share"] = self.pfc_shares[port]
         return table
 
-    def switches(self) -> Table:
-        scenario, ports = self.scenario, self.scenario.ports
+    def switches(self, of_queue: NDArray[np.int64], ingresses: Table) -> Table:
+        scenario = self.scenario
+        number = np.array([self.switch_of.get(port.node, -1) for port in scenario.ports])
+        own = number >= 0
+        bdp = HEADROOM_BDP * scenario.port_rate_bytes_per_s * scenario.port_delay_s
+        set_aside = np.bincount(number[own], weights=bdp[own] + RESERVE_BYTES, minlength=len(self.switch_of))
         table = np.zeros(len(self.switch_of), dtype=layout.SWITCH)
-        for name, index in self.switch_of.items():
-            own = [port for port in scenario.ports if port.node == name]
-            headroom = sum(HEADROOM_BDP * port.rate_bytes_per_s * port.delay_s for port in own)
-            left = scenario.buffer_bytes - headroom - RESERVE_BYTES * len(own)
-            # A buffer smaller than its own set-asides still shares something.
-            shared = max(left, 0.1 * scenario.buffer_bytes)
-            # An ingress holds at most what its switch holds.
-            share = min(
-                (self.pfc_shares[port] for port in self.ingress_of if ports[port].peer == name), default=1.0
-            )
-            table[index]["shared"] = shared
-            table[index]["calm"] = shared * share / (1.0 + share)
+        # A buffer smaller than its own set-asides still shares something.
+        table["shared"] = np.maximum(scenario.buffer_bytes - set_aside, 0.1 * scenario.buffer_bytes)
+        # An ingress holds at most what its switch holds.
+        share = np.ones(len(table))
+        np.minimum.at(share, ingresses["switch"], ingresses["share"])
+        table["calm"] = table["shared"] * share / (1.0 + share)
+        each = np.arange(len(table))
+        for first, end, of in (
+            ("queue_first", "queue_end", of_queue),
+            ("ingress_first", "ingress_end", ingresses["switch"]),
+        ):
+            table[first] = np.searchsorted(np.sort(of), each, side="left")
+            table[end] = np.searchsorted(np.sort(of), each, side="right")
         return table
