@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,21 +159,24 @@ class Scenario(FabricSizes):
     def _alone_s(
         self, wire: NDArray[np.float64], last: NDArray[np.float64], of_flow: NDArray[np.integer]
     ) -> NDArray[np.float64]:
-        paths = self.flows.routes[0]
-        slowest, waiting, way_back, acks = (np.empty(len(paths)) for _ in range(4))
-        for index, path in enumerate(paths):
-            rates = self.port_rate_bytes_per_s[list(path)]
-            slowest[index] = rates.min()
-            waiting[index] = np.sum(1.0 / rates) - 1.0 / rates.min()
-            acks[index] = np.sum(1.0 / rates)
-            way_back[index] = 2.0 * self.port_delay_s[list(path)].sum()
+        s_per_byte = self.over_paths(1.0 / self.port_rate_bytes_per_s, np.add)
+        slowest = 1.0 / self.over_paths(self.port_rate_bytes_per_s, np.minimum)
+        way_back = 2.0 * self.over_paths(self.port_delay_s, np.add)
         alone: NDArray[np.float64] = (
-            wire / slowest[of_flow]
-            + last * waiting[of_flow]
-            + self.ack_wire_bytes * acks[of_flow]
+            wire * slowest[of_flow]
+            + last * (s_per_byte - slowest)[of_flow]
+            + self.ack_wire_bytes * s_per_byte[of_flow]
             + way_back[of_flow]
         )
         return alone
+
+    def over_paths(self, of_port: NDArray[np.float64], by: np.ufunc) -> NDArray[np.float64]:
+        """Per path of ``flows.routes``: ``by`` over a figure of its ports, such as a sum."""
+        paths = self.flows.routes[0]
+        ports = np.fromiter(chain.from_iterable(paths), dtype=np.int64)
+        first = np.cumsum([0, *map(len, paths[:-1])])
+        found: NDArray[np.float64] = by.reduceat(of_port[ports], first)
+        return found
 
     def until(self, duration_s: float) -> Scenario:
         """The scenario cut short: flows that start later are dropped, the metrics window shrinks too."""

@@ -47,7 +47,8 @@ class Routes:
             self._leaving[port.node].append(index)
             self._entering[port.peer].append(index)
         self._down: set[int] = set()
-        self._choices: dict[str, dict[str, tuple[int, ...]]] = {}
+        self._last: dict[str, dict[str, tuple[int, ...]]] = {}
+        self._choices: dict[frozenset[str], dict[str, tuple[int, ...]]] = {}
         self._ways: dict[tuple[int, ...], Way] = {}
         self._places: list[int] = []
         self._crossed: list[int] = []  # switch ports of all ways, one after the other
@@ -62,12 +63,16 @@ class Routes:
 
         ``key`` is the flow's hash; the node is mixed in, so that tiers choose independently.
         """
-        choices = self._choices.get(dst)
+        last = self._last.get(dst)
+        if last is None:
+            last = self._last[dst] = self._into(dst)
+        before = frozenset(last)
+        choices = self._choices.get(before)
         if choices is None:
-            choices = self._choices[dst] = self._towards(dst)
+            choices = self._choices[before] = self._towards(before)
         node, path = src, []
         while node != dst:
-            open_ports = choices.get(node)
+            open_ports = last.get(node) or choices.get(node)
             if not open_ports:
                 return None
             pick = _mix(key, self._node[node]) % len(open_ports) if len(open_ports) > 1 else 0
@@ -123,22 +128,36 @@ class Routes:
     def fail(self, ports: set[int]) -> None:
         """Takes cables out of routing."""
         self._down |= ports
+        self._last.clear()
         self._choices.clear()
 
     def restore(self, ports: set[int]) -> None:
         """Returns cables to routing."""
         self._down -= ports
+        self._last.clear()
         self._choices.clear()
 
     def is_open(self, path: tuple[int, ...]) -> bool:
         return self._down.isdisjoint(path)
 
-    def _towards(self, dst: str) -> dict[str, tuple[int, ...]]:
-        """For each node that reaches ``dst``: its egress ports on shortest paths. Hosts do not forward."""
-        hops, queue = {dst: 0}, deque([dst])
+    def _into(self, dst: str) -> dict[str, tuple[int, ...]]:
+        """The ports that end at ``dst``, by the node they leave."""
+        last: defaultdict[str, tuple[int, ...]] = defaultdict(tuple)
+        for port in self._entering[dst]:
+            if port not in self._down:
+                last[self._ports[port].node] += (port,)
+        return dict(last)
+
+    def _towards(self, last: frozenset[str]) -> dict[str, tuple[int, ...]]:
+        """For each node that reaches one of ``last``: its egress ports on shortest paths.
+
+        Hosts do not forward. Shared by all hosts of a switch, so that the work grows with cables, not pairs.
+        """
+        hops = dict.fromkeys(last - self._hosts, 0)
+        queue = deque(hops)
         while queue:
             node = queue.popleft()
-            if node in self._hosts and node != dst:
+            if node in self._hosts:
                 continue
             for port in self._entering[node]:
                 before = self._ports[port].node
@@ -150,11 +169,11 @@ class Routes:
                 port
                 for port in self._leaving[node]
                 if port not in self._down
+                and self._ports[port].peer not in self._hosts
                 and hops.get(self._ports[port].peer, far) == far - 1
-                and (self._ports[port].peer == dst or self._ports[port].peer not in self._hosts)
             )
             for node, far in hops.items()
-            if node != dst
+            if far > 0
         }
 
 

@@ -144,6 +144,7 @@ ENTRY = np.dtype(
         ("suffix", INT),
         ("inlet", INT),
         ("delay", INT),  # NIC to first queue
+        ("walked", INT),  # NIC to last queue
         ("return_delay", FLOAT),  # last queue to receiver and back to the sender
         # run
         ("rate", FLOAT),

@@ -148,12 +148,9 @@ def _tail_s(scenario: Scenario, tables: Tables, step_s: float) -> NDArray[np.flo
     ``Scenario.alone_s`` less serialisation and the cables that the kernel simulates, so that a flow alone on
     its path has a slowdown of 1.
     """
-    paths, of_flow = scenario.flows.routes
-    walked_s, slowest = np.empty(len(paths)), np.empty(len(paths))
-    for index, path in enumerate(paths):
-        onward = sum(max(1, round(float(scenario.port_delay_s[port]) / step_s)) for port in path[1:-1])
-        walked_s[index] = (int(tables.entries[index]["delay"]) + onward) * step_s
-        slowest[index] = scenario.port_rate_bytes_per_s[list(path)].min()
+    of_flow = scenario.flows.routes[1]
+    walked_s = tables.entries["walked"] * step_s
+    slowest = scenario.over_paths(scenario.port_rate_bytes_per_s, np.minimum)
     alone_s = scenario.alone_s
     with np.errstate(invalid="ignore"):
         tail = alone_s - scenario.flow_wire_bytes / slowest[of_flow] - walked_s[of_flow]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,18 +159,22 @@ class _Paths:
         self.switch_of = {name: index for index, name in enumerate(names)}
         self.reverse_of = reverse_ports(scenario.ports)
         self.pfc_shares = pfc_shares(scenario.ports).tolist()
-        inlets = dict.fromkeys((self.suffix_of[path[1:]], self._nic_steps(path[0])) for path in self.entry_of)
+        inlets = dict.fromkeys((self.suffix_of[path[1:]], self._nic_steps[path[0]]) for path in self.entry_of)
         self.inlet_of = {inlet: index for index, inlet in enumerate(inlets)}
         # Feeders sorted by queue: (queue, ingress port, entry path or upstream suffix).
         feeders = [(self.queue_of[path[1]], path[0], path, True) for path in self.entry_of]
         feeders += [(self.queue_of[s[1]], s[0], s, False) for s in self.suffix_of if len(s) > 1]
         self.feeder_list = sorted(feeders, key=lambda feeder: feeder[0])
 
-    def _steps(self, port: int) -> int:
-        return max(1, round(float(self.scenario.port_delay_s[port]) / self.step_s))
+    @cached_property
+    def _steps(self) -> list[int]:
+        """Per port: how long a queue's cable takes."""
+        return np.maximum(1, np.rint(self.scenario.port_delay_s / self.step_s)).astype(int).tolist()
 
-    def _nic_steps(self, port: int) -> int:
-        return int(float(self.scenario.port_delay_s[port]) / self.step_s)
+    @cached_property
+    def _nic_steps(self) -> list[int]:
+        """Per port: how long a NIC's cable takes."""
+        return (self.scenario.port_delay_s / self.step_s).astype(int).tolist()
 
     def flows(self) -> Table:
         scenario = self.scenario
@@ -184,19 +189,18 @@ class _Paths:
 
     def entries(self) -> Table:
         table = np.zeros(len(self.entry_of), dtype=layout.ENTRY)
-        delay_s = self.scenario.port_delay_s
         for path, index in self.entry_of.items():
+            delay = self._nic_steps[path[0]]
             suffix = self.suffix_of[path[1:]]
-            fixed_s = self.scenario.dcqcn.feedback_delay_s
-            loop_s = 2.0 * float(delay_s[list(path)].sum()) if fixed_s is None else fixed_s
-            # The kernel simulates the cables up to the last queue; the rest of the loop comes after it.
-            walked = self._nic_steps(path[0]) + sum(self._steps(port) for port in path[1:-1])
-            back = loop_s / self.step_s - walked
             table[index]["nic"] = self.nic_of[path[0]]
             table[index]["suffix"] = suffix
-            table[index]["inlet"] = self.inlet_of[suffix, self._nic_steps(path[0])]
-            table[index]["delay"] = self._nic_steps(path[0])
-            table[index]["return_delay"] = max(1.0, back)
+            table[index]["inlet"] = self.inlet_of[suffix, delay]
+            table[index]["delay"] = delay
+            table[index]["walked"] = delay + sum(self._steps[port] for port in path[1:-1])
+        # The kernel simulates the cables up to the last queue; the rest of the loop comes after it.
+        scenario, fixed_s = self.scenario, self.scenario.dcqcn.feedback_delay_s
+        loop_s = 2.0 * scenario.over_paths(scenario.port_delay_s, np.add) if fixed_s is None else fixed_s
+        table["return_delay"] = np.maximum(1.0, loop_s / self.step_s - table["walked"])
         return table
 
     def nics(self) -> Table:
@@ -228,7 +232,7 @@ class _Paths:
         for index, port in enumerate(self.queue_ports):
             row = table[index]
             row["rate"] = scenario.port_rate_bytes_per_s[port] * self.step_s
-            row["delay"] = self._steps(port)
+            row["delay"] = self._steps[port]
             row["switch"] = self.switch_of[scenario.ports[port].node]
             row["reverse_queue"] = self.queue_of.get(self.reverse_of[port], -1)
             row["reverse_nic"] = self.nic_of.get(self.reverse_of[port], -1)
@@ -242,7 +246,7 @@ class _Paths:
         table = np.zeros(len(self.feeder_list), dtype=layout.FEEDER)
         for index, (queue, port, path, is_entry) in enumerate(self.feeder_list):
             table[index]["queue"] = queue
-            table[index]["delay"] = self._steps(port)
+            table[index]["delay"] = self._steps[port]
             table[index]["ingress"] = self.ingress_of[port]
             table[index]["entry"] = self.entry_of[path] if is_entry else -1
             table[index]["suffix"] = -1 if is_entry else self.suffix_of[path]
@@ -252,7 +256,7 @@ class _Paths:
         table = np.zeros(len(self.ingress_of), dtype=layout.INGRESS)
         for port, index in self.ingress_of.items():
             table[index]["switch"] = self.switch_of[self.scenario.ports[port].peer]
-            table[index]["delay"] = self._steps(port)
+            table[index]["delay"] = self._steps[port]
             table[index]["nic"] = self.nic_of.get(port, -1)
             table[index]["queue"] = self.queue_of.get(port, -1)
             table[index]["share"] = self.pfc_shares[port]
