@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -82,21 +83,24 @@ def predicted(name: str, *, pfc: bool, byte_counter: bool) -> list[dict[str, Any
     return figures(engine(name).predict(scenario, WATERMARKS, seed=1))
 
 
-@pytest.mark.parametrize("byte_counter", [True, False], ids=["byte counter", "timer only"])
-@pytest.mark.parametrize("pfc", [True, False], ids=["pause", "drop"])
-@pytest.mark.parametrize("name", ENGINE_NAMES)
-def test_compiled_and_plain_kernels_agree(name: str, pfc: bool, byte_counter: bool) -> None:
-    here = predicted(name, pfc=pfc, byte_counter=byte_counter)
-    assert [one["status"] for one in here] == ["ok"] * len(WATERMARKS)
+def every_problem() -> dict[str, list[dict[str, Any]]]:
+    return {
+        f"{name} {pfc} {byte_counter}": predicted(name, pfc=pfc, byte_counter=byte_counter)
+        for name, pfc, byte_counter in product(ENGINE_NAMES, (True, False), (True, False))
+    }
+
+
+@pytest.fixture(scope="module")
+def plain() -> dict[str, list[dict[str, Any]]] | None:
+    """What kernels as plain Python predict of every problem; none where this process runs them so itself."""
     if os.environ.get("NUMBA_DISABLE_JIT"):
-        return  # the other half of the comparison is this very process
+        return None
     code = (
         "import json, pytest; from tests.unit.twin.kernels.plain_python import run_uncompiled; "
-        "from tests.unit.twin.kernels.test_uncompiled import predicted; "
-        "run_uncompiled(pytest.MonkeyPatch()); "
-        f"print(json.dumps(predicted({name!r}, pfc={pfc}, byte_counter={byte_counter})))"
+        "from tests.unit.twin.kernels.test_uncompiled import every_problem; "
+        "run_uncompiled(pytest.MonkeyPatch()); print(json.dumps(every_problem()))"
     )
-    plain = subprocess.run(
+    ended = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
         cwd=ROOT,
         env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
@@ -104,7 +108,21 @@ def test_compiled_and_plain_kernels_agree(name: str, pfc: bool, byte_counter: bo
         text=True,
         check=True,
     )
-    there = json.loads(plain.stdout)
+    found: dict[str, list[dict[str, Any]]] = json.loads(ended.stdout)
+    return found
+
+
+@pytest.mark.parametrize("byte_counter", [True, False], ids=["byte counter", "timer only"])
+@pytest.mark.parametrize("pfc", [True, False], ids=["pause", "drop"])
+@pytest.mark.parametrize("name", ENGINE_NAMES)
+def test_compiled_and_plain_kernels_agree(
+    name: str, pfc: bool, byte_counter: bool, plain: dict[str, list[dict[str, Any]]] | None
+) -> None:
+    here = predicted(name, pfc=pfc, byte_counter=byte_counter)
+    assert [one["status"] for one in here] == ["ok"] * len(WATERMARKS)
+    if plain is None:
+        return
+    there = plain[f"{name} {pfc} {byte_counter}"]
     for compiled, interpreted in zip(here, there, strict=True):
         for key, value in compiled.items():
             if key == "slowdown":
