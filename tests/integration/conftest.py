@@ -10,7 +10,7 @@ from tests.integration.service import PATIENCE_S
 __all__ = ["anyio_backend", "database_url", "postgres"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")  # so that tests of a file may share a service
 def anyio_backend() -> str:
     return "asyncio"
 

@@ -63,9 +63,19 @@ TOKENS = [
 ]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def guarded() -> AsyncIterator[Running]:
-    async with running(Wanted(settings=manual(security={"tokens": TOKENS}))) as started:
+    """No call of these tests changes it."""
+    async with running(
+        Wanted(settings=manual(security={"tokens": TOKENS, "failures_per_min": 1_000_000}))
+    ) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+async def unguarded() -> AsyncIterator[Running]:
+    """No call of these tests changes it."""
+    async with running() as started:
         yield started
 
 
@@ -170,21 +180,18 @@ async def test_a_decision_carries_the_name_of_the_token(guarded: Running) -> Non
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-async def test_another_sites_page_may_not_act(site: str) -> None:
-    async with running() as here:
-        answer = await here.client.post("/v1/tune", headers={"Sec-Fetch-Site": site})
-        assert answer.status_code == 403
-        assert (
-            await here.client.post("/v1/tune", headers={"Sec-Fetch-Site": "same-origin"})
-        ).status_code == 409
+async def test_another_sites_page_may_not_act(unguarded: Running, site: str) -> None:
+    answer = await unguarded.client.post("/v1/tune", headers={"Sec-Fetch-Site": site})
+    assert answer.status_code == 403
+    own = {"Sec-Fetch-Site": "same-origin"}
+    assert (await unguarded.client.post("/v1/tune", headers=own)).status_code == 409
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:9999", "null"])
-async def test_nor_may_it_where_the_browser_tells_its_origin_alone(origin: str) -> None:
-    async with running() as here:
-        assert (await here.client.post("/v1/tune", headers={"Origin": origin})).status_code == 403
-        own = {"Origin": "http://127.0.0.1"}
-        assert (await here.client.post("/v1/tune", headers=own)).status_code == 409
+async def test_nor_may_it_where_the_browser_tells_its_origin_alone(unguarded: Running, origin: str) -> None:
+    assert (await unguarded.client.post("/v1/tune", headers={"Origin": origin})).status_code == 403
+    own = {"Origin": "http://127.0.0.1"}
+    assert (await unguarded.client.post("/v1/tune", headers=own)).status_code == 409
 
 
 @pytest.mark.parametrize(("call", "needed"), CALLS.items())
@@ -204,13 +211,14 @@ async def test_who_may_not_call_is_told_nothing_of_the_calls_parameters(
 
 
 async def test_no_answer_leads_to_the_host_that_a_client_names(guarded: Running) -> None:
-    guarded.client.headers["Authorization"] = "Bearer read"
+    reader = {"Authorization": "Bearer read"}
     for path in ("/v1/freeze/", "/v1/switches/", "/healthz/", "/docs/", "/assets", "/docs/assets"):
-        answer = await guarded.client.get(path, headers={"Host": "evil.example"})
+        answer = await guarded.client.get(path, headers=reader | {"Host": "evil.example"})
         assert answer.status_code == (200 if path == "/docs/" else 404)
         assert "location" not in answer.headers
         assert "evil" not in answer.text
-    assert (await guarded.client.get("/v1/freeze/")).json()["remedy"] == "leave out the slash at its end"
+    lost = await guarded.client.get("/v1/freeze/", headers=reader)
+    assert lost.json()["remedy"] == "leave out the slash at its end"
 
 
 HOSTS = {
@@ -243,11 +251,12 @@ HOSTS = {
 
 
 @pytest.mark.parametrize(("host", "status"), HOSTS.items())
-async def test_without_tokens_only_loopback_names_are_answered(host: str, status: int) -> None:
-    async with running() as here:
-        answer = await here.client.get("/v1/topology", headers={"Host": host})
-        assert answer.status_code == status
-        assert status == 200 or repr(host) in answer.json()["detail"]
+async def test_without_tokens_only_loopback_names_are_answered(
+    unguarded: Running, host: str, status: int
+) -> None:
+    answer = await unguarded.client.get("/v1/topology", headers={"Host": host})
+    assert answer.status_code == status
+    assert status == 200 or repr(host) in answer.json()["detail"]
 
 
 async def test_without_tokens_one_host_is_named_and_probes_need_name_none() -> None:
