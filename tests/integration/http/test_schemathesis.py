@@ -9,6 +9,8 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -44,14 +46,21 @@ def _as_it_is(context: SerializationContext, value: Any) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "surrogatepass")
 
 
+@cache
+def document() -> dict[str, Any]:
+    """The document of every service; who changes it copies it."""
+    return create_app(manual()).openapi()
+
+
+@cache
 def schema(*, tokens: bool) -> Any:
-    """The document of every service, without what is only so where there are tokens."""
-    document = create_app(manual()).openapi()
+    """The same as schemathesis reads it, without what is only so where there are tokens."""
+    mine = deepcopy(document())
     if not tokens:
-        for methods in document["paths"].values():
+        for methods in mine["paths"].values():
             for operation in methods.values():
                 operation.pop("security", None)
-    return schemathesis.openapi.from_dict(document).exclude(path=ENDLESS)
+    return schemathesis.openapi.from_dict(mine).exclude(path=ENDLESS)
 
 
 @contextmanager
@@ -152,10 +161,7 @@ KNOWN = {
 @pytest.mark.parametrize(
     ("method", "path"),
     sorted(
-        (method, path)
-        for path, methods in create_app(manual()).openapi()["paths"].items()
-        for method in methods
-        if "{" in path
+        (method, path) for path, methods in document()["paths"].items() for method in methods if "{" in path
     ),
 )
 def test_what_is_said_of_things_that_are_there_is_documented(method: str, path: str, filled: str) -> None:
@@ -174,7 +180,7 @@ def test_what_is_said_of_things_that_are_there_is_documented(method: str, path: 
 
 
 def test_events_are_what_the_document_says(unguarded: str) -> None:
-    described = create_app(manual()).openapi()["paths"][ENDLESS]["get"]["responses"]
+    described = document()["paths"][ENDLESS]["get"]["responses"]
     with httpx.stream("GET", unguarded + ENDLESS, timeout=120) as answer:
         assert answer.status_code == 200
         (media_type,) = described["200"]["content"]
@@ -183,4 +189,4 @@ def test_events_are_what_the_document_says(unguarded: str) -> None:
 
 
 def test_a_running_service_gives_the_document_that_is_checked_here(guarded: str) -> None:
-    assert httpx.get(f"{guarded}/openapi.json", timeout=120).json() == create_app(manual()).openapi()
+    assert httpx.get(f"{guarded}/openapi.json", timeout=120).json() == document()
