@@ -169,7 +169,7 @@ def _size(text: str) -> int | None:
     """A whole number of bytes, as people write sizes; None for anything else."""
     with suppress(ParameterError):
         value = quantity("--occupancy", text, BYTES)
-        if value in range(1, _MOST_SIZE_BYTES):
+        if value.is_integer() and 1 <= value < _MOST_SIZE_BYTES:
             return int(value)
     return None
 

@@ -130,6 +130,8 @@ def test_a_line_that_is_not_hex_costs_only_itself(decode: Decode) -> None:
         (PAYLOADS["A"], ("--occupancy", "cells")),
         (PAYLOADS["A"], ("--occupancy", "bytes:80")),
         (PAYLOADS["A"], ("--occupancy", "cells:0")),
+        (PAYLOADS["A"], ("--occupancy", "cells:0.5")),
+        (PAYLOADS["A"], ("--occupancy", "cells:1GB")),
         (PAYLOADS["A"], ("--time", "hours")),
     ],
 )
