@@ -61,9 +61,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> TogetherSche
 
 @pytest.fixture(autouse=True)
 def _no_log_of_an_earlier_test() -> Iterator[None]:
-    """Commands that run in a test's own process log to its standard error, which ends with the test."""
-    yield
+    """Commands that run in a test's own process log to its standard error, which ends with the test, and say
+    from what level on.
+    """
     root = logging.getLogger()
+    level = root.level
+    yield
+    root.setLevel(level)
     for handler in [one for one in root.handlers if type(one) is logging.StreamHandler]:
         root.removeHandler(handler)
 
