@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
@@ -90,10 +91,10 @@ def static_run(plan: DemoPlan, seed: int, watermark: Watermark) -> Run:
     return keep(str(watermark), LabHere(plan, seed, watermark), plan, watermark, lambda *_: None)
 
 
-def static_runs(plan: DemoPlan, seed: int) -> list[Run]:
-    """The whole traffic under each of ``STATICS``, the vendor default first."""
+def static_runs(plan: DemoPlan, seed: int, statics: Sequence[Watermark] = STATICS) -> list[Run]:
+    """The whole traffic under each setting, in their order."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(partial(static_run, plan, seed), STATICS))
+        return list(pool.map(partial(static_run, plan, seed), statics))
 
 
 def by_phase(runs: list[Run]) -> list[list[float]]:
