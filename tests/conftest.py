@@ -39,15 +39,17 @@ else:
 
 
 class TogetherScheduling(LoadScopeScheduling):  # type: ignore[misc] # xdist has no types
-    """Gives one worker what shares servers, processes or a browser: the tests of the page, of one rig of the
-    adapter contract, of a file. Tests of accuracy and properties share nothing and take long: each is given
-    out by itself, but those of the picks share their predictions.
+    """Gives one worker what shares servers, processes, a browser or long predictions: the tests of the page,
+    of one rig of the adapter contract, of what the packet engine predicts, of a file. Tests of properties
+    share nothing and take long: each is given out by itself.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file, _, test = nodeid.partition("::")
-        if file.startswith(("tests/accuracy/", "tests/property/")) and not file.endswith("test_picks.py"):
+        if file.startswith("tests/property/"):
             return nodeid
+        if file.endswith(("accuracy/test_packet_truth.py", "accuracy/test_picks.py")):
+            return "the packet engine's predictions"
         if file.startswith("tests/contract/"):
             return re.sub("-(awkward|higher|lower)$", "", test.partition("[")[2].removesuffix("]"))
         return "the page" if file.startswith("tests/e2e/page/") else file

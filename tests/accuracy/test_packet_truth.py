@@ -1,7 +1,7 @@
 """The packet engine against the packets of another simulator, at the promised accuracy.
 
-A problem is one test, so that its 47 runs are made once. A figure that misses its goal is listed with what
-was measured and why; one that no longer misses fails too, so that the list stays true.
+A problem's 47 runs are made once, for these tests and those of the picks. A figure that misses its goal is
+listed with what was measured and why; one that no longer misses fails too, so that the list stays true.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench import accuracy, packet
+from bench import accuracy, packet, picks
 from bench.accuracy import PROBLEMS
 from twin.packet.model import PacketEngine
 
@@ -29,7 +29,7 @@ RANK_MISSED = {
 
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_every_figure_is_as_close_as_promised(problem: str) -> None:
-    predictions = accuracy.predicted(problem, PacketEngine())
+    predictions = picks.runs(problem, "packet", 1)
     assert {one.status.code for one in predictions} == {"ok"}
     if accuracy.scenario(problem).pfc:
         assert max(one.loss_bytes for one in predictions) == 0
