@@ -108,12 +108,12 @@ def test_one_step_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
         return advance(fabric, until_s)
 
     monkeypatch.setattr(Fabric, "advance", held)
-    with running() as (runner, _):
-        first, second = runner.advance(0.02), runner.advance(0.02)
+    with running(parts_of(duration_s=0.002)) as (runner, _):
+        first, second = runner.advance(0.002), runner.advance(0.002)
         both_asked.set()
         with pytest.raises(ConflictError, match="another one is under way"):
             result(second)
-        assert result(first).end_s == 0.02
+        assert result(first).end_s == 0.002
         assert runner.view.ended
 
 
