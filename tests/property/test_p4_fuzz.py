@@ -89,7 +89,7 @@ def test_vectors_cut_at_every_length(name: str) -> None:
 
 def test_a_datagram_of_nothing_but_the_smallest_reports() -> None:
     payload = PAYLOADS["A"][:8] + b"\x00\x00\x00\x00" * 16_000
-    for copies in (1, 20):
+    for copies in (1, 3):
         reports = decoded([payload] * copies)
         assert len(reports) == 512 * copies
         assert [problem.index for problem in reports.problems] == list(range(copies))
