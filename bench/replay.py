@@ -1,7 +1,8 @@
-"""Milliseconds a watermark in the replay engine: one core, warm, every reference problem.
+"""Time a watermark takes in the replay engine: one core, warm, reference problems and growing fabrics.
 
 ``python -m bench.replay`` prints a table and writes ``bench/out/replay.json``. A figure is the time of one
-call of ``predict`` ÷ its watermarks; the smallest of many is what the work costs when nothing else runs.
+call of ``predict`` ÷ its watermarks; the smallest of many is what the work costs when nothing else runs. The
+growing fabrics are leaf-spine under web search, with the packet engine on the same problem beside them.
 """
 
 from __future__ import annotations
@@ -14,10 +15,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bench.figure import Figure
+from telemetry.topology import GBPS, leaf_spine
+from twin.dcqcn import PAPER, PRESETS
+from twin.engine import engine
+from twin.packet.plan import FabricPlan
+from twin.packet.routes import Routes, flow_key
 from twin.replay.model import STEP_S, ReplayEngine
-from twin.scenario import Scenario
+from twin.scenario import Flows, Scenario
 from twin.scenario_file import load_scenario
+from twin.traffic.base import Hosts
+from twin.traffic.notation import read_traffic
 from twin.watermark import Watermark
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,6 +39,14 @@ BATCH = 32
 REPEATS = 15
 REPEATS_OTHERS = 5
 GOAL_MS = 10.0
+GROWING = (
+    # leaves, spines, hosts a leaf, uplinks in Gbit/s, load, milliseconds, goal in seconds
+    (2, 2, 8, 200.0, 0.4, 22.0, 0.02),
+    (4, 4, 16, 400.0, 0.6, 5.0, 0.05),
+    (8, 8, 32, 400.0, 0.6, 5.0, 0.2),
+    (32, 8, 32, 400.0, 0.6, 5.0, 1.0),
+)
+TRIED = (Watermark(400_000, 1_600_000, 0.2), Watermark(50_000, 200_000, 0.1), Watermark(5_000, 50_000, 0.5))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +94,66 @@ def run() -> dict[str, Any]:
     return {"step_s": STEP_S, "flows": len(main_problem.flows), "timings": [asdict(one) for one in timings]}
 
 
+def fabric_under(
+    leaves: int, spines: int, hosts: int, uplink_gbps: float, load: float, duration_s: float, clocks: str
+) -> Scenario:
+    """A leaf-spine fabric of 100 Gbit/s hosts under web search; every switch port is monitored."""
+    topology = leaf_spine(leaves, spines, hosts, rate_gbps=100.0, uplink_gbps=uplink_gbps, delay_us=1.0)
+    dcqcn = PRESETS[clocks]
+    plan = FabricPlan(ports=topology.ports, dcqcn=dcqcn)
+    names = plan.hosts
+    nic = 100 * GBPS
+    pattern = read_traffic(f"websearch:{load}", where="bench")
+    senders = Hosts(count=len(names), nic_bytes_per_s=nic)
+    offered = pattern.traffic(senders, duration_s=duration_s, seed=1).between(0.0, duration_s)
+    routes = Routes(plan)
+    paths = [
+        routes.path(names[src], names[dst], flow_key(1, src, dst, number)) or ()
+        for number, (src, dst) in enumerate(zip(offered.src.tolist(), offered.dst.tolist(), strict=True))
+    ]
+    return Scenario(
+        name=f"{len(names)} hosts",
+        ports=topology.ports,
+        flows=Flows(
+            src=tuple(names[host] for host in offered.src.tolist()),
+            dst=tuple(names[host] for host in offered.dst.tolist()),
+            payload_bytes=offered.payload_bytes,
+            start_s=offered.start_s,
+            start_rate_bytes_per_s=np.full(len(paths), nic),
+            path_offset=np.cumsum([0, *map(len, paths)]).astype(np.int32),
+            path_ports=np.concatenate([np.array(path) for path in paths]).astype(np.int32),
+        ),
+        monitored=tuple(index for index, port in enumerate(topology.ports) if port.port is not None),
+        dcqcn=dcqcn,
+        duration_s=duration_s,
+        window_s=(0.0, duration_s),
+    )
+
+
+def growing() -> Iterable[Figure]:
+    """Seconds a watermark of each growing fabric, by the clocks of two presets."""
+    for *sizes, duration_ms, goal in GROWING:
+        for clocks in ("paper", "vendor"):
+            leaves, spines, hosts, uplink_gbps, load = sizes
+            scenario = fabric_under(leaves, spines, hosts, uplink_gbps, load, duration_ms * 1e-3, clocks)
+            replay_s = each_s("replay", scenario)
+            note = f"{len(scenario.flows)} flows, {duration_ms:g} ms of {load:.0%} web search, mean of three"
+            if scenario.dcqcn is PAPER:
+                packet_s = each_s("packet", scenario)
+                note += f"; packet engine {packet_s:.2f} s, {packet_s / replay_s:.0f} times as long"
+            name = f"replay, a watermark of {scenario.name}, {clocks} clocks"
+            yield Figure(name, replay_s, "s", goal=goal, note=note)
+
+
+def each_s(name: str, scenario: Scenario) -> float:
+    """Seconds of this thread that one of ``TRIED`` takes, warm."""
+    runs = engine(name)
+    runs.predict(scenario, TRIED[:1], seed=1)
+    begun = time.thread_time()
+    runs.predict(scenario, TRIED, seed=1)
+    return (time.thread_time() - begun) / len(TRIED)
+
+
 def measure() -> Iterable[Figure]:
     """The figures of ``make bench``; writes the whole document beside them."""
     found = run()
@@ -89,6 +167,7 @@ def measure() -> Iterable[Figure]:
             goal=GOAL_MS if number == 0 else None,
             note=f"one core, its time alone, warm, best of {one.repeats}; median {one.median_ms:.1f} ms",
         )
+    yield from growing()
 
 
 def main() -> None:
