@@ -35,7 +35,7 @@ class WindowSettings:
     max_reports: int = DEFAULT_MAX_REPORTS
     max_flows: int = 1_000_000
     max_paths: int = 1_000_000
-    max_queues: int = 16_384
+    max_queues: int = 65_536
     max_jump_periods: int = 2
     confirm_reports: int = 8
     idle_gap_ns: int = 1_000_000

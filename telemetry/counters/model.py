@@ -73,14 +73,14 @@ class CounterSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CounterSettings:
-    """Memory bounds: series (one queue per port of 256 switches with 64 ports), samples of each, and their
+    """Memory bounds: series (one queue per port of 1024 switches with 64 ports), samples of each, and their
     age by the device's clock.
 
     ``confirm_samples``: so many samples in a row that are older than a series' newest by more than the
     horizon mean that its clock was set back. Raises ``WindowError`` naming a field that is out of range.
     """
 
-    max_series: int = 16_384
+    max_series: int = 65_536
     max_samples: int = 128
     horizon_ns: int = 900_000_000_000
     confirm_samples: int = 3

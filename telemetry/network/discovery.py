@@ -8,7 +8,7 @@ is the same as from all.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -68,6 +68,7 @@ def discover(
     """
     seen = _sighted(sorted(set(journeys), key=lambda j: (j.src, j.dst, tuple(map(sortable, j.path)))))
     names = _host_names(seen)
+    taken = {*seen.switches, *names.values()}
     links: list[tuple[str, str | None, str, str | None]] = []
     switches = dict(seen.switches)
     _join_half_cables(seen)
@@ -80,8 +81,9 @@ def discover(
         if len(ends) == 2 and ends[0][0] != ends[1][0]:
             links.append((*ends[0], *ends[1]))
             continue
-        hub = _free_name(f"behind {ports[0][0]} {ports[0][1]}", switches, names, number)
+        hub = _free_name(f"behind {ports[0][0]} {ports[0][1]}", taken, number)
         switches[hub] = None
+        taken.add(hub)
         links.extend((*end, hub, f"to {place}") for place, end in enumerate(ends))
     for switch, address in seen.behind_switch:
         if (names[address], switch) not in wired:
@@ -145,11 +147,9 @@ def _behind(seen: _Sightings, switch: str, port: str | None, address: str) -> No
 
 def _host_names(seen: _Sightings) -> dict[str, str]:
     """A name per address: itself, unless a switch has that name."""
-    taken = {address: address for address in seen.addresses}
+    taken = {*seen.addresses, *seen.switches}
     return {
-        address: _free_name(f"host {address}", seen.switches, taken, 0)
-        if address in seen.switches
-        else address
+        address: _free_name(f"host {address}", taken, 0) if address in seen.switches else address
         for address in seen.addresses
     }
 
@@ -162,8 +162,7 @@ def _invented_port(seen: _Sightings, switch: str, wish: str) -> Port:
     return port
 
 
-def _free_name(wish: str, switches: Mapping[str, None], names: Mapping[str, str], number: int) -> str:
-    taken = set(switches) | set(names.values())
+def _free_name(wish: str, taken: Set[str], number: int) -> str:
     name = wish
     while name in taken:
         number += 1
