@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TypeVar
 
 import msgspec
@@ -22,6 +23,7 @@ from switches.dryrun import DryRunAdapter
 from switches.errors import SwitchError, UnknownSwitchError
 from switches.registry import LAB, AdapterRegistry
 from switches.rollout.state import Applying, Event, Phase, Progress, RolloutState, ToSwitch, Undone
+from telemetry.state import QueueRef
 from twin.watermark import Watermark
 
 AT_ONCE = 8
@@ -292,6 +294,19 @@ class Fleet:
         """
         reading = self._readings.known(switch).reading
         return {} if reading is None else {(one.port, one.queue): one.watermark for one in reading.queues}
+
+    def queue_runs(self) -> Callable[[QueueRef], Watermark | None]:
+        """What each queue runs, by switch looked up once; None: it does not mark. For any thread."""
+
+        @cache
+        def of_switch(name: str) -> tuple[Watermark, Mapping[tuple[str, int], Watermark | None]]:
+            return self.runs(name), self.queues_of(name)
+
+        def runs(queue: QueueRef) -> Watermark | None:
+            usual, own = of_switch(queue.switch)
+            return own.get((queue.port, queue.queue), usual)
+
+        return runs
 
     def last_read(self, switch: str) -> Watermark | None:
         """What it was last read to run; None where it was not read yet."""

@@ -369,7 +369,7 @@ class Service:
     async def look_for_switches(self) -> None:
         """Makes adapters for the switches that reports show."""
         with suppress(WindowError):
-            self.fleet.saw((await self.window.state()).topology.switches)
+            self.fleet.saw((await self.window.shown()).topology.switches)
 
     async def _poll_switches(self) -> None:
         while True:

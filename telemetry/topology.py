@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -100,22 +102,63 @@ class Topology:
         return frozenset(self.switches)
 
     @cached_property
+    def tiers(self) -> Mapping[str, int]:
+        """Links from each switch to its nearest host; without a way to a host it is left out."""
+        found: dict[str, int] = {}
+        edge = {host.name for host in self.hosts}
+        for tier in range(1, len(self.switches) + 1):
+            beyond = set().union(*(self._neighbours[node] for node in edge))
+            edge = (beyond & self.switch_names) - found.keys()
+            if not edge:
+                break
+            found |= dict.fromkeys(edge, tier)
+        return found
+
+    @cached_property
     def roles(self) -> Mapping[str, str]:
         """Each switch's role by its distance from the nearest host: ``leaf``, ``spine``, then ``core``; one
         without a way to a host is ``other``.
         """
-        neighbours: defaultdict[str, set[str]] = defaultdict(set)
+        named = {1: "leaf", 2: "spine"}
+        tiers = self.tiers
+        return {name: named.get(tiers[name], "core") if name in tiers else "other" for name in self.switches}
+
+    @cached_property
+    def pods(self) -> Mapping[str, str]:
+        """The pod of each switch: of those that stay connected where the highest tier is taken away. That
+        tier, and a fabric in which each would be alone, goes by its roles.
+
+        A pod has the name that its switches' names begin with, up to a separator; else they are numbered.
+        """
+        highest = max(self.tiers.values(), default=0)
+        below = {name for name, tier in self.tiers.items() if tier < highest}
+        found: list[list[str]] = []
+        for name in (one for one in self.switches if one in below):
+            if name not in below:
+                continue  # in a pod already
+            below.remove(name)
+            pod = [name]
+            for one in pod:  # grows meanwhile
+                beside = sorted(self._neighbours[one] & below)
+                below.difference_update(beside)
+                pod += beside
+            found.append(pod)
+        named = dict(self.roles)
+        if all(len(pod) == 1 for pod in found):
+            return named
+        names = list(map(_shared_name, found))
+        if "" in names or len(set(names) - set(named.values())) < len(names):
+            names = [f"pod {number}" for number in range(1, len(found) + 1)]
+        for name, pod in zip(names, found, strict=True):
+            named |= dict.fromkeys(pod, name)
+        return named
+
+    @cached_property
+    def _neighbours(self) -> Mapping[str, set[str]]:
+        beside: defaultdict[str, set[str]] = defaultdict(set)
         for port in self.ports:
-            neighbours[port.node].add(port.peer)
-        found: dict[str, str] = {}
-        edge = {host.name for host in self.hosts}
-        for role in ("leaf", "spine", *["core"] * len(self.switches)):
-            beyond = set().union(*(neighbours[node] for node in edge))
-            edge = (beyond & self.switch_names) - found.keys()
-            if not edge:
-                break
-            found |= dict.fromkeys(edge, role)
-        return {name: found.get(name, "other") for name in self.switches}
+            beside[port.node].add(port.peer)
+        return beside
 
     @cached_property
     def host_by_address(self) -> Mapping[str, str]:
@@ -193,6 +236,12 @@ class Topology:
                 for link in self.links
             ],
         }
+
+
+def _shared_name(names: Sequence[str]) -> str:
+    """What all of these begin with, up to a separator: ``pod1`` of pod1-leaf1 and pod1-spine2; else ''."""
+    begins = zip(*(re.findall(r"[^-_.:/]*[-_.:/]", name) for name in names), strict=False)
+    return "".join(parts[0] for parts in takewhile(lambda parts: len(set(parts)) == 1, begins))[:-1]
 
 
 def flow_hash(*parts: object) -> int:

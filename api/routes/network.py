@@ -1,15 +1,19 @@
-"""``/v1/topology``, declared and discovered; ``/v1/state`` and ``/v1/flows``: the network in the window."""
+"""``/v1/topology``, declared and discovered; ``/v1/state``, ``/v1/fabric``, ``/v1/flows``: the network in the
+window.
+"""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Query, Response
+from fastapi import APIRouter, Body, Path, Query, Response
 
 from api.admission import MOST_BYTES
 from api.deps import Administers, Fields, Reads, ServiceDep, json_answer, made_in
+from service.documents.fabric import FabricDocument, SwitchPortsDocument
 from service.documents.telemetry import FlowFilter, FlowsDocument, StateDocument, TopologyDocument
 from service.service import Service
+from switches.errors import UnknownSwitchError
 from telemetry.state import FlowClass
 from telemetry.topology import topology_from_json
 
@@ -29,9 +33,15 @@ ClassName = Literal["mouse", "potential_elephant", "elephant"]
 
 
 @router.get("/topology", tags=["topology"], response_model=TopologyDocument, summary="Get the topology")
-async def get_topology(service: ServiceDep, caller: Reads) -> Response:
+async def get_topology(
+    service: ServiceDep,
+    caller: Reads,
+    discovered: Annotated[
+        bool, Query(description="Whether to work out what reports show; else `discovered` is null.")
+    ] = True,
+) -> Response:
     """``declared`` (null where none is) and ``discovered`` (null while no report was seen)."""
-    return await _both(service)
+    return await _both(service, discovered=discovered)
 
 
 # Enough for a fabric of ninety thousand cables.
@@ -69,7 +79,7 @@ async def get_state(
 ) -> Response:
     """Flows by class, the deepest queues, and receivers and ports, the worst first."""
     window = service.window
-    state = await window.state()
+    state = await window.shown()
     recent = await service.pipeline.ports.recent()
     age_s, stale = window.age_s(), window.stale
     return await json_answer(
@@ -77,6 +87,40 @@ async def get_state(
         lambda: StateDocument.of(state, recent.ports, age_s=age_s, stale=stale, limit=queues, switch=switch),
         fields=fields,
     )
+
+
+@router.get("/fabric", tags=["state"], response_model=FabricDocument, summary="Get the fabric by pods")
+async def get_fabric(service: ServiceDep, caller: Reads, fields: Fields = None) -> Response:
+    """Every switch with its deepest queue, its busiest port, marks, pauses and drops, in columns by pod."""
+    state = await service.window.shown()
+    recent = await service.pipeline.ports.recent()
+    return await json_answer(
+        service.answers,
+        lambda: FabricDocument.of(state, recent.ports, service.fleet.queue_runs()),
+        fields=fields,
+    )
+
+
+@router.get(
+    "/fabric/{switch}", tags=["state"], response_model=SwitchPortsDocument, summary="Get a switch's ports"
+)
+async def get_switch_ports(
+    service: ServiceDep,
+    caller: Reads,
+    switch: Annotated[str, Path(description="Name of a switch.", examples=["leaf1"])],
+) -> Response:
+    """The ports of one switch, with what is at their other ends, and the queues of each."""
+    state = await service.window.shown()
+
+    def made() -> SwitchPortsDocument:
+        found = SwitchPortsDocument.of(state, switch, service.fleet.queue_runs())
+        if found is None:
+            raise UnknownSwitchError(
+                f"switch {switch!r}", None, "it is in no report and not in the topology", "see /v1/fabric"
+            )
+        return found
+
+    return await json_answer(service.answers, made)
 
 
 @router.get("/flows", tags=["state"], response_model=FlowsDocument, summary="List flows")
@@ -101,13 +145,13 @@ async def get_flows(
 ) -> Response:
     """The window's flows, most bytes first, of one class or of all."""
     chosen = None if flow_class is None else FlowClass[flow_class.upper()]
-    state = await service.window.state()
+    state = await service.window.shown()
     wanted = FlowFilter(chosen, switch, host)
     return await json_answer(
         service.answers, lambda: FlowsDocument.of(state, wanted, limit=limit, after=after)
     )
 
 
-async def _both(service: Service) -> Response:
-    declared, discovered = service.window.declared, await service.window.discovered()
-    return await json_answer(service.answers, lambda: TopologyDocument.of(declared, discovered))
+async def _both(service: Service, *, discovered: bool = True) -> Response:
+    declared, found = service.window.declared, await service.window.discovered() if discovered else None
+    return await json_answer(service.answers, lambda: TopologyDocument.of(declared, found))

@@ -17,6 +17,7 @@ from telemetry.decode.counters import decode_counters
 SAMPLES_AT_ONCE = 5_000
 
 _Samples = tuple[Sequence[CounterSample], Sequence[int] | None]
+_Recent = tuple[tuple[PortRates, ...], dict[str, int]]
 
 
 class CounterOwner(TelemetryOwner[_Samples]):
@@ -38,6 +39,7 @@ class CounterOwner(TelemetryOwner[_Samples]):
             clock_s=clock_s,
         )
         self._window = CounterWindow(settings)
+        self._recently: tuple[int, _Recent] | None = None
 
     async def ingest(self, body: bytes, content_encoding: str | None) -> IngestDocument:
         """Adds the samples of one body; raises ``DecodeError`` where it holds none at all."""
@@ -73,14 +75,20 @@ class CounterOwner(TelemetryOwner[_Samples]):
         """The newest sample of these switches by their clocks; None without one."""
         return await self._run(self._window.newest_ns, switches)
 
-    async def recent(self, span_ns: int) -> tuple[tuple[PortRates, ...], dict[str, int]]:
-        """Each port's rates over the last ``span_ns`` of its clock, and each switch's newest sample."""
+    async def recent(self, span_ns: int) -> _Recent:
+        """Each port's rates over the last ``span_ns`` of its clock, and each switch's newest sample; worked
+        out once for all callers until the next sample.
+        """
         return await self._run(self._recent, span_ns)
 
-    def _recent(self, span_ns: int) -> tuple[tuple[PortRates, ...], dict[str, int]]:
-        return port_rates(self._window.lately(span_ns)), self._window.newest_by_switch()
+    def _recent(self, span_ns: int) -> _Recent:
+        if self._recently is None or self._recently[0] != span_ns:
+            found = port_rates(self._window.lately(span_ns)), self._window.newest_by_switch()
+            self._recently = span_ns, found
+        return self._recently[1]
 
     def _add(self, part: _Samples) -> Added:
+        self._recently = None
         added = self._window.add(*part)
         reasons = Counter(late=len(added.late), no_room=len(added.no_room))
         return Added(added.accepted, (*added.late, *added.no_room), reasons)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from typing import NamedTuple
 
 from service.documents.telemetry import IngestDocument
@@ -24,11 +25,17 @@ EVENT_EVERY_S = 0.5
 _Version = tuple[int, Topology | None]
 
 
+SLOW_S = 0.25
+REUSED_FOR = 4.0
+"""Times what it took to compute, that a state of more than ``SLOW_S`` is shown for."""
+
+
 class LatestState(NamedTuple):
-    """The last state computed, and when (monotonic seconds)."""
+    """The last state computed, when (monotonic seconds), and how long it took."""
 
     state: NetworkState
     at_s: float
+    took_s: float = 0.0
 
 
 class WindowOwner(TelemetryOwner[ReportBatch]):
@@ -59,6 +66,7 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         self._last_event_s = float("-inf")
         self._unpublished = Counter[str]()
         self._cached: tuple[_Version, LatestState] | None = None
+        self._found: tuple[int, Topology] | None = None
         self._computing = asyncio.Lock()
         self.declared = declared
         self.accepted = self.rejected = 0
@@ -111,11 +119,29 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
     async def seen(self) -> tuple[Snapshot, NetworkState]:
         """The reports of the current state, which they keep in memory, and that state; as ``state``."""
         async with self._computing:
-            snapshot, version = await self._run(self._snapshot)
-            if self._cached is None or self._cached[0] != version:
-                at_s = self._clock_s()
-                self._cached = version, LatestState(await asyncio.to_thread(snapshot.state), at_s)
-            return snapshot, self._cached[1].state
+            return await self._seen()
+
+    async def shown(self) -> NetworkState:
+        """The current state for those who ask again and again; raises ``WindowError`` as ``state``.
+
+        One that took long to compute is shown again for ``REUSED_FOR`` times as long, so that pages and
+        scripts keep a fifth of a core busy at most.
+        """
+        async with self._computing:
+            if self._cached is not None:
+                (_, topology), latest = self._cached
+                age_s = self._clock_s() - latest.at_s
+                if SLOW_S < latest.took_s > age_s / REUSED_FOR and topology is self._window.topology:
+                    return latest.state
+            return (await self._seen())[1]
+
+    async def _seen(self) -> tuple[Snapshot, NetworkState]:
+        snapshot, version = await self._run(self._snapshot)
+        if self._cached is None or self._cached[0] != version:
+            at_s = self._clock_s()
+            state = await asyncio.to_thread(snapshot.state)
+            self._cached = version, LatestState(state, at_s, self._clock_s() - at_s)
+        return snapshot, self._cached[1].state
 
     @property
     def latest(self) -> LatestState | None:
@@ -133,8 +159,18 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
         return self.held_s >= self.length_s - self._settings.period_ns / NS_PER_S
 
     async def discovered(self) -> Topology | None:
-        """The topology that the reports' hops show; None while the window is empty."""
-        return await self._run(self._discovered)
+        """The topology that the reports' hops show; None while the window is empty. Computed as ``state``."""
+        try:
+            if self.declared is None:
+                return (await self.state()).topology
+            async with self._computing:
+                snapshot, (accepted, _) = await self._run(self._snapshot)
+                if self._found is None or self._found[0] != accepted:
+                    found = await asyncio.to_thread(replace(snapshot, topology=None).state)
+                    self._found = accepted, found.topology
+                return self._found[1]
+        except WindowError:
+            return None
 
     async def declare(self, topology: Topology) -> None:
         await self._run(self._window.set_topology, topology)
@@ -142,16 +178,6 @@ class WindowOwner(TelemetryOwner[ReportBatch]):
 
     def _snapshot(self) -> tuple[Snapshot, _Version]:
         return self._window.snapshot(), (self._window.counters.accepted, self._window.topology)
-
-    def _discovered(self) -> Topology | None:
-        declared = self._window.topology
-        self._window.set_topology(None)
-        try:
-            return self._window.state().topology
-        except WindowError:
-            return None
-        finally:
-            self._window.set_topology(declared)
 
     def _add(self, part: ReportBatch) -> Added:
         before = self._window.counters

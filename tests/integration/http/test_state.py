@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from telemetry.encode.arrow import MEDIA_TYPE, encode
+from telemetry.network.assemble import Snapshot
+from telemetry.state import NetworkState
+from tests.counterparts.pods import Pods
 from tests.integration.service import TOPOLOGY, Running, running, traffic
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +24,7 @@ async def here() -> AsyncIterator[Running]:
 
 
 async def test_an_empty_window_is_a_409_that_says_what_to_do(here: Running) -> None:
-    for path in ("/v1/state", "/v1/flows"):
+    for path in ("/v1/state", "/v1/flows", "/v1/fabric", "/v1/fabric/leaf1"):
         answer = await here.client.get(path)
         assert answer.status_code == 409
         assert "post INT reports" in answer.json()["remedy"]
@@ -29,7 +33,7 @@ async def test_an_empty_window_is_a_409_that_says_what_to_do(here: Running) -> N
 async def test_the_state_counts_flows_and_shows_the_deepest_queues(here: Running) -> None:
     await here.post_reports(traffic())
     state = (await here.client.get("/v1/state?queues=1")).json()
-    assert state["reports"] == 900
+    assert state["reports"] == 300
     assert state["topology"] == "discovered"
     assert sum(state["flows"].values()) == 3
     assert state["queue_count"] >= 1
@@ -119,3 +123,92 @@ async def test_a_topology_that_is_no_object_is_refused(here: Running, body: byte
     answer = await here.client.put("/v1/topology", content=body, headers={"Content-Type": "application/json"})
     assert answer.status_code in (400, 422)
     assert answer.json()["where"].startswith(("body", "topology"))
+
+
+SMALL = Pods(pods=2, racks=2, aggregation=2, cores=2, uplinks=2, hosts_a_rack=3)
+
+
+async def test_the_fabric_is_added_up_by_pod_and_switch(here: Running) -> None:
+    await here.client.put("/v1/topology", json=SMALL.topology())
+    batch = SMALL.across(2_000, flows=400)
+    answer = await here.client.post(
+        "/v1/telemetry/int", content=encode(batch), headers={"Content-Type": MEDIA_TYPE}
+    )
+    assert answer.json()["accepted"] == 2_000
+    for number in (1, 2):
+        await here.client.post("/v1/telemetry/counters", content=SMALL.counters(number))
+    found = (await here.client.get("/v1/fabric")).json()
+    queues = (await here.client.get("/v1/state?queues=10000")).json()["queues"]
+    assert [pod["name"] for pod in found["pods"]] == ["core", "pod0", "pod1"]
+    assert (found["switch_count"], found["host_count"]) == (10, 12)
+    assert (found["port_count"], found["queue_count"]) == (len(SMALL.ports), len(queues))
+    to_hosts = [
+        queue["throughput_bytes_per_s"]
+        for queue in queues
+        if "rack" in queue["switch"] and int(queue["port"].removeprefix("Ethernet")) < SMALL.hosts_a_rack
+    ]
+    assert found["delivered_bytes_per_s"] == pytest.approx(sum(to_hosts))
+    pod = found["pods"][1]
+    assert pod["role"] == ["spine", "spine", "leaf", "leaf"]
+    assert pod["hosts"] == [0, 0, 3, 3]
+    for place, name in enumerate(pod["switches"]):
+        own = [queue for queue in queues if queue["switch"] == name]
+        deepest = max(own, key=lambda queue: queue["depth_p99_bytes"])
+        busiest = max(own, key=lambda queue: queue["throughput_bytes_per_s"] / queue["capacity_bytes_per_s"])
+        assert pod["queues"][place] == len(own)
+        assert pod["depth_p99_bytes"][place] == round(deepest["depth_p99_bytes"])
+        assert pod["deepest_port"][place] == deepest["port"]
+        assert pod["busiest_port"][place] == busiest["port"]
+        assert pod["over_kmin"][place] == sum(
+            queue["depth_p99_bytes"] > pod["kmin_bytes"][place] for queue in own
+        )
+        assert pod["pause_share"][place] is not None
+    assert sum(map(sum, (one["over_kmin"] for one in found["pods"]))) > 0
+    assert (await here.client.get("/v1/fabric?fields=host_count")).json() == {"host_count": 12}
+
+
+async def test_one_switch_is_shown_port_by_port(here: Running) -> None:
+    await here.client.put("/v1/topology", json=SMALL.topology())
+    batch = SMALL.across(2_000, flows=400)
+    await here.client.post("/v1/telemetry/int", content=encode(batch), headers={"Content-Type": MEDIA_TYPE})
+    found = (await here.client.get("/v1/fabric/pod1-agg0")).json()
+    assert (found["role"], found["pod"]) == ("spine", "pod1")
+    ends = [(one["port"], one["peer"], one["peer_port"], one["up"]) for one in found["ports"]]
+    assert ends[0] == ("Ethernet2", "core0", "Ethernet2", True)
+    assert ends[2:] == [
+        ("Ethernet0", "pod1-rack0", "Ethernet3", False),
+        ("Ethernet1", "pod1-rack1", "Ethernet3", False),
+    ]
+    queues = (await here.client.get("/v1/state?switch=pod1-agg0&queues=100")).json()["queues"]
+    shown = [queue for port in found["ports"] for queue in port["queues"]]
+    assert sorted(shown, key=str) == sorted(queues, key=str)
+    assert found["ports"][0]["capacity_bytes_per_s"] == 400e9 / 8
+    unknown = await here.client.get("/v1/fabric/nobody")
+    assert unknown.status_code == 404
+    assert "nobody" in unknown.json()["where"]
+
+
+async def test_what_reports_show_is_left_out_on_request(here: Running) -> None:
+    await here.client.put("/v1/topology", json=TOPOLOGY)
+    await here.post_reports(traffic(60))
+    found = (await here.client.get("/v1/topology?discovered=false")).json()
+    assert found == {"declared": TOPOLOGY, "discovered": None}
+
+
+async def test_a_state_that_takes_long_is_shown_for_a_while(
+    here: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = Snapshot.state
+
+    def slow(snapshot: Snapshot) -> NetworkState:
+        here.hand.now_s += 2.0
+        return quick(snapshot)
+
+    monkeypatch.setattr(Snapshot, "state", slow)
+    await here.post_reports(traffic(30))
+    assert (await here.client.get("/v1/state")).json()["reports"] == 30
+    await here.post_reports(traffic(60))
+    here.hand.now_s += 5.9  # eight seconds after it was begun it is worked out anew
+    assert (await here.client.get("/v1/state")).json()["reports"] == 30
+    here.hand.now_s += 0.2
+    assert (await here.client.get("/v1/state")).json()["reports"] == 60

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
 
 from telemetry.errors import TopologyError
 from telemetry.topology import flow_hash, topology_from_json
+from tests.counterparts.pods import Pods
 
 DOCUMENT: dict[str, Any] = {
     "hosts": [{"name": "h1", "ip": "10.0.0.1"}, {"name": "h2", "ip": "10.0.0.2"}, {"name": "h3"}],
@@ -45,6 +47,18 @@ def test_a_switch_s_role_is_its_distance_from_hosts() -> None:
         )
     roles = topology_from_json(deeper).roles
     assert (roles["s1"], roles["c1"], roles["c2"], roles["alone"]) == ("spine", "core", "core", "other")
+
+
+def test_a_switch_s_pod_is_what_holds_together_below_the_highest_tier() -> None:
+    leaf_spine = topology_from_json(DOCUMENT)
+    assert leaf_spine.pods == leaf_spine.roles
+    named = Pods(pods=2, racks=2, aggregation=2, cores=2, uplinks=2, hosts_a_rack=1).topology()
+    pods = topology_from_json(named).pods
+    assert pods["core1"] == "core"
+    assert {pods[name] for name in pods if name.startswith("pod1-")} == {"pod1"}
+    # Names that tell nothing are numbered, all of them.
+    plain = json.loads(json.dumps(named).replace("pod0-", "a").replace("pod1-", "b"))
+    assert set(topology_from_json(plain).pods.values()) == {"core", "pod 1", "pod 2"}
 
 
 def test_a_topology_survives_its_own_format() -> None:

@@ -1,0 +1,286 @@
+"""The fabric by pods and switches, in columns, and one switch port by port: what a map of any size needs."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from service.documents.base import Document, Figure, PortName, SwitchName
+from service.documents.predictions import WatermarkDocument
+from service.documents.telemetry import QueueDocument, deepest_first
+from telemetry.counters.window import PortRates
+from telemetry.state import NetworkState, QueueRef, QueueState
+from telemetry.topology import EgressPort, Topology
+from twin.watermark import Watermark
+
+Runs = Callable[[QueueRef], Watermark | None]
+"""What a queue runs; None: it does not mark."""
+
+
+class PodDocument(Document):
+    """The switches of one pod, in columns: a value for each of ``switches``."""
+
+    name: str
+    """The pod; switches above all pods, and those of a fabric without pods, go by their role."""
+    switches: list[SwitchName]
+    """Its switches, by name."""
+    role: list[str]
+    """`leaf` (with hosts), `spine` (next to a leaf), `core` (further away) or `other`."""
+    ports: list[int]
+    """Ports with a cable or a queue."""
+    hosts: list[int]
+    """Hosts at its ports."""
+    queues: list[int]
+    """Queues in the window."""
+    over_kmin: list[int]
+    """Queues whose 99th percentile is over the Kmin that they run."""
+    over_kmax: list[int]
+    """Of those, queues over Kmax."""
+    depth_p99_bytes: list[Figure]
+    """99th percentile of its deepest queue, in bytes; null where no depth is known."""
+    deepest_port: list[PortName | None]
+    """The port of that queue."""
+    kmin_bytes: list[Figure]
+    """Kmin that it runs, in bytes; null where it does not mark."""
+    kmax_bytes: list[Figure]
+    """Kmax that it runs, in bytes."""
+    load: list[Figure]
+    """Share of its capacity that its busiest port sends; null where no capacity is known."""
+    busiest_port: list[PortName | None]
+    """That port."""
+    marked_ratio: list[Figure]
+    """Share of its bytes whose packets are marked, from 0 to 1."""
+    pause_share: list[Figure]
+    """Share of time that its most paused port was paused, by counters."""
+    drops_per_s: list[Figure]
+    """Packets dropped a second, all ports, by counters."""
+
+
+class FabricDocument(Document):
+    """The fabric at a glance."""
+
+    topology: str
+    """Whether it is `declared`, or `discovered` from hops of reports."""
+    host_count: int
+    """Hosts."""
+    switch_count: int
+    """Switches."""
+    port_count: int
+    """Ports with a cable or a queue."""
+    queue_count: int
+    """Queues in the window."""
+    delivered_bytes_per_s: Figure
+    """What goes out of the ports that hosts are at; null where none was seen."""
+    pods: list[PodDocument]
+    """Pods, by name."""
+
+    @classmethod
+    def of(cls, state: NetworkState, ports: Sequence[PortRates], runs: Runs) -> Self:
+        topology = state.topology
+        switches = _switches(state, ports, runs)
+        hosts = {host.name for host in topology.hosts}
+        last = {(one.node, one.port) for one in topology.ports if one.peer in hosts}
+        delivered = [
+            queue.throughput_bytes_per_s
+            for queue in state.queues
+            if (queue.ref.switch, queue.ref.port) in last
+        ]
+        pods: defaultdict[str, list[_Switch]] = defaultdict(list)
+        for name in sorted(switches):
+            pods[topology.pods.get(name, "other")].append(switches[name])
+        return cls(
+            topology="declared" if state.topology_declared else "discovered",
+            host_count=len(hosts),
+            switch_count=len(switches),
+            port_count=sum(len(one.ports) for one in switches.values()),
+            queue_count=len(state.queues),
+            delivered_bytes_per_s=sum(delivered) if delivered else None,
+            pods=[_pod(name, pods[name]) for name in sorted(pods)],
+        )
+
+
+class SwitchPortDocument(Document):
+    """One port of a switch."""
+
+    port: PortName
+    """The port."""
+    peer: str | None
+    """Host or switch at the other end; null where unknown."""
+    peer_port: str | None
+    """Its port there; null at a host."""
+    up: bool
+    """Whether it leads to a switch further from the hosts."""
+    capacity_bytes_per_s: Figure
+    """Its speed, in bytes a second."""
+    queues: list[QueueDocument]
+    """Its queues in the window, the deepest first."""
+    runs: WatermarkDocument | None
+    """What the deepest of them runs; null where it does not mark, and without a queue."""
+
+
+class SwitchPortsDocument(Document):
+    """One switch, port by port."""
+
+    name: SwitchName
+    """The switch."""
+    role: str
+    """`leaf` (with hosts), `spine` (next to a leaf), `core` (further away) or `other`."""
+    pod: str
+    """Its pod."""
+    ports: list[SwitchPortDocument]
+    """Its ports: those that lead up first."""
+
+    @classmethod
+    def of(cls, state: NetworkState, switch: str, runs: Runs) -> Self | None:
+        """None for a switch that neither the topology nor a report knows."""
+        topology = state.topology
+        queues: defaultdict[str, list[QueueState]] = defaultdict(list)
+        for queue in state.queues:
+            if queue.ref.switch == switch:
+                queues[queue.ref.port].append(queue)
+        cabled = {port.port: port for port in _ends(topology, switch) if port.port is not None}
+        if not queues and switch not in topology.switch_names:
+            return None
+        ports = [
+            _port(topology, cabled.get(name), name, sorted(queues.get(name, ()), key=deepest_first), runs)
+            for name in dict.fromkeys([*cabled, *queues])
+        ]
+        return cls(
+            name=switch,
+            role=topology.roles.get(switch, "other"),
+            pod=topology.pods.get(switch, "other"),
+            ports=sorted(ports, key=lambda port: not port.up),
+        )
+
+
+@dataclass(slots=True)
+class _Switch:
+    """What is added up of one switch; ``ports`` are names."""
+
+    name: str
+    role: str
+    ports: set[str] = field(default_factory=set)
+    hosts: int = 0
+    queues: int = 0
+    over_kmin: int = 0
+    over_kmax: int = 0
+    depth_bytes: float = math.nan
+    deepest_port: str | None = None
+    watermark: Watermark | None = None
+    sent: dict[str, tuple[float, float]] = field(default_factory=dict)
+    told_bytes: float = 0.0
+    marked_bytes: float = 0.0
+    paused: float | None = None
+    drops: float | None = None
+
+    def saw(self, queue: QueueState, runs: Watermark | None) -> None:
+        port, rate = queue.ref.port, queue.throughput_bytes_per_s
+        self.ports.add(port)
+        self.queues += 1
+        if queue.has_depth:
+            if not queue.depth_p99_bytes <= self.depth_bytes:
+                self.depth_bytes, self.deepest_port, self.watermark = queue.depth_p99_bytes, port, runs
+            self.over_kmin += runs is not None and queue.depth_p99_bytes > runs.kmin_bytes
+            self.over_kmax += runs is not None and queue.depth_p99_bytes > runs.kmax_bytes
+        if queue.capacity_bytes_per_s is not None:
+            self.sent[port] = (self.sent.get(port, (0.0, 0.0))[0] + rate, queue.capacity_bytes_per_s)
+        if queue.marked_ratio is not None:
+            self.told_bytes += rate
+            self.marked_bytes += rate * queue.marked_ratio
+
+    def counted(self, port: PortRates) -> None:
+        self.paused = _most(self.paused, port.rates.pause_share)
+        if port.rates.drops_per_s is not None:
+            self.drops = (self.drops or 0.0) + port.rates.drops_per_s
+
+    @property
+    def busiest(self) -> tuple[str | None, float | None]:
+        loads = {port: rate / capacity for port, (rate, capacity) in self.sent.items()}
+        port = max(loads, key=loads.__getitem__, default=None)
+        return port, None if port is None else loads[port]
+
+
+def _switches(state: NetworkState, ports: Sequence[PortRates], runs: Runs) -> Mapping[str, _Switch]:
+    topology = state.topology
+    found = {name: _Switch(name, role) for name, role in topology.roles.items()}
+    hosts = {host.name for host in topology.hosts}
+    for end in topology.ports:
+        if (one := found.get(end.node)) is not None and end.port is not None:
+            one.ports.add(end.port)
+            one.hosts += end.peer in hosts
+    for queue in state.queues:
+        name = queue.ref.switch
+        found.setdefault(name, _Switch(name, "other")).saw(queue, runs(queue.ref))
+    for port in ports:
+        if port.switch in found:
+            found[port.switch].counted(port)
+    return found
+
+
+def _pod(name: str, switches: Sequence[_Switch]) -> PodDocument:
+    busiest = [one.busiest for one in switches]
+    watermarks = [one.watermark for one in switches]
+    return PodDocument(
+        name=name,
+        switches=[one.name for one in switches],
+        role=[one.role for one in switches],
+        ports=[len(one.ports) for one in switches],
+        hosts=[one.hosts for one in switches],
+        queues=[one.queues for one in switches],
+        over_kmin=[one.over_kmin for one in switches],
+        over_kmax=[one.over_kmax for one in switches],
+        depth_p99_bytes=_rounded((one.depth_bytes for one in switches), 0),
+        deepest_port=[one.deepest_port for one in switches],
+        kmin_bytes=[None if one is None else one.kmin_bytes for one in watermarks],
+        kmax_bytes=[None if one is None else one.kmax_bytes for one in watermarks],
+        load=_rounded((load for _, load in busiest), 4),
+        busiest_port=[port for port, _ in busiest],
+        marked_ratio=_rounded(
+            (one.marked_bytes / one.told_bytes if one.told_bytes else None for one in switches), 4
+        ),
+        pause_share=_rounded((one.paused for one in switches), 4),
+        drops_per_s=_rounded((one.drops for one in switches), 1),
+    )
+
+
+def _rounded(values: Iterable[float | None], digits: int) -> list[Any]:
+    """Enough for a picture: a long fraction would be most of the document."""
+    return [
+        None if value is None or not math.isfinite(value) else round(value, digits or None)
+        for value in values
+    ]
+
+
+def _most(one: float | None, other: float | None) -> float | None:
+    return one if other is None else other if one is None else max(one, other)
+
+
+def _ends(topology: Topology, switch: str) -> list[EgressPort]:
+    return [topology.ports[index] for index in topology.ports_of.get(switch, ())]
+
+
+def _port(
+    topology: Topology, end: EgressPort | None, name: str, queues: Sequence[QueueState], runs: Runs
+) -> SwitchPortDocument:
+    peer = None if end is None else end.peer
+    known = [queue.capacity_bytes_per_s for queue in queues if queue.capacity_bytes_per_s is not None]
+    watermark = runs(queues[0].ref) if queues else None
+    tiers = topology.tiers
+    return SwitchPortDocument(
+        port=name,
+        peer=peer,
+        peer_port=None if end is None else _other_end(topology, end),
+        up=end is not None and tiers.get(end.peer, 0) > tiers.get(end.node, 0),
+        capacity_bytes_per_s=max(known, default=None if end is None else end.rate_bytes_per_s),
+        queues=[QueueDocument.of(queue) for queue in queues],
+        runs=None if watermark is None else WatermarkDocument.of(watermark),
+    )
+
+
+def _other_end(topology: Topology, end: EgressPort) -> str | None:
+    """Both directions of a cable are in a row."""
+    assert end.port is not None
+    return topology.ports[topology.port_index[end.node, end.port] ^ 1].port
