@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { deliveredBytes } from "../src/fabric/delivered.ts";
 import { halves, layout } from "../src/fabric/layout.ts";
+import { fullness, large, most, oneSwitch, podsOf, zoneOf } from "../src/fabric/overview.ts";
 import { fabric, key, loadClass, standing, zone } from "../src/fabric/model.ts";
 
 const MARK = { kmin_bytes: 100, kmax_bytes: 400, pmax: 0.1 };
@@ -90,14 +90,33 @@ test("without a topology the switches that queues tell of are drawn", () => {
   assert.equal(layout(made, 400).faces.length, 1);
 });
 
-test("what is delivered is what leaves the ports that hosts are at, each byte once", () => {
-  const queue = (name, port, rate) => ({ switch: name, port, throughput_bytes_per_s: rate });
-  const topology = {
-    hosts: [{ name: "h1" }, { name: "h2" }], switches: [{ name: "leaf1" }, { name: "spine1" }],
-    links: [{ a: "h1", b: "leaf1", b_port: "e1" }, { a: "leaf1", a_port: "e2", b: "h2" }, { a: "leaf1", a_port: "e3", b: "spine1", b_port: "e1" }],
-  };
-  const queues = [queue("leaf1", "e1", 5), queue("leaf1", "e2", 7), queue("leaf1", "e3", 100), queue("spine1", "e1", 100)];
-  assert.equal(deliveredBytes(queues, topology), 12);
-  assert.equal(deliveredBytes([queue("leaf1", "e1", null)], topology), null);
-  assert.equal(deliveredBytes(queues, null), null);
+const columns = (names, role, depth) => ({
+  switches: names, role: names.map(() => role), ports: names.map(() => 4), hosts: names.map(() => 0), queues: names.map(() => 4),
+  over_kmin: names.map(() => 1), over_kmax: names.map(() => 0), depth_p99_bytes: depth, deepest_port: names.map(() => "p1"),
+  kmin_bytes: names.map(() => 100), kmax_bytes: names.map(() => 400), load: names.map(() => 0.5), busiest_port: names.map(() => "p2"),
+  marked_ratio: names.map(() => null), pause_share: names.map(() => null), drops_per_s: names.map(() => null),
+});
+const overview = (pods) => ({ topology: "declared", host_count: 0, switch_count: 3, port_count: 12, queue_count: 12, delivered_bytes_per_s: null, pods });
+
+test("columns become switches, what is above the pods first, and the highest of a pod", () => {
+  const pod = columns(["pod2-rack10", "pod2-rack2", "pod2-agg1"], "leaf", [50, 250, null]);
+  pod.role = ["leaf", "leaf", "spine"];
+  const pods = podsOf(overview([{ name: "pod10", ...columns(["a"], "leaf", [1]) }, { name: "pod2", ...pod }, { name: "core", ...columns(["c"], "core", [2]) }]));
+  assert.deepEqual(pods.map(({ name }) => name), ["core", "pod2", "pod10"]);
+  assert.deepEqual(pods[1].switches.map(({ name, depth_p99_bytes: depth }) => [name, depth]), [["pod2-agg1", null], ["pod2-rack2", 250], ["pod2-rack10", 50]]);
+  assert.deepEqual(pods[1].switches.map(zoneOf), [null, 1, 0]);
+  assert.deepEqual(pods[1].switches.map((one) => Number(fullness(one, 1000).toFixed(3))), [0, 0.5, 0.167]);
+  assert.equal(most(pods.flatMap(({ switches }) => switches), "depth_p99_bytes").name, "pod2-rack2");
+});
+
+test("a fabric is large by its switches or by its ports", () => {
+  const of = (switches, ports) => large({ switch_count: switches, port_count: ports });
+  assert.deepEqual([of(64, 2048), of(65, 10), of(2, 2049)], [false, true, true]);
+});
+
+test("one switch is drawn with all its ports, those that lead up first", () => {
+  const port = (name, up, queues) => ({ port: name, peer: `to ${name}`, peer_port: null, up, capacity_bytes_per_s: 100, queues, runs: MARK });
+  const made = oneSwitch({ name: "leaf1", role: "leaf", pod: "pod1", ports: [port("p1", false, [queue("leaf1", "p1", 300, 20), { ...queue("leaf1", "p1", 10, 30), queue: 4 }]), port("p2", true, [])] });
+  assert.deepEqual(made.switches[0].ports.map(({ port: name, load, queue: deep }) => [name, load, deep?.queue]), [["p2", null, undefined], ["p1", 0.5, 3]]);
+  assert.equal(layout(made, 340).faces.length, 1);
 });

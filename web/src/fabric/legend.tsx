@@ -6,7 +6,7 @@ const parts = [0, ...LOAD_STEPS].map((from, place) => ({
   text: place === LOAD_STEPS.length ? `${100 * from} % and more` : place === 0 ? `under ${100 * (LOAD_STEPS[0] ?? 0)} %` : `from ${100 * from} %`,
 }));
 
-export function Legend({ cables }: { cables: boolean }) {
+export function Legend({ cables, of = "port" }: { cables: boolean; of?: "port" | "switch" }) {
   return (
     <div class="map-legend">
       <ul class="legend" aria-label="Load">
@@ -24,12 +24,12 @@ export function Legend({ cables }: { cables: boolean }) {
             <path class="gauge" d="M3 2h12v36h-12z" />
             <path class="depth zone-1" d="M3 18h12v20h-12z" />
             <path class="ticks" d="M3 14h12M3 26h12" />
-            <path class="means" d="M1.5 33h15" />
+            {of === "port" && <path class="means" d="M1.5 33h15" />}
             <text x="21" y="17.5">Kmax</text>
             <text x="21" y="29.5">Kmin</text>
           </svg>
           <span>
-            bar: 99 % of a port’s deepest queue; line across: its mean; foot: load.
+            {of === "port" ? "bar: 99 % of a port’s deepest queue; line across: its mean; foot: load." : "bar: 99 % of a switch’s deepest queue; foot: load of its busiest port."}
             {cables && " Of a cable, each half shows what leaves its end."}
           </span>
         </li>

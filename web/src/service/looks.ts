@@ -3,11 +3,19 @@ import type { Look } from "./live.ts";
 
 export const readiness: Look = { path: "/v1/readiness", after: ["reports", "round"], spacingMs: 1_000 };
 export const condition: Look = { path: "/v1/condition", after: ["condition", "alarm"], spacingMs: 1_000 };
-// The state with as many queues as tables list, and all of them for the map of a fabric that has more: that is large.
+// The state with as many queues as tables list, the fabric added up by switch, and all queues for the map of a fabric
+// that is small enough to be drawn port by port.
 export const LISTED = 64;
 export const state: Look = { path: `/v1/state?queues=${LISTED}`, after: ["reports"], spacingMs: 2_000 };
 export const allQueues: Look = { path: "/v1/state?queues=10000&fields=queues", after: ["reports"], everyMs: 20_000, spacingMs: 10_000 };
-export const topology: Look = { path: "/v1/topology", everyMs: 60_000 };
+export const overview: Look = { path: "/v1/fabric", after: ["reports"], spacingMs: 2_000 };
+export const switchPorts = (name: string): Look => ({
+  path: `/v1/fabric/${encodeURIComponent(name)}`,
+  after: ["reports"],
+  spacingMs: 2_000,
+});
+// What reports show is worked out only where it is drawn.
+export const topology = (discovered: boolean): Look => ({ path: `/v1/topology${discovered ? "" : "?discovered=false"}`, everyMs: 60_000 });
 export const alarms: Look = { path: "/v1/alarms?all=true&limit=50&subjects=32", after: ["alarm"], spacingMs: 500 };
 export const silences: Look = { path: "/v1/alarms/silences", after: ["alarm"], everyMs: 60_000 };
 export const freeze: Look = { path: "/v1/freeze", after: ["rollout", "validity"], spacingMs: 500 };

@@ -1,22 +1,36 @@
-// The fabric as a map and as a table.
+// The fabric as a map and as a table: port by port, or from pods to ports where it is large.
 import { useMemo, useState } from "preact/hooks";
+import { DrillMap } from "../../fabric/drill.tsx";
 import { FabricMap } from "../../fabric/map.tsx";
 import { type Fabric, fabric, zone } from "../../fabric/model.ts";
+import { type Overview, large } from "../../fabric/overview.ts";
 import { FabricTable } from "../../fabric/table.tsx";
 import { Panel } from "../../parts/panel.tsx";
-import type { Queue, State, SwitchState, Topologies, Watermark } from "../../service/documents.ts";
+import type { State, SwitchState, Topologies, Watermark } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { count, several } from "../../format.ts";
 
 interface Props {
+  overview: Overview;
   state: State;
-  queues: readonly Queue[]; // all of them
   incumbent: Watermark | undefined;
 }
 
-export function FabricPanel({ state, queues, incumbent }: Props) {
-  const known = useLive<Topologies>(looks.topology).value;
+export function FabricPanel({ overview, state, incumbent }: Props) {
+  if (!large(overview)) return <Whole overview={overview} state={state} incumbent={incumbent} />;
+  return (
+    <Panel id="fabric" title="Fabric" note={told(overview.switch_count, overview.port_count, overview.host_count, overview.topology)}>
+      <DrillMap overview={overview} />
+    </Panel>
+  );
+}
+
+// Small enough to be drawn port by port.
+function Whole({ overview, state, incumbent }: Props) {
+  const all = useLive<Pick<State, "queues">>(overview.queue_count > looks.LISTED ? looks.allQueues : null).value;
+  const queues = all?.queues ?? state.queues;
+  const known = useLive<Topologies>(looks.topology(overview.topology === "discovered")).value;
   const switches = useLive<SwitchState[]>(looks.switches).value;
   const [open, show] = useState(false);
   const topology = known ? (known.declared ?? known.discovered) : null;
@@ -33,8 +47,9 @@ export function FabricPanel({ state, queues, incumbent }: Props) {
   );
 }
 
-const note = ({ switches, hosts, ports }: Fabric, topology: string) =>
-  `${several(switches.length, "switch", "switches")}, ${several(ports.size, "port")}, ${several(hosts.length, "host")}, ${topology}`;
+const told = (switches: number, ports: number, hosts: number, topology: string) =>
+  `${several(switches, "switch", "switches")}, ${several(ports, "port")}, ${several(hosts, "host")}, ${topology}`;
+const note = ({ switches, hosts, ports }: Fabric, topology: string) => told(switches.length, ports.size, hosts.length, topology);
 
 function over({ ports }: Fabric): string {
   const at = (least: number) => [...ports.values()].filter((port) => (zone(port) ?? -1) >= least).length;

@@ -2,6 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { Panel } from "../../parts/panel.tsx";
 import type { Condition, Gains, Readiness, Rollout, Rollouts, State } from "../../service/documents.ts";
+import type { Overview } from "../../fabric/overview.ts";
 import { useCurrent } from "../../service/current.ts";
 import { away, now as clock } from "../../service/client.ts";
 import { useLive } from "../../service/live.ts";
@@ -26,8 +27,7 @@ function Now() {
   const readiness = useLive<Readiness>(looks.readiness).value;
   const measured = readiness?.measured ?? false;
   const state = useLive<State>(measured ? looks.state : null).value;
-  const all = useLive<Pick<State, "queues">>(state && state.queue_count > looks.LISTED ? looks.allQueues : null).value;
-  const queues = all?.queues ?? state?.queues ?? [];
+  const overview = useLive<Overview>(measured ? looks.overview : null).value;
   const condition = useLive<Condition>(looks.condition).value;
   const newest = useLive<Rollouts>(looks.newestRollout).value?.rollouts[0];
   const current = useCurrent().value;
@@ -46,11 +46,11 @@ function Now() {
       )}
       <AlarmsPanel />
       {state?.stale && <Stale state={state} />}
-      {state && <Strip state={state} queues={queues} />}
+      {state && overview && <Strip state={state} overview={overview} />}
       {state && (
         <div class="now-grid">
           <div class="column">
-            <FabricPanel state={state} queues={queues} incumbent={current?.incumbent} />
+            {overview && <FabricPanel overview={overview} state={state} incumbent={current?.incumbent} />}
             {current && <Fidelity of={current} />}
           </div>
           <div class="column">
