@@ -1,4 +1,4 @@
-"""A fabric of 1,536 ports on the page: all drawn with few elements, narrow and wide."""
+"""Large fabrics on the page: 1,536 ports all drawn with few elements, 500 switches from pods to ports."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Response, expect
 
+from telemetry.encode.arrow import MEDIA_TYPE, encode
+from tests.counterparts.pods import Pods
 from tests.e2e.page.browsing import PATIENCE_MS, SETTINGS, Scheme, complaints_of, new_page
 from tests.e2e.process import PATIENCE_S, Served, serving
 
@@ -20,6 +22,7 @@ LEAVES, SPINES, HOSTS = 32, 16, 16
 PORTS = LEAVES * (HOSTS + SPINES) + SPINES * LEAVES
 DEEPEST_BYTES = 5_000_000
 FEW_ELEMENTS = 400
+MOST_A_POLL = 100_000
 
 
 def topology() -> dict[str, Any]:
@@ -165,5 +168,64 @@ def test_500_switches_are_found_sorted_and_in_natural_order(browser: Browser, la
     panel.get_by_role("searchbox", name="Find in").fill("leaf49")
     expect(panel.get_by_role("status")).to_have_text("11 of 500")
     expect(names).to_have_count(11)
+    page.close()
+    assert complaints == []
+
+
+@pytest.fixture(scope="module")
+def pods() -> Iterator[Served]:
+    """A service that has seen 500 switches."""
+    fabric = Pods()
+    with serving(**SETTINGS) as served, httpx.Client(base_url=served.url, timeout=PATIENCE_S) as service:
+        assert service.put("/v1/topology", json=fabric.topology()).status_code == 200
+        answer = service.post(
+            "/v1/telemetry/int",
+            content=encode(fabric.across(20_000, flows=20_000)),
+            headers={"Content-Type": MEDIA_TYPE},
+        )
+        assert answer.json()["accepted"] == 20_000
+        yield served
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
+def test_500_switches_lead_from_pods_to_ports(
+    browser: Browser, pods: Served, width: int, scheme: Scheme
+) -> None:
+    page = new_page(browser, width, scheme=scheme)
+    complaints = complaints_of(page)
+    asked: dict[str, int] = {}
+
+    def note(response: Response) -> None:
+        path = response.url.removeprefix(pods.url)
+        if path.startswith("/v1/") and response.status == 200 and "events" not in path:
+            asked[path] = max(asked.get(path, 0), len(response.body()))
+
+    page.on("requestfinished", lambda request: note(existing) if (existing := request.response()) else None)
+    page.goto(pods.url)
+    fabric = page.locator("#fabric")
+    expect(fabric).to_contain_text("500 switches, 31 920 ports, 14 000 hosts", timeout=PATIENCE_MS)
+    expect(fabric.locator(".pods .pod")).to_have_count(11)
+    expect(page.locator("#facts")).to_contain_text("14 000 hosts")
+    assert page.locator("#fabric *").count() < FEW_ELEMENTS
+    assert not any("topology" in path or "queues=10000" in path for path in asked)
+    assert all(size <= MOST_A_POLL for size in asked.values()), asked
+
+    fabric.get_by_role("button", name="pod3 42 switches").click()
+    where = fabric.get_by_role("navigation", name="Where in the fabric")
+    expect(where.locator("[aria-current]")).to_have_text("pod3")
+    expect(where).to_be_focused()
+    expect(fabric.locator(".switches .pod")).to_have_count(42)
+    fabric.get_by_role("button", name="pod3-rack4 ·").click()
+    expect(fabric.locator(".face")).to_have_count(1)
+    expect(fabric.get_by_role("table", name="Ports of pod3-rack4")).to_contain_text("pod3-agg0")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    where.get_by_role("button", name="All pods").click()
+
+    fabric.get_by_text("All switches as a table").click()
+    fabric.get_by_role("searchbox", name="Find in").fill("pod7 leaf")
+    expect(fabric.locator(".find").get_by_role("status")).to_have_text("28 of 500")
+    fabric.get_by_role("button", name="Load").click()
+    fabric.locator("#fabric-table tbody button").first.click()
+    expect(where.locator("[aria-current]")).to_contain_text("pod7-rack")
     page.close()
     assert complaints == []
