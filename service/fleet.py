@@ -63,6 +63,7 @@ class SwitchReadings:
     def __init__(self, on_reading: OnReading, *, at_once: int = AT_ONCE) -> None:
         self._on_reading = on_reading
         self._known: dict[str, LastReading] = {}
+        self.noted = 0
         self._locks: dict[str, asyncio.Lock] = {}
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._begun: set[str] = set()
@@ -117,6 +118,7 @@ class SwitchReadings:
 
     def _note(self, switch: str, after: LastReading) -> None:
         before, self._known[switch] = self.known(switch), after
+        self.noted += 1
         self._on_reading(switch, before, after)
 
 
@@ -294,6 +296,11 @@ class Fleet:
         """
         reading = self._readings.known(switch).reading
         return {} if reading is None else {(one.port, one.queue): one.watermark for one in reading.queues}
+
+    @property
+    def read_count(self) -> int:
+        """Grows with each reading: what queues run is the same until then."""
+        return self._readings.noted
 
     def queue_runs(self) -> Callable[[QueueRef], Watermark | None]:
         """What each queue runs, by switch looked up once; None: it does not mark. For any thread."""

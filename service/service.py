@@ -18,6 +18,7 @@ from service.alarms.checks import AlarmChecks, DatabaseHealth, TelemetrySources
 from service.alarms.service import Alarms
 from service.auth.access import Access
 from service.documents.condition import ConditionDocument
+from service.documents.fabric import LatestFabric
 from service.documents.predictions import WatermarkDocument
 from service.domain import ask_of, gate_of, inventory_of, load_topology, moments_of
 from service.events import Broadcaster, Clocks
@@ -72,6 +73,7 @@ class Service:
         self.events = Broadcaster(begun_s=clocks.wall_ns() // 10**9)
         # One thread: large answers side by side would only take turns at the interpreter.
         self.answers = ThreadPoolExecutor(1, thread_name_prefix="ecntwin-answers")
+        self.latest_fabric = LatestFabric()  # used in that thread only
         self.access = Access(
             settings.security,
             host=settings.server.host,

@@ -94,29 +94,31 @@ async def get_fabric(service: ServiceDep, caller: Reads, fields: Fields = None) 
     """Every switch with its deepest queue, its busiest port, marks, pauses and drops, in columns by pod."""
     state = await service.window.shown()
     recent = await service.pipeline.ports.recent()
+    fleet, latest = service.fleet, service.latest_fabric
+    read_count = fleet.read_count
     return await json_answer(
         service.answers,
-        lambda: FabricDocument.of(state, recent.ports, service.fleet.queue_runs()),
+        lambda: latest.of(state, recent.ports, fleet.queue_runs(), read_count=read_count),
         fields=fields,
     )
 
 
 @router.get(
-    "/fabric/{switch}", tags=["state"], response_model=SwitchPortsDocument, summary="Get a switch's ports"
+    "/fabric/{name}", tags=["state"], response_model=SwitchPortsDocument, summary="Get a switch's ports"
 )
 async def get_switch_ports(
     service: ServiceDep,
     caller: Reads,
-    switch: Annotated[str, Path(description="Name of a switch.", examples=["leaf1"])],
+    name: Annotated[str, Path(description="Name of a switch.", examples=["leaf1"])],
 ) -> Response:
     """The ports of one switch, with what is at their other ends, and the queues of each."""
     state = await service.window.shown()
 
     def made() -> SwitchPortsDocument:
-        found = SwitchPortsDocument.of(state, switch, service.fleet.queue_runs())
+        found = SwitchPortsDocument.of(state, name, service.fleet.queue_runs())
         if found is None:
             raise UnknownSwitchError(
-                f"switch {switch!r}", None, "it is in no report and not in the topology", "see /v1/fabric"
+                f"switch {name!r}", None, "it is in no report and not in the topology", "see /v1/fabric"
             )
         return found
 

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from switches.base import Reading
 from telemetry.encode.arrow import MEDIA_TYPE, encode
 from telemetry.network.assemble import Snapshot
+from telemetry.report import ReportBatch
 from telemetry.state import NetworkState
 from tests.counterparts.pods import Pods
 from tests.integration.service import TOPOLOGY, Running, running, traffic
+from twin.watermark import Watermark
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +36,7 @@ async def test_an_empty_window_is_a_409_that_says_what_to_do(here: Running) -> N
 async def test_the_state_counts_flows_and_shows_the_deepest_queues(here: Running) -> None:
     await here.post_reports(traffic())
     state = (await here.client.get("/v1/state?queues=1")).json()
-    assert state["reports"] == 300
+    assert state["reports"] == 900
     assert state["topology"] == "discovered"
     assert sum(state["flows"].values()) == 3
     assert state["queue_count"] >= 1
@@ -165,6 +168,30 @@ async def test_the_fabric_is_added_up_by_pod_and_switch(here: Running) -> None:
         assert pod["pause_share"][place] is not None
     assert sum(map(sum, (one["over_kmin"] for one in found["pods"]))) > 0
     assert (await here.client.get("/v1/fabric?fields=host_count")).json() == {"host_count": 12}
+
+
+async def test_the_fabric_is_added_up_anew_once_reports_counters_or_watermarks_change(here: Running) -> None:
+    async def seen() -> dict[str, Any]:
+        return {pod["name"]: pod for pod in (await here.client.get("/v1/fabric")).json()["pods"]}["core"]
+
+    async def report(batch: ReportBatch) -> None:
+        headers = {"Content-Type": MEDIA_TYPE}
+        await here.client.post("/v1/telemetry/int", content=encode(batch), headers=headers)
+
+    await here.client.put("/v1/topology", json=SMALL.topology())
+    await report(SMALL.across(200, flows=400))
+    first = await seen()
+    assert first == await seen()
+    await report(SMALL.across(2_000, flows=400, since_ns=1_000_000, seed=2))
+    more = await seen()
+    assert more["depth_p99_bytes"] != first["depth_p99_bytes"]
+    for number in (1, 2):
+        await here.client.post("/v1/telemetry/counters", content=SMALL.counters(number))
+    counted = await seen()
+    assert (more["drops_per_s"], None in counted["drops_per_s"]) == ([None, None], False)
+    read = Reading("core0", Watermark(7_000, 9_000, 0.5), read_ns=1)
+    here.service.fleet.note(read)
+    assert (await seen())["kmin_bytes"][0] == 7_000
 
 
 async def test_one_switch_is_shown_port_by_port(here: Running) -> None:
