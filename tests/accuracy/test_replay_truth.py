@@ -65,7 +65,7 @@ RANKED = [
         0.95,
         marks=pytest.mark.xfail(
             strict=True,
-            reason="measured 0.942, over eight seeds up to 0.973: 18 of the truth's 47 goodputs lie within 2 %, "
+            reason="measured 0.942, over eight seeds up to 0.973: 18 of the 47 true goodputs lie within 2 %, "
             "of which the replay has those of a low Kmax up to 1.7 % too high",
         ),
     ),
