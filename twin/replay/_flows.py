@@ -37,7 +37,7 @@ def leave_wheel(slots: Table, wheel: Ints, index: int) -> None:
 def schedule(slots: Table, wheel: Ints, index: int, earliest: int) -> None:
     """Put a slot into the bucket of its next event: a tick, its last byte, or its byte counter."""
     slot = slots[index]
-    at = int(min(slot.cut_at, slot.increase_at))  # alpha ticks are caught up at the next cut tick
+    at = int(min(slot.cut_at, slot.increase_at, slot.due))  # alpha ticks are caught up at the next cut tick
     if slot.sending > 0.0:
         steps_left = min(slot.remaining, slot.counted) / slot.sending
         if steps_left < NEVER:
@@ -253,12 +253,19 @@ def look_for_mark(tables: Tables, work: Work, index: int, step: int, params: Par
 
 
 @inlined
+def pace(slot: Record) -> float:
+    """The rate at which a flow's packets are now spaced."""
+    return slot.held if slot.held > 0.0 else slot.rate
+
+
+@inlined
 def tick(
-    tables: Tables, work: Work, index: int, step: int, params: Params, line_rate: float, seed: int
+    tables: Tables, work: Work, index: int, step: int, params: Params, line_rate: float, seed: int, own: bool
 ) -> float:
     """The alpha, cut and increase ticks of ``step``; returns the bytes that rates before the last add to it.
 
-    Alpha matters only at a cut, so its ticks are caught up, in order, at the next cut tick.
+    Alpha matters only at a cut, so its ticks are caught up, in order, at the next cut tick. ``own``: the
+    flow's rate spaces its packets, not its NIC.
     """
     slot = work.slots[index]
     ahead = 0.0
@@ -271,8 +278,26 @@ def tick(
             slot.increase_at += params.increase_steps
             increase(slot, params, line_rate)
             slot.timer_stage += 1
-        ahead += (before - slot.rate) * max(at - step, 0.0)
+        if own and slot.held == 0.0 and slot.rate != before:
+            ahead += (before - slot.rate) * max(at - step, 0.0)
+            ahead += keep_time(slot, before, max(at, float(step)), ahead, tables.packet_bytes)
     return ahead
+
+
+@inlined
+def keep_time(slot: Record, before: float, at: float, ahead: float, packet_bytes: float) -> float:
+    """A packet that waits keeps its time, and the new rate spaces those after it.
+
+    Where that is at once, returns the bytes that the old rate sends more than the new one until then.
+    Otherwise a raised rate is held back: from a least rate of 1 Mbit/s for up to 8 ms.
+    """
+    sent = slot.sent + slot.sending * (at - slot.since) + ahead
+    rest = packet_bytes - sent % packet_bytes
+    if slot.rate > before and rest > before:
+        slot.held = before
+        slot.due = at + rest / before
+        return 0.0
+    return rest * (1.0 - slot.rate / before)
 
 
 @inlined

@@ -21,7 +21,7 @@ import numpy as np
 from twin.jit import inlined, kernel
 from twin.probe._draws import PROBES, slowdown_bin
 from twin.replay._cells import begin_page, cell_of, find_cell, release_read, rest
-from twin.replay._flows import increase, look_for_mark, schedule, tick, unmarked_hazard
+from twin.replay._flows import increase, look_for_mark, pace, schedule, tick, unmarked_hazard
 from twin.replay._nics import (
     end_flow,
     give_early,
@@ -263,24 +263,26 @@ def replay(
                 n_free += 1
                 shared_out = nic.limiting
             else:
-                before = slot.rate
+                before = pace(slot)
                 ahead = 0.0
+                if slot.due < step + 1:
+                    slot.held, slot.due = 0.0, NEVER
                 if slot.counted - elapsed <= 0.0:
                     slot.counted += params.byte_counter
                     increase(slot, params, nic.rate)
                     slot.byte_stage += 1
                 if slot.armed:
-                    ahead = tick(tables, work, index, step, params, nic.rate, seed)
+                    ahead = tick(tables, work, index, step, params, nic.rate, seed, nic.limiting == 0)
                 else:
                     look_for_mark(tables, work, index, step, params)
                 shared_out = False
-                if slot.rate != before:
-                    nic.wanted += slot.rate - before
+                now = pace(slot)
+                if now != before:
+                    nic.wanted += now - before
                     shared_out = nic.limiting or nic.wanted > nic_capacity(nic, queues, tables.ack_ratio)
                     if not shared_out:
                         nic.sending = nic.wanted
-                        rate = paced(slot.rate, nic.wanted, nic.rate)
-                        send(slots, segments, index, rate, entries, inlets, step)
+                        send(slots, segments, index, paced(now, nic.wanted, nic.rate), entries, inlets, step)
                         send_ahead(tables, slot, ahead)
                 schedule(slots, wheel, index, step + 1)
             if shared_out:

@@ -8,7 +8,7 @@ import numpy as np
 
 from twin.jit import inlined
 from twin.replay._cells import arrive
-from twin.replay._flows import remember, schedule, unmarked_hazard
+from twin.replay._flows import pace, remember, schedule, unmarked_hazard
 from twin.replay._queues import append_ending
 from twin.replay.layout import NEVER, Ints, Params, Record, Table, Tables, Work, uniform
 
@@ -27,6 +27,8 @@ def start_flow(index: int, f: int, tables: Tables, work: Work, params: Params, s
     slot.return_delay = entry.return_delay
     slot.rate = flow.rate
     slot.target = flow.rate
+    slot.held = 0.0
+    slot.due = NEVER
     slot.alpha = 1.0
     slot.sending = 0.0
     slot.remaining = flow.bytes
@@ -92,7 +94,7 @@ def end_flow(index: int, left: float, step: int, tables: Tables, work: Work) -> 
         nic.first_slot = slot.nic_after
     if slot.nic_after >= 0:
         slots[slot.nic_after].nic_before = slot.nic_before
-    nic.wanted -= slot.rate
+    nic.wanted -= pace(slot)
     if nic.limiting == 0:
         nic.sending = nic.wanted
     else:
@@ -166,7 +168,7 @@ def share_nic(
     n_flows = 0
     index = nic.first_slot
     while index >= 0:
-        wanted += slots[index].rate
+        wanted += pace(slots[index])
         n_flows += 1
         index = slots[index].nic_after
     fair = np.inf
@@ -179,8 +181,8 @@ def share_nic(
             left, n_left = capacity, 0
             index = nic.first_slot
             while index >= 0:
-                if slots[index].rate <= fair:
-                    left -= slots[index].rate
+                if pace(slots[index]) <= fair:
+                    left -= pace(slots[index])
                 else:
                     n_left += 1
                 index = slots[index].nic_after
@@ -194,7 +196,7 @@ def share_nic(
     index = nic.first_slot
     while index >= 0:
         slot = slots[index]
-        sending = min(paced(slot.rate, wanted, nic.rate), fair)
+        sending = min(paced(pace(slot), wanted, nic.rate), fair)
         if sending != slot.sending:
             send(slots, segments, index, sending, entries, inlets, step)
             schedule(slots, wheel, index, earliest)

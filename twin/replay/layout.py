@@ -286,6 +286,11 @@ SLOT = np.dtype(
         ("sent", FLOAT),  # bytes sent until then
         ("rate", FLOAT),  # R_C, before the NIC shares
         ("target", FLOAT),  # R_T
+        (
+            "held",
+            FLOAT,
+        ),  # the rate that the packet now waiting was spaced by, inf where that is the present one ...
+        ("due", FLOAT),  # ... and when it leaves, in steps
         ("alpha", FLOAT),
         ("cut_at", FLOAT),  # until the first mark: when it is next looked for
         ("increase_at", FLOAT),
