@@ -42,7 +42,7 @@ def add_page(work: Work, queue: Record, q: int, number: int) -> int:
         cell.lag = 0.0
         cell.parcels = -1
         if work.lost.size:
-            work.lost[first + i].sum = queue.lost_sum
+            work.lost[first + i].total = queue.lost_sum
             work.lost[first + i].share = 0.0
     return int(first)
 
@@ -122,7 +122,7 @@ def rest(work: Work, queue: Record, q: int, step: int) -> None:
             work.cells[i].marks = queue.marks_sum
     if cell >= 0 and work.lost.size:
         for i in range(cell + 1, cell + PAGE - (step & _MASK)):
-            work.lost[i].sum = queue.lost_sum
+            work.lost[i].total = queue.lost_sum
 
 
 @inlined
@@ -227,4 +227,4 @@ def losses_until(work: Work, q: int, position: float) -> float:
     index = find_cell(work, q, step)
     if index < 0:
         return work.losses[step >> PAGE_BITS, q]
-    return work.lost[index].sum + (position - step) * work.lost[index].share
+    return work.lost[index].total + (position - step) * work.lost[index].share

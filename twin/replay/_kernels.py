@@ -319,7 +319,7 @@ def replay(
             else:
                 incoming = work.cells[number].arrived
                 if not tables.pfc:
-                    work.lost[number].sum = queue.lost_sum
+                    work.lost[number].total = queue.lost_sum
                 if queue.backlog == 0.0 and 0.0 <= incoming <= queue.light_rate:
                     pass_through(tables, work, queue, work.cells[number], step, incoming)
                     if in_window:

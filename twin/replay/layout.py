@@ -333,7 +333,7 @@ CELL = np.dtype(
     align=True,
 )
 
-LOSS = np.dtype([("sum", FLOAT), ("share", FLOAT)], align=True)  # by arrival step, as ``marks`` and ``met``
+LOSS = np.dtype([("total", FLOAT), ("share", FLOAT)], align=True)  # by arrival step, as ``marks`` and ``met``
 
 # What a stream that goes on brings to a queue in one step.
 PARCEL = np.dtype([("bytes", FLOAT), ("suffix", INT), ("after", INT)], align=True)
