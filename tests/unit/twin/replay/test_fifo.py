@@ -11,59 +11,43 @@ from hypothesis import strategies as st
 
 from tests.oracles.fifo_packets import Port, one_queue, red
 from tests.oracles.marking import marking_probability
-from tests.unit.twin.replay.records import table
-from twin.replay import layout
-from twin.replay._queues import append_ending, last_bytes, marking, resolve_suffix, serve
+from tests.unit.twin.fluid.problems import flow, star
+from tests.unit.twin.replay.records import (
+    FIRST,
+    KMAX,
+    KMIN,
+    LAST,
+    PACKET,
+    PMAX,
+    STEP_S,
+    Bench,
+    two_queues,
+)
+from twin.replay._cells import left_by, left_until, marks_until
+from twin.replay._flows import unmarked_hazard
+from twin.replay._queues import append_ending, marking
 from twin.watermark import Watermark
 
 pytestmark = pytest.mark.kernels
-
-KMIN, KMAX, PMAX = 20.0, 120.0, 0.4
-
-
-class Queues:
-    """Queues in a line: all of queue 0's traffic goes on to queue 1, and so forth."""
-
-    def __init__(self, count: int, n_steps: int, delay: int = 3) -> None:
-        self.count = count
-        self.queues = table(layout.QUEUE, count)
-        self.queues.delay = delay
-        self.suffixes = table(layout.SUFFIX, count)
-        self.feeders = table(layout.FEEDER, max(count, 1))
-        for q in range(count):
-            suffix = self.suffixes[q]
-            suffix.queue = q
-            self.queues[q].suffix_first, self.queues[q].suffix_end = q, q + 1
-            self.queues[q].ending_first = self.queues[q].ending_last = -1
-            is_last = q == count - 1
-            suffix.onward = -1 if is_last else q + 1
-            suffix.row = q if is_last else count + q
-            suffix.feeder = q
-            self.queues[q].forwards = not is_last
-        span = n_steps + delay + 1
-        self.arrived = np.zeros((span, count))
-        self.onward = np.zeros((span, count))
-        self.marks = np.zeros((span + 1, 2 * count))
-        self.departed = np.zeros((span, count), dtype=np.int32)
-        self.resolved = np.zeros((span, 2 * count), dtype=np.int32)
-
-    def step(self, q: int, now: int, capacity: float) -> float:
-        """Serve queue ``q`` what has arrived."""
-        if self.queues[q].forwards:
-            self.onward[now, q] = self.arrived[now, q]
-        return float(
-            serve(
-                self.queues[q], q, now, self.arrived[now, q], capacity, KMIN, KMAX, PMAX, self.suffixes,
-                self.arrived, self.onward, self.marks, self.departed, self.feeders, self.count,
-            )
-        )  # fmt: skip
 
 
 @given(st.floats(0, 1e6), st.integers(0, 10**5), st.integers(1, 10**5), st.floats(0.001, 1.0))
 def test_the_curve_is_the_watermarks(depth: float, kmin: int, width: int, pmax: float) -> None:
     watermark = Watermark(kmin, kmin + width, pmax)
     expected = float(marking_probability(depth, watermark))
-    assert marking(depth, kmin, kmin + width, pmax) == pytest.approx(expected, rel=1e-12, abs=1e-15)
+    assert marking(depth, float(kmin), float(kmin + width), pmax) == pytest.approx(
+        expected, rel=1e-12, abs=1e-15
+    )
+
+
+def gone(port: Port, now: int) -> tuple[int, float, float]:
+    """By the end of step ``now``: arrival steps that left, the part of the next, and its marks a byte."""
+    if not port.waiting:
+        return now + 1, 0.0, 0.0
+    head = port.waiting[0][0]
+    left = len(port.left_at.get(head, []))
+    count = left + sum(step == head for step, _ in port.waiting)
+    return head, left / count, sum(port.met.get(head, [])) / count
 
 
 steps = st.lists(st.tuples(st.integers(0, 90), st.integers(0, 60)), min_size=1, max_size=40)
@@ -74,52 +58,72 @@ def test_every_step_is_as_if_each_byte_queued(moves: Sequence[tuple[int, int]]) 
     # Empty at the end, so that every arrival step is settled.
     moves = [*moves, *[(0, 100)] * 40]
     arrivals, capacity = zip(*moves, strict=True)
-    port, expected = one_queue(arrivals, capacity, red(KMIN, KMAX, PMAX))
-    ours = Queues(2, len(moves))
-    sent = []
+    whole, expected = one_queue(arrivals, capacity, red(KMIN, KMAX, PMAX))
+    port, ours = Port(red(KMIN, KMAX, PMAX)), two_queues(delay=3)
+    queue, sent = ours.tables.queues[FIRST], []
     for now, (count, room) in enumerate(moves):
-        ours.arrived[now, 0] = count
-        ours.step(0, now, float(room))
-        assert ours.queues[0].backlog == pytest.approx(port.depth[now], abs=1e-6)
-        sent.append(ours.queues[0].sent)
-    np.testing.assert_allclose(ours.marks[: len(moves) + 1, 0], expected, rtol=1e-9, atol=1e-12)
-    for step, times in port.left_at.items():
-        assert ours.departed[step, 0] == max(times)
+        port.step(now, [(0, count)], room)
+        if count:
+            ours.bring(0, now, count)
+        ours.advance(now, {FIRST: room, LAST: 1e9})
+        assert queue["backlog"] == pytest.approx(port.depth[now], abs=1e-6)
+        sent.append(float(queue["sent"]) if count or queue["busy"] else 0.0)
+        # What a flow may ask at once: how far the queue has come, and the marks so far.
+        step, part, marks = gone(port, now)
+        settled = sum(np.mean(port.met[j]) for j in range(step) if j in port.met)
+        assert left_by(ours.work, FIRST, now) == pytest.approx(step + part, abs=1e-4)
+        assert marks_until(ours.work, FIRST, step + part) == pytest.approx(settled + marks, abs=1e-9)
+    found = [marks_until(ours.work, FIRST, float(step)) for step in range(len(moves) + 1)]
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     # What leaves arrives at the next queue a cable later, byte for byte.
-    leaving = np.bincount([now for times in port.left_at.values() for now in times], minlength=len(moves))
+    leaving = np.bincount([now for times in whole.left_at.values() for now in times], minlength=len(moves))
     np.testing.assert_allclose(sent, leaving, atol=1e-6)
-    np.testing.assert_allclose(ours.arrived[3 : 3 + len(moves), 1], leaving, atol=1e-6)
-    assert ours.feeders[0].total == pytest.approx(sum(arrivals))
+    np.testing.assert_allclose(
+        [ours.arrived(LAST, step + 3) for step in range(len(moves))], leaving, atol=1e-6
+    )
+    stream = ours.tables.entries[ours.tables.flows[0]["entry"]]["suffix"]
+    assert ours.tables.suffixes[stream]["total"] == pytest.approx(sum(arrivals))
+    # Nothing is on its way any more, and every parcel can be used again.
+    assert ours.work.pool[0]["n_busy"] == 0
+    assert ours.free_parcels == ours.work.pool[0]["n_parcels"]
 
 
-def through_two(moves: Sequence[tuple[int, int, int, int]], delay: int) -> tuple[Queues, Port, Port]:
-    """Stream 0 crosses both queues, stream 1 only the second: (0's bytes, 1's, capacities) a step."""
-    first, second = Port(red(KMIN, KMAX, PMAX)), Port(red(KMIN, KMAX, PMAX))
-    ours = Queues(2, len(moves), delay)
+def test_part_of_a_step_is_between_its_ends() -> None:
+    ours = two_queues()
+    for now in range(4):
+        ours.bring(0, now, 100)
+        ours.advance(now, {FIRST: 50.0, LAST: 1e9})
+    assert [left_until(ours.work, FIRST, time) for time in (-1.0, 0.0, 2.0, 2.25, 3.0, 3.5)] == [
+        0.0, 0.0, 1.0, 1.125, 1.5, 1.75,
+    ]  # fmt: skip
+
+
+def through_two(moves: Sequence[tuple[int, int, int, int]], delay: int) -> tuple[Bench, Port, Port]:
+    """Stream 0 crosses both queues, stream 1 only the last: (0's bytes, 1's, capacities) a step."""
+    first, last = Port(red(KMIN, KMAX, PMAX)), Port(red(KMIN, KMAX, PMAX))
+    ours = two_queues(delay=delay)
     on_the_cable: dict[int, int] = {}
-    for now, (long, short, first_room, second_room) in enumerate(moves):
+    for now, (long, short, first_room, last_room) in enumerate(moves):
         out = first.step(now, [(0, long)], first_room)
         on_the_cable[now + delay] = len(out)
-        second.step(now, [(0, on_the_cable.get(now, 0)), (1, short)], second_room)
-        ours.arrived[now, 0] += long
-        ours.arrived[now, 1] += short
-        for q, room in enumerate((first_room, second_room)):
-            ours.step(q, now, float(room))
-            ours.resolved[now, q] = ours.queues[q].head
-        resolve_suffix(ours.suffixes, 0, ours.queues, now, ours.marks, 0, ours.departed, ours.resolved)
-    return ours, first, second
+        last.step(now, [(0, on_the_cable.get(now, 0)), (1, short)], last_room)
+        ours.bring(0, now, long)
+        ours.bring(1, now, short)
+        ours.advance(now, {FIRST: first_room, LAST: last_room})
+    return ours, first, last
 
 
 def test_marks_of_both_queues_combine_as_independent_ones() -> None:
     # Constant depths: 70 bytes stand in both queues, so p = 0.2 at each.
     moves = [(120, 170, 50, 100)] + [(50, 50, 50, 100)] * 60
     ours, _, _ = through_two(moves, delay=1)
-    p_first = np.diff(ours.marks[10:40, 0])
-    p_second = np.diff(ours.marks[10:40, 1])
-    both = np.diff(ours.marks[10:40, 2])
-    assert p_first == pytest.approx(0.2)
-    assert p_second == pytest.approx(0.2)
-    assert both == pytest.approx(1 - (1 - p_first) * (1 - p_second), rel=1e-9)
+    for q in (FIRST, LAST):
+        met = np.diff([marks_until(ours.work, q, float(step)) for step in range(10, 40)])
+        assert met == pytest.approx(0.2)
+    ours.begin(3 * PACKET)
+    asked = [unmarked_hazard(ours.tables, ours.work, 0, float(time)) for time in (15, 35)]
+    # Of steps (15, 35] of the last queue, the packets of 20 steps: 60 that two queues may mark.
+    assert np.exp(-asked[1]) == pytest.approx((0.8 * 0.8) ** 60, rel=1e-4)
 
 
 @given(
@@ -130,38 +134,42 @@ def test_marks_of_both_queues_combine_as_independent_ones() -> None:
     ),
     st.integers(1, 4),
 )
-def test_a_path_is_resolved_when_its_bytes_have_left_the_last_queue(
+def test_a_flow_knows_of_its_bytes_when_they_have_left_the_last_queue(
     moves: list[tuple[int, int, int, int]], delay: int
 ) -> None:
     moves = [*moves, *[(0, 0, 60, 90)] * 60]
-    ours, first, second = through_two(moves, delay)
-    # By arrival step at the first queue: when its last byte left the first, hence when it reached the second.
+    ours, first, last = through_two(moves, delay)
+    ours.begin(PACKET)
+    known, hazards = [], []
+    for time in range(1, len(moves) + 1):
+        hazards.append(unmarked_hazard(ours.tables, ours.work, 0, float(time)))
+        known.append(float(ours.work.reads[0, 0]["position"]))
+    assert np.all(np.diff(known) >= -1e-6)
+    # By arrival step at the first queue: when its last byte left that one, hence when it reached the last.
     for step, times in first.left_at.items():
         reached = max(times) + delay
         if reached >= len(moves):
             continue
-        left_second = max(second.left_at[reached]) if reached in second.left_at else reached
-        known = int(np.argmax(ours.resolved[:, 2] > step))
-        assert ours.resolved[known, 2] > step
-        assert known >= max(times)
-        assert abs(known - left_second) <= 1
-    row = np.diff(ours.marks[: len(moves) - 10, 2])
-    assert np.all((row >= -1e-12) & (row <= 1 + 1e-12))
-    # At least what the first queue marked.
-    assert np.all(row >= np.diff(ours.marks[: len(moves) - 10, 0]) - 1e-12)
+        begin, end = min(last.left_at[reached]), max(last.left_at[reached])
+        assert known[end] >= step + 1 - 1e-3  # known[t]: by the end of step t
+        assert begin == 0 or known[begin - 1] < step + 1 - 1e-3
+    assert min(hazards) >= 0.0
+    # At least what the first queue marked: one packet a step, each unmarked with 1 − p.
+    alone = -sum(np.log1p(-min(np.mean(met), 1 - 1e-12)) for met in first.met.values())
+    if not any(np.mean(met) > 0.999 for port in (first, last) for met in port.met.values()):
+        n_packets = known[-1]
+        spread = -n_packets * np.log1p(-sum(np.mean(met) for met in first.met.values()) / n_packets)
+        assert sum(hazards) >= min(alone, spread) * (1 - 1e-3) - 1e-6
 
 
 def completed(fraction: float, capacity: float, behind: float) -> float:
     """When a flow ends whose last byte comes ``fraction`` into step 0, 100 bytes in all in that step."""
-    ours = Queues(1, 20)
-    flows = table(layout.FLOW, 1)
-    flows.completed = np.nan
-    append_ending(ours.queues, flows, 0, 0, 0, 0, fraction)
+    ours = Bench(star([flow("h0", "h3", 1e6)], duration_s=30 * STEP_S))
+    append_ending(ours.tables, ours.work, 0, 0, 0, fraction)
     for now in range(20):
-        ours.arrived[now, 0] = 100.0 if now == 0 else behind
-        ours.step(0, now, capacity)
-        last_bytes(ours.queues, 0, now, flows, ours.suffixes, ours.arrived)
-    return float(flows[0].completed)
+        ours.bring(0, now, 100.0 if now == 0 else behind)
+        ours.advance(now, [capacity])
+    return float(ours.tables.flows[0]["completed"])
 
 
 def test_a_last_byte_leaves_when_its_turn_comes() -> None:
@@ -171,3 +179,15 @@ def test_a_last_byte_leaves_when_its_turn_comes() -> None:
     assert completed(0.95, 10.0, 0.0) == pytest.approx(9.5)
     # What comes behind does not hold it up.
     assert completed(0.55, 10.0, 40.0) == completed(0.55, 10.0, 0.0)
+
+
+def test_a_last_byte_goes_on_to_the_next_queue() -> None:
+    ours = two_queues(delay=3)
+    stream = int(ours.tables.entries[ours.tables.flows[0]["entry"]]["suffix"])
+    append_ending(ours.tables, ours.work, 0, stream, 0, 0.55)
+    ours.bring(0, 0, 100)
+    for now in range(20):
+        ours.advance(now, {FIRST: 10.0, LAST: 1e9})
+    # It leaves the first in step 5 and reaches an empty one three steps later.
+    assert ours.tables.flows[0]["completed"] == pytest.approx(8.5)
+    assert ours.tables.queues[LAST]["ending_first"] == -1

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.unit.twin.replay.records import fresh_slots, segments_for, table
+from tests.unit.twin.replay.records import fresh_slots, one_queue, segments_for, table
 from twin.replay import layout
-from twin.replay._flows import paced, send, share_nic
-from twin.replay._kernels import nic_capacity
+from twin.replay._nics import nic_capacity, paced, send, send_ahead, send_all, share_nic
 from twin.replay.layout import Table
 
 pytestmark = pytest.mark.kernels
@@ -147,3 +146,29 @@ def test_a_change_of_rate_settles_what_was_sent_before() -> None:
     assert nic.inlets[0].rate == 50.0
     send(nic.slots, nic.segments, 0, 0.0, nic.entries, nic.inlets, 9)
     assert accounts(nic.slots) == (10_000.0 - 1_500.0, 5_000.0 - 1_500.0)
+
+
+def test_bytes_ahead_are_sent_in_this_step_only() -> None:
+    bench = one_queue()
+    slot = bench.begin(200.0)
+    slot["remaining"] = 10_000.0
+    send_ahead(bench.tables, slot, 30.0)
+    assert (slot["remaining"], slot["sent"]) == (9_970.0, 30.0)
+    entry, inlet = bench.tables.entries[slot["entry"]], bench.tables.inlets[0]
+    assert (entry["total"], entry["rate"], inlet["burst"], inlet["rate"]) == (30.0, 0.0, 30.0, 0.0)
+
+
+def test_what_is_sent_arrives_a_cable_later_until_nobody_sends() -> None:
+    bench = one_queue(nic_delay=4)
+    inlet, pool = bench.tables.inlets[0], bench.work.pool[0]
+    inlet["flows"] = inlet["listed"] = pool["n_sending"] = 1
+    inlet["rate"], inlet["burst"] = 50.0, 7.0
+    send_all(bench.tables, bench.work, 0)
+    send_all(bench.tables, bench.work, 1)
+    inlet["flows"], inlet["rate"], inlet["burst"] = 0, 1e-12, 20.0  # the last one's last bytes
+    send_all(bench.tables, bench.work, 2)
+    send_all(bench.tables, bench.work, 3)
+    assert [bench.arrived(0, step) for step in range(3, 9)] == pytest.approx(
+        [0.0, 57.0, 50.0, 20.0, 0.0, 0.0]
+    )
+    assert (inlet["rate"], inlet["listed"], pool["n_sending"]) == (0.0, 0, 0)

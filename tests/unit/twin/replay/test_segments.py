@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -10,28 +11,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.unit.twin.replay.records import PACKET, fresh_slots, segments_for
+from tests.unit.twin.replay.records import PACKET, Bench, many_marked, one_queue
 from twin.replay import layout
 from twin.replay._flows import remember, unmarked_hazard
-from twin.replay.layout import Table
+from twin.replay.layout import Record
 
 pytestmark = pytest.mark.kernels
 
 Floats = NDArray[np.float64]
 
 
-def remembered(changes: list[tuple[int, float]], delay: int = 0) -> tuple[Table, Table]:
-    slots, segments = fresh_slots(1), segments_for(1)
-    slots[0].delay = delay
+def remembered(
+    changes: list[tuple[int, float]], marks: Sequence[float] | Floats, delay: int = 0, lost: float = 0.0
+) -> tuple[Bench, Record]:
+    """A flow and its slot; what it sends in step j meets ``marks[j]``, ``delay`` steps later."""
+    n_steps = max(len(marks) + delay + 2, changes[-1][0] + 1)
+    bench = one_queue(n_steps=n_steps, pfc=lost == 0.0, nic_delay=delay)
+    slot = bench.begin(0.0)
     for step, rate in changes:
-        remember(slots[0], segments, 0, rate, step)
-    return slots, segments
+        remember(slot, bench.work.segments, 0, float(rate), step)
+    many_marked(bench, [*[0.0] * delay, *marks], lost=lost)
+    return bench, slot
 
 
-def running_sum(p: Floats, delay: int = 0) -> Floats:
-    """A column of marks: what is sent in step j meets ``p[j]``, kept at j + delay."""
-    column = np.concatenate([np.zeros(delay + 1), np.cumsum(p)])
-    return column.reshape(-1, 1)
+def hazard_until(bench: Bench, time: float) -> float:
+    return unmarked_hazard(bench.tables, bench.work, 0, float(time))
 
 
 def expected_hazard(rates: Floats, p: Floats) -> float:
@@ -51,46 +55,40 @@ def per_step(changes: list[tuple[int, float]], n_steps: int) -> Floats:
 
 
 def test_many_packets_stay_unmarked_as_independent_ones_do() -> None:
-    slots, segments = remembered([(0, 3 * PACKET)])
-    hazard = unmarked_hazard(slots, segments, 0, 10, running_sum(np.full(10, 0.02)), 0, PACKET)
-    assert math.exp(-hazard) == pytest.approx(0.98**30, rel=1e-12)
+    bench, _ = remembered([(0, 3 * PACKET)], [0.02] * 10)
+    assert math.exp(-hazard_until(bench, 10)) == pytest.approx(0.98**30, rel=1e-12)
 
 
 def test_less_than_a_packet_is_marked_in_proportion() -> None:
-    slots, segments = remembered([(0, 0.01 * PACKET)])
-    hazard = unmarked_hazard(slots, segments, 0, 10, running_sum(np.full(10, 0.5)), 0, PACKET)
-    assert math.exp(-hazard) == pytest.approx(1 - 0.1 * 0.5, rel=1e-12)
+    bench, _ = remembered([(0, 0.01 * PACKET)], [0.5] * 10)
+    assert math.exp(-hazard_until(bench, 10)) == pytest.approx(1 - 0.1 * 0.5, rel=1e-12)
 
 
 def test_certain_marks_are_certain() -> None:
-    slots, segments = remembered([(0, 2 * PACKET)])
-    assert unmarked_hazard(slots, segments, 0, 3, running_sum(np.ones(3)), 0, PACKET) > 100
+    bench, _ = remembered([(0, 2 * PACKET)], [1.0] * 3)
+    assert hazard_until(bench, 3) > 100
 
 
 def test_nothing_is_looked_at_twice() -> None:
-    slots, segments = remembered([(0, PACKET)])
-    marks = running_sum(np.full(20, 0.1))
-    first = unmarked_hazard(slots, segments, 0, 8, marks, 0, PACKET)
-    assert unmarked_hazard(slots, segments, 0, 8, marks, 0, PACKET) == 0.0
-    assert unmarked_hazard(slots, segments, 0, 5, marks, 0, PACKET) == 0.0
-    rest = unmarked_hazard(slots, segments, 0, 20, marks, 0, PACKET)
+    bench, _ = remembered([(0, PACKET)], [0.1] * 20)
+    first = hazard_until(bench, 8)
+    assert hazard_until(bench, 8) == 0.0
+    assert hazard_until(bench, 5) == 0.0
+    rest = hazard_until(bench, 20)
     assert math.exp(-first - rest) == pytest.approx(0.9**20, rel=1e-12)
 
 
 def test_a_second_change_in_a_step_replaces_the_first() -> None:
-    slots, segments = remembered([(0, PACKET), (4, 9 * PACKET), (4, 2 * PACKET)])
-    assert slots[0].segment_end - slots[0].segment_first == 2
-    hazard = unmarked_hazard(slots, segments, 0, 10, running_sum(np.full(10, 0.1)), 0, PACKET)
-    assert hazard == pytest.approx(-16 * math.log(0.9), rel=1e-12)
+    bench, slot = remembered([(0, PACKET), (4, 9 * PACKET), (4, 2 * PACKET)], [0.1] * 10)
+    assert slot["segment_end"] - slot["segment_first"] == 2
+    assert hazard_until(bench, 10) == pytest.approx(-16 * math.log(0.9), rel=1e-12)
 
 
 def test_what_was_lost_is_to_be_sent_again() -> None:
-    slots, segments = remembered([(0, PACKET), (5, 3 * PACKET)])
-    slots[0].remaining = 50 * PACKET
-    marked, lost = running_sum(np.zeros(10)), running_sum(np.full(10, 0.25))
-    both = np.concatenate([marked, lost], axis=1)
-    assert unmarked_hazard(slots, segments, 0, 10, both, 1, PACKET) == 0.0
-    assert slots[0].remaining == pytest.approx(50 * PACKET + 0.25 * 20 * PACKET)
+    bench, slot = remembered([(0, PACKET), (5, 3 * PACKET)], [0.0] * 10, lost=0.25)
+    slot["remaining"] = 50 * PACKET
+    assert hazard_until(bench, 10) == 0.0
+    assert slot["remaining"] == pytest.approx(50 * PACKET + 0.25 * 20 * PACKET)
 
 
 changes = st.lists(
@@ -106,10 +104,10 @@ def test_it_adds_up_step_by_step(
     history = [(int(step), rate) for step, (_, rate) in zip(steps, gaps, strict=True)]
     n_steps = int(steps[-1]) + 5
     p = np.array(data.draw(st.lists(st.floats(0.0, 0.9), min_size=n_steps, max_size=n_steps)))
-    slots, segments = remembered(history, delay)
-    marks, rates, begin = running_sum(p, delay), per_step(history, n_steps), 0
+    bench, _ = remembered(history, p, delay)
+    rates, begin = per_step(history, n_steps), 0
     for end in sorted({round(wait * n_steps) for wait in waits} | {n_steps}):
-        found = unmarked_hazard(slots, segments, 0, end, marks, 0, PACKET)
+        found = hazard_until(bench, end + delay)
         assert found == pytest.approx(expected_hazard(rates[begin:end], p[begin:end]), rel=1e-6, abs=1e-9)
         begin = end
 
@@ -118,26 +116,22 @@ def test_it_adds_up_step_by_step(
 def test_merging_keeps_every_byte(rates: list[float], gap: int) -> None:
     history = [(gap * place, rate) for place, rate in enumerate(rates)]
     n_steps = gap * len(rates)
-    slots, segments = remembered(history)
-    assert slots[0].segment_end - slots[0].segment_first == layout.SEGMENTS
     p = np.full(n_steps, 0.05)
-    found = unmarked_hazard(slots, segments, 0, n_steps, running_sum(p), 0, PACKET)
+    bench, slot = remembered(history, p)
+    assert slot["segment_end"] - slot["segment_first"] == layout.SEGMENTS
+    found = hazard_until(bench, n_steps)
     assert found == pytest.approx(expected_hazard(per_step(history, n_steps), p), rel=1e-9)
 
 
 def test_a_burst_is_not_smeared_over_the_quiet_after_it() -> None:
     history = [(0, 50 * PACKET), *((10 + 5 * k, 0.1 * PACKET * 0.99**k) for k in range(300))]
-    slots, segments = remembered(history)
-    assert slots[0].segment_end - slots[0].segment_first == layout.SEGMENTS
-    found = unmarked_hazard(slots, segments, 0, 10, running_sum(np.full(2_000, 0.05)), 0, PACKET)
-    assert found == pytest.approx(-500 * math.log(0.95), rel=1e-3)
+    bench, slot = remembered(history, [0.05] * 2_000)
+    assert slot["segment_end"] - slot["segment_first"] == layout.SEGMENTS
+    assert hazard_until(bench, 10) == pytest.approx(-500 * math.log(0.95), rel=1e-3)
 
 
 def test_part_of_a_step_is_marked_in_proportion() -> None:
-    slots, segments = remembered([(0, 4 * PACKET)])
-    marks = running_sum(np.full(20, 0.1))
-    first = unmarked_hazard(slots, segments, 0, 2.25, marks, 0, PACKET)
-    assert first == pytest.approx(-9 * math.log(0.9), rel=1e-9)
-    assert slots[0].read == 2.25
-    rest = unmarked_hazard(slots, segments, 0, 5.0, marks, 0, PACKET)
-    assert rest == pytest.approx(-11 * math.log(0.9), rel=1e-9)
+    bench, slot = remembered([(0, 4 * PACKET)], [0.1] * 20)
+    assert hazard_until(bench, 2.25) == pytest.approx(-9 * math.log(0.9), rel=1e-9)
+    assert slot["read"] == 2.25
+    assert hazard_until(bench, 5.0) == pytest.approx(-11 * math.log(0.9), rel=1e-9)

@@ -37,8 +37,7 @@ def contents(slots: Table, wheel: Ints) -> dict[int, int]:
 @pytest.mark.parametrize(
     ("slot", "at"),
     [
-        ({"cut_at": 40.4}, 40),
-        ({"cut_at": 40.5}, 41),
+        ({"cut_at": 40.9}, 40),  # in the step that it falls into
         ({"cut_at": 40.5, "increase_at": 33.0}, 33),
         ({"cut_at": 40.0, "sending": 10.0, "remaining": 95.0}, 9),
         ({"cut_at": 40.0, "sending": 10.0, "counted": 95.0, "since": 4}, 13),
