@@ -12,7 +12,7 @@ from telemetry.topology import GBPS
 from tests.unit.twin.fluid.problems import CHURNING, flow, line, star
 from twin.dcqcn import PAPER, VENDOR
 from twin.errors import ScenarioError
-from twin.replay import plan
+from twin.replay import layout, plan
 from twin.replay.plan import allocate, compile_params, compile_tables, queue_ports
 from twin.scenario import Scenario
 
@@ -61,18 +61,6 @@ def test_flows_with_the_same_rest_of_path_are_one_stream() -> None:
     assert walk == [("s0", "s1"), ("s1", "s2"), ("s2", "a2")]
 
 
-def test_longer_ways_are_resolved_after_the_shorter_they_ask() -> None:
-    tables = compile_tables(three_switches(), STEP_S)
-    done = set(np.flatnonzero(tables.suffixes["onward"] < 0).tolist())
-    for suffix in tables.resolve_order.tolist():
-        assert int(tables.suffixes[suffix]["onward"]) in done
-        done.add(suffix)
-    assert done == set(range(tables.suffixes.size))
-    rows = tables.suffixes["row"]
-    assert len(set(rows[tables.resolve_order].tolist())) == tables.resolve_order.size
-    assert np.all(rows[tables.resolve_order] >= tables.queues.size)
-
-
 def test_everything_that_feeds_a_queue_is_found_by_ingress() -> None:
     scenario = three_switches()
     tables = compile_tables(scenario, STEP_S)
@@ -111,11 +99,11 @@ def test_units_are_steps_and_bytes() -> None:
 def test_the_way_back_is_what_the_kernel_has_not_walked() -> None:
     one_way = star([flow("h0", "h1", 1e5)], delay_us=10.0, dcqcn=CHURNING, duration_s=1e-3)
     [entry] = compile_tables(one_way, STEP_S).entries
-    # There and back is 40 µs, 20 steps, the NIC's cable 5 of them; what a step sends is out at its end.
-    assert (entry["delay"], entry["return_delay"]) == (5, 16)
+    # There and back is 40 µs, 20 steps, the NIC's cable 5 of them.
+    assert (entry["delay"], entry["return_delay"]) == (5, 15)
     fixed = replace(one_way, dcqcn=replace(CHURNING, feedback_delay_s=100e-6))
     [entry] = compile_tables(fixed, STEP_S).entries
-    assert entry["return_delay"] == 50 + 1 - 5
+    assert entry["return_delay"] == pytest.approx(50 - 5)
     # Shorter than the way there: at least a step.
     fixed = replace(one_way, dcqcn=replace(CHURNING, feedback_delay_s=1e-6))
     assert compile_tables(fixed, STEP_S).entries[0]["return_delay"] == 1
@@ -156,10 +144,57 @@ def test_parameters_in_steps() -> None:
     assert (params.cnp_steps, params.alpha_steps, params.increase_steps) == (25.0, 27.5, 27.5)
     assert params.byte_counter == 10e6
     assert compile_params(CHURNING, STEP_S).byte_counter == math.inf
+    # Three looks for the first mark a CNP interval, none longer than eight steps.
+    assert params.look_steps == 8
+    assert compile_params(VENDOR, STEP_S).look_steps == 1
+    assert compile_params(replace(PAPER, cnp_interval_s=26e-6), STEP_S).look_steps == 4
     # A clock faster than the step: rate clocks tick once a step, α is caught up.
     fast = compile_params(replace(VENDOR, cnp_interval_s=1e-6), STEP_S)
     assert fast.cnp_steps == 1.0
     assert fast.alpha_steps == 0.5
+
+
+def test_every_switch_knows_its_queues_and_ingress_ports() -> None:
+    tables = compile_tables(three_switches(), STEP_S)
+    for s, switch in enumerate(tables.switches):
+        own = tables.queues_of[switch["queue_first"] : switch["queue_end"]]
+        assert sorted(own.tolist()) == np.flatnonzero(tables.queues["switch"] == s).tolist()
+        into = tables.ingresses_of[switch["ingress_first"] : switch["ingress_end"]]
+        assert sorted(into.tolist()) == np.flatnonzero(tables.ingresses["switch"] == s).tolist()
+    assert tables.switches["queue_end"].max() == tables.queues.size
+    assert tables.switches["ingress_end"].max() == tables.ingresses.size
+
+
+def test_below_its_calm_no_ingress_of_a_switch_reaches_its_threshold() -> None:
+    tables = compile_tables(replace(three_switches(), pfc=True), STEP_S)
+    for s, switch in enumerate(tables.switches):
+        used = switch["calm"]
+        shares = tables.ingresses["share"][tables.ingresses["switch"] == s]
+        # One port that holds all there is, without a reserve, is the first to pause.
+        assert used == pytest.approx((switch["shared"] - used) * shares.min(initial=1.0))
+
+
+def test_flows_that_enter_the_same_way_share_an_inlet() -> None:
+    tables = compile_tables(three_switches(), STEP_S)
+    # a0 and b0 to a2 by equal cables; a0 to b1 turns off.
+    assert tables.inlets.size == 2
+    for entry in tables.entries:
+        inlet = tables.inlets[entry["inlet"]]
+        assert (inlet["suffix"], inlet["delay"]) == (entry["suffix"], entry["delay"])
+    assert tables.entries["inlet"][0] == tables.entries["inlet"][1] != tables.entries["inlet"][2]
+
+
+def test_a_flow_asks_the_queues_of_its_path_in_their_order() -> None:
+    scenario = three_switches()
+    tables, ports = compile_tables(scenario, STEP_S), queue_ports(scenario)
+    hops, offset = tables.probed.queue, tables.probed.offset
+    for entry, row in enumerate(tables.entries):
+        walk, suffix = [], int(row["suffix"])
+        while suffix >= 0:
+            walk.append(int(tables.suffixes[suffix]["queue"]))
+            suffix = int(tables.suffixes[suffix]["onward"])
+        assert hops[offset[entry] : offset[entry + 1]].tolist() == walk
+    assert names(scenario, [ports[q] for q in hops[offset[2] : offset[3]]]) == [("s0", "s1"), ("s1", "b1")]
 
 
 def test_room_for_every_step_and_cable() -> None:
@@ -167,12 +202,15 @@ def test_room_for_every_step_and_cable() -> None:
     tables = compile_tables(scenario, STEP_S)
     work = allocate(tables)
     assert work.slots.size == len(scenario.flows)
-    assert work.horizon >= 2
-    assert work.arrived.shape[0] >= tables.n_steps + work.horizon
-    # Where packets may be lost, shares lost are summed beside the marks.
-    assert work.marks.shape[1] == 2 * (tables.queues.size + tables.resolve_order.size)
+    assert work.reads.shape == (len(scenario.flows), 3)
+    furthest = max(tables.queues["delay"].max(), tables.inlets["delay"].max())
+    assert work.pages.shape[0] * layout.PAGE > tables.n_steps + furthest
+    assert work.pages.shape == work.marks.shape == work.losses.shape
+    assert work.cells.size == work.free_pages.size * layout.PAGE
+    assert work.lost.size == work.cells.size
+    # Where packets may not be lost, nothing is kept of losses.
     paused = allocate(compile_tables(replace(scenario, pfc=True), STEP_S))
-    assert 2 * paused.marks.shape[1] == work.marks.shape[1]
+    assert (paused.lost.size, paused.losses.size) == (0, 1)
 
 
 def test_a_path_without_a_switch_is_refused() -> None:

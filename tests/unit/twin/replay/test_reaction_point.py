@@ -12,51 +12,48 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.oracles.reaction_point import Sender, rates
-from tests.unit.twin.replay.records import PACKET, fresh_slots, parameters, segments_for
-from twin.replay._flows import arm, increase, tick, unmarked_hazard
+from tests.unit.twin.replay.records import PACKET, fresh_slots, one_queue, parameters
+from twin.replay._flows import arm, increase, look_for_mark, tick, unmarked_hazard
 from twin.replay.layout import Params
 
 pytestmark = pytest.mark.kernels
 
 LINE = 1_000.0
+WAY_BACK = 1.0  # steps
 
 
 class Run:
-    """One flow whose CNPs come when the test says: all of a thousand packets a step marked, or none."""
+    """One flow whose CNPs come when the test says: all of a thousand packets a step marked, or none.
+
+    A CNP "of step c" is known to whoever asks at c or later: the marks of the step that ended at
+    c − ``WAY_BACK``. The first one comes at c sharp; the clocks run from there.
+    """
 
     def __init__(self, params: Params, cnp_steps: Iterable[int], n_steps: int, rate: float = LINE) -> None:
         self.params = params
         self.n_steps = n_steps
-        self.slots = fresh_slots(1)
-        self.segments = segments_for(1)
-        self.segments[0, 0].rate = 1_000 * PACKET
-        slot = self.slots[0]
-        slot.rate = slot.target = rate
-        slot.alpha = 0.0
-        slot.sending, slot.return_delay, slot.segment_end = 1_000 * PACKET, 1, 1
-        marked = np.zeros(n_steps)
-        # What is sent in a step is known to the sender one step later.
-        marked[[step - 1 for step in cnp_steps]] = 1.0
-        self.marks = np.concatenate([[0.0], np.cumsum(marked)]).reshape(-1, 1)
-        self.resolved = np.arange(1, n_steps + 1, dtype=np.int32).reshape(-1, 1)
+        self.cnp_steps = sorted(cnp_steps)
+        self.bench = one_queue(n_steps=n_steps)
+        self.slot = self.bench.begin(1_000 * PACKET, WAY_BACK)
+        self.slot["rate"] = self.slot["target"] = rate
+        self.slot["alpha"] = 0.0
         self.alpha = np.full(n_steps, math.nan)
+        self.ahead = np.zeros(n_steps)
 
     def go(self) -> NDArray[np.float64]:
         """Rate and target after each step."""
-        slot = self.slots[0]
+        slot, tables, work = self.slot, self.bench.tables, self.bench.work
+        first, later = self.cnp_steps[:1], set(self.cnp_steps[1:])
         out = np.empty((self.n_steps, 2))
         for step in range(self.n_steps):
-            if slot.armed:
-                tick(
-                    self.slots, self.segments, 0, self.marks, 0, self.resolved, step, self.params, LINE,
-                    PACKET, 7,
-                )  # fmt: skip
-            elif step > 0:
-                until = int(self.resolved[step - 1, 0])
-                if unmarked_hazard(self.slots, self.segments, 0, until, self.marks, 0, PACKET) > 10.0:
-                    arm(slot, step, self.params)
-            out[step] = slot.rate, slot.target
-            self.alpha[step] = slot.alpha
+            self.bench.pass_marked(step, 1.0 if step + 1 + WAY_BACK in later else 0.0)
+            if slot["armed"]:
+                self.ahead[step] = tick(tables, work, 0, step, self.params, LINE, 7)
+            elif step in first:
+                unmarked_hazard(tables, work, 0, step - WAY_BACK)
+                arm(slot, float(step), self.params)
+            out[step] = slot["rate"], slot["target"]
+            self.alpha[step] = slot["alpha"]
         return out
 
 
@@ -66,9 +63,9 @@ def test_the_first_cnp_cuts_nothing_and_arms_the_clocks() -> None:
     assert np.all(out == LINE)
     assert run.alpha[9] == 0.0
     assert np.all(run.alpha[10:] == 1.0)
-    slot = run.slots[0]
-    assert (slot.cut_at, slot.alpha_at) == (10 - 0.5 + 25, 10 - 0.5 + 27)
-    assert slot.increase_at > 1e9
+    slot = run.slot
+    assert (slot["cut_at"], slot["alpha_at"]) == (10 + 25, 10 + 27)
+    assert slot["increase_at"] > 1e9
 
 
 def test_the_first_cut_comes_one_cnp_interval_later_and_halves() -> None:
@@ -82,7 +79,7 @@ def test_the_first_cut_comes_one_cnp_interval_later_and_halves() -> None:
 def test_without_a_cnp_nothing_ever_happens() -> None:
     run = Run(parameters(), [], 400)
     assert np.all(run.go() == LINE)
-    assert run.slots[0].armed == 0
+    assert run.slot["armed"] == 0
 
 
 def test_a_cut_tick_cuts_by_half_of_alpha_and_takes_the_target_along() -> None:
@@ -178,9 +175,51 @@ def test_fractional_clocks_do_not_drift() -> None:
     run = Run(parameters(cnp_steps=26.4, increase_steps=1e6), range(1, 1_000), 1_000)
     out = run.go()
     cuts = np.flatnonzero(np.diff(out[:, 0]) < 0) + 1
-    assert cuts[0] == round(1 - 0.5 + 26.4)
-    expected = 0.5 + 26.4 * np.arange(1, len(cuts) + 1)
-    assert np.abs(cuts - expected).max() <= 0.5
+    exact = 1 + 26.4 * np.arange(1, len(cuts) + 1)
+    assert cuts.tolist() == np.floor(exact + 1e-9).astype(int).tolist()
+    # Bytes of a step in which a cut falls: those at the rate before it, then those after.
+    before, after, part = out[cuts - 1, 0], out[cuts, 0], exact - cuts
+    np.testing.assert_allclose(after + run.ahead[cuts], part * before + (1 - part) * after, rtol=1e-9)
+    assert np.count_nonzero(run.ahead) <= len(cuts)
+
+
+def test_all_ticks_of_a_step_count_for_their_part_of_it() -> None:
+    # Cuts at 10.25, 10.5 and 10.75, an increase at 10.625: four changes within one step.
+    run = Run(parameters(cnp_steps=0.25, increase_steps=0.125, alpha_steps=1e6), [], 12)
+    slot, tables, work = run.slot, run.bench.tables, run.bench.work
+    for step in range(11):
+        run.bench.pass_marked(step, 0.0)
+    slot["armed"], slot["alpha"], slot["alpha_at"], slot["cut_cnp"] = 1, 1.0, 1e6, 1
+    slot["cut_at"] = 10.5
+    ahead = tick(tables, work, 0, 10, run.params, LINE, 7)
+    # 1000 until 10.5, 500 until 10.625; then half of the way back to 1000 every eighth of a step.
+    rates_after = [500.0, 750.0, 875.0, 937.5]
+    assert slot["rate"] == rates_after[-1]
+    assert slot["rate"] + ahead == pytest.approx(0.5 * LINE + 0.125 * sum(rates_after), rel=1e-12)
+    assert (slot["cut_at"], slot["increase_at"], slot["timer_stage"]) == (11.0, 11.0, 3)
+
+
+@pytest.mark.parametrize("look_steps", [1, 3, 8])
+@pytest.mark.parametrize("patience", [0.01, 0.5, 2.0, 7.3])
+@pytest.mark.parametrize(("way_back", "within"), [(5.0, 1e-6), (5.5, 0.5)])
+def test_the_first_mark_is_found_when_it_came_however_seldom_one_looks(
+    look_steps: int, patience: float, way_back: float, within: float
+) -> None:
+    # It looks step by step from its own time on: exact where those are the queue's steps.
+    # Two packets a step at 10 %, from step 20 on: −2 log 0.9 of hazard a step.
+    bench, params = one_queue(n_steps=200), parameters(look_steps=look_steps)
+    slot = bench.begin(2 * PACKET, way_back)
+    slot["patience"], slot["cut_at"] = patience, 1.0
+    step = 0
+    while not slot["armed"]:
+        bench.pass_marked(step, 0.1 if step >= 20 else 0.0)
+        look_for_mark(bench.tables, bench.work, 0, step, params)
+        step += 1
+    came_at = 20 + way_back + patience / (-2 * math.log(0.9))
+    assert slot["alpha_at"] == pytest.approx(came_at + params.alpha_steps, abs=within)
+    assert slot["cut_at"] == pytest.approx(came_at + params.cnp_steps, abs=within)
+    # Looked for every ``look_steps``, no sooner than what it saw had happened.
+    assert came_at - within <= step - 1 < came_at + look_steps + 1 + within
 
 
 clocks = st.integers(1, 40)
