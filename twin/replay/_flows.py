@@ -278,8 +278,10 @@ def tick(
             slot.increase_at += params.increase_steps
             increase(slot, params, line_rate)
             slot.timer_stage += 1
-        if own and slot.held == 0.0 and slot.rate != before:
-            ahead += (before - slot.rate) * max(at - step, 0.0)
+        if slot.held > 0.0 or slot.rate == before:
+            continue
+        ahead += (before - slot.rate) * max(at - step, 0.0)
+        if own:
             ahead += keep_time(slot, before, max(at, float(step)), ahead, tables.packet_bytes)
     return ahead
 

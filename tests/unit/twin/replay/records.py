@@ -59,7 +59,7 @@ def fresh_slots(count: int) -> Table:
 
 def silence(slots: Table) -> None:
     """No slot has an event ahead."""
-    for column in ("cut_at", "alpha_at", "increase_at", "next_at"):
+    for column in ("cut_at", "alpha_at", "increase_at", "due", "next_at"):
         slots[column] = layout.NEVER
     slots["remaining"] = slots["counted"] = math.inf
     slots["draws"] = 1

@@ -153,6 +153,19 @@ def test_a_burst_of_many_senders_is_marked_while_it_drains() -> None:
         assert depths[9] < 0.05 * depths[1]
 
 
+def test_senders_near_their_least_rate_are_slow_as_packets_are() -> None:
+    # At 1 Mbit/s a packet takes 8 ms: a rate that is raised meanwhile is that of the packets after it.
+    rows = [flow(f"h{i}", "h8", 600_000, 2e-5 * i) for i in range(8)]
+    clocks = replace(VENDOR, byte_counter_bytes=None)
+    scenario = star(rows, hosts=9, dcqcn=clocks, duration_s=4e-3, pfc=True)
+    watermark = Watermark(5_000, 200_000, 0.1)
+    ours, packets = (
+        np.mean([engine(name).predict(scenario, [watermark], seed=s)[0].slowdown["all"].mean for s in seeds])
+        for name, seeds in (("replay", range(6)), ("packet", range(3)))
+    )
+    assert 0.6 < ours / packets < 1.4
+
+
 def test_more_marks_make_shorter_queues_and_slower_elephants() -> None:
     low, high = one(crowd(), LOW), one(crowd(), NEVER)
     assert low.queue_mean_bytes < 0.6 * high.queue_mean_bytes

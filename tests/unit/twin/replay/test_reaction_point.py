@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from tests.oracles.reaction_point import Sender, rates
 from tests.unit.twin.replay.records import PACKET, fresh_slots, one_queue, parameters
-from twin.replay._flows import arm, increase, look_for_mark, tick, unmarked_hazard
+from twin.replay._flows import arm, increase, keep_time, look_for_mark, pace, tick, unmarked_hazard
 from twin.replay.layout import Params
 
 pytestmark = pytest.mark.kernels
@@ -48,7 +49,7 @@ class Run:
         for step in range(self.n_steps):
             self.bench.pass_marked(step, 1.0 if step + 1 + WAY_BACK in later else 0.0)
             if slot["armed"]:
-                self.ahead[step] = tick(tables, work, 0, step, self.params, LINE, 7)
+                self.ahead[step] = tick(tables, work, 0, step, self.params, LINE, 7, False)
             elif step in first:
                 unmarked_hazard(tables, work, 0, step - WAY_BACK)
                 arm(slot, float(step), self.params)
@@ -191,12 +192,41 @@ def test_all_ticks_of_a_step_count_for_their_part_of_it() -> None:
         run.bench.pass_marked(step, 0.0)
     slot["armed"], slot["alpha"], slot["alpha_at"], slot["cut_cnp"] = 1, 1.0, 1e6, 1
     slot["cut_at"] = 10.5
-    ahead = tick(tables, work, 0, 10, run.params, LINE, 7)
+    ahead = tick(tables, work, 0, 10, run.params, LINE, 7, False)
     # 1000 until 10.5, 500 until 10.625; then half of the way back to 1000 every eighth of a step.
     rates_after = [500.0, 750.0, 875.0, 937.5]
     assert slot["rate"] == rates_after[-1]
     assert slot["rate"] + ahead == pytest.approx(0.5 * LINE + 0.125 * sum(rates_after), rel=1e-12)
     assert (slot["cut_at"], slot["increase_at"], slot["timer_stage"]) == (11.0, 11.0, 3)
+
+
+def spaced(rate: float, before: float, sent: float) -> Any:
+    """A flow that has sent so much by step 10, and whose rate changes there."""
+    [slot] = fresh_slots(1)
+    slot.rate, slot.sending, slot.sent, slot.since = rate, before, sent, 10
+    return slot
+
+
+def test_a_packet_that_waits_keeps_its_time_when_the_rate_falls() -> None:
+    # 400 of 1 000 bytes to go at 2 000 a step: it leaves in 0.2 of a step, in which the new rate sends 100.
+    slot = spaced(500.0, 2_000.0, 2_600.0)
+    assert keep_time(slot, 2_000.0, 10.0, 0.0, PACKET) == pytest.approx(400.0 - 100.0)
+    assert slot.held == 0.0
+
+
+def test_and_when_it_rises_within_a_step() -> None:
+    slot = spaced(4_000.0, 2_000.0, 2_600.0)
+    assert keep_time(slot, 2_000.0, 10.0, 0.0, PACKET) == pytest.approx(400.0 - 800.0)
+    assert slot.held == 0.0
+
+
+def test_a_rate_raised_from_the_least_begins_with_the_next_packet() -> None:
+    slot = spaced(500.0, 2.0, 2_600.0)
+    assert keep_time(slot, 2.0, 10.5, 0.0, PACKET) == 0.0
+    assert pace(slot) == slot.held == 2.0
+    assert slot.due == pytest.approx(10.5 + (400.0 - 0.5 * 2.0) / 2.0)
+    slot.held = 0.0
+    assert pace(slot) == 500.0
 
 
 @pytest.mark.parametrize("look_steps", [1, 3, 8])
