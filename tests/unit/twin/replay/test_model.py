@@ -23,6 +23,9 @@ from twin.watermark import Watermark
 
 pytestmark = pytest.mark.kernels
 
+long_uncompiled = pytest.mark.skipif(
+    bool(os.environ.get("NUMBA_DISABLE_JIT")), reason="half a minute uncompiled, and others run its lines"
+)
 ROOT = Path(__file__).resolve().parents[4]
 LOW = Watermark(5_000, 200_000, 0.1)
 HIGH = Watermark(400_000, 1_600_000, 0.2)
@@ -85,6 +88,7 @@ def test_a_step_is_at_most_half_the_interval_between_cuts() -> None:
     assert model.step_of(replace(PAPER, alpha_timer_s=1e-7, increase_timer_s=1e-6)) == 2e-6
 
 
+@long_uncompiled
 def test_under_fast_clocks_half_the_step_is_the_same_queue() -> None:
     rows = [flow(f"h{i}", "h3", 1_000_000, i * 1e-5) for i in range(3)]
     scenario = star(rows, dcqcn=replace(VENDOR, byte_counter_bytes=None), duration_s=2e-3)
@@ -141,6 +145,7 @@ def test_a_flow_held_back_by_its_own_rate_gains_nothing_from_its_hosts_short_flo
     assert beside.slowdown["medium"].mean == pytest.approx(alone.slowdown["medium"].mean, rel=0.05)
 
 
+@long_uncompiled
 def test_a_burst_of_many_senders_is_marked_while_it_drains() -> None:
     # 32 hosts at line rate fill 3 MB at once: under fast clocks all are quiet before that has left.
     rows = [flow(f"h{i}", "h32") for i in range(32)]
@@ -153,6 +158,7 @@ def test_a_burst_of_many_senders_is_marked_while_it_drains() -> None:
         assert depths[9] < 0.05 * depths[1]
 
 
+@long_uncompiled
 def test_senders_near_their_least_rate_are_slow_as_packets_are() -> None:
     # At 1 Mbit/s a packet takes 8 ms: a rate that is raised meanwhile is that of the packets after it.
     rows = [flow(f"h{i}", "h8", 600_000, 2e-5 * i) for i in range(8)]
@@ -195,6 +201,7 @@ def test_pfc_pauses_instead_of_losing() -> None:
     assert one(replace(scenario, buffer_bytes=32_000_000.0), NEVER).pfc_pause_s == 0
 
 
+@long_uncompiled
 def test_backpressure_reaches_the_switch_before() -> None:
     # 20G and 10G cross a 40G link with room to spare; one of them meets a 5G link after it.
     rows = [flow("a0", "a2", rate_gbps=20), flow("b0", "b1", rate_gbps=10)]

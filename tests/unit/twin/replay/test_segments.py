@@ -112,7 +112,7 @@ def test_it_adds_up_step_by_step(
         begin = end
 
 
-@given(st.lists(st.floats(0.0, 5 * PACKET), min_size=layout.SEGMENTS + 1, max_size=200), st.integers(1, 3))
+@given(st.lists(st.floats(0.0, 5 * PACKET), min_size=layout.SEGMENTS + 1, max_size=100), st.integers(1, 3))
 def test_merging_keeps_every_byte(rates: list[float], gap: int) -> None:
     history = [(gap * place, rate) for place, rate in enumerate(rates)]
     n_steps = gap * len(rates)
