@@ -232,6 +232,8 @@ class Alarms:
         begin = 0 if after is None else cursors.index(after) + 1
         end = begin + limit
         levels = [alarm.level for alarm in self.active]
+        known = self._silenced.union(self._acks)
+        still_open = [alarm.level for alarm in self.active if alarm.id not in known]
         wall_ns = self._wall_clock()
         return AlarmsDocument(
             warning=levels.count(Level.WARNING),
@@ -242,6 +244,8 @@ class Alarms:
             ended=self._documents(self.ended[:limit], subjects) if ended else None,
             acknowledged=sum(alarm.id in self._acks for alarm in self.active),
             silenced=len(self._silenced),
+            open_warning=still_open.count(Level.WARNING),
+            open_critical=still_open.count(Level.CRITICAL),
             next=cursors[end - 1] if limit > 0 and end < len(cursors) else None,
         )
 

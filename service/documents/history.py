@@ -125,6 +125,10 @@ class AlarmsDocument(Document):
     """How many of the current ones are acknowledged."""
     silenced: int
     """How many of the current ones a silence covers."""
+    open_warning: int
+    """How many of the warnings are neither acknowledged nor silenced."""
+    open_critical: int
+    """How many of the critical ones are neither acknowledged nor silenced."""
     next: str | None
     """What to pass as `after` for more of the current alarms; null where there are none."""
 

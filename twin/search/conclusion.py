@@ -308,7 +308,6 @@ def recommend(
             incumbent_prediction,
             winner_prediction,
             dominant_class=problem.dominant_class,
-            lambda_=problem.lambda_,
             pfc=problem.pauses,
             gained=None
             if found.by == "normalised"

@@ -108,6 +108,8 @@ def test_ports_of_one_cause_are_one_row_that_is_acknowledged_and_silenced(seen: 
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("pfc storm · 17 in all")
     expect(rows).to_contain_text("Ethernet0, Ethernet1, Ethernet2, Ethernet3")
+    asking = page.locator("nav .bubble")
+    expect(asking).to_have_text("1 alarm asks for attention, 1 critical")
 
     rows.get_by_text("Acknowledge or silence").click()
     rows.get_by_label("Note").fill("ticket 4711")
@@ -115,6 +117,7 @@ def test_ports_of_one_cause_are_one_row_that_is_acknowledged_and_silenced(seen: 
     expect(rows).to_contain_text("Acknowledged by local at")
     expect(rows).to_contain_text("ticket 4711")
     expect(rows).to_have_class("known")
+    expect(asking).to_have_count(0)
     expect(page.locator("#alarms-note")).to_have_text("1 critical, 1 acknowledged")
     rows.get_by_label("For").select_option("4 hours")
     rows.get_by_role("button", name="Silence pfc storm on leaf1").click()
@@ -127,6 +130,9 @@ def test_ports_of_one_cause_are_one_row_that_is_acknowledged_and_silenced(seen: 
 
     page.locator("#silences").get_by_role("button", name="End silence").click()
     expect(page.locator("#silences")).to_have_count(0)
+    expect(page.locator("#alarms-note")).to_have_text("1 critical, 1 acknowledged")
+    expect(asking).to_have_count(0)
     rows.get_by_role("button", name="Withdraw").click()
+    expect(asking).to_have_count(1)
     expect(page.locator("#alarms-note")).to_have_text("1 critical")
     expect(rows).not_to_have_class("known")

@@ -79,7 +79,7 @@ async def kinds(here: Running) -> list[tuple[str, str]]:
 async def test_nothing_is_wrong_with_a_service_that_has_heard_nothing(here: Running) -> None:
     assert await alarms(here) == {
         "warning": 0, "critical": 0, "left_off": 0, "looked": None, "alarms": [], "ended": None, "next": None,
-        "acknowledged": 0, "silenced": 0,
+        "acknowledged": 0, "silenced": 0, "open_warning": 0, "open_critical": 0,
     }  # fmt: skip
     await here.service.alarms.check()
     found = await alarms(here, "?all=true")
@@ -336,7 +336,9 @@ async def test_who_acknowledged_an_alarm_and_silenced_it_is_known_also_after_a_r
     async with running(wanted_here) as here:
         alarm = await stormy(here)
         path = f"/v1/alarms/{alarm['id']}/ack"
+        assert (await alarms(here))["open_warning"] == 1
         acked = (await here.client.post(path, json={"note": "ticket 4711"})).json()
+        assert (await alarms(here))["open_warning"] == 0
         assert acked["acknowledged"] == {
             "by": "local", "at": "2026-01-01T00:16:56.000Z", "note": "ticket 4711",
         }  # fmt: skip
@@ -354,6 +356,7 @@ async def test_who_acknowledged_an_alarm_and_silenced_it_is_known_also_after_a_r
         found = await alarms(here)
         (again,) = found["alarms"]
         assert (found["acknowledged"], found["silenced"], again["id"]) == (1, 1, alarm["id"])
+        assert (found["warning"], found["open_warning"], found["open_critical"]) == (1, 0, 0)
         assert again["acknowledged"] == acked["acknowledged"]
         assert again["silenced"] == silence
         assert (await here.client.get("/v1/alarms/silences")).json() == {"silences": [silence]}

@@ -319,6 +319,8 @@ export interface Alarms {
   ended: Alarm[] | null;
   acknowledged: number;
   silenced: number;
+  open_warning: number; // neither acknowledged nor silenced
+  open_critical: number;
 }
 
 export interface SwitchState {

@@ -47,14 +47,17 @@ export function Header({ current }: { current: View }) {
   );
 }
 
+// Of what nobody looks after yet, and nobody asked not to be told of.
 function AlarmCount() {
   const alarms = useLive<Alarms>(looks.alarms).value;
-  const total = alarms ? alarms.critical + alarms.warning : 0;
-  if (!alarms || total === 0) return null;
+  if (!alarms) return null;
+  const { open_critical: critical, open_warning: warning } = alarms;
+  const total = critical + warning;
+  if (total === 0) return null;
   return (
-    <span class={`bubble ${alarms.critical ? "critical" : "warning"}`}>
+    <span class={`bubble ${critical ? "critical" : "warning"}`}>
       {count(total)}
-      <span class="unseen"> {total === 1 ? "alarm" : "alarms"}, {several(alarms.critical, "critical", "critical")}</span>
+      <span class="unseen"> {total === 1 ? "alarm asks" : "alarms ask"} for attention, {several(critical, "critical", "critical")}</span>
     </span>
   );
 }

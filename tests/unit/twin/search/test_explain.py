@@ -34,7 +34,6 @@ def sentence(before: Prediction, after: Prediction, pfc: bool = True) -> str:
         before,
         after,
         dominant_class="mouse",
-        lambda_=0.8,
         pfc=pfc,
         policy=Policy(),
         gained="8.1 ± 1.9 % better for the balanced policy",
@@ -45,7 +44,7 @@ def test_a_change_in_numbers_with_units() -> None:
     assert sentence(prediction(62_700, 6.0, 20.0, 0.009), prediction(30_000, 6.2, 15.0)) == (
         "Kmin 120 KB, Kmax 480 KB, Pmax 10 %: 8.1 ± 1.9 % better for the balanced policy: "
         "mice 25 % faster at p99, elephants 3 % slower, mean queue falls from 62.7 KB to 30 KB (−52 %), "
-        "no pause (was 9 ms of PFC pause); mice-dominated traffic, λ 0.8."
+        "no pause (was 9 ms of PFC pause); mice carry the most bytes."
     )
 
 
