@@ -10,6 +10,7 @@ export interface Question {
   namesAre?: string;
   facts?: readonly string[]; // what it is worth, say
   yes: string;
+  over?: () => string | null; // why it can no longer be answered with yes
 }
 
 const asked = signal<(Question & { answer: (yes: boolean) => void }) | null>(null);
@@ -35,6 +36,7 @@ export function Asking() {
     question.answer(yes);
   };
   const names = question.names ?? [];
+  const over = silent.value ? "The service does not answer." : (question.over?.() ?? null);
   return (
     <dialog ref={dialog} aria-labelledby="ask-title" aria-describedby="ask-text" onClose={close}>
       <form method="dialog">
@@ -46,9 +48,10 @@ export function Asking() {
             {names.map((name) => <li key={name}>{name}</li>)}
           </ul>
         )}
+        <p id="ask-over" class="notice" role="status" hidden={over === null}>{over}</p>
         <div class="row">
           <button value="no" autofocus>Cancel</button>
-          <button value="yes" class="primary" disabled={silent.value}>{question.yes}</button>
+          <button value="yes" class="primary" disabled={over !== null}>{question.yes}</button>
         </div>
       </form>
     </dialog>

@@ -111,6 +111,9 @@ export function useLive<T>(look: Look | null): Live<T> {
   };
 }
 
+// As last looked at by whoever uses it; asks for nothing.
+export const latest = <T>(look: Look): T | undefined => documentOf<T>(look).value.value;
+
 // After an own call changed something, or the token: everything that somebody looks at.
 export function refreshAll(): void {
   for (const one of known.values()) void one.refresh();

@@ -13,7 +13,10 @@ import { Table } from "../../parts/table.tsx";
 import { WatermarkChange, wasOf } from "../../recommendation/watermark-change.tsx";
 import { act } from "../../service/acts.ts";
 import type { Recommendation, SwitchState } from "../../service/documents.ts";
+import { latest } from "../../service/live.ts";
+import * as looks from "../../service/looks.ts";
 import { useSwitches } from "../../service/switches.ts";
+import { overtaken } from "../../recommendation/overtaken.ts";
 import { gain, sameWatermark, score, several, spelled, watermark } from "../../format.ts";
 
 export function DecisionPanel({ of, children }: { of: Recommendation; children: ComponentChildren }) {
@@ -23,7 +26,8 @@ export function DecisionPanel({ of, children }: { of: Recommendation; children: 
   const over = of.status === "expired";
   const was = wasOf(of);
   const decide = async (what: "approve" | "reject") => {
-    const yes = await confirmed(what === "approve" ? approving(of, switches) : REJECTING);
+    const over = () => overtaken(of.id, what, latest(looks.currentRecommendation));
+    const yes = await confirmed({ ...(what === "approve" ? approving(of, switches) : REJECTING), over });
     if (!yes) return;
     work(true);
     const { kmin_bytes, kmax_bytes, pmax } = of.incumbent;
