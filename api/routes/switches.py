@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Response
 
-from api.deps import Operates, Reads, ServiceDep
+from api.deps import Fields, Operates, Reads, ServiceDep, fields_of, made_in
 from service.documents.switches import SwitchDocument
 
 router = APIRouter(prefix="/v1/switches", tags=["switches"])
@@ -14,17 +14,29 @@ router = APIRouter(prefix="/v1/switches", tags=["switches"])
 Name = Annotated[str, Path(description="Name of a switch.", examples=["leaf1"])]
 
 
-@router.get("", summary="List switches", response_description="The switches, by name.")
+@router.get(
+    "",
+    response_model=list[SwitchDocument],
+    summary="List switches",
+    response_description="The switches, by name.",
+)
 async def get_switches(
     service: ServiceDep,
     caller: Reads,
     limit: Annotated[int | None, Query(ge=1, description="At most so many; by default all.")] = None,
     after: Annotated[str | None, Query(description="Only those whose name comes after this one.")] = None,
-) -> list[SwitchDocument]:
+    fields: Fields = None,
+) -> Response:
     """Every switch of the topology, declared or discovered, by name; only those that are listed are read."""
+    include = None if fields is None else fields_of(SwitchDocument, fields)
     await service.look_for_switches()
     names = [name for name in service.fleet.names if after is None or name > after]
-    return await service.fleet.documents(names[:limit])
+    found = await service.fleet.documents(names[:limit])
+
+    def written() -> bytes:
+        return f"[{','.join(one.model_dump_json(by_alias=True, include=include) for one in found)}]".encode()
+
+    return Response(await made_in(service.answers, written), media_type="application/json")
 
 
 @router.get("/{name}", summary="Get a switch")

@@ -3,7 +3,8 @@ import { test } from "node:test";
 import { bits, bytes, countdown, gain, percent, score, seconds, several } from "../src/format.ts";
 import { change, comparedBy, worth } from "../src/recommendation/figures.ts";
 import { understood } from "../src/service/events.ts";
-import { progressOf, said, steps } from "../src/views/act/rollout-words.ts";
+import { marks, progressOf, said, steps } from "../src/views/act/rollout-words.ts";
+import { together } from "../src/views/act/switch-words.ts";
 
 test("figures have three digits, a unit, and a dash where they are not known", () => {
   assert.deepEqual([null, 0, 999.6, 1500, 123456, 1.6e6].map(bytes), ["–", "0 B", "1.00 KB", "1.50 KB", "123 KB", "1.60 MB"]);
@@ -67,9 +68,30 @@ test("a batch that soaks is part of the fleet, and a way back is a step of its o
   assert.match(said(batch), /^Batch 1 of 1 runs it/);
   const back = { ...ROLLOUT, phase: "rolled_back", ended: true, phases: [...ROLLOUT.phases, { at: "4", phase: "rolled_back" }] };
   assert.deepEqual(steps(back).map(({ state }) => state), ["passed", "passed", "passed", "unreached", "unreached", "passed"]);
+  assert.deepEqual(steps(back).flatMap(({ why }) => why ?? []), []); // of what was not reached nothing was left out
   assert.equal(said(back), "No switch had been touched.");
   assert.equal(progressOf(back.switches[1], back), "never touched");
   assert.equal(progressOf(ROLLOUT.switches[1], ROLLOUT), "staged");
+});
+
+test("what many switches run is told together, the most frequent first", () => {
+  const run = (kmin) => ({ running: kmin ? { kmin_bytes: kmin, kmax_bytes: 1_600_000, pmax: 0.2 } : null, queues: [] });
+  assert.equal(together([run(0), ...Array(498).fill(run(400_000)), run(100_000)]), "Kmin / Kmax / Pmax: 498 run 400 KB / 1.60 MB / 20 %, 1 not known, 1 runs 100 KB / 1.60 MB / 20 %.");
+  assert.match(together([1, 2, 3, 4, 5].map((kmin) => run(1_000 * kmin))), /, 2 run 2 other settings\.$/);
+});
+
+test("a switch that was taken back ends with what it ran, and one that was not reached with what it runs", () => {
+  const [before, target] = [{ kmin_bytes: 400_000, kmax_bytes: 1_600_000, pmax: 0.2 }, { kmin_bytes: 2_000, kmax_bytes: 16_000, pmax: 0.3 }];
+  const told = (phase, progress, after = target) => {
+    const { from, to } = marks({ switch: "leaf1", progress, before, after, target }, { ...ROLLOUT, phase });
+    return `${from} → ${to}`;
+  };
+  const [was, is] = ["400 KB / 1.60 MB / 20 %", "2 KB / 16 KB / 30 %"];
+  assert.equal(told("soak", "set"), `${was} → ${is}`);
+  assert.equal(told("canary", "waiting", null), `${was} → ${is} wanted`);
+  assert.equal(told("rolled_back", "restored"), `${is} → ${was}`);
+  assert.equal(told("rolled_back", "staged"), ` → ${was}`);
+  assert.equal(told("rolled_back", "left_alone"), `${was} → ${is}`);
 });
 
 test("a soak of no time is skipped, also once what came after it is taken back", () => {

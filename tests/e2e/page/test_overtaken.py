@@ -1,4 +1,4 @@
-"""Advice that something overtook while the page was open on it: what it offers then, on a lab, and why not more."""
+"""Advice that something overtook while the page was open on it, on a lab: what is offered then, and why."""
 
 from __future__ import annotations
 

@@ -123,6 +123,7 @@ def test_a_rollout_is_watched_to_its_end_and_taken_back(seen: Seen, tmp_path: Pa
     expect_phase(seen, "rolled back")
     expect(page.locator("#rollout-why")).to_contain_text("local asked for it")
     expect(page.locator("#rollout-steps li").last).to_contain_text("rolled back")
+    expect(page.locator("#rollout-switches td.marks").first).to_contain_text("400 KB / 1.60 MB / 20 %")
     expect(page.locator("#decision")).to_have_text("rolled back")
     expect(back).to_be_disabled()
     assert all(seen.runs(name) == DEFAULT for name in names)

@@ -31,6 +31,8 @@ CALLS = {
     ("POST", "/v1/recommendations/x/approve"): "operate",
     ("POST", "/v1/recommendations/x/reject"): "operate",
     ("POST", "/v1/whatif"): "read",
+    ("GET", "/v1/fabric"): "read",
+    ("GET", "/v1/fabric/x"): "read",
     ("GET", "/v1/switches"): "read",
     ("GET", "/v1/switches/x"): "read",
     ("POST", "/v1/switches/x/adopt"): "operate",

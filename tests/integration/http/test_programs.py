@@ -256,5 +256,8 @@ async def test_changes_and_revisions_come_page_by_page() -> None:
             assert numbers == sorted(numbers, reverse=True)
         switches = (await here.client.get("/v1/switches?limit=1")).json()
         assert [one["name"] for one in switches] == ["a"]
+        named = (await here.client.get("/v1/switches?fields=name,drifted")).json()
+        assert [sorted(one) for one in named] == [["drifted", "name"]] * len(named) != []
+        assert (await here.client.get("/v1/switches?fields=nam")).status_code == 422
         others = (await here.client.get("/v1/switches?after=a")).json()
         assert [one["name"] for one in others] == ["b", "c"]

@@ -331,10 +331,8 @@ export interface SwitchState {
   detail: string | null;
   running: Watermark | null;
   queues: ({ port: string; queue: number } & { [Key in keyof Watermark]: Figure })[];
-  read_at: string | null;
   set_to: Watermark | null;
   drifted: boolean;
-  untuned: boolean;
 }
 
 export interface Freeze {

@@ -50,7 +50,7 @@ export const rollout = (id: string): Look => ({
 });
 // Each look reads every switch of the fabric, so it is not taken often.
 export const switches: Look = {
-  path: "/v1/switches",
+  path: "/v1/switches?fields=name,adapter,writes,reachable,detail,running,queues,set_to,drifted",
   after: ["switch", "rollout"],
   everyMs: 30_000,
   spacingMs: 5_000,

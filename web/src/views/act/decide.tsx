@@ -17,6 +17,7 @@ import { latest } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { useSwitches } from "../../service/switches.ts";
 import { overtaken } from "../../recommendation/overtaken.ts";
+import { runs } from "./switch-words.ts";
 import { gain, sameWatermark, score, several, spelled, watermark } from "../../format.ts";
 
 export function DecisionPanel({ of, children }: { of: Recommendation; children: ComponentChildren }) {
@@ -77,16 +78,13 @@ function Planned({ of, switches }: { of: Recommendation; switches: readonly Swit
         text={({ name }) => name}
         columns={[
           { name: "Switch", cell: ({ name, known }) => <>{name}{known && !known.writes && <span class="tag">dry run</span>}</>, by: ({ name }) => name },
-          { name: "Runs", cell: ({ known }) => runs(known), words: true },
+          { name: "Runs", cell: ({ known }) => (known ? runs(known) : "not known"), words: true },
           { name: "Would run", cell: ({ known }) => (known?.running && sameWatermark(known.running, wanted) ? "the same" : watermark(wanted)), words: true },
         ]}
       />
     </details>
   );
 }
-
-const runs = (known: SwitchState | undefined) =>
-  known?.running ? watermark(known.running) : known?.queues.length ? "differs by queue" : "not known";
 
 // The gain, and whatever gets better or worse, as the page beside it has them.
 function predicted({ incumbent, recommendation, improvement, score_is: by }: Recommendation): string[] {

@@ -17,17 +17,18 @@ export function Seen({ of: { before, predicted, seen, phases, ...rollout } }: { 
   // What is known of before is of this stage's switches, what was seen of those that soaked: they match in a soak only.
   const soaked = phases.findLast((one) => !one.phase.startsWith("roll"))?.phase === "soak";
   if (!soaked) return null;
+  const title = rollout.phase.startsWith("roll") ? "What telemetry saw of the switches that were set" : "What telemetry sees of the switches set so far";
   const cell = (value: Figure | undefined, show: (value: Figure) => string, otherwise: string) =>
     value == null ? <span class="absent">{otherwise}</span> : show(value);
   return (
     <section aria-labelledby="seen-title">
       <div class="split">
-        <h3 id="seen-title">What telemetry sees of the switches set so far</h3>
+        <h3 id="seen-title">{title}</h3>
         <TimeLeft of={rollout} />
       </div>
       <Table
         id="rollout-seen"
-        caption="What telemetry sees of the switches set so far"
+        caption={title}
         rows={FIGURES}
         keyOf={({ key }) => key}
         tall

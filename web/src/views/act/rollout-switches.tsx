@@ -2,8 +2,7 @@
 import { natural } from "../../parts/order.ts";
 import { Table } from "../../parts/table.tsx";
 import type { Rollout, RolloutSwitch } from "../../service/documents.ts";
-import { watermark } from "../../format.ts";
-import { progressOf } from "./rollout-words.ts";
+import { marks, progressOf } from "./rollout-words.ts";
 
 export function RolloutSwitches({ of }: { of: Rollout }) {
   const failing = (one: RolloutSwitch) => (one.detail ? 0 : 1);
@@ -29,7 +28,7 @@ export function RolloutSwitches({ of }: { of: Rollout }) {
             by: (one) => one.switch,
           },
           { name: "Progress", cell: (one) => progressOf(one, of), tone: (one) => `progress ${one.progress.replace("_", "-")}`, words: true, by: (one) => progressOf(one, of) },
-          { name: "Kmin / Kmax / Pmax, before → after", cell: (one) => <Marks one={one} />, tone: () => "marks", words: true },
+          { name: "Kmin / Kmax / Pmax, from → to", cell: (one) => <Marks {...marks(one, of)} />, tone: () => "marks", words: true },
         ]}
       />
       <Diffs of={of.switches} />
@@ -37,12 +36,11 @@ export function RolloutSwitches({ of }: { of: Rollout }) {
   );
 }
 
-function Marks({ one }: { one: RolloutSwitch }) {
-  const before = one.before ? watermark(one.before) : one.after ? "differs by queue" : "";
+function Marks({ from, to }: { from: string; to: string }) {
   return (
     <>
-      {before && <span class="absent">{before}</span>}
-      <span class={before ? "after" : ""}>{one.after ? watermark(one.after) : `${watermark(one.target)} wanted`}</span>
+      {from && <span class="absent">{from}</span>}
+      <span class={from ? "after" : ""}>{to}</span>
     </>
   );
 }

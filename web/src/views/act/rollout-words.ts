@@ -1,6 +1,6 @@
 // A rollout in words: where it stands, which steps it took, and what is to come.
 import type { Freeze, Phase, Rollout, RolloutSwitch } from "../../service/documents.ts";
-import { count, named, several, when } from "../../format.ts";
+import { count, named, several, watermark, when } from "../../format.ts";
 
 export const turnedBack = ({ phase }: Rollout): boolean => phase === "rolling_back" || phase === "rolled_back";
 export const dry = (rollout: Rollout): boolean => rollout.switches.every((one) => !one.writes);
@@ -11,6 +11,15 @@ export const switches = (number: number): string => several(number, "switch", "s
 // Of a rollout that was taken back, what had only been worked out was never sent.
 export const progressOf = (one: RolloutSwitch, rollout: Rollout): string =>
   turnedBack(rollout) && ["waiting", "staged"].includes(one.progress) ? "never touched" : plain(one.progress);
+// What a switch ran, and what it ran after: where it was taken back, what it had run and what it runs again.
+export function marks(one: RolloutSwitch, rollout: Rollout): { from: string; to: string } {
+  const before = one.before ? watermark(one.before) : one.after ? "differs by queue" : "";
+  if (turnedBack(rollout)) {
+    if (["waiting", "staged"].includes(one.progress)) return { from: "", to: before };
+    if (one.progress === "restored") return { from: watermark(one.after ?? one.target), to: before };
+  }
+  return { from: before, to: one.after ? watermark(one.after) : `${watermark(one.target)} wanted` };
+}
 export const plain = (name: string): string => name.replaceAll("_", " ");
 export const sentence = (what: string): string => what.replace(/(?<=[a-z])(?=[A-Z])/g, " ").toLowerCase();
 
@@ -43,7 +52,10 @@ export function steps(rollout: Rollout): Step[] {
     if (index < here) return began(name) ? "passed" : "skipped";
     return index > here ? "waiting" : name === "done" ? "passed" : "current";
   };
-  const way: Step[] = STEPS.map((name, index) => ({ name, state: state(name, index), at: began(name), why: SKIPPED[name] ?? SPOKEN.skipped }));
+  const way: Step[] = STEPS.map((name, index) => {
+    const found = state(name, index);
+    return { name, state: found, at: began(name), ...(found === "skipped" && SKIPPED[name] ? { why: SKIPPED[name] } : {}) };
+  });
   if (!back) return way;
   const at = rollout.phases.at(-1)?.at ?? null;
   return [...way, { name: plain(rollout.phase), state: rollout.ended ? "passed" : "current", at, back }];

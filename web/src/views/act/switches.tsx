@@ -8,10 +8,9 @@ import { act } from "../../service/acts.ts";
 import type { SwitchState } from "../../service/documents.ts";
 import { useSwitches } from "../../service/switches.ts";
 import { count, watermark } from "../../format.ts";
+import { runs, together } from "./switch-words.ts";
 
 const urgency = (one: SwitchState) => (one.drifted ? 0 : one.reachable ? 2 : 1);
-
-const runs = (one: SwitchState) => (one.running ? watermark(one.running) : one.queues.length ? "differs by queue" : "not known");
 
 export function SwitchesPanel() {
   const switches = useSwitches() ?? [];
@@ -24,6 +23,7 @@ export function SwitchesPanel() {
   ].join(", ");
   return (
     <Panel id="switches" title="Switches" note={note} noteId="switches-note">
+      <p id="switches-run">{together(switches)}</p>
       <Table
         caption="Switches, the drifted and unreachable first"
         rows={[...switches].sort((one, other) => urgency(one) - urgency(other) || natural(one.name, other.name))}
