@@ -8,7 +8,7 @@ import { lineOf } from "../src/parts/trend.tsx";
 import { roundSaid, stageSaid } from "../src/shell/round-words.ts";
 import { adviceSaid, overall } from "../src/views/history/advice-days.ts";
 import { marksOf } from "../src/views/history/marks.ts";
-import { limits, namedFigure, trendSaid } from "../src/views/now/condition-words.ts";
+import { limits, namedFigure, reasons, trendSaid } from "../src/views/now/condition-words.ts";
 import { advised, outdated } from "../src/views/now/advice-words.ts";
 import { helped, judged } from "../src/views/now/helped-words.ts";
 
@@ -108,4 +108,10 @@ test("the stages of a round are told plainly", () => {
   assert.equal(stageSaid({ stage: "traffic 0.375", done: 160, total: 256 }), "trying candidates on 38 % of the traffic, 160 of 256");
   assert.equal(stageSaid({ stage: "window 1", done: null, total: null }), "trying candidates");
   assert.equal(roundSaid({ stage: "second opinion", done: 0, total: 4 }), "Asking the packet engine, 0 of 4.");
+});
+
+test("what makes the verdict is told without saying the verdict again", () => {
+  assert.equal(reasons("To be watched: a small message takes 46.3 times as long as alone at p99 (limit 20)."), "A small message takes 46.3 times as long as alone at p99 (limit 20).");
+  assert.equal(reasons("Unknown: it is being measured."), "It is being measured.");
+  assert.equal(reasons("Nothing is measured."), "Nothing is measured.");
 });

@@ -129,7 +129,7 @@ export interface Recommendation {
   dominant_class: FlowClass;
   lambda: number;
   flows: Record<FlowClass, number>;
-  measured: { queue_mean_bytes: Figure; residual_ratio: Figure };
+  measured: { queue_mean_bytes: Figure; predicted_queue_mean_bytes?: Figure; residual_ratio: Figure };
   throughput_is: string;
   queue_is: string;
   score_is?: ScoreName;

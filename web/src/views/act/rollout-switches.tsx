@@ -1,18 +1,22 @@
-// The switches of a rollout: which stage, how far, before and after; those with a failure first; each one's diff.
+// The switches of a rollout: which stage, how far, before and after; those with a failure first, then those under way;
+// each one's diff.
+import { useState } from "preact/hooks";
 import { natural } from "../../parts/order.ts";
 import { Table } from "../../parts/table.tsx";
-import type { Rollout, RolloutSwitch } from "../../service/documents.ts";
+import type { Progress, Rollout, RolloutSwitch } from "../../service/documents.ts";
 import { marks, progressOf } from "./rollout-words.ts";
 
+const UNDER_WAY: readonly Progress[] = ["applying", "applied", "verified"];
+
 export function RolloutSwitches({ of }: { of: Rollout }) {
-  const failing = (one: RolloutSwitch) => (one.detail ? 0 : 1);
+  const urgency = (one: RolloutSwitch) => (one.detail ? 0 : UNDER_WAY.includes(one.progress) ? 1 : 2);
   const stage = (one: RolloutSwitch) => (one.stage === 0 ? "canary" : of.stages.length > 2 ? `batch ${one.stage}` : "fleet");
   return (
     <>
       <Table
         id="rollout-switches"
         caption="Switches of the rollout"
-        rows={[...of.switches].sort((one, other) => failing(one) - failing(other) || one.stage - other.stage || natural(one.switch, other.switch))}
+        rows={[...of.switches].sort((one, other) => urgency(one) - urgency(other) || one.stage - other.stage || natural(one.switch, other.switch))}
         keyOf={(one) => one.switch}
         text={(one) => `${one.switch} ${stage(one)} ${progressOf(one, of)} ${one.detail}`}
         columns={[
@@ -47,12 +51,13 @@ function Marks({ from, to }: { from: string; to: string }) {
 
 // In each platform's own words, as it was or would have been sent.
 function Diffs({ of }: { of: readonly RolloutSwitch[] }) {
+  const [open, show] = useState(false);
   const known = of.filter(({ diff }) => diff);
   if (known.length === 0) return null;
   return (
-    <details id="rollout-diffs">
+    <details id="rollout-diffs" onToggle={(event) => show(event.currentTarget.open)}>
       <summary>The change of each switch</summary>
-      {known.map((one) => (
+      {open && known.map((one) => (
         <figure key={one.switch} class="diff">
           <figcaption>{one.switch}</figcaption>
           <pre tabIndex={0}>

@@ -10,6 +10,12 @@ export const VERDICTS: Record<ConditionLevel | "unknown", { answer: string; tone
   unknown: { answer: "Not known", tone: "plain" },
 };
 
+// Without the verdict that it begins with, which stands before it.
+export function reasons(sentence: string): string {
+  const text = sentence.replace(/^[\w ]+: /, "");
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 interface Named {
   name: string;
   of: string;

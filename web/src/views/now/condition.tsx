@@ -6,7 +6,7 @@ import { Trend } from "../../parts/trend.tsx";
 import { now } from "../../service/client.ts";
 import type { Condition, ConditionFigure } from "../../service/documents.ts";
 import { asOf } from "../../service/fresh.ts";
-import { VERDICTS, limits, namedFigure, trendSaid } from "./condition-words.ts";
+import { VERDICTS, limits, namedFigure, reasons, trendSaid } from "./condition-words.ts";
 
 export function ConditionPanel({ of, marks }: { of: Condition; marks: readonly string[] }) {
   const old = asOf.value !== null || of.level === "unknown";
@@ -21,7 +21,7 @@ export function ConditionPanel({ of, marks }: { of: Condition; marks: readonly s
     >
       <div class="said">
         <Answer id="verdict" tone={tone}>{answer}</Answer>
-        <p class="sentence" role="status">{asOf.value === null ? of.sentence : "The service does not answer, so nothing is known of the fabric."}</p>
+        <p class="sentence" role="status">{asOf.value === null ? reasons(of.sentence) : "The service does not answer, so nothing is known of the fabric."}</p>
       </div>
       <ul id="condition-figures" class="vitals">
         {of.figures.map((one) => <Vital key={one.name} one={one} marks={marks} until={until} />)}

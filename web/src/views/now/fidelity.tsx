@@ -11,8 +11,8 @@ export function Fidelity({ of: { measured, incumbent } }: { of: Recommendation }
     <Panel id="fidelity" title="The twin against reality">
       <Figures>
         <Figure name="Mean queue measured" value={bytes(measured.queue_mean_bytes)} />
-        <Figure name="Predicted for what runs" value={bytes(incumbent.queue_mean_bytes)} />
-        <Figure name="Off by" value={off === null ? "–" : `${off < 0 ? "−" : "+"}${percent(Math.abs(off))}`} />
+        <Figure name="Predicted for what runs" value={bytes(measured.predicted_queue_mean_bytes ?? incumbent.queue_mean_bytes)} />
+        <Figure name="Off by" value={off === null ? "–" : `${off < 0 ? "−" : "+"}${percent(Math.abs(off))}`} beside="with 1 KB added to both" />
       </Figures>
     </Panel>
   );
