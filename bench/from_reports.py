@@ -27,7 +27,7 @@ from telemetry.report import ReportBatch
 from telemetry.settings import WindowSettings
 from telemetry.state import NetworkState
 from telemetry.window.window import Window
-from twin.prediction import Prediction
+from twin.prediction import Prediction, averaged
 from twin.replay.model import ReplayEngine
 from twin.scenario import Scenario
 
@@ -35,6 +35,7 @@ SAMPLED = MappingProxyType({"incast-burst-leafspine": 64, "websearch-16": 64, "p
 COMPARED = ("mean queue", "p99 queue", "elephant mean", "mice p99")
 COARSER = MappingProxyType({256: 0.10, 1_024: 0.10, 4_096: 0.20})  # one packet in so many, and the goal
 THINNING_SEEDS = (1, 2, 3, 4, 5)
+ENGINE_SEEDS = (1, 2, 3, 4)  # one alone moves the mean queue of `parking-lot` by 8 %
 RATIO_GOAL = 0.15
 
 
@@ -109,8 +110,9 @@ def thinned(name: str, seeds: Sequence[int] = THINNING_SEEDS) -> list[Thinned]:
     engine = ReplayEngine()
 
     def queue(kept: int, seed: int) -> float:
-        [found] = engine.predict(scenario_of(name, kept, seed), [INCUMBENT], seed=1)
-        return found.queue_mean_bytes
+        scenario = scenario_of(name, kept, seed)
+        runs = [engine.predict(scenario, [INCUMBENT], seed=one)[0] for one in ENGINE_SEEDS]
+        return averaged(runs).queue_mean_bytes
 
     every = queue(1, 0)
     coarser = [one_in for one_in in COARSER if one_in > SAMPLED[name]]
