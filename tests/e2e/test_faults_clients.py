@@ -153,11 +153,16 @@ def test_a_head_without_an_end_is_refused_and_not_read_on(
         plain = socket.create_connection(address(here), timeout=PATIENCE_S)
         with plain, trusting.wrap_socket(plain) if "https" in here.url else plain as peer:
             peer.sendall(b"GET / HTTP/1.1\r\nX: ")
-            sent = 0
-            with suppress(ConnectionError, ssl.SSLError):
+            answer, was_cut = b"", False
+            try:
                 while not select.select([peer], [], [], 0)[0]:  # until it is answered, or closed
-                    sent += peer.send(b"a" * 65_536)
-            assert peer.recv(12) == b"HTTP/1.1 431"
+                    peer.send(b"a" * 65_536)
+                answer = peer.recv(12)
+            except (ConnectionError, ssl.SSLError):
+                was_cut = True  # with bytes on their way to it, the answer may be lost to the reset
+                with suppress(ConnectionError, ssl.SSLError):
+                    answer = peer.recv(12)
+            assert answer == b"HTTP/1.1 431" or (was_cut and not answer)
             peer.setblocking(True)
             with suppress(ConnectionError, ssl.SSLError):
                 while True:
