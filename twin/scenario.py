@@ -77,12 +77,42 @@ class FabricSizes:
             check_not_negative(f"{at} {name}", getattr(self, name), error=ScenarioError)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Background:
+    """What flows that a slice of a fabric leaves out bring to its ports.
+
+    ``wire_bytes[i, b]`` reach (of a NIC: leave) the port ``ports[i]`` in the b-th ``bin_s`` of the scenario;
+    ``n_flows[i, b]`` share a NIC then, 0 at a switch.
+    """
+
+    ports: NDArray[np.int32]
+    bin_s: float
+    wire_bytes: NDArray[np.float32]
+    n_flows: NDArray[np.float32]
+
+    def flows_in(self, edges_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How many flows share each NIC in these bins, at least one where there are bytes."""
+        own = np.minimum((edges_s[:-1] / self.bin_s + 0.5).astype(int), self.n_flows.shape[1] - 1)
+        found: NDArray[np.float64] = np.maximum(self.n_flows[:, own], 1.0).astype(np.float64, order="C")
+        return found
+
+    def bytes_in(self, edges_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Bytes between these moments, ``[port, bin]``; even inside a bin of its own."""
+        own_s = np.arange(self.wire_bytes.shape[1] + 1) * self.bin_s
+        until = np.zeros((len(self.ports), len(own_s)))
+        np.cumsum(self.wire_bytes, axis=1, dtype=np.float64, out=until[:, 1:])
+        found = [np.diff(np.interp(edges_s, own_s, row)) for row in until]
+        return np.array(found).reshape(len(self.ports), len(edges_s) - 1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scenario(FabricSizes):
     """A fabric, its flows, and the window in which metrics are taken.
 
     ``ports`` are egress ports of switches and NICs alike; ``monitored`` indexes the ones pooled for queue
-    metrics. Times in seconds. Raises ``ScenarioError`` for numbers out of range.
+    metrics. Times in seconds. A slice of a fabric holds the flows to the share ``slice_share`` of the
+    receivers that flows have, and what the others bring as ``background``. Raises ``ScenarioError`` for
+    numbers out of range.
     """
 
     name: str
@@ -92,6 +122,8 @@ class Scenario(FabricSizes):
     dcqcn: DcqcnParams
     duration_s: float
     window_s: tuple[float, float]
+    background: Background | None = None
+    slice_share: float = 1.0
 
     def __post_init__(self) -> None:
         at = f"scenario {self.name!r}"

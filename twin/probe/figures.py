@@ -123,7 +123,8 @@ def gain_parts(
     lasting, lasting_block = _lasting(scenario, sent_bytes)
     by_block = blocks.probes.sum(axis=1)
     [probe_p99] = _quantiles(by_block.sum(axis=0) - by_block, 0.99)
-    ports_s = blocks.counted_s * len(scenario.ports)
+    # Flows to a share of the receivers cause that share of the pauses.
+    ports_s = blocks.counted_s * len(scenario.ports) * scenario.slice_share
     columns = (
         _without(blocks.delivered_bytes, blocks.window_s),
         [_mean(large[large_block != block]) for block in range(BLOCKS)],

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from twin.jit import inlined, kernel
-from twin.replay.layout import PAGE, PAGE_BITS, Record, Table, Tables, Work
+from twin.replay.layout import BIN_STEPS, PAGE, PAGE_BITS, Record, Table, Tables, Work
 
 _MASK = PAGE - 1
 KEPT_STEPS = 64  # at least: a flow that starts looks back by its round trip
@@ -134,6 +134,8 @@ def arrive(tables: Tables, work: Work, s: int, at: int, count: float) -> None:
     wake(work, queue, q, at)
     cell = work.cells[cell_of(work, queue, q, at)]
     cell.arrived += count
+    if work.recorded.size:
+        work.recorded[suffix.group, q, at // BIN_STEPS] += count
     if suffix.onward < 0:
         return
     if suffix.parcel_at == at:

@@ -20,6 +20,7 @@ import numpy as np
 
 from twin.jit import inlined, kernel
 from twin.probe._draws import PROBES, slowdown_bin
+from twin.replay._background import begin_bin, end_bin
 from twin.replay._cells import begin_page, cell_of, find_cell, release_read, rest
 from twin.replay._flows import increase, look_for_mark, pace, schedule, tick, unmarked_hazard
 from twin.replay._nics import (
@@ -39,6 +40,7 @@ from twin.replay._nics import (
 from twin.replay._pfc import apply_pauses, decide, hold, log_feeders
 from twin.replay._queues import LIGHT, drop, last_bytes, pass_through, phase_jitter, serve
 from twin.replay.layout import (
+    BIN_STEPS,
     COARSE_BINS,
     COARSE_BYTES,
     DELIVERED,
@@ -88,6 +90,7 @@ def reset(tables: Tables, work: Work) -> None:
         entry.rate = 0.0
         entry.total = 0.0
         entry.since = 0
+        entry.noted = 0.0
     for i in range(tables.nics.size):
         nic = tables.nics[i]
         nic.first_slot = -1
@@ -98,6 +101,8 @@ def reset(tables: Tables, work: Work) -> None:
         nic.sending = 0.0
         nic.limiting = 0
         nic.spare = 0.0
+        nic.others = 0.0
+        nic.n_others = 0
     for i in range(tables.inlets.size):
         inlet = tables.inlets[i]
         inlet.rate = 0.0
@@ -128,6 +133,7 @@ def reset(tables: Tables, work: Work) -> None:
         queue.depth_sum = 0.0
         queue.sent_sum = 0.0
         queue.marked_sum = 0.0
+        queue.others = 0.0
     for i in range(tables.ingresses.size):
         port = tables.ingresses[i]
         port.held = 0.0
@@ -137,6 +143,8 @@ def reset(tables: Tables, work: Work) -> None:
         tables.switches[i].used = 0.0
         tables.switches[i].paused = 0
     work.probes[:] = 0
+    work.recorded[:] = 0.0
+    work.recorded_flows[:] = 0.0
 
 
 @inlined
@@ -213,6 +221,11 @@ def replay(
             release_read(tables, work, step)
         if tables.pfc and step % LOG_STEPS == 0:
             log_feeders(tables, work, step)
+        if step % BIN_STEPS == 0:
+            if tables.background.size:
+                n_dirty = begin_bin(tables, work, step, n_dirty)
+            if work.recorded.size and step > 0:
+                end_bin(tables, work, step)
         n_dirty = apply_pauses(tables, work, step, n_dirty)
         # Flows that start in this step share their NIC from its beginning; the bytes before their start are
         # taken back as a negative burst.
@@ -311,13 +324,14 @@ def replay(
             q = work.busy[i]
             queue = queues[q]
             number = find_cell(work, q, step)
-            if number < 0 and queue.backlog > 0.0:
+            if number < 0 and (queue.backlog > 0.0 or queue.others > 0.0):
                 number = cell_of(work, queue, q, step)
             if number < 0:
                 queue.sent = 0.0
                 queue.head = step + 1
             else:
-                incoming = work.cells[number].arrived
+                incoming = work.cells[number].arrived + queue.others
+                work.cells[number].arrived = incoming
                 if not tables.pfc:
                     work.lost[number].total = queue.lost_sum
                 if queue.backlog == 0.0 and 0.0 <= incoming <= queue.light_rate:
@@ -383,6 +397,8 @@ def replay(
                     decide(tables, work, s, step)
                     totals[PAUSED] += switches[s].paused
     end_block(tables, totals, work.by_block, last_block, tables.n_steps)
+    if work.recorded.size:
+        end_bin(tables, work, tables.n_steps)
     for i in range(nics.size):
         index = nics[i].first_slot
         while index >= 0:
@@ -393,8 +409,9 @@ def replay(
     totals[PEAK] = peak
     for q in range(queues.size):
         n_monitored += queues[q].monitored > 0
-        totals[SENT] += queues[q].sent_sum
-        totals[MARKED] += queues[q].marked_sum
+        if queues[q].background < 0:
+            totals[SENT] += queues[q].sent_sum
+            totals[MARKED] += queues[q].marked_sum
         if queues[q].is_last:
             totals[DELIVERED] += queues[q].sent_sum
     histogram[0] += n_monitored * (tables.window_last - tables.window_first) - n_deep

@@ -37,9 +37,8 @@ def start_flow(index: int, f: int, tables: Tables, work: Work, params: Params, s
     slot.patience = -math.log1p(-uniform(seed, f, 0))
     slot.since = step
     slot.read = step
-    slot.cut_at = (
-        step + 1 + f % params.look_steps
-    )  # looks of flows that start at once fall on different steps
+    # Looks of flows that start at once fall on different steps.
+    slot.cut_at = step + 1 + f % params.look_steps
     slot.alpha_at = NEVER
     slot.increase_at = NEVER
     slot.next_at = NEVER
@@ -163,9 +162,12 @@ def share_nic(
     step: int,
     earliest: int,
 ) -> None:
-    """Max-min share of a NIC among its flows (round robin of paced queue pairs) from ``step`` on."""
-    wanted = 0.0
-    n_flows = 0
+    """Max-min share of a NIC among its flows (round robin of paced queue pairs) from ``step`` on.
+
+    Flows outside the slice want what they sent, each as much.
+    """
+    wanted = nic.others
+    n_flows = nic.n_others
     index = nic.first_slot
     while index >= 0:
         wanted += pace(slots[index])
@@ -179,6 +181,10 @@ def share_nic(
             # Flows below the fair share keep their rate; the rest is shared again.
             settled = True
             left, n_left = capacity, 0
+            if nic.others <= fair * nic.n_others:
+                left -= nic.others
+            else:
+                n_left += nic.n_others
             index = nic.first_slot
             while index >= 0:
                 if pace(slots[index]) <= fair:
@@ -231,7 +237,7 @@ def spread(
 
     Only those that want more than a fair share: the others' own rates hold them back, not the NIC.
     """
-    n_flows = 1
+    n_flows = 1 + nic.n_others
     index = nic.first_slot
     while index >= 0:
         n_flows += 1
@@ -242,6 +248,8 @@ def spread(
     while index >= 0:
         count += slots[index].flow < before and slots[index].rate > fair
         index = slots[index].nic_after
+    if nic.others > fair * nic.n_others:
+        count += nic.n_others
     index = nic.first_slot
     while index >= 0:
         slot = slots[index]

@@ -74,6 +74,8 @@ class Tables(NamedTuple):
     probed: ProbePaths
     drawn: Paths
     probe_every: int  # steps
+    background: Floats  # [row, step // BIN_STEPS]: bytes a step of flows that a slice leaves out ...
+    background_flows: Floats  # ... and how many they are
 
 
 class Params(NamedTuple):
@@ -116,6 +118,10 @@ class Work(NamedTuple):
     dirty: Ints
     by_block: Floats  # [block, total]: DELIVERED, LOST, PAUSED and OFFERED up to the block's end
     probes: Ints  # [block, switches crossed − 1, bin of slowdown]
+    recorded_flows: NDArray[np.float32]  # [group, NIC, step // BIN_STEPS] flows at the bin's end
+    recorded: NDArray[
+        np.float32
+    ]  # [group, queue or number of queues + NIC, step // BIN_STEPS] bytes, or empty
 
 
 FLOAT, INT = np.float64, np.int64
@@ -146,10 +152,12 @@ ENTRY = np.dtype(
         ("delay", INT),  # NIC to first queue
         ("walked", INT),  # NIC to last queue
         ("return_delay", FLOAT),  # last queue to receiver and back to the sender
+        ("group", INT),  # of flows recorded together, −1: the last
         # run
         ("rate", FLOAT),
         ("total", FLOAT),  # sent until ``since``, for PFC
         ("since", INT),
+        ("noted", FLOAT),  # sent until the bin that is now recorded
     ],
     align=True,
 )
@@ -158,7 +166,10 @@ NIC = np.dtype(
     [
         ("rate", FLOAT),
         ("reverse_queue", INT),  # the queue towards this host, whose deliveries it acknowledges; -1 if none
+        ("background", INT),  # row of ``Tables.background``, −1 for none
         # run
+        ("others", FLOAT),  # what flows outside the slice now send ...
+        ("n_others", INT),  # ... and how many they are
         ("first_slot", INT),
         ("paused", INT),
         ("dirty", INT),
@@ -188,6 +199,7 @@ SUFFIX = np.dtype(
     [
         ("queue", INT),
         ("onward", INT),
+        ("group", INT),  # of flows recorded together, −1: the last
         # run
         ("total", FLOAT),  # bytes sent to the next queue
         ("parcel", INT),  # its newest ...
@@ -218,12 +230,14 @@ QUEUE = np.dtype(
         ("depth_sum", FLOAT),  # these three inside the window
         ("sent_sum", FLOAT),
         ("marked_sum", FLOAT),
+        ("others", FLOAT),  # what flows outside the slice now bring
         # fixed
         ("rate", FLOAT),
         ("delay", INT),
         ("switch", INT),
         ("reverse_queue", INT),
         ("reverse_nic", INT),
+        ("background", INT),  # row of ``Tables.background``, −1 for none
         ("monitored", INT),
         ("is_last", INT),
         ("feeder_first", INT),
@@ -286,10 +300,7 @@ SLOT = np.dtype(
         ("sent", FLOAT),  # bytes sent until then
         ("rate", FLOAT),  # R_C, before the NIC shares
         ("target", FLOAT),  # R_T
-        (
-            "held",
-            FLOAT,
-        ),  # the rate that the packet now waiting was spaced by, inf where that is the present one ...
+        ("held", FLOAT),  # the rate that spaced the packet now waiting, 0 where that is the present one, ...
         ("due", FLOAT),  # ... and when it leaves, in steps
         ("alpha", FLOAT),
         ("cut_at", FLOAT),  # until the first mark: when it is next looked for
@@ -359,6 +370,7 @@ SEGMENTS = 64  # remembered rate changes of a flow, a power of two; the oldest t
 WHEEL = 1024  # buckets, a power of two; later events are looked at again in time
 PAGE_BITS = 5
 PAGE = 1 << PAGE_BITS  # steps
+BIN_STEPS = 16  # background is the mean over so many steps
 LOG_STEPS = 16  # feeders' totals are kept every so many steps and interpolated between
 LOG_ROWS = 256  # most that are kept; what waits for longer counts from the oldest
 FINE_BYTES, FINE_BINS = 16.0, 4096  # depth histogram: 16-byte bins up to 64 KiB, ...

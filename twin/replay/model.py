@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,8 @@ from twin.probe.figures import Blocks, gain_parts
 from twin.replay import layout
 from twin.replay._kernels import DONE, SHORT, replay
 from twin.replay.layout import Tables
-from twin.replay.plan import allocate, compile_params, compile_tables
-from twin.scenario import Scenario
+from twin.replay.plan import allocate, compile_params, compile_tables, queue_ports
+from twin.scenario import Background, Scenario
 from twin.watermark import Watermark
 
 STEP_S = 2e-6  # 24 packets at 100 Gbit/s, a 25th of the CNP interval; docs/adr/0004-replay.md has the choice
@@ -35,6 +35,33 @@ class ReplayEngine:
         """One prediction per watermark, all with common random numbers."""
         run = _Run(scenario, self._step_s or step_of(scenario.dcqcn))
         return [run.predict(watermark, seed) for watermark in watermarks]
+
+    def record(
+        self, scenario: Scenario, watermark: Watermark, *, seed: int, group_of: Mapping[int, int]
+    ) -> tuple[Prediction, list[Background]]:
+        """A prediction, and for each group of flows what all others bring to every port meanwhile.
+
+        ``group_of`` numbers the groups from 0, by the last port of their flows' paths.
+        """
+        run = _Run(scenario, self._step_s or step_of(scenario.dcqcn), group_of)
+        prediction = run.predict(watermark, seed)
+        nics = sorted({path[0] for path in scenario.flows.routes[0]})
+        ports = np.array([*queue_ports(scenario), *nics], dtype=np.int32)
+        carried, sending = run.work.recorded, run.work.recorded_flows
+        total, n_total = carried.sum(axis=0), sending.sum(axis=0)
+        n_flows = np.zeros_like(total)
+        found = []
+        for group in range(max(group_of.values()) + 1):
+            n_flows[-len(nics) :] = n_total - sending[group]
+            found.append(
+                Background(
+                    ports=ports,
+                    bin_s=layout.BIN_STEPS * run.step_s,
+                    wire_bytes=np.maximum(total - carried[group], 0.0),
+                    n_flows=n_flows.copy(),
+                )
+            )
+        return prediction, found
 
     def trajectory(
         self, scenario: Scenario, watermark: Watermark, *, seed: int, sample_s: float = 1e-5
@@ -57,12 +84,14 @@ def step_of(params: DcqcnParams) -> float:
 class _Run:
     """A scenario's tables and working arrays, reused for each candidate."""
 
-    def __init__(self, scenario: Scenario, step_s: float) -> None:
+    def __init__(self, scenario: Scenario, step_s: float, group_of: Mapping[int, int] | None = None) -> None:
         self.scenario = scenario
-        self.tables = compile_tables(scenario, step_s)
+        self.tables = compile_tables(scenario, step_s, group_of)
         self.params = compile_params(scenario.dcqcn, step_s)
         self.room = 1
-        self.work = allocate(self.tables)
+        # The last group is of all flows that belong to none.
+        self.n_groups = 0 if group_of is None else 2 + max(group_of.values())
+        self.work = allocate(self.tables, n_groups=self.n_groups)
         self.step_s = step_s
         self.histogram = np.zeros(layout.FINE_BINS + layout.COARSE_BINS, dtype=np.int64)
         self.totals = np.zeros(layout.N_TOTALS)
@@ -73,7 +102,7 @@ class _Run:
         code = self._once(watermark, seed, series, every)
         while code == SHORT:
             self.room *= 2
-            self.work = allocate(self.tables, self.room)
+            self.work = allocate(self.tables, self.room, self.n_groups)
             code = self._once(watermark, seed, series, every)
         return code == DONE
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
@@ -34,7 +35,14 @@ def queue_ports(scenario: Scenario) -> list[int]:
     is_first = np.zeros(flows.path_ports.size, dtype=np.bool_)
     is_first[flows.path_offset[:-1]] = True
     crossed = set(flows.path_ports[~is_first].tolist())
-    return sorted(crossed | set(scenario.monitored))
+    return sorted(
+        crossed | set(scenario.monitored) | {port for port in others(scenario) if not scenario.is_nic[port]}
+    )
+
+
+def others(scenario: Scenario) -> list[int]:
+    """Scenario ports in which flows outside the slice count."""
+    return [] if scenario.background is None else scenario.background.ports.tolist()
 
 
 def compile_params(params: DcqcnParams, step_s: float) -> Params:
@@ -57,9 +65,12 @@ def compile_params(params: DcqcnParams, step_s: float) -> Params:
     )
 
 
-def compile_tables(scenario: Scenario, step_s: float) -> Tables:
-    """The tables of ``scenario`` at ``step_s`` seconds a step; raises ``ScenarioError``."""
-    paths = _Paths(scenario, step_s)
+def compile_tables(scenario: Scenario, step_s: float, group_of: Mapping[int, int] | None = None) -> Tables:
+    """The tables of ``scenario`` at ``step_s`` seconds a step; raises ``ScenarioError``.
+
+    ``group_of`` gives last ports of paths the number under which their flows are recorded, others the last.
+    """
+    paths = _Paths(scenario, step_s, group_of or {})
     probed = probe_paths(
         *scenario.flows.routes, scenario.packet_alone_s, scenario.port_rate_bytes_per_s, paths.queue_of
     )
@@ -91,17 +102,23 @@ def compile_tables(scenario: Scenario, step_s: float) -> Tables:
         probed=probed,
         drawn=drawn,
         probe_every=every,
+        background=paths.background(),
+        background_flows=paths.background_flows(),
     )
 
 
-def allocate(tables: Tables, room: int = 1) -> Work:
-    """Working arrays for a scenario's tables; pools are ``room`` times their first size."""
+def allocate(tables: Tables, room: int = 1, n_groups: int = 0) -> Work:
+    """Working arrays for a scenario's tables; pools are ``room`` times their first size.
+
+    ``n_groups`` groups of flows are recorded.
+    """
     n_queues, n_flows = tables.queues.size, tables.flows.size
     n_hops = int(np.diff(tables.probed.offset).max())
     horizon = 1 + int(max(tables.inlets["delay"].max(), tables.queues["delay"].max()))
     n_rows = (tables.n_steps + horizon) // layout.PAGE + 1
     n_pages = room * min(n_rows, 16) * n_queues
     n_parcels = room * 16 * tables.suffixes.size
+    n_bins = (tables.n_steps + horizon) // layout.BIN_STEPS + 1
     n_logs = min(tables.n_steps // layout.LOG_STEPS + 2, layout.LOG_ROWS)
     return Work(
         slots=np.zeros(n_flows, dtype=layout.SLOT),
@@ -125,15 +142,18 @@ def allocate(tables: Tables, room: int = 1) -> Work:
         dirty=np.zeros(tables.nics.size, dtype=np.int64),
         by_block=np.zeros((BLOCKS, layout.N_TOTALS)),
         probes=np.zeros((BLOCKS, n_hops, PROBE_BINS), dtype=np.int64),
+        recorded_flows=np.zeros((n_groups, tables.nics.size, n_bins), dtype=np.float32),
+        recorded=np.zeros((n_groups, n_queues + tables.nics.size, n_bins), dtype=np.float32),
     )
 
 
 class _Paths:
     """Numbers the parts of every path, then fills the tables."""
 
-    def __init__(self, scenario: Scenario, step_s: float) -> None:
+    def __init__(self, scenario: Scenario, step_s: float, group_of: Mapping[int, int]) -> None:
         self.scenario = scenario
         self.step_s = step_s
+        self.group_of = group_of
         paths, self.of_flow = scenario.flows.routes
         for index, path in enumerate(paths):
             if len(path) < 2:
@@ -144,7 +164,9 @@ class _Paths:
                     "correct the topology",
                 )
         self.entry_of = {path: index for index, path in enumerate(paths)}
-        self.nic_of = {port: index for index, port in enumerate(sorted({path[0] for path in self.entry_of}))}
+        self.row_of = {port: row for row, port in enumerate(others(scenario))}
+        nics = {path[0] for path in self.entry_of} | {port for port in self.row_of if scenario.is_nic[port]}
+        self.nic_of = {port: index for index, port in enumerate(sorted(nics))}
         self.queue_ports = queue_ports(scenario)
         self.queue_of = {port: index for index, port in enumerate(self.queue_ports)}
         found = {path[hop:] for path in self.entry_of for hop in range(1, len(path))}
@@ -194,6 +216,7 @@ class _Paths:
             suffix = self.suffix_of[path[1:]]
             table[index]["nic"] = self.nic_of[path[0]]
             table[index]["suffix"] = suffix
+            table[index]["group"] = self.group_of.get(path[-1], -1)
             table[index]["inlet"] = self.inlet_of[suffix, delay]
             table[index]["delay"] = delay
             table[index]["walked"] = delay + sum(self._steps[port] for port in path[1:-1])
@@ -208,6 +231,7 @@ class _Paths:
         for port, index in self.nic_of.items():
             table[index]["rate"] = self.scenario.port_rate_bytes_per_s[port] * self.step_s
             table[index]["reverse_queue"] = self.queue_of.get(self.reverse_of[port], -1)
+            table[index]["background"] = self.row_of.get(port, -1)
         return table
 
     def inlets(self) -> Table:
@@ -221,6 +245,7 @@ class _Paths:
         for suffix, index in self.suffix_of.items():
             table[index]["queue"] = self.queue_of[suffix[0]]
             table[index]["onward"] = self.suffix_of[suffix[1:]] if len(suffix) > 1 else -1
+            table[index]["group"] = self.group_of.get(suffix[-1], -1)
         return table
 
     def queues(self) -> Table:
@@ -236,11 +261,32 @@ class _Paths:
             row["switch"] = self.switch_of[scenario.ports[port].node]
             row["reverse_queue"] = self.queue_of.get(self.reverse_of[port], -1)
             row["reverse_nic"] = self.nic_of.get(self.reverse_of[port], -1)
+            row["background"] = self.row_of.get(port, -1)
             row["monitored"] = monitored.get(port, -1) + 1
             row["is_last"] = port in last
             row["feeder_first"] = np.searchsorted(feeding, index, side="left")
             row["feeder_end"] = np.searchsorted(feeding, index, side="right")
         return table
+
+    def background(self) -> NDArray[np.float64]:
+        """By row, what flows outside the slice bring, bytes a step, in bins of ``BIN_STEPS`` steps."""
+        found = self.scenario.background
+        if found is None:
+            return np.zeros((0, 0))
+        return np.asarray(found.bytes_in(self._bin_edges_s) / layout.BIN_STEPS, dtype=np.float64)
+
+    def background_flows(self) -> NDArray[np.float64]:
+        """By row, how many flows that is, in the same bins."""
+        found = self.scenario.background
+        if found is None:
+            return np.zeros((0, 0))
+        return found.flows_in(self._bin_edges_s)
+
+    @property
+    def _bin_edges_s(self) -> NDArray[np.float64]:
+        n_steps = max(1, round(self.scenario.duration_s / self.step_s))
+        bin_s = layout.BIN_STEPS * self.step_s
+        return np.arange((n_steps - 1) // layout.BIN_STEPS + 2) * bin_s
 
     def feeders(self) -> Table:
         table = np.zeros(len(self.feeder_list), dtype=layout.FEEDER)
@@ -277,9 +323,9 @@ class _Paths:
         table["calm"] = table["shared"] * share / (1.0 + share)
         each = np.arange(len(table))
         for first, end, of in (
-            ("queue_first", "queue_end", of_queue),
-            ("ingress_first", "ingress_end", ingresses["switch"]),
+            ("queue_first", "queue_end", np.sort(of_queue)),
+            ("ingress_first", "ingress_end", np.sort(ingresses["switch"])),
         ):
-            table[first] = np.searchsorted(np.sort(of), each, side="left")
-            table[end] = np.searchsorted(np.sort(of), each, side="right")
+            table[first] = np.searchsorted(of, each, side="left")
+            table[end] = np.searchsorted(of, each, side="right")
         return table

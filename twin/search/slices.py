@@ -1,0 +1,108 @@
+"""Slices of a large fabric: all flows to a sample of its receivers, the rest as measured background.
+
+Receivers are grouped by rack (by port where racks are few), the groups ordered by load and fan-in and dealt
+out to equal slices: a systematic sample of each kind. All that reaches a group's ports is in its slice. What
+the other flows take at the senders' NICs and bring to the uplinks is recorded in one run of the whole fabric
+under the watermark that runs now. It stays as it was there under every other watermark, so that a slice shows
+less than the whole effect of a change at ports that it shares; docs/twin/twin.md has how much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from twin.prediction import Prediction
+from twin.replay.model import ReplayEngine
+from twin.scenario import Background, Flows, Scenario, reverse_ports
+from twin.watermark import Watermark
+
+LEAST_RACKS = 8
+
+
+def last_ports(scenario: Scenario) -> NDArray[np.int32]:
+    """Per flow: the switch port to its receiver."""
+    flows = scenario.flows
+    return flows.path_ports[flows.path_offset[1:] - 1]
+
+
+def groups(scenario: Scenario) -> list[NDArray[np.int32]]:
+    """The ports to receivers that flows have, in groups that stay together, the most loaded first.
+
+    Groups of like load (within a quarter of them) follow each other by fan-in.
+    """
+    last = last_ports(scenario)
+    ports, of_flow = np.unique(last, return_inverse=True)
+    _, rack = np.unique([scenario.ports[port].node for port in ports], return_inverse=True)
+    group = rack if len(set(rack.tolist())) >= LEAST_RACKS else np.arange(len(ports))
+    left_s = np.maximum(scenario.duration_s - scenario.flows.start_s, 0.0)
+    nic = scenario.flows.path_ports[scenario.flows.path_offset[:-1]]
+    offered = np.minimum(scenario.flow_wire_bytes, left_s * scenario.port_rate_bytes_per_s[nic])
+    load = np.bincount(group[of_flow], weights=offered)
+    fan_in = np.bincount(group[of_flow])
+    quarter = np.argsort(np.argsort(-load, kind="stable")) * 4 // len(load)
+    return [ports[group == one].astype(np.int32) for one in np.lexsort((-fan_in, quarter))]
+
+
+def deal(scenario: Scenario, n_slices: int) -> dict[int, int]:
+    """The slice of each port to receivers, below ``n_slices``; forth and back, so that loads are alike."""
+    turns = [*range(n_slices), *reversed(range(n_slices))]
+    return {
+        port: turns[place % len(turns)]
+        for place, ports in enumerate(groups(scenario))
+        for port in ports.tolist()
+    }
+
+
+def slices(
+    scenario: Scenario, slice_of: Mapping[int, int], wanted: Sequence[int], incumbent: Watermark, seed: int
+) -> tuple[Prediction, list[Scenario]]:
+    """The incumbent's prediction on the whole scenario, and the slices ``wanted`` of it."""
+    place = {number: at for at, number in enumerate(wanted)}
+    group_of = {port: place[number] for port, number in slice_of.items() if number in place}
+    prediction, rests = ReplayEngine().record(scenario, incumbent, seed=seed, group_of=group_of)
+    group = np.array([group_of.get(port, -1) for port in last_ports(scenario).tolist()])
+    return prediction, [cut(scenario, group == at, rest) for at, rest in enumerate(rests)]
+
+
+def cut(scenario: Scenario, kept: NDArray[np.bool_], rest: Background) -> Scenario:
+    """The flows ``kept``, with what the others bring to all ports, at the ports that matter to these.
+
+    It monitors those monitored ports that no other flow crosses.
+    """
+    flows = scenario.flows
+    lengths = np.diff(flows.path_offset)
+    inside = np.repeat(kept, lengths)
+    crossed = np.zeros(len(scenario.ports), dtype=np.bool_)
+    crossed[flows.path_ports[inside]] = True
+    shared = np.zeros(len(scenario.ports), dtype=np.bool_)
+    shared[flows.path_ports[~inside]] = True
+    # Acknowledgements load the other direction.
+    back = np.array(reverse_ports(scenario.ports))
+    matters = crossed.copy()
+    matters[back[crossed & (back >= 0)]] = True
+    rows = matters[rest.ports] & (rest.wire_bytes.sum(axis=1) > 0.0)
+    last = last_ports(scenario)
+    return replace(
+        scenario,
+        flows=Flows(
+            src=tuple(np.array(flows.src, dtype=object)[kept].tolist()),
+            dst=tuple(np.array(flows.dst, dtype=object)[kept].tolist()),
+            payload_bytes=flows.payload_bytes[kept],
+            start_s=flows.start_s[kept],
+            start_rate_bytes_per_s=flows.start_rate_bytes_per_s[kept],
+            path_offset=np.concatenate([[0], np.cumsum(lengths[kept])]).astype(np.int32),
+            path_ports=flows.path_ports[inside],
+        ),
+        monitored=tuple(port for port in scenario.monitored if crossed[port] and not shared[port]),
+        background=Background(
+            ports=rest.ports[rows],
+            bin_s=rest.bin_s,
+            wire_bytes=rest.wire_bytes[rows],
+            n_flows=rest.n_flows[rows],
+        ),
+        slice_share=len(np.unique(last[kept])) / len(np.unique(last)),
+    )
