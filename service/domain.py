@@ -72,6 +72,7 @@ def ask_of(settings: Settings) -> Ask:
             second_seeds=search.second_opinion_seeds,
             second_packet_hops=search.second_opinion_packet_hops,
             second_margin=search.second_opinion_margin,
+            budget_s=settings.tuning.budget_s,
         ),
         base=None if search.base is None else search.base.watermark(),
         seed=search.seed,

@@ -250,6 +250,8 @@ class TuningSettings(Section):
 
     Candidates are judged over ``moments`` windows of ``moment_s`` seconds (longer where few reports arrive)
     from the last ``moments_over_s``, as long as traffic stays the same; 1: over the newest window alone.
+    A round takes about ``budget_s`` on two cores: where all of a fabric of 128 hosts or more would take
+    longer, candidates are compared on slices of it, and only the best on the whole.
     """
 
     enabled: bool = True
@@ -263,6 +265,7 @@ class TuningSettings(Section):
     moments: int = Field(default=8, ge=1, le=64)
     moment_s: float = Field(default=0.01, gt=0, le=1)
     moments_over_s: float = Field(default=300.0, gt=0)
+    budget_s: float = Field(default=_SEARCH.budget_s, gt=0)
     keep: int = Field(default=100, ge=1)
 
 

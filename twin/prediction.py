@@ -166,7 +166,9 @@ def averaged(predictions: Sequence[Prediction]) -> Prediction:
     figures: dict[str, Any] = {
         name: float(np.mean([getattr(one, name) for one in predictions])) for name in _FIGURES
     }
-    ports = tuple(np.mean([one.port_queue_mean_bytes for one in predictions], axis=0).tolist())
+    by_port = [one.port_queue_mean_bytes for one in predictions]
+    # Slices of a fabric monitor different ports.
+    ports = tuple(np.mean(by_port, axis=0).tolist()) if len(set(map(len, by_port))) == 1 else ()
     slowdown = {}
     for size_class in predictions[0].slowdown:
         entries = [one.slowdown[size_class] for one in predictions if size_class in one.slowdown]

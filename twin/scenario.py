@@ -93,8 +93,7 @@ class Background:
     def flows_in(self, edges_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """How many flows share each NIC in these bins, at least one where there are bytes."""
         own = np.minimum((edges_s[:-1] / self.bin_s + 0.5).astype(int), self.n_flows.shape[1] - 1)
-        found: NDArray[np.float64] = np.maximum(self.n_flows[:, own], 1.0).astype(np.float64, order="C")
-        return found
+        return np.maximum(self.n_flows[:, own], 1.0).astype(np.float64, order="C")
 
     def bytes_in(self, edges_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """Bytes between these moments, ``[port, bin]``; even inside a bin of its own."""

@@ -273,7 +273,7 @@ class _Paths:
         found = self.scenario.background
         if found is None:
             return np.zeros((0, 0))
-        return np.asarray(found.bytes_in(self._bin_edges_s) / layout.BIN_STEPS, dtype=np.float64)
+        return found.bytes_in(self._bin_edges_s) / layout.BIN_STEPS
 
     def background_flows(self) -> NDArray[np.float64]:
         """By row, how many flows that is, in the same bins."""
@@ -285,8 +285,8 @@ class _Paths:
     @property
     def _bin_edges_s(self) -> NDArray[np.float64]:
         n_steps = max(1, round(self.scenario.duration_s / self.step_s))
-        bin_s = layout.BIN_STEPS * self.step_s
-        return np.arange((n_steps - 1) // layout.BIN_STEPS + 2) * bin_s
+        edges = layout.BIN_STEPS * np.arange((n_steps - 1) // layout.BIN_STEPS + 2, dtype=np.float64)
+        return edges * self.step_s
 
     def feeders(self) -> Table:
         table = np.zeros(len(self.feeder_list), dtype=layout.FEEDER)

@@ -254,18 +254,22 @@ def recommend(
     settings: SearchSettings,
     *,
     parts: Sequence[Scenario],
+    moments: Sequence[Scenario],
     ledger: Ledger,
+    predicted: Callable[[], Callable[[int], Prediction]],
     decision: Decision,
     incumbent: int,
     whole: Callable[[Sequence[int]], Sequence[Prediction]],
+    looked_at: Sequence[str],
     seed: int,
     version: str,
 ) -> Recommendation:
     """The recommendation of a finished round.
 
-    The rows of the decision's scores are the runs' candidates at full length. ``whole`` predicts candidates
-    on the undivided scenario.
+    The rows of the decision's scores are the runs' candidates at full length, ``moments`` what they ran.
+    ``predicted()`` gives their predictions by number; ``whole`` predicts on the undivided scenario.
     """
+    prediction_of = predicted()
     scores, opinion = decision.scores, decision.opinion
     watermarks = [one.watermark for one in ledger.proposals]
     found = Found.among(scores.fleet, decision.fleet, incumbent, settings, watermarks, problem.standing)
@@ -274,7 +278,7 @@ def recommend(
     # The verdict is on candidates that ran in full.
     in_full = [number for number in everyone if ledger.rung_of(number) == len(ledger.rungs) - 1]
     verdict = judge(
-        [ledger.whole(number) for number in in_full],
+        list(map(prediction_of, in_full)),
         problem.scenario,
         n_tried=len(everyone),
         found=found,
@@ -292,7 +296,9 @@ def recommend(
         incumbent=problem.incumbent,
         incumbent_prediction=incumbent_prediction,
         winner_prediction=winner_prediction,
-        candidates=tuple(_candidate(number, ledger, scores.fleet, problem) for number in order),
+        candidates=tuple(
+            _candidate(number, ledger, scores.fleet, moments, prediction_of(number)) for number in order
+        ),
         improvement=Improvement(
             best=ledger.proposals[best].watermark,
             score_gain=found.score_gain,
@@ -330,12 +336,19 @@ def recommend(
         score_is=settings.score,
         policy=settings.policy,
         weights=settings.weights,
-        notes=(*problem.notes, *absent_notes(incumbent_prediction, problem.scenario), *decision.notes),
+        notes=(
+            *problem.notes,
+            *looked_at,
+            *absent_notes(incumbent_prediction, problem.scenario),
+            *decision.notes,
+        ),
         second_opinion=opinion,
     )
 
 
-def _candidate(number: int, ledger: Ledger, scores: Scores, problem: TuningProblem) -> ScoredCandidate:
+def _candidate(
+    number: int, ledger: Ledger, scores: Scores, moments: Sequence[Scenario], prediction: Prediction
+) -> ScoredCandidate:
     proposal = ledger.proposals[number]
     rung = ledger.rung_of(number)
     feasible = bool(scores.feasible[number])
@@ -345,9 +358,9 @@ def _candidate(number: int, ledger: Ledger, scores: Scores, problem: TuningProbl
         origin=proposal.origin,
         source=proposal.source,
         rung=rung,
-        window_s=ledger.rungs[rung].traffic_s(problem.moments),
+        window_s=ledger.rungs[rung].traffic_s(moments),
         n_seeds=ledger.n_seeds(number),
-        prediction=ledger.whole(number),
+        prediction=prediction,
         raw={name: float(column[number]) for name, column in scores.raw.items()},
         normalised={name: float(column[number]) for name, column in scores.normalised.items()},
         score=float(scores.score[number]) if feasible else None,

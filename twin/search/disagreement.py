@@ -74,20 +74,30 @@ def ahead(scores: Scores, asked: Collection[int]) -> int | None:
 def of_both(first: Sequence[Gain], second: Mapping[int, Gain], watermarks: Sequence[Watermark]) -> list[Gain]:
     """All candidates' gains, those the second engine ran (``second``) joined with its own.
 
-    It counts by what its error is beside the first's, at most half. The others move as those it ran near them
-    did, by inverse squared distance; that makes none the winner and brings what may lead to its attention.
+    It counts by what its error is beside the first's, at most half.
     """
     sound = [row for row in sorted(second) if math.isfinite(first[row].value + second[row].value)]
     noise = [sum(one.error**2 for one in (side[row] for row in sound)) for side in (first, second)]
     share = min(0.5, noise[0] / sum(noise)) if math.isfinite(sum(noise)) and sum(noise) > 0 else 0.5
-    found = [
-        of_two_engines(one, second[row], share) if row in second else one for row, one in enumerate(first)
-    ]
-    for row, one in enumerate(first):
-        if row in second or not sound:
+    return moved_with(
+        first, {row: of_two_engines(first[row], gain, share) for row, gain in second.items()}, watermarks
+    )
+
+
+def moved_with(
+    gains: Sequence[Gain], settled: Mapping[int, Gain], watermarks: Sequence[Watermark]
+) -> list[Gain]:
+    """Gains of which some are ``settled`` otherwise; the others move as these near them did.
+
+    By inverse squared distance; that makes none the winner, and tells which may be.
+    """
+    sound = [row for row in sorted(settled) if math.isfinite(gains[row].value + settled[row].value)]
+    found = [settled.get(row, one) for row, one in enumerate(gains)]
+    for row, one in enumerate(gains):
+        if row in settled or not sound:
             continue
         near = np.array([watermarks[row].distance_to(watermarks[at]) for at in sound])
-        moved = [[getattr(found[at], part) - getattr(first[at], part) for part in PARTS] for at in sound]
+        moved = [[getattr(found[at], part) - getattr(gains[at], part) for part in PARTS] for at in sound]
         by = np.average(moved, axis=0, weights=1.0 / np.maximum(near, 1e-3) ** 2).tolist()
         found[row] = Gain(one.bulk + by[0], one.delay + by[1], one.harm + by[2], one.deviations)
     return found

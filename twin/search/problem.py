@@ -8,7 +8,7 @@ from typing import get_args
 import numpy as np
 
 from twin.engine import DEFAULT_ENGINE, DEFAULT_SECOND_ENGINE
-from twin.errors import ParameterError, check_not_negative
+from twin.errors import ParameterError, check_above_zero, check_not_negative
 from twin.prediction import ELEPHANT_FROM_BYTES
 from twin.scenario import Scenario
 from twin.search.candidates import lambda_for
@@ -84,6 +84,9 @@ class SearchSettings:
     Then ``second_engine`` (None: none) runs the incumbent and ``second_candidates`` of the best under
     ``second_seeds`` seeds, for as much of the window as ``second_packet_hops`` a run allow, and the decision
     is based on that. Engines that differ by more than ``second_margin`` (0.25: a quarter) disagree.
+
+    ``budget_s`` is about how long a round may take on two cores: where it needs more, it looks at slices of a
+    fabric (``looks``). The estimate is from the traffic, so that any machine gives the same answer.
     Raises ``ParameterError`` for a value out of range.
     """
 
@@ -111,6 +114,7 @@ class SearchSettings:
     second_seeds: int = 1
     second_packet_hops: int = 20_000_000
     second_margin: float = 0.25
+    budget_s: float = 60.0
 
     def __post_init__(self) -> None:
         least = {
@@ -136,6 +140,7 @@ class SearchSettings:
             raise ParameterError("score", repr(self.score), f"known scores are {known}", "name one of them")
         for name in ("margin", "near_tie", "second_margin"):
             check_not_negative(f"search {name}", getattr(self, name))
+        check_above_zero("search budget_s", self.budget_s)
         if not 0 < self.keep <= 1:
             raise ParameterError(
                 "search keep", str(self.keep), "a share lies in (0, 1]", "give such as 0.375"

@@ -24,6 +24,7 @@ from twin.search.candidates import (
 )
 from twin.search.conclusion import recommend
 from twin.search.gain import Gain, gain_over, joined_over_moments, persistent_bytes_share
+from twin.search.looks import Plan, cut, plan
 from twin.search.parts import FleetScores, fleet_scores, split_moments
 from twin.search.problem import SearchSettings, TuningProblem, persistent_share
 from twin.search.recommendation import Recommendation
@@ -32,6 +33,7 @@ from twin.search.score import lead, rank, tie_width
 from twin.search.second_engine import Asked, Decision, RoundSoFar, second_stage
 from twin.search.trajectories import predict_trajectories
 from twin.search.vendor_table import vendor_table
+from twin.search.whole import WholeRuns
 from twin.watermark import Watermark
 from twin.workers.pool import Task, Workers, shipped
 
@@ -67,11 +69,28 @@ def tune(
     """
     if seed < 0:
         raise ParameterError("seed", repr(seed), "a seed is a whole number, 0 or more", "give such as 1")
-    parts = split_moments(problem.moments, settings.max_parts)
-    whole = [problem.moments] if len(parts) > 1 else []
-    with shipped([scenario for moments in [*parts, *whole] for scenario in moments]) as files:
-        round_ = _Round(problem, settings, seed, workers, progress, parts, files)
-        return round_.run(version)
+    report = progress or (lambda _: None)
+    looks = plan(problem.moments, settings)
+    with shipped(problem.moments) as whole_files:
+        if looks.n_slices > 1:
+            slices, incumbent = cut(
+                looks,
+                whole_files,
+                problem.incumbent,
+                seed,
+                workers,
+                lambda done, total: report(Progress("slices", done, total)),
+            )
+            parts = [slices]
+        else:
+            parts, incumbent = split_moments(problem.moments, settings.max_parts), {}
+        n_whole = looks.n_whole
+        whole = WholeRuns(
+            problem.moments[:n_whole], whole_files, settings, seed, [incumbent[at] for at in range(n_whole)]
+        )
+        with shipped([scenario for moments in parts for scenario in moments]) as files:
+            round_ = _Round(problem, settings, seed, workers, report, looks, parts, files, whole_files, whole)
+            return round_.run(version)
 
 
 def propose(problem: TuningProblem, settings: SearchSettings, seed: int) -> list[Proposal]:
@@ -117,21 +136,28 @@ class _Round:
         settings: SearchSettings,
         seed: int,
         workers: Workers,
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[Progress], None],
+        looks: Plan,
         parts: Sequence[Sequence[Scenario]],
         files: Sequence[Path],
+        whole_files: Sequence[Path],
+        whole: WholeRuns,
     ) -> None:
         self._problem = problem
         self._settings = settings
         self._seed = seed
-        self._n_moments = len(problem.moments)
+        self._looks = looks
+        self._n_moments = len(looks.looks)
+        self._moments = [problem.moments[one.moment] for one in looks.looks]  # whole, also of slices
         seeds, most_seeds = self._seeds_each()
         every = engine_seeds(seed, max(seeds, most_seeds))
         self._seeds, self._more_seeds = every[:seeds], every[seeds:]
         self._workers = workers
-        self._progress = progress or (lambda _: None)
+        self._progress = progress
         self._parts = parts
         self._files = files
+        self._whole_files = whole_files
+        self._whole = whole
         self._shares = [persistent_share(moments[0]) for moments in parts]
         self._bytes_shares: dict[tuple[int, int], float | None] = {}
         rungs = Rung.all_of(settings.fractions, self._n_moments)
@@ -151,11 +177,16 @@ class _Round:
         answer = recommend(
             self._problem,
             settings,
-            parts=[moments[0] for moments in self._parts],
+            parts=[self._problem.scenario]
+            if self._looks.n_slices > 1
+            else [moments[0] for moments in self._parts],
+            moments=self._moments,
             ledger=self._ledger,
+            predicted=self._prediction,
             decision=second_stage(self._so_far(), first),
             incumbent=_INCUMBENT,
             whole=self._predict_whole,
+            looked_at=self._looks.notes,
             seed=self._seed,
             version=version,
         )
@@ -166,7 +197,7 @@ class _Round:
         try:
             found = predict_trajectories(
                 self._problem.scenario,
-                self._files[-self._n_moments],  # the newest moment, divided or not
+                self._whole_files[0],
                 (answer.incumbent, answer.watermark),
                 engine=self._settings.engine,
                 seed=self._seed,
@@ -179,7 +210,7 @@ class _Round:
 
     def _so_far(self) -> RoundSoFar:
         return RoundSoFar(
-            moments=self._problem.moments,
+            moments=tuple(self._parts[0]) if self._looks.n_slices > 1 else self._problem.moments,
             settings=self._settings,
             ledger=self._ledger,
             n_parts=len(self._parts),
@@ -188,7 +219,7 @@ class _Round:
             first_seeds=self._seeds,
             second_seeds=engine_seeds(self._seed, self._settings.second_seeds),
             predict=self._predict_apart,
-            confirm=self._run_as_leaders,
+            confirm=self._confirm_these,
             gain=self._gain,
             joined=self._joined,
             gains=self._gains,
@@ -263,9 +294,9 @@ class _Round:
                         own = rank(part, incumbent=_INCUMBENT, near_tie=0.0 if by_gain else settings.near_tie)
                         leaders += own[:2].tolist()
             fresh = [number for number in dict.fromkeys(leaders) if number not in confirmed]
-            self._run_as_leaders(fresh)
+            self._confirm_these(fresh)
             confirmed += fresh
-        if settings.score == "gain":
+        if settings.score == "gain" and not self._whole:
             self._race(confirmed)
         return confirmed
 
@@ -290,14 +321,26 @@ class _Round:
         dropped = [number for number in candidates if number not in in_full]
         self._predict("leaders", dropped, self._last_rung, self._seeds)
 
+    def _confirm_these(self, candidates: Collection[int]) -> None:
+        """Runs the full window under every seed, and a fabric looked at in slices as a whole."""
+        self._run_as_leaders(candidates)
+        watermarks = [one.watermark for one in self._ledger.proposals]
+        self._whole.run(candidates, watermarks, self._workers.n_workers, self._all)
+
+    def _prediction(self) -> Callable[[int], Prediction]:
+        """Every candidate's prediction of most traffic."""
+        if not self._whole:
+            return self._ledger.whole
+        return self._whole.estimate(self._ledger.settled(0).__getitem__)
+
     def _predict_whole(self, candidates: Sequence[int]) -> list[Prediction]:
         """The undivided scenario under these candidates, over all seeds."""
         if len(self._parts) == 1:
-            return [self._ledger.whole(candidate) for candidate in candidates]
+            return list(map(self._prediction(), candidates))
         watermarks, n_seeds = self._watermarks(candidates), len(self._seeds)
         tasks = [
-            self._task(len(self._parts), moment, self._last_rung, watermarks, seed)
-            for moment in range(self._n_moments)
+            Task(file, self._settings.engine, moment.duration_s, watermarks, seed)
+            for file, moment in zip(self._whole_files, self._problem.moments, strict=True)
             for seed in self._seeds
         ]
         runs = self._all("whole", tasks)
@@ -353,11 +396,11 @@ class _Round:
         return self._all(stage, tasks)
 
     def _task(self, part: int, moment: int, rung: int, watermarks: tuple[Watermark, ...], seed: int) -> Task:
-        duration_s = self._ledger.rungs[rung].fraction * self._problem.moments[moment].duration_s
+        duration_s = self._ledger.rungs[rung].fraction * self._moments[moment].duration_s
         return Task(self._file(part, moment), self._settings.engine, duration_s, watermarks, seed)
 
     def _file(self, part: int, moment: int) -> Path:
-        """The scenario of a part's moment; part by part, then the undivided ones."""
+        """The scenario of a part's moment."""
         return self._files[part * self._n_moments + moment]
 
     def _watermarks(self, candidates: Sequence[int]) -> tuple[Watermark, ...]:
@@ -404,7 +447,7 @@ class _Round:
 
     def _joined(self, part: int, gains: Mapping[int, Gain]) -> Gain:
         """One candidate's gain on a part over these moments, each weighted by the bytes it delivers."""
-        weights = [self._goodput(part, moment) * self._problem.moments[moment].duration_s for moment in gains]
+        weights = [self._goodput(part, moment) * self._moments[moment].duration_s for moment in gains]
         return joined_over_moments(list(gains.values()), weights, self._n_moments)
 
     def _goodput(self, part: int, moment: int) -> float:
@@ -415,7 +458,7 @@ class _Round:
     def _gains(self, candidates: Sequence[int] | None = None) -> list[list[Gain]]:
         """By part, the first engine's gains of these candidates (None: all), each in its longest window."""
         numbers = range(len(self._ledger.proposals)) if candidates is None else candidates
-        return [
+        found = [
             [
                 self._joined(
                     part,
@@ -428,6 +471,10 @@ class _Round:
             ]
             for part in range(len(self._parts))
         ]
+        if candidates is None and self._whole:
+            watermarks = [one.watermark for one in self._ledger.proposals]
+            found = [self._whole.decide(found[0], watermarks, self._n_moments)]
+        return found
 
     def _scores_at(self, alive: Sequence[int], rung: int) -> FleetScores:
         """Scores of candidates that all ran one window."""

@@ -1,0 +1,184 @@
+"""How much of the traffic a round looks at: all of it, or slices of a large fabric, as its budget allows.
+
+Slices find the candidates worth a closer look; the leaders then run on the whole fabric, over as many of the
+newest moments as the budget allows, and those runs decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from twin.prediction import Prediction
+from twin.scenario import Scenario, packet_hops
+from twin.search.gain import MOMENTS_TELL
+from twin.search.problem import SearchSettings
+from twin.search.runs import Rung
+from twin.search.slices import deal, groups, last_ports, slices
+from twin.units import duration_text
+from twin.watermark import Watermark
+from twin.workers.pool import Workers, answering, shipped_scenario
+
+LEAST_HOSTS = 128  # a smaller fabric is looked at as a whole
+SLICE_RECEIVERS = 16  # of a slice, at least ...
+SLICE_FLOWS = 200  # ... and flows: a 99th percentile of fewer says nothing
+# Of one core, for a packet and a port that it crosses, by the replay engine: 2.4 ns (the DCQCN paper's
+# clocks) to 5 (NIC vendors') at 1 024 hosts. A constant, so that answers do not depend on the machine.
+HOP_S = 4e-9
+CORES = 2
+SEARCH_SHARE, WHOLE_SHARE = 0.5, 0.25  # of the budget; the second engine and the recordings take the rest
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A moment of traffic, and which slice of it: None is all of it."""
+
+    moment: int
+    slice: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a round looks at; ``notes`` say so.
+
+    ``n_slices`` is 1 where it looks at everything, else leaders run on ``n_whole`` whole moments.
+    """
+
+    looks: tuple[Look, ...]
+    n_slices: int = 1
+    n_whole: int = 0
+    notes: tuple[str, ...] = ()
+
+    def wanted(self, moment: int) -> tuple[int, ...]:
+        """The slices of a moment that are looked at."""
+        return tuple(one.slice for one in self.looks if one.moment == moment and one.slice is not None)
+
+
+def plan(moments: Sequence[Scenario], settings: SearchSettings) -> Plan:
+    """What a round on these moments looks at within ``settings.budget_s``.
+
+    Only the replay engine knows slices: others look at everything.
+    """
+    everything = Plan(tuple(Look(moment) for moment in range(len(moments))))
+    newest = moments[0]
+    n_hosts = len({port.node for port in newest.ports if port.port is None})
+    n_receivers = len(np.unique(last_ports(newest)))
+    work_s = [HOP_S * packet_hops(one, one.duration_s) for one in moments]
+    budget_s = CORES * settings.budget_s
+    search_s = SEARCH_SHARE * budget_s
+    whole_s = full_runs(settings, len(moments)) * sum(work_s)
+    if n_hosts < LEAST_HOSTS or settings.engine != "replay" or whole_s <= search_s:
+        return everything
+    n_flows = min(len(one.flows) for one in moments)
+    most = min(len(groups(newest)), n_receivers // SLICE_RECEIVERS, n_flows // SLICE_FLOWS)
+    if most < 2:
+        takes, budget = duration_text(whole_s / CORES), duration_text(settings.budget_s)
+        return Plan(
+            everything.looks,
+            notes=(
+                f"Slices of this fabric would hold too few of its {n_flows} flows to judge by: the round "
+                f"looked at everything, which takes about {takes} on {CORES} cores (budget {budget}).",
+            ),
+        )
+    looks, n_slices = _slices(settings, work_s, search_s, most)
+    each_s = (settings.leaders + 2) * work_s[0]
+    n_whole = min(len({one.moment for one in looks}), int(WHOLE_SHARE * budget_s / each_s))
+    if not n_whole and each_s <= search_s:
+        n_whole = 1
+    ran = duration_text(sum(one.duration_s for one in moments[:n_whole]))
+    rest = (
+        f", and the leaders on all of it, over {ran} of traffic."
+        if n_whole
+        else "; all of it would take too long even for the leaders."
+    )
+    note = (
+        f"For a budget of {duration_text(settings.budget_s)} candidates were compared on {len(looks)} "
+        f"slices, each a {_ordinal(n_slices)} of the fabric's receivers{rest}"
+    )
+    return Plan(looks, n_slices, n_whole, (note,))
+
+
+def _ordinal(number: int) -> str:
+    return {2: "half", 3: "third", 4: "quarter"}.get(number, f"{number}th")
+
+
+def _slices(
+    settings: SearchSettings, work_s: Sequence[float], search_s: float, most: int
+) -> tuple[tuple[Look, ...], int]:
+    """Looks at slices, and how many slices a moment has, at most ``most``.
+
+    One slice of each moment, another each time; of fewer moments than tell an error, several.
+    """
+    n_moments = len(work_s)
+    if n_moments < MOMENTS_TELL:
+        each = min(math.ceil(MOMENTS_TELL / n_moments), most - 1)
+        needed = full_runs(settings, each * n_moments) * each * sum(work_s) / search_s
+        n_slices = min(max(math.ceil(needed), each + 1), most)
+        return tuple(Look(at, one) for one in range(each) for at in range(n_moments)), n_slices
+    needed = full_runs(settings, n_moments) * sum(work_s) / search_s
+    n_slices = min(math.ceil(needed), most)
+    n_looks = max(min(n_moments, int(n_moments * n_slices / needed)), MOMENTS_TELL)
+    return tuple(Look(at, at % n_slices) for at in range(n_looks)), n_slices
+
+
+def full_runs(settings: SearchSettings, n_looks: int) -> float:
+    """About how many times a round runs all of its traffic, all candidates together."""
+    alive, total, before = settings.candidates, float(settings.narrowed + 2 * settings.leaders), 0.0
+    for rung in Rung.all_of(settings.fractions, n_looks):
+        share = rung.fraction * rung.n_moments / n_looks
+        # A longer window begins anew, further moments are added to those before.
+        total += alive * (share - (before if n_looks > 1 else 0.0))
+        before = share
+        alive = max(math.ceil(settings.keep * alive), settings.leaders)
+    return total
+
+
+def cut(
+    looks: Plan,
+    files: Sequence[Path],
+    incumbent: Watermark,
+    seed: int,
+    workers: Workers,
+    progress: Callable[[int, int], None],
+) -> tuple[tuple[Scenario, ...], dict[int, Prediction]]:
+    """The slices looked at, and the incumbent's prediction of each whole moment they are of.
+
+    ``files`` hold the whole moments; ``progress(done, total)`` is called in this thread.
+    """
+    moments = sorted({one.moment for one in looks.looks})
+    tasks = [SliceTask(files[at], looks.n_slices, looks.wanted(at), incumbent, seed) for at in moments]
+    found: dict[Look, Scenario] = {}
+    runs: dict[int, Prediction] = {}
+
+    def enter(number: int, answer: tuple[Prediction, list[Scenario]]) -> None:
+        moment = moments[number]
+        runs[moment], slices_of_it = answer
+        wanted = (Look(moment, one) for one in looks.wanted(moment))
+        found.update(zip(wanted, slices_of_it, strict=True))
+        progress(len(runs), len(tasks))
+
+    progress(0, len(tasks))
+    workers.run(tasks, enter)
+    return tuple(found[look] for look in looks.looks), runs
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTask:
+    """The slices ``wanted`` of ``n_slices`` of the scenario in ``scenario_file``."""
+
+    scenario_file: Path
+    n_slices: int
+    wanted: tuple[int, ...]
+    incumbent: Watermark
+    seed: int
+
+    def run(self) -> tuple[Prediction, list[Scenario]]:
+        """The incumbent's prediction on the whole scenario, and the slices; raises ``SearchError``."""
+        with answering("replay"):
+            scenario = shipped_scenario(self.scenario_file, math.inf)
+            slice_of = deal(scenario, self.n_slices)
+            return slices(scenario, slice_of, self.wanted, self.incumbent, self.seed)
