@@ -3,12 +3,14 @@
 ``python -m bench.replay`` prints a table and writes ``bench/out/replay.json``. A figure is the time of one
 call of ``predict`` ÷ its watermarks; the smallest of many is what the work costs when nothing else runs. The
 growing fabrics are leaf-spine under web search, with the packet engine on the same problem beside them.
+``python -m bench.replay slices`` compares slices of one of them with the whole, packets as the judge.
 """
 
 from __future__ import annotations
 
 import json
 import statistics
+import sys
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from bench.figure import Figure
 from telemetry.topology import GBPS, leaf_spine
@@ -26,9 +29,19 @@ from twin.packet.routes import Routes, flow_key
 from twin.replay.model import STEP_S, ReplayEngine
 from twin.scenario import Flows, Scenario
 from twin.scenario_file import load_scenario
+from twin.search.candidates import Origin, SpaceFillingSampler, fill, generator
+from twin.search.gain import (
+    MOMENTS_TELL,
+    POLICIES,
+    Gain,
+    gain_over,
+    joined_over_moments,
+    persistent_bytes_share,
+)
+from twin.search.slices import deal, slices
 from twin.traffic.base import Hosts
 from twin.traffic.notation import read_traffic
-from twin.watermark import Watermark
+from twin.watermark import Watermark, WatermarkBounds
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "tests" / "data" / "reference"
@@ -46,6 +59,8 @@ GROWING = (
     (8, 8, 32, 400.0, 0.6, 5.0, 0.2),
     (32, 8, 32, 400.0, 0.6, 5.0, 1.0),
 )
+NOW = Watermark(400_000, 1_600_000, 0.2)
+N_SLICES, N_JUDGED = 8, 20
 TRIED = (Watermark(400_000, 1_600_000, 0.2), Watermark(50_000, 200_000, 0.1), Watermark(5_000, 50_000, 0.5))
 
 
@@ -145,6 +160,38 @@ def growing() -> Iterable[Figure]:
             yield Figure(name, replay_s, "s", goal=goal, note=note)
 
 
+def slices_judged(seed: int = 1) -> Iterable[Figure]:
+    """Gains of ``N_JUDGED`` watermarks at 256 hosts: by slices, by the whole, and by packets."""
+    leaves, spines, hosts, uplink_gbps, load, duration_ms, _ = GROWING[2]
+    scenario = fabric_under(leaves, spines, hosts, uplink_gbps, load, duration_ms * 1e-3, "paper")
+    bounds = WatermarkBounds()
+    drawn = fill([], SpaceFillingSampler(bounds), Origin.SPREAD, N_JUDGED, generator(seed, 0))
+    tried = [NOW, *(one.watermark for one in drawn)]
+    _, parts, _ = slices(scenario, deal(scenario, N_SLICES), range(MOMENTS_TELL), NOW, seed)
+
+    def gains(name: str, one: Scenario) -> list[Gain]:
+        now, *new = engine(name).predict(one, tried, seed=seed)
+        share = persistent_bytes_share(one, now.goodput_bytes_per_s)
+        return [gain_over(now, prediction, POLICIES["balanced"], share) for prediction in new]
+
+    sampled = zip(*(gains("replay", part) for part in parts), strict=True)
+    found = [joined_over_moments(row, [1.0] * len(row), len(row)) for row in sampled]
+    of_slices = np.array([one.value for one in found])
+    stated = np.array([1.96 * one.error for one in found])
+    for judge in ("replay", "packet"):
+        truth = np.array([one.value for one in gains(judge, scenario)])
+        apart = np.abs(of_slices - truth)
+        note = (
+            f"{len(parts)} of {N_SLICES} slices of 256 hosts against all of them by the {judge} engine, "
+            f"{N_JUDGED} watermarks from {truth.min():+.2f} to {truth.max():+.2f}"
+        )
+        rank = float(spearmanr(of_slices, truth).statistic)
+        yield Figure("slices, rank correlation of gains", rank, "", 0.97, "higher", note)
+        inside = float(np.mean(apart <= stated))
+        mean = f"; mean error {apart.mean():.3f}, stated {stated.mean():.3f}"
+        yield Figure("slices, gains within the stated error", inside, "", 0.9, "higher", note + mean)
+
+
 def each_s(name: str, scenario: Scenario) -> float:
     """Seconds of this thread that one of ``TRIED`` takes, warm."""
     runs = engine(name)
@@ -168,14 +215,15 @@ def measure() -> Iterable[Figure]:
             note=f"one core, its time alone, warm, best of {one.repeats}; median {one.median_ms:.1f} ms",
         )
     yield from growing()
+    yield from slices_judged()
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
     """Prints the figures."""
-    for figure in measure():
+    for figure in slices_judged() if arguments == ["slices"] else measure():
         goal = "" if figure.goal is None else f"  goal {figure.goal:g}"
         print(f"{figure.name:58s} {figure.value:8.2f} {figure.unit}{goal}  {figure.note}")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -90,6 +90,17 @@ class Background:
     wire_bytes: NDArray[np.float32]
     n_flows: NDArray[np.float32]
 
+    def without(self, others: Background) -> Background:
+        """The rest where ``others`` are left out, which bring a part of this to the same ports."""
+        rest = np.maximum(self.wire_bytes - others.wire_bytes, 0.0)
+        return replace(self, wire_bytes=rest, n_flows=self.n_flows - others.n_flows)
+
+    def at(self, rows: NDArray[np.bool_]) -> Background:
+        """Only the ports chosen by ``rows``."""
+        return replace(
+            self, ports=self.ports[rows], wire_bytes=self.wire_bytes[rows], n_flows=self.n_flows[rows]
+        )
+
     def flows_in(self, edges_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """How many flows share each NIC in these bins, at least one where there are bytes."""
         own = np.minimum((edges_s[:-1] / self.bin_s + 0.5).astype(int), self.n_flows.shape[1] - 1)

@@ -39,7 +39,7 @@ class ReplayEngine:
     def record(
         self, scenario: Scenario, watermark: Watermark, *, seed: int, group_of: Mapping[int, int]
     ) -> tuple[Prediction, list[Background]]:
-        """A prediction, and for each group of flows what all others bring to every port meanwhile.
+        """A prediction, and what each group of flows, and last all flows, brought to every port meanwhile.
 
         ``group_of`` numbers the groups from 0, by the last port of their flows' paths.
         """
@@ -47,21 +47,17 @@ class ReplayEngine:
         prediction = run.predict(watermark, seed)
         nics = sorted({path[0] for path in scenario.flows.routes[0]})
         ports = np.array([*queue_ports(scenario), *nics], dtype=np.int32)
-        carried, sending = run.work.recorded, run.work.recorded_flows
-        total, n_total = carried.sum(axis=0), sending.sum(axis=0)
-        n_flows = np.zeros_like(total)
-        found = []
-        for group in range(max(group_of.values()) + 1):
-            n_flows[-len(nics) :] = n_total - sending[group]
-            found.append(
-                Background(
-                    ports=ports,
-                    bin_s=layout.BIN_STEPS * run.step_s,
-                    wire_bytes=np.maximum(total - carried[group], 0.0),
-                    n_flows=n_flows.copy(),
-                )
-            )
-        return prediction, found
+        wire_bytes, n_flows = run.work.recorded, np.zeros_like(run.work.recorded)
+        n_flows[:, -len(nics) :] = run.work.recorded_flows
+        bin_s = layout.BIN_STEPS * run.step_s
+        groups = [
+            Background(ports=ports, bin_s=bin_s, wire_bytes=carried, n_flows=sharing)
+            for carried, sharing in zip(wire_bytes[:-1], n_flows[:-1], strict=True)
+        ]
+        everything = Background(
+            ports=ports, bin_s=bin_s, wire_bytes=wire_bytes.sum(axis=0), n_flows=n_flows.sum(axis=0)
+        )
+        return prediction, [*groups, everything]
 
     def trajectory(
         self, scenario: Scenario, watermark: Watermark, *, seed: int, sample_s: float = 1e-5

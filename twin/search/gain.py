@@ -15,10 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri, stdtrit
 
 from twin.errors import ParameterError, check_not_negative
 from twin.prediction import BLOCKS, ELEPHANT_FROM_BYTES, GainFigures, Prediction, SolveStatus
@@ -194,8 +196,9 @@ def joined(parts: Sequence[Gain], weights: Sequence[float]) -> Gain:
 def joined_over_moments(gains: Sequence[Gain], weights: Sequence[float], n_moments: int) -> Gain:
     """One candidate's gain over the first moments of traffic of ``n_moments``, each by its weight.
 
-    The error is the spread between moments, which holds what changes from one to the next; that of fewer than
-    ``MOMENTS_TELL`` would say little, so their own errors are joined, as of independent traffic.
+    The error is the spread between moments, which holds what changes from one to the next, widened so that
+    two errors hold 95 % as Student's t does; that of fewer than ``MOMENTS_TELL`` would say little, so their
+    own errors are joined, as of independent traffic.
     """
     if n_moments == 1:
         return gains[0]
@@ -204,13 +207,19 @@ def joined_over_moments(gains: Sequence[Gain], weights: Sequence[float], n_momen
     parts = _weighed(gains, shares)
     deviations = np.zeros((n_moments, _N_DEVIATIONS))
     if len(gains) >= MOMENTS_TELL:
-        scale = math.sqrt(len(gains) / (len(gains) - 1))
+        scale = math.sqrt(len(gains) / (len(gains) - 1)) * _students(len(gains))
         own = [share * scale * (one.value - sum(parts)) for share, one in zip(shares, gains, strict=True)]
         deviations[: len(gains), 0] = own
     else:
         for row, share, one in zip(deviations, shares, gains, strict=False):
             row[:] = share * one.deviations
     return Gain(*parts, deviations.ravel())
+
+
+@lru_cache(maxsize=64)
+def _students(count: int) -> float:
+    """By what the standard error of so many values is widened to hold as much as a normal one."""
+    return float(stdtrit(count - 1, 0.975) / ndtri(0.975))
 
 
 def _weighed(gains: Sequence[Gain], weights: Sequence[float]) -> tuple[float, float, float]:

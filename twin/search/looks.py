@@ -1,14 +1,15 @@
 """How much of the traffic a round looks at: all of it, or slices of a large fabric, as its budget allows.
 
 Slices find the candidates worth a closer look; the leaders then run on the whole fabric, over as many of the
-newest moments as the budget allows, and those runs decide.
+newest moments as the budget allows, and those runs decide. Where slices would not tell the truth, fewer
+candidates run on the whole.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,11 @@ from twin.search.gain import MOMENTS_TELL
 from twin.search.problem import SearchSettings
 from twin.search.runs import Rung
 from twin.search.slices import deal, groups, last_ports, slices
-from twin.units import duration_text
+from twin.units import duration_text, percent_text
 from twin.watermark import Watermark
 from twin.workers.pool import Workers, answering, shipped_scenario
 
+CANDIDATE_SHARES = (1.0, 0.5, 0.25, 0.125)
 LEAST_HOSTS = 128  # a smaller fabric is looked at as a whole
 SLICE_RECEIVERS = 16  # of a slice, at least ...
 SLICE_FLOWS = 200  # ... and flows: a 99th percentile of fewer says nothing
@@ -30,6 +32,7 @@ SLICE_FLOWS = 200  # ... and flows: a 99th percentile of fewer says nothing
 # clocks) to 5 (NIC vendors') at 1 024 hosts. A constant, so that answers do not depend on the machine.
 HOP_S = 4e-9
 CORES = 2
+OWN_SHARE = 0.95  # of the waiting at ports of their own, at least: below, slices misjudge (ADR 0015)
 SEARCH_SHARE, WHOLE_SHARE = 0.5, 0.25  # of the budget; the second engine and the recordings take the rest
 
 
@@ -45,10 +48,12 @@ class Look:
 class Plan:
     """What a round looks at; ``notes`` say so.
 
-    ``n_slices`` is 1 where it looks at everything, else leaders run on ``n_whole`` whole moments.
+    ``n_slices`` is 1 where it looks at everything, else leaders run on ``n_whole`` whole moments. Only a
+    share of the candidates is drawn where all of them would take too long.
     """
 
     looks: tuple[Look, ...]
+    candidates_share: float = 1.0
     n_slices: int = 1
     n_whole: int = 0
     notes: tuple[str, ...] = ()
@@ -76,13 +81,8 @@ def plan(moments: Sequence[Scenario], settings: SearchSettings) -> Plan:
     n_flows = min(len(one.flows) for one in moments)
     most = min(len(groups(newest)), n_receivers // SLICE_RECEIVERS, n_flows // SLICE_FLOWS)
     if most < 2:
-        takes, budget = duration_text(whole_s / CORES), duration_text(settings.budget_s)
-        return Plan(
-            everything.looks,
-            notes=(
-                f"Slices of this fabric would hold too few of its {n_flows} flows to judge by: the round "
-                f"looked at everything, which takes about {takes} on {CORES} cores (budget {budget}).",
-            ),
+        return on_the_whole(
+            moments, settings, f"Slices of this fabric would hold too few of its {n_flows} flows to judge by"
         )
     looks, n_slices = _slices(settings, work_s, search_s, most)
     each_s = (settings.leaders + 2) * work_s[0]
@@ -99,7 +99,38 @@ def plan(moments: Sequence[Scenario], settings: SearchSettings) -> Plan:
         f"For a budget of {duration_text(settings.budget_s)} candidates were compared on {len(looks)} "
         f"slices, each a {_ordinal(n_slices)} of the fabric's receivers{rest}"
     )
-    return Plan(looks, n_slices, n_whole, (note,))
+    return Plan(looks, 1.0, n_slices, n_whole, (note,))
+
+
+def on_the_whole(moments: Sequence[Scenario], settings: SearchSettings, why: str) -> Plan:
+    """Fewer candidates on fewer moments of everything, as the budget allows; ``why`` no slices."""
+    search_s = SEARCH_SHARE * CORES * settings.budget_s
+    work_s = [HOP_S * packet_hops(one, one.duration_s) for one in moments]
+    counts = sorted({len(moments), min(len(moments), MOMENTS_TELL), 1}, reverse=True)
+    choices = [(count, share) for count in counts for share in CANDIDATE_SHARES]
+    count, share = next(
+        (
+            (count, share)
+            for count, share in choices
+            if full_runs(fewer(settings, share), count) * sum(work_s[:count]) <= search_s
+        ),
+        choices[-1],
+    )
+    taken = fewer(settings, share)
+    looked = "1 moment" if count == 1 else f"{count} moments"
+    note = (
+        f"{why}: {taken.candidates + taken.narrowed} candidates were compared on all of it, over {looked}, "
+        f"for a budget of {duration_text(settings.budget_s)}."
+    )
+    return Plan(tuple(Look(moment) for moment in range(count)), share, notes=(note,))
+
+
+def fewer(settings: SearchSettings, share: float) -> SearchSettings:
+    """The same search with a share of its candidates."""
+    if share == 1.0:
+        return settings
+    candidates = max(math.ceil(share * settings.candidates), 2)
+    return replace(settings, candidates=candidates, narrowed=math.ceil(share * settings.narrowed))
 
 
 def _ordinal(number: int) -> str:
@@ -137,33 +168,54 @@ def full_runs(settings: SearchSettings, n_looks: int) -> float:
     return total
 
 
-def cut(
+def look(
+    moments: Sequence[Scenario],
+    files: Sequence[Path],
+    settings: SearchSettings,
+    incumbent: Watermark,
+    seed: int,
+    workers: Workers,
+    progress: Callable[[int, int], None],
+) -> tuple[Plan, tuple[Scenario, ...], dict[int, Prediction]]:
+    """What a round looks at; its slices, and the incumbent's prediction of each whole moment they are of.
+
+    Without slices there are neither. ``files`` hold the moments; ``progress(done, total)`` is called in this
+    thread.
+    """
+    looks = plan(moments, settings)
+    if looks.n_slices == 1:
+        return looks, (), {}
+    found, runs, own_share = _cut(looks, files, incumbent, seed, workers, progress)
+    if own_share >= OWN_SHARE:
+        return looks, found, runs
+    why = f"Bytes wait to {percent_text(1.0 - own_share)} at ports that slices of this fabric share"
+    return on_the_whole(moments, settings, why), (), {}
+
+
+def _cut(
     looks: Plan,
     files: Sequence[Path],
     incumbent: Watermark,
     seed: int,
     workers: Workers,
     progress: Callable[[int, int], None],
-) -> tuple[tuple[Scenario, ...], dict[int, Prediction]]:
-    """The slices looked at, and the incumbent's prediction of each whole moment they are of.
-
-    ``files`` hold the whole moments; ``progress(done, total)`` is called in this thread.
-    """
+) -> tuple[tuple[Scenario, ...], dict[int, Prediction], float]:
     moments = sorted({one.moment for one in looks.looks})
     tasks = [SliceTask(files[at], looks.n_slices, looks.wanted(at), incumbent, seed) for at in moments]
     found: dict[Look, Scenario] = {}
     runs: dict[int, Prediction] = {}
+    own_shares: dict[int, float] = {}
 
-    def enter(number: int, answer: tuple[Prediction, list[Scenario]]) -> None:
+    def enter(number: int, answer: tuple[Prediction, list[Scenario], float]) -> None:
         moment = moments[number]
-        runs[moment], slices_of_it = answer
+        runs[moment], slices_of_it, own_shares[moment] = answer
         wanted = (Look(moment, one) for one in looks.wanted(moment))
         found.update(zip(wanted, slices_of_it, strict=True))
         progress(len(runs), len(tasks))
 
     progress(0, len(tasks))
     workers.run(tasks, enter)
-    return tuple(found[look] for look in looks.looks), runs
+    return tuple(found[look] for look in looks.looks), runs, min(own_shares.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +228,8 @@ class SliceTask:
     incumbent: Watermark
     seed: int
 
-    def run(self) -> tuple[Prediction, list[Scenario]]:
-        """The incumbent's prediction on the whole scenario, and the slices; raises ``SearchError``."""
+    def run(self) -> tuple[Prediction, list[Scenario], float]:
+        """See ``slices.slices``; raises ``SearchError``."""
         with answering("replay"):
             scenario = shipped_scenario(self.scenario_file, math.inf)
             slice_of = deal(scenario, self.n_slices)

@@ -24,7 +24,7 @@ from twin.search.candidates import (
 )
 from twin.search.conclusion import recommend
 from twin.search.gain import Gain, gain_over, joined_over_moments, persistent_bytes_share
-from twin.search.looks import Plan, cut, plan
+from twin.search.looks import Plan, fewer, look
 from twin.search.parts import FleetScores, fleet_scores, split_moments
 from twin.search.problem import SearchSettings, TuningProblem, persistent_share
 from twin.search.recommendation import Recommendation
@@ -70,26 +70,25 @@ def tune(
     if seed < 0:
         raise ParameterError("seed", repr(seed), "a seed is a whole number, 0 or more", "give such as 1")
     report = progress or (lambda _: None)
-    looks = plan(problem.moments, settings)
-    with shipped(problem.moments) as whole_files:
-        if looks.n_slices > 1:
-            slices, incumbent = cut(
-                looks,
-                whole_files,
-                problem.incumbent,
-                seed,
-                workers,
-                lambda done, total: report(Progress("slices", done, total)),
-            )
-            parts = [slices]
-        else:
-            parts, incumbent = split_moments(problem.moments, settings.max_parts), {}
-        n_whole = looks.n_whole
-        whole = WholeRuns(
-            problem.moments[:n_whole], whole_files, settings, seed, [incumbent[at] for at in range(n_whole)]
+    with shipped(problem.moments) as files:
+        looks, slices, incumbent = look(
+            problem.moments,
+            files,
+            settings,
+            problem.incumbent,
+            seed,
+            workers,
+            lambda done, total: report(Progress("slices", done, total)),
         )
-        with shipped([scenario for moments in parts for scenario in moments]) as files:
-            round_ = _Round(problem, settings, seed, workers, report, looks, parts, files, whole_files, whole)
+        settings = fewer(settings, looks.candidates_share)
+        if not slices:
+            problem = replace(problem, earlier=problem.moments[1 : len(looks.looks)])
+        parts = [slices] if slices else split_moments(problem.moments, settings.max_parts)
+        newest = problem.moments[: looks.n_whole]
+        runs = [incumbent[at] for at in range(looks.n_whole)]
+        whole = WholeRuns(newest, files, settings, seed, runs)
+        with shipped([scenario for moments in parts for scenario in moments]) as part_files:
+            round_ = _Round(problem, settings, seed, workers, report, looks, parts, part_files, files, whole)
             return round_.run(version)
 
 

@@ -3,8 +3,8 @@
 Receivers are grouped by rack (by port where racks are few), the groups ordered by load and fan-in and dealt
 out to equal slices: a systematic sample of each kind. All that reaches a group's ports is in its slice. What
 the other flows take at the senders' NICs and bring to the uplinks is recorded in one run of the whole fabric
-under the watermark that runs now. It stays as it was there under every other watermark, so that a slice shows
-less than the whole effect of a change at ports that it shares; docs/twin/twin.md has how much.
+under the watermark that runs now, and stays as it was there under every other. So slices tell the truth where
+bytes wait at ports of one slice's own: at receivers, not at oversubscribed uplinks (``own_share``).
 """
 
 from __future__ import annotations
@@ -59,13 +59,40 @@ def deal(scenario: Scenario, n_slices: int) -> dict[int, int]:
 
 def slices(
     scenario: Scenario, slice_of: Mapping[int, int], wanted: Sequence[int], incumbent: Watermark, seed: int
-) -> tuple[Prediction, list[Scenario]]:
-    """The incumbent's prediction on the whole scenario, and the slices ``wanted`` of it."""
+) -> tuple[Prediction, list[Scenario], float]:
+    """The incumbent's prediction on the whole scenario, the slices ``wanted`` of it, and their own share.
+
+    That is how much of the time that their bytes wait they wait at ports of their own (``own_share``).
+    """
     place = {number: at for at, number in enumerate(wanted)}
     group_of = {port: place[number] for port, number in slice_of.items() if number in place}
-    prediction, rests = ReplayEngine().record(scenario, incumbent, seed=seed, group_of=group_of)
+    prediction, [*brought, everything] = ReplayEngine().record(
+        scenario, incumbent, seed=seed, group_of=group_of
+    )
     group = np.array([group_of.get(port, -1) for port in last_ports(scenario).tolist()])
-    return prediction, [cut(scenario, group == at, rest) for at, rest in enumerate(rests)]
+    found = [cut(scenario, group == at, everything.without(own)) for at, own in enumerate(brought)]
+    return prediction, found, own_share(scenario, brought, everything)
+
+
+def own_share(scenario: Scenario, brought: Sequence[Background], everything: Background) -> float:
+    """The part of the waiting of ``brought`` bytes at switch ports that no others reach.
+
+    Of what arrives at these alone a slice knows how a watermark changes it. Waiting is that of a queue that
+    gets what ``everything`` brings it, evenly within a bin.
+    """
+    switch = ~scenario.is_nic[everything.ports]
+    rate = scenario.port_rate_bytes_per_s[everything.ports]
+    depth, waiting_s = np.zeros(len(rate)), np.zeros(everything.wire_bytes.shape)
+    for at, arrived in enumerate(everything.wire_bytes.T):
+        depth = np.maximum(depth + arrived - rate * everything.bin_s, 0.0)
+        waiting_s[:, at] = depth / rate
+    own, total = 0.0, 0.0
+    for one in brought:
+        waited = np.sum(one.wire_bytes * waiting_s, axis=1) * switch
+        carried, all_carried = one.wire_bytes.sum(axis=1), everything.wire_bytes.sum(axis=1)
+        own += float(waited[carried >= 0.99 * all_carried].sum())
+        total += float(waited.sum())
+    return own / total if total > 0.0 else 1.0
 
 
 def cut(scenario: Scenario, kept: NDArray[np.bool_], rest: Background) -> Scenario:
@@ -84,7 +111,7 @@ def cut(scenario: Scenario, kept: NDArray[np.bool_], rest: Background) -> Scenar
     back = np.array(reverse_ports(scenario.ports))
     matters = crossed.copy()
     matters[back[crossed & (back >= 0)]] = True
-    rows = matters[rest.ports] & (rest.wire_bytes.sum(axis=1) > 0.0)
+    background = rest.at(matters[rest.ports] & (rest.wire_bytes.sum(axis=1) > 0.0))
     last = last_ports(scenario)
     return replace(
         scenario,
@@ -98,11 +125,6 @@ def cut(scenario: Scenario, kept: NDArray[np.bool_], rest: Background) -> Scenar
             path_ports=flows.path_ports[inside],
         ),
         monitored=tuple(port for port in scenario.monitored if crossed[port] and not shared[port]),
-        background=Background(
-            ports=rest.ports[rows],
-            bin_s=rest.bin_s,
-            wire_bytes=rest.wire_bytes[rows],
-            n_flows=rest.n_flows[rows],
-        ),
+        background=background,
         slice_share=len(np.unique(last[kept])) / len(np.unique(last)),
     )

@@ -79,11 +79,14 @@ def test_a_run_records_every_byte_once() -> None:
     offered = fabric_under(4, 2, 8, 400.0, 0.4, 1e-3, "paper")
     scenario = replace(offered, duration_s=2e-2, window_s=(0.0, 2e-2))  # all flows end
     whole = predict(scenario, MARKS)
-    prediction, rests = ReplayEngine().record(scenario, MARKS, seed=1, group_of=deal(scenario, 2))
+    prediction, [*groups, everything] = ReplayEngine().record(
+        scenario, MARKS, seed=1, group_of=deal(scenario, 2)
+    )
     assert prediction == whole
     brought = np.zeros(len(scenario.ports))
-    for rest in rests:  # each of two groups is the other's rest
-        brought[rest.ports] += rest.wire_bytes.sum(axis=1)
+    brought[everything.ports] = everything.wire_bytes.sum(axis=1)
+    together = sum(one.wire_bytes.sum(axis=1) for one in groups)
+    assert together == pytest.approx(everything.wire_bytes.sum(axis=1), rel=1e-5, abs=1.0)
     offered_bytes = np.zeros(len(scenario.ports))
     for number, wire in enumerate(scenario.flow_wire_bytes.tolist()):
         offered_bytes[list(scenario.flows.path(number))] += wire
@@ -92,10 +95,10 @@ def test_a_run_records_every_byte_once() -> None:
 
 def test_a_slice_of_everything_is_the_whole() -> None:
     scenario = fabric_under(4, 2, 8, 400.0, 0.4, 1e-3, "paper")
-    _, [rest] = ReplayEngine().record(
+    _, [group, total] = ReplayEngine().record(
         scenario, MARKS, seed=1, group_of=dict.fromkeys(last_ports(scenario).tolist(), 0)
     )
-    everything = cut(scenario, np.ones(len(scenario.flows), dtype=np.bool_), rest)
+    everything = cut(scenario, np.ones(len(scenario.flows), dtype=np.bool_), total.without(group))
     assert everything.slice_share == 1.0
     whole, alike = predict(scenario, MARKS), predict(everything, MARKS)
     assert alike.slowdown == whole.slowdown
@@ -105,9 +108,10 @@ def test_a_slice_of_everything_is_the_whole() -> None:
 
 def test_slices_show_what_the_whole_shows_at_their_ports() -> None:
     scenario = fabric_under(8, 4, 16, 400.0, 0.6, 2e-3, "paper")
-    whole, parts = slices(scenario, deal(scenario, 4), range(4), MARKS, 1)
+    whole, parts, own = slices(scenario, deal(scenario, 4), range(4), MARKS, 1)
     assert sum(len(one.flows) for one in parts) == len(scenario.flows)
     assert sum(one.slice_share for one in parts) == pytest.approx(1.0)
+    assert own > 0.95
     of_port = dict(zip(scenario.monitored, whole.port_queue_mean_bytes, strict=True))
     found = [predict(one, MARKS) for one in parts]
     for part, prediction in zip(parts, found, strict=True):
@@ -121,7 +125,7 @@ def test_slices_show_what_the_whole_shows_at_their_ports() -> None:
 
 def test_leaving_the_rest_out_would_not_do() -> None:
     scenario = fabric_under(8, 4, 16, 400.0, 0.6, 2e-3, "paper")
-    _, parts = slices(scenario, deal(scenario, 4), range(4), MARKS, 1)
+    _, parts, _ = slices(scenario, deal(scenario, 4), range(4), MARKS, 1)
     with_rest = np.mean([predict(one, MARKS).queue_mean_bytes for one in parts])
     without = np.mean([predict(replace(one, background=None), MARKS).queue_mean_bytes for one in parts])
     assert without > 1.15 * with_rest

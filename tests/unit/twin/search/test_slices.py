@@ -57,7 +57,7 @@ class TestDealing:
         assert load.max() < 1.5 * load.min()
 
     def test_a_slice_monitors_what_only_its_flows_cross(self, large: Scenario) -> None:
-        _, [part] = slices(large, deal(large, 4), [1], NOW, 1)
+        _, [part], _ = slices(large, deal(large, 4), [1], NOW, 1)
         flows = large.flows
         mine = np.isin(last_ports(large), [port for port, number in deal(large, 4).items() if number == 1])
         others = {port for flow in np.flatnonzero(~mine).tolist() for port in flows.path(flow)}
@@ -70,6 +70,23 @@ class TestDealing:
         assert {flows.path(flow)[0] for flow in np.flatnonzero(mine).tolist()} & set(
             background.ports.tolist()
         )
+
+
+class TestOwnShare:
+    def test_bytes_wait_at_receivers_or_at_oversubscribed_uplinks(self) -> None:
+        for uplink_gbps, load, low, high in ((400.0, 0.6, 0.95, 1.0), (100.0, 0.2, 0.0, 0.8)):
+            scenario = fabric_under(8, 4, 16, uplink_gbps, load, 2e-3, "paper")
+            own = slices(scenario, deal(scenario, 4), range(4), NOW, 1)[2]
+            assert low < own <= high
+
+    def test_then_fewer_candidates_run_on_the_whole(self) -> None:
+        scenario = fabric_under(8, 4, 16, 100.0, 0.2, 4e-3, "paper")
+        problem = TuningProblem(scenario=scenario, incumbent=NOW, base=NOW, dominant_class="elephant")
+        small = replace(TestRound.SMALL, candidates=80, budget_s=0.3)
+        answer = tune(problem, small, seed=1, workers=InProcessWorkers())
+        assert "at ports that slices of this fabric share" in answer.notes[0]
+        assert len(answer.candidates) < 40
+        assert answer.incumbent_prediction == ReplayEngine().predict(scenario, [NOW], seed=1)[0]
 
 
 class TestPlan:
@@ -111,6 +128,7 @@ class TestPlan:
         found = plan([sparse], replace(SETTINGS, budget_s=1e-4))
         assert found.n_slices == 1
         assert "too few" in found.notes[0]
+        assert found.candidates_share < 1.0
 
 
 class TestRound:
