@@ -1,7 +1,8 @@
 """A tuning round of 256 candidates on two cores, warm: seconds, runs per second, where the time goes.
 
 ``python -m bench.search [SCENARIO.json]`` prints one JSON document. Without a file the scenario is rebuilt
-from the reports of the ``websearch-16`` recording.
+from the reports of the ``websearch-16`` recording. ``python -m bench.search large`` measures leaf-spine
+fabrics of 16 and of 1 024 hosts.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.figure import Figure
+from bench.replay import GROWING, fabric_under
 from service.tuning.recorded import recorded_scenario
 from twin.scenario import Scenario
 from twin.scenario_file import load_scenario
@@ -26,6 +28,7 @@ REFERENCE = Path(__file__).resolve().parents[1] / "tests" / "data" / "reference"
 INCUMBENT = Watermark(400_000, 1_600_000, 0.2)  # what the recording was made under
 N_WORKERS = 2
 GOAL_S = 5.0
+LARGE_GOAL_S = 60.0
 
 
 def scenario_from_reports(name: str = "websearch-16") -> tuple[Scenario, str]:
@@ -109,10 +112,33 @@ def measure() -> Iterable[Figure]:
         f"{measured['candidates']} tried, {measured['candidate_runs']} runs; cold {measured['cold_s']:.1f} s",
     )
     yield Figure("search, candidate runs per second", measured["runs_per_s"], "1/s", better="higher")
+    yield from leaf_spines()
+
+
+def leaf_spines() -> Iterable[Figure]:
+    """Rounds with a second opinion on leaf-spine fabrics of 16 and of 1 024 hosts under web search."""
+    for row, goal_s, repeats in ((0, GOAL_S, 3), (3, LARGE_GOAL_S, 1)):
+        leaves, spines, hosts, uplink_gbps, load, duration_ms, _ = GROWING[row]
+        for clocks in ("paper", "vendor"):
+            scenario = fabric_under(leaves, spines, hosts, uplink_gbps, load, duration_ms * 1e-3, clocks)
+            found = run(scenario, settings=SearchSettings(), repeats=repeats)
+            stages = ", ".join(f"{name} {stage['seconds']:.1f}" for name, stage in found["stages"].items())
+            yield Figure(
+                f"search, a round of {scenario.name}, {clocks} clocks, second opinion included",
+                found["best_warm_s"],
+                "s",
+                goal=goal_s,
+                note=f"{N_WORKERS} workers, warm, {found['candidates']} tried, {duration_ms:g} ms of "
+                f"{load:.0%} web search, {found['flows']} flows; seconds: {stages}",
+            )
 
 
 def main(arguments: list[str]) -> None:
     """Measures the scenario file given, or the reports' scenario."""
+    if arguments == ["large"]:
+        for figure in leaf_spines():
+            print(f"{figure.name}: {figure.value:.1f} {figure.unit}, goal {figure.goal:g}; {figure.note}")
+        return
     scenario = load_scenario(Path(arguments[0])) if arguments else None
     print(json.dumps([run(scenario), run(scenario, settings=SearchSettings())], indent=2))
 
