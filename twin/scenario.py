@@ -106,12 +106,16 @@ class Background:
         own = np.minimum((edges_s[:-1] / self.bin_s + 0.5).astype(int), self.n_flows.shape[1] - 1)
         return np.maximum(self.n_flows[:, own], 1.0).astype(np.float64, order="C")
 
+    def bytes_until(self) -> NDArray[np.float64]:
+        """Bytes by the edges of the bins, ``[port, edge]``."""
+        until = np.zeros((len(self.ports), self.wire_bytes.shape[1] + 1))
+        np.cumsum(self.wire_bytes, axis=1, dtype=np.float64, out=until[:, 1:])
+        return until
+
     def bytes_in(self, edges_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """Bytes between these moments, ``[port, bin]``; even inside a bin of its own."""
         own_s = np.arange(self.wire_bytes.shape[1] + 1) * self.bin_s
-        until = np.zeros((len(self.ports), len(own_s)))
-        np.cumsum(self.wire_bytes, axis=1, dtype=np.float64, out=until[:, 1:])
-        found = [np.diff(np.interp(edges_s, own_s, row)) for row in until]
+        found = [np.diff(np.interp(edges_s, own_s, row)) for row in self.bytes_until()]
         return np.array(found).reshape(len(self.ports), len(edges_s) - 1)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from numba import int64, uint64
 
 from twin.jit import inlined, kernel
+from twin.packet._background import after_others, give_turn, settle, waiting
 from twin.packet._calendar import TIMER_KINDS, enter, give_back, next_timer, set_timer
 from twin.packet._host import acknowledge, awake, next_of_round, receive
 from twin.packet._sender import call, cnp, cut_tick, increase_tick, resume, retransmit_tick
@@ -131,15 +132,18 @@ def advance(state: State, params: Params, until: float) -> int:
         else:
             paused = packet.flow
             give_back(state, slot)
-            serve = stop_or_go(state, paused, kind, now)
+            serve = stop_or_go(state, params, paused, kind, now)
 
         if serve >= 0:
             port = ports[serve]
             if port.scheduled == 1 or port.down == 1:
                 continue
-            if port.free_at > now:
+            ready_at = port.free_at
+            if port.background >= 0:
+                ready_at = after_others(state, params, port, now)
+            if ready_at > now:
                 port.scheduled = 1
-                enter(state, params, serve, port.free_at)
+                enter(state, params, serve, ready_at)
                 continue
             if port.paused == 1:
                 continue
@@ -154,9 +158,14 @@ def advance(state: State, params: Params, until: float) -> int:
             port.sent_bytes += sent.wire
             port.free_at = now + sent.wire * port.s_per_byte
             enter(state, params, sending, port.free_at + port.delay)
+            if port.background >= 0 and port.switch < 0:
+                give_turn(state, params, port)
             if port.head >= 0:
+                ready_at = port.free_at
+                if port.background >= 0:
+                    ready_at = after_others(state, params, port, now)
                 port.scheduled = 1
-                enter(state, params, serve, port.free_at)
+                enter(state, params, serve, ready_at)
 
 
 @inlined
@@ -174,7 +183,12 @@ def enqueue(state: State, params: Params, slot: int, upstream: int, onward: int,
         hop.port = onward
         hop.ingress_port = state.ports[upstream].reverse
     if params.mark_at_enqueue and is_marked(
-        port, port.depth, params.seed, state.flows[packet.flow].number, packet.seq, onward
+        port,
+        depth_of(state, params, onward, now),
+        params.seed,
+        state.flows[packet.flow].number,
+        packet.seq,
+        onward,
     ):
         packet.marked = 1
         port.marked_packets += 1
@@ -183,6 +197,16 @@ def enqueue(state: State, params: Params, slot: int, upstream: int, onward: int,
     if params.pfc and must_pause(state, upstream, port.switch):
         send_pause(state, params, upstream, True, now)
     return onward
+
+
+@inlined
+def depth_of(state: State, params: Params, index: int, now: float) -> float:
+    """Bytes that wait at a switch port, those of flows outside the slice included."""
+    port = state.ports[index]
+    if port.background < 0:
+        return float(port.depth)
+    settle(state, params, port, now)
+    return float(port.depth + waiting(state, params, port, now))
 
 
 @inlined
@@ -196,8 +220,9 @@ def dequeue(state: State, params: Params, index: int, now: float) -> int:
     port.head = packet.next
     wire = float(packet.wire)
     port.depth -= wire
+    depth = depth_of(state, params, index, now)
     if not params.mark_at_enqueue and is_marked(
-        port, port.depth, params.seed, state.flows[packet.flow].number, packet.seq, index
+        port, depth, params.seed, state.flows[packet.flow].number, packet.seq, index
     ):
         packet.marked = 1
         port.marked_packets += 1
@@ -209,7 +234,7 @@ def dequeue(state: State, params: Params, index: int, now: float) -> int:
     if packet.sample >= 0:
         sample = state.samples[packet.sample]
         hop = state.hops[packet.sample, sample.hops]
-        hop.queue = port.depth
+        hop.queue = depth
         hop.egress = now
         hop.marked = packet.marked
         sample.hops += 1
@@ -217,9 +242,11 @@ def dequeue(state: State, params: Params, index: int, now: float) -> int:
 
 
 @inlined
-def stop_or_go(state: State, index: int, kind: int, now: float) -> int:
+def stop_or_go(state: State, params: Params, index: int, kind: int, now: float) -> int:
     """A pause or resume frame has reached its port."""
     port = state.ports[index]
+    if port.background >= 0:
+        settle(state, params, port, now)
     if kind == PAUSE:
         if port.paused == 0:
             port.paused = 1
@@ -256,7 +283,7 @@ def ring(state: State, params: Params, what: int, now: float) -> None:
 
 
 @inlined
-def send_probes(state: State) -> None:
+def send_probes(state: State, params: Params) -> None:
     """Full packets that would cross the fabric now, each along the path of a random flow."""
     probed = state.probed
     for k in range(PROBES):
@@ -264,7 +291,7 @@ def send_probes(state: State) -> None:
         first, end = probed.offset[path], probed.offset[path + 1]
         slowdown = 1.0
         for hop in range(first, end):
-            slowdown += state.ports[probed.queue[hop]].depth * probed.weight[hop]
+            slowdown += depth_of(state, params, probed.queue[hop], state.clock[0].now) * probed.weight[hop]
         state.probes[end - first - 1, slowdown_bin(slowdown)] += 1
 
 
@@ -284,7 +311,7 @@ def sample_depths(state: State, params: Params) -> None:
             place = FINE_BINS + min(int(depth / COARSE_BYTES), COARSE_BINS - 1)
         state.histogram[place] += 1
     if state.probed.of_flow.size > 0:
-        send_probes(state)
+        send_probes(state, params)
     clock.ticks += 1
     clock.tick = clock.ticks * params.sample_s
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from numba import uint64
 
 from twin.jit import compiler, inlined, kernel
+from twin.packet._background import settle
 from twin.packet._calendar import enter, give_back, take
 from twin.packet._sender import call
 from twin.packet.layout import (
@@ -144,6 +145,8 @@ def send_control(state: State, params: Params, index: int, slot: int, now: float
     if port.down == 1:
         lose_control(state, slot)
         return
+    if port.background >= 0:
+        settle(state, params, port, now)
     port.free_at = max(port.free_at, now) + packet.wire * port.s_per_byte
     port.sent_bytes += packet.wire
     state.clock[0].hops += 1

@@ -17,7 +17,7 @@ from twin.packet.plan import FabricPlan
 from twin.packet.results import Completions, Measured, Results, Samples
 from twin.packet.routes import Routes, flow_key
 from twin.probe._draws import PROBE_BINS
-from twin.scenario import Flows
+from twin.scenario import Background, Flows
 from twin.traffic.base import Traffic
 from twin.watermark import Watermark
 
@@ -32,8 +32,9 @@ class Fabric:
     """One fabric, its flows and packets, at ``now_s``.
 
     Every switch port starts with ``watermark``. ``sampling_rate`` is the share of packets INT reports;
-    ``monitored`` the ports whose depth is sampled (None: every switch port). The same seed, flows and changes
-    at the same times give the same packets, however ``advance`` is sliced.
+    ``monitored`` the ports whose depth is sampled (None: every switch port). ``background`` shares its ports
+    with the flows offered. The same seed, flows and changes at the same times give the same packets, however
+    ``advance`` is sliced.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Fabric:
         settings: PacketSettings | None = None,
         sampling_rate: float = 0.0,
         monitored: Sequence[int] | None = None,
+        background: Background | None = None,
     ) -> None:
         if not 0.0 <= sampling_rate <= 1.0:
             raise ParameterError(
@@ -60,11 +62,18 @@ class Fabric:
         self._flows = FlowTable(plan)
         self._paths: dict[int, tuple[int, ...]] = {}
         self._probed_ways = np.zeros(0, dtype=np.int32)
-        self._params = plan.params(settings or PacketSettings(), seed=seed, sampling_rate=sampling_rate)
+        self._params = plan.params(
+            settings or PacketSettings(),
+            seed=seed,
+            sampling_rate=sampling_rate,
+            bin_s=math.inf if background is None else background.bin_s,
+        )
         chosen = plan.switch_ports if monitored is None else tuple(monitored)
         for port in chosen:
             self._check_port(port)
         self._state = self._empty(chosen)
+        if background is not None:
+            self._share_ports(background)
         self._watermarks = dict.fromkeys(plan.switch_ports, watermark)
         self.set_watermark(plan.switch_ports, watermark)
 
@@ -284,7 +293,17 @@ class Fabric:
             histogram=np.zeros(layout.FINE_BINS + layout.COARSE_BINS, dtype=np.int64),
             probed=self._routes.probed(self._probed_ways),
             probes=np.zeros((_MOST_HOPS, PROBE_BINS), dtype=np.int64),
+            brought=np.zeros((0, 0)),
+            n_others=np.zeros((0, 0)),
         )
+
+    def _share_ports(self, background: Background) -> None:
+        for row, port in enumerate(background.ports.tolist()):
+            self._check_port(port)
+            self._state.ports[port]["background"] = row
+        # A flow may have begun and ended inside a bin.
+        n_others = np.maximum(background.n_flows, 1.0).astype(np.float64, order="C")
+        self._state = self._state._replace(brought=background.bytes_until(), n_others=n_others)
 
     def _enter(self, paths: Sequence[tuple[int, ...]], **columns: NDArray[np.generic]) -> NDArray[np.int64]:
         for path in paths:

@@ -24,7 +24,7 @@ TIME, BYTES, COUNT, INDEX, FLAG = np.float64, np.float64, np.int64, np.int32, np
 # The first len(ports) rows are not packets: row p is port p's "free again" event, which shares the calendar.
 PACKET = np.dtype(
     [
-        ("time", TIME),  # when it arrives at the end of the cable
+        ("time", TIME),  # when it arrives, or arrived, at the end of the cable
         ("seq", COUNT),  # number in its flow; of an acknowledgement: the first not yet received
         ("next", INDEX),  # in its bucket while it flies, in its queue while it waits
         ("flow", INDEX),  # of a pause or resume: the port it stops or starts
@@ -53,6 +53,7 @@ PORT = np.dtype(
         ("paused", FLAG),  # by the far end
         ("down", FLAG),
         ("pausing", FLAG),  # the far end has sent it a pause
+        ("background", INDEX),  # row of ``State.brought``, −1 for none
         ("kmin", BYTES),
         ("kmax", BYTES),
         ("pmax", TIME),
@@ -61,6 +62,8 @@ PORT = np.dtype(
         ("headroom", BYTES),
         ("share", TIME),  # of the far end's free shared buffer that it may hold
         ("paused_since", TIME),
+        ("others_sent", BYTES),  # of what flows outside the slice brought, ...
+        ("settled_at", TIME),  # ... by then, or ``free_at`` if that is later
         # totals
         ("paused_s", TIME),
         ("pauses", COUNT),
@@ -266,6 +269,8 @@ class State(NamedTuple):
     histogram: Counts
     probed: ProbePaths
     probes: Counts  # [switches crossed − 1, bin of slowdown]
+    brought: Floats  # [port with background, bin edge]: bytes by then of flows outside the slice ...
+    n_others: Floats  # ... and [that port, bin] how many take turns at a NIC
 
 
 class Params(NamedTuple):
@@ -284,6 +289,7 @@ class Params(NamedTuple):
     retransmit_s: float
     sample_s: float  # between samples of the queues
     sampling_rate: float  # of INT
+    bins_per_s: float  # of the background, 0 for none
     ai_rate: float
     hai_rate: float
     gain: float

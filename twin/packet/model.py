@@ -49,6 +49,7 @@ class PacketEngine:
             seed=seed,
             settings=self.settings,
             monitored=scenario.monitored,
+            background=scenario.background,
         )
         fabric.offer_routed(scenario.flows)
         return fabric

@@ -92,9 +92,8 @@ class FabricPlan(FabricSizes):
         table["delay"] = delay
         table["switch"] = [-1 if port.port is None else index[port.node] for port in self.ports]
         table["reverse"] = self.reverse
-        for column in ("head", "tail"):
+        for column in ("head", "tail", "served", "background"):
             table[column] = -1
-        table["served"] = -1
         table["headroom"] = self._headroom(rate, delay)
         table["share"] = pfc_shares(self.ports)
         table["kmin"] = table["kmax"] = math.inf
@@ -128,8 +127,10 @@ class FabricPlan(FabricSizes):
         buckets = min(buckets, 1 << 20)
         return buckets, (buckets - 2) / reach, reach
 
-    def params(self, settings: PacketSettings, *, seed: int, sampling_rate: float) -> Params:
-        """The kernel's constants."""
+    def params(
+        self, settings: PacketSettings, *, seed: int, sampling_rate: float, bin_s: float = math.inf
+    ) -> Params:
+        """The kernel's constants; ``bin_s`` is of a background."""
         dcqcn = self.dcqcn
         _, buckets_per_s, reach = self.calendar()
         counter = dcqcn.byte_counter_bytes
@@ -147,6 +148,7 @@ class FabricPlan(FabricSizes):
             retransmit_s=settings.retransmit_s(pfc=self.pfc),
             sample_s=settings.queue_sample_s,
             sampling_rate=sampling_rate,
+            bins_per_s=1.0 / bin_s,
             ai_rate=dcqcn.ai_rate_bytes_per_s,
             hai_rate=dcqcn.hai_rate_bytes_per_s,
             gain=dcqcn.gain,

@@ -15,6 +15,7 @@ from twin.packet.fabric import Fabric
 from twin.packet.layout import RESERVE_BYTES, PacketSettings
 from twin.packet.plan import FabricPlan
 from twin.packet.results import Completions, Samples
+from twin.scenario import Background
 from twin.watermark import Watermark
 
 CHURNING: DcqcnParams = replace(PAPER, byte_counter_bytes=None, min_rate_bytes_per_s=0.1 * GBPS)
@@ -67,6 +68,7 @@ def running(
     watermark: Watermark = NEVER,
     seed: int = 1,
     sampling_rate: float = 0.0,
+    background: Background | None = None,
     **settings: Any,
 ) -> Fabric:
     """A fabric whose settings are given by name, looked at seldom unless they say otherwise."""
@@ -77,6 +79,7 @@ def running(
         seed=seed,
         settings=PacketSettings(**settings),
         sampling_rate=sampling_rate,
+        background=background,
     )
 
 
