@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
@@ -14,6 +14,9 @@ from lab.control import Lab, control_app
 from lab.p4_reports import IntReportWriter, IntSender, Taker
 from lab.reports import CounterWriter, Poster, ReportWriter
 from lab.runner import Binary, Runner
+from switches.device import Device
+from switches.lab import LabAdapter
+from switches.registry import AdapterRegistry
 from tests.unit.lab.labs import RATE, fabric_of, parts_of
 
 PATIENCE_S = 120.0
@@ -36,6 +39,28 @@ class Bridge(httpx.BaseTransport):
         )
         answer = asyncio.run_coroutine_threadsafe(asked, self._loop).result(PATIENCE_S)
         return httpx.Response(answer.status_code, content=answer.content)
+
+
+class Later(httpx.BaseTransport):
+    """A bridge to an application that is only made later."""
+
+    def __init__(self) -> None:
+        self.inner: Bridge | None = None
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        assert self.inner is not None
+        return self.inner.handle_request(request)
+
+
+def adapters_over(transport: httpx.BaseTransport) -> AdapterRegistry:
+    """Adapters to labs that ``transport`` reaches; one that is slow to answer is no news."""
+
+    def patient(device: Device, *, clock_ns: Callable[[], int]) -> LabAdapter:
+        return LabAdapter(replace(device, timeout_s=PATIENCE_S), clock_ns=clock_ns, transport=transport)
+
+    registry = AdapterRegistry()
+    registry.register("lab", patient)
+    return registry
 
 
 @dataclass

@@ -6,16 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import pytest
 
 from lab.reports import EPOCH_NS
-from switches.lab import LabAdapter
-from switches.registry import AdapterRegistry
 from switches.rollout.state import Phase
-from tests.integration.lab.labs import PATIENCE_S, URL, Bridge, RunningLab, running_lab
+from tests.integration.lab.labs import PATIENCE_S, URL, Bridge, Later, RunningLab, adapters_over, running_lab
 from tests.integration.service import SMALL, Running, Wanted, manual, running
 from twin.workers.pool import InProcessWorkers
 
@@ -67,27 +64,14 @@ class Loop:
         assert answer.status_code == 200, answer.text
 
 
-class Later(Bridge):
-    """A bridge to an application that is only made later."""
-
-    def __init__(self) -> None:
-        self.inner: Bridge | None = None
-
-    def handle_request(self, request: Any) -> Any:
-        assert self.inner is not None
-        return self.inner.handle_request(request)
-
-
 @asynccontextmanager
 async def looped(**fabric: Any) -> AsyncIterator[Loop]:
     to_service = Later()
     async with running_lab(service=to_service, **fabric) as lab:
-        registry = AdapterRegistry()
-        registry.register("lab", partial(LabAdapter, transport=lab.bridge))
         wanted = Wanted(
             settings=SETTINGS,
             search=replace(SMALL, margin=0.0),
-            adapters=registry,
+            adapters=adapters_over(lab.bridge),
             workers=InProcessWorkers(),
         )
         async with running(wanted) as service:

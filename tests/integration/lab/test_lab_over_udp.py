@@ -8,20 +8,17 @@ import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 
 from lab.p4_reports import SILENT_FOR_S, inventory
 from lab.reports import Body, ReportWriter
-from switches.lab import LabAdapter
-from switches.registry import AdapterRegistry
+from switches.rollout.state import Phase
 from telemetry.state import NetworkState, QueueRef
-from tests.integration.lab.labs import PATIENCE_S, URL, Bridge, RunningLab, running_lab
+from tests.integration.lab.labs import PATIENCE_S, URL, Bridge, Later, RunningLab, adapters_over, running_lab
 from tests.integration.service import SMALL, Running, Wanted, manual, running
 from tests.unit.lab.labs import RATE, parts_of
 from twin.packet.results import Samples
@@ -38,17 +35,6 @@ SETTINGS: dict[str, Any] = {
     "rollout": {"soak_s": 0.0, "batch_soak_s": 0.0, "patience_s": 0.0},
 }
 WINDOW: dict[str, Any] = {"period_s": 0.001, "n_periods": 4}
-
-
-class Later(Bridge):
-    """A bridge to an application that is only made later."""
-
-    def __init__(self) -> None:
-        self.inner: Bridge | None = None
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        assert self.inner is not None
-        return self.inner.handle_request(request)
 
 
 @dataclass
@@ -69,7 +55,9 @@ class Loop:
         answer = await self.service.client.post(f"/v1/recommendations/{found['id']}/approve")
         assert answer.status_code == 200, answer.text
         rollouts = self.service.service.rollouts
-        await rollouts.ended(rollouts.get(answer.json()["rollout"]), within_s=PATIENCE_S)
+        rollout = rollouts.get(answer.json()["rollout"])
+        await rollouts.ended(rollout, within_s=PATIENCE_S)
+        assert rollout.state.phase is Phase.DONE
 
     async def reports(self) -> dict[str, Any]:
         document: dict[str, Any] = (await self.lab.client.get("/status")).json()["reports"]
@@ -106,12 +94,11 @@ async def looped(
         telemetry |= {"udp": {"ports": 0}, "int": {"device_time": True}}
     settings = manual(**(SETTINGS | {"push": push, "telemetry": telemetry}))
     async with AsyncExitStack() as stack:
-        adapters, to_lab = AdapterRegistry(), Later()
-        adapters.register("lab", partial(LabAdapter, transport=to_lab))
+        to_lab = Later()
         wanted = Wanted(
             settings=settings,
             search=replace(SMALL, margin=0.0, engine=engine),
-            adapters=adapters,
+            adapters=adapters_over(to_lab),
             workers=InProcessWorkers(),
         )
         service = await stack.enter_async_context(running(wanted))
