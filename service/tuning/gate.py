@@ -49,7 +49,6 @@ class PushGate:
         found = holds(
             self._settings,
             report_age_s=age_s,
-            since_change_s=None,
             residual=self._residual,
             disagreement=opinion.disagreement_ratio if opinion is not None and opinion.decided else None,
         )

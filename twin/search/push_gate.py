@@ -1,7 +1,7 @@
 """Push gate: whether a recommended watermark may be written to switches, and how far one step may go.
 
-Writing is held back while telemetry is stale, while the last change has not had time to show, while the twin
-is out of step with the last measurement, and while its engines disagree. Every hold is a sentence.
+Writing is held back while telemetry is stale, while the twin is out of step with the last measurement, and
+while its engines disagree. Every hold is a sentence.
 """
 
 from __future__ import annotations
@@ -67,21 +67,17 @@ def holds(
     settings: GateSettings,
     *,
     report_age_s: float,
-    since_change_s: float | None,
     residual: float | None,
     disagreement: float | None,
 ) -> tuple[str, ...]:
     """Why nothing may be written now, in sentences; empty: it may.
 
-    None stands for no change so far, no comparison so far, and one engine asked alone.
+    None stands for no comparison so far, and for one engine asked alone.
     """
     found = []
     if report_age_s > settings.fresh_for_s:
         age, fresh = duration_text(report_age_s), duration_text(settings.fresh_for_s)
         found.append(f"Held: the last report is {age} old, above {fresh}.")
-    cooling = cooling_down(settings, since_change_s)
-    if cooling is not None:
-        found.append(cooling)
     if residual is not None:
         limit, measured_ratio = settings.residual_limit, 1 / (1 + residual)
         if not 1 / limit <= measured_ratio <= limit:
@@ -95,14 +91,6 @@ def holds(
             f"beyond the limit of {percent_text(settings.disagreement_limit)}."
         )
     return tuple(found)
-
-
-def cooling_down(settings: GateSettings, since_change_s: float | None) -> str | None:
-    """The hold of the last change, while it has not had ``cool_down_s`` to show."""
-    if since_change_s is None or since_change_s >= settings.cool_down_s:
-        return None
-    left = duration_text(settings.cool_down_s - since_change_s)
-    return f"Held: the last change cools down for another {left}."
 
 
 def next_step(settings: GateSettings, incumbent: Watermark, target: Watermark) -> Watermark | None:

@@ -15,16 +15,11 @@ from twin.watermark import Watermark, WatermarkBounds
 
 INCUMBENT, TARGET = Watermark(400_000, 1_600_000, 0.2), Watermark(100_000, 800_000, 0.1)
 SETTINGS = GateSettings()
-WORDS = ("the last report", "cools down", "times the predicted one", "engines disagree")
+WORDS = ("the last report", "times the predicted one", "engines disagree")
 
 
 def held(settings: GateSettings = SETTINGS, **changes: Any) -> tuple[str, ...]:
-    quiet: dict[str, Any] = {
-        "report_age_s": 1.0,
-        "since_change_s": None,
-        "residual": None,
-        "disagreement": None,
-    }
+    quiet: dict[str, Any] = {"report_age_s": 1.0, "residual": None, "disagreement": None}
     return holds(settings, **(quiet | changes))
 
 
@@ -37,7 +32,6 @@ def test_a_good_recommendation_on_fresh_telemetry_is_not_held() -> None:
     ("changes", "word"),
     [
         ({"report_age_s": 5.1}, "the last report"),
-        ({"since_change_s": 21.0}, "cools down"),
         ({"residual": 1 / 1.6 - 1}, "times the predicted one"),
         ({"residual": 1 / 0.6 - 1}, "times the predicted one"),
         ({"disagreement": 1.01}, "engines disagree"),
@@ -50,9 +44,8 @@ def test_each_reason_to_hold(changes: dict[str, float], word: str) -> None:
 
 
 def test_every_reason_that_applies_is_given_in_a_sentence() -> None:
-    assert held(report_age_s=100.0, since_change_s=11.0, residual=1 / 3 - 1, disagreement=1.5) == (
+    assert held(report_age_s=100.0, residual=1 / 3 - 1, disagreement=1.5) == (
         "Held: the last report is 100 s old, above 5 s.",
-        "Held: the last change cools down for another 19 s.",
         "Held: the measured queue is 3.00 times the predicted one, outside 1/1.5 to 1.5.",
         "Held: the twin's engines disagree by 150 %, beyond the limit of 100 %.",
     )
@@ -61,10 +54,6 @@ def test_every_reason_that_applies_is_given_in_a_sentence() -> None:
 def test_engines_within_the_limit_pass_and_any_do_without_one() -> None:
     assert held(disagreement=1.0) == ()
     assert held(GateSettings(disagreement_limit=math.inf), disagreement=9.0) == ()
-
-
-def test_the_cool_down_ends() -> None:
-    assert held(since_change_s=30.0) == ()
 
 
 def test_the_residual_is_predicted_over_measured_less_1() -> None:
