@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -80,8 +80,8 @@ class FabricDocument(Document):
     @classmethod
     def of(cls, state: NetworkState, ports: Sequence[PortRates], runs: Runs) -> Self:
         topology = state.topology
-        switches = _switches(state, ports, runs)
         hosts = {host.name for host in topology.hosts}
+        switches = _switches(state, hosts, ports, runs)
         last = {(one.node, one.port) for one in topology.ports if one.peer in hosts}
         delivered = [
             queue.throughput_bytes_per_s
@@ -225,10 +225,12 @@ class _Switch:
         return port, None if port is None else loads[port]
 
 
-def _switches(state: NetworkState, ports: Sequence[PortRates], runs: Runs) -> Mapping[str, _Switch]:
+def _switches(
+    state: NetworkState, hosts: Collection[str], ports: Sequence[PortRates], runs: Runs
+) -> Mapping[str, _Switch]:
+    """Every switch by name; ``hosts`` are names."""
     topology = state.topology
     found = {name: _Switch(name, role) for name, role in topology.roles.items()}
-    hosts = {host.name for host in topology.hosts}
     for end in topology.ports:
         if (one := found.get(end.node)) is not None and end.port is not None:
             one.ports.add(end.port)
