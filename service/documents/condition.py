@@ -30,7 +30,9 @@ class ConditionFigure(Document):
     hour_median: Figure
     """Median of the last hour; null where nothing was measured."""
     hour: list[tuple[Time, float]]
-    """The last hour as time and value, the oldest first."""
+    """The last hour as time and value, the oldest first: all that was measured where that is at most 60
+    values, else the highest of each minute.
+    """
 
 
 class ConditionDocument(Document):

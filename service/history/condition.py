@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from telemetry.state import NetworkState
 from twin.units import percent_text
 
 _HOUR_S = 3_600.0
+_MINUTE_NS = 60_000_000_000
 _COST_SHARE = 0.05  # of the time is spent on measuring at most
 _LEVELS: tuple[ConditionLevel, ...] = ("well", "watch", "bad")
 
@@ -39,6 +40,14 @@ class Point(NamedTuple):
     paused_share: float | None
     loss_share: float | None
     marked_share: float | None
+
+
+class Seen(NamedTuple):
+    """One figure at one time."""
+
+    at_ns: int
+    at: str
+    value: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +162,11 @@ class Condition:
         )
 
     def _figure(self, one: _Figure, points: list[Point]) -> ConditionFigure:
-        seen = [(point.at, value) for point in points if (value := getattr(point, one.name)) is not None]
+        seen = [
+            Seen(point.at_ns, point.at, value)
+            for point in points
+            if (value := getattr(point, one.name)) is not None
+        ]
         value = getattr(points[-1], one.name) if points else None
         watch = getattr(self._settings, f"{one.name}_watch")
         bad = getattr(self._settings, f"{one.name}_bad")
@@ -177,6 +190,21 @@ class Condition:
             watch_from=watch,
             bad_from=bad,
             sentence=sentence,
-            hour_median=median([value for _, value in seen]) if seen else None,
-            hour=seen,
+            hour_median=median([point.value for point in seen]) if seen else None,
+            hour=[(point.at, point.value) for point in by_minute(seen)],
         )
+
+
+def by_minute(seen: Sequence[Seen]) -> Sequence[Seen]:
+    """The highest of each minute by the clock, so that a minute that has ended is told alike from then on.
+
+    All of them where they are no more than an hour has minutes. In order of time, as ``seen``.
+    """
+    if len(seen) <= _HOUR_S / 60:
+        return seen
+    highest: dict[int, Seen] = {}
+    for point in seen:
+        minute = point.at_ns // _MINUTE_NS
+        if minute not in highest or point.value > highest[minute].value:
+            highest[minute] = point
+    return list(highest.values())

@@ -18,7 +18,7 @@ test("a figure of the condition tells its limits exactly, and its last hour", ()
   assert.equal(limits(FIGURE), "watch from 0.0001 %, bad from 0.01 %");
   assert.equal(limits({ ...FIGURE, name: "elephant_slowdown", watch_from: 5, bad_from: null }), "watch from 5×");
   assert.equal(limits({ ...FIGURE, watch_from: null, bad_from: null }), "no limit is set");
-  assert.equal(trendSaid(FIGURE), "Packets lost in the last hour: 0 % to 0.2 %, median 0 %.");
+  assert.equal(trendSaid(FIGURE), "Packets lost in the last hour: at most 0.2 %, median 0 %.");
   assert.match(trendSaid({ ...FIGURE, hour: [] }), /nothing was measured/);
   assert.equal(namedFigure({ name: "of_tomorrow" }).name, "of tomorrow");
 });

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator
+from statistics import median
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.history.condition import Condition
+from service.documents.base import timestamp
+from service.history.condition import Condition, Point
 from tests.integration.http.test_history import Traffic
 from tests.integration.service import Running, Wanted, manual, running
 
@@ -114,6 +116,30 @@ async def test_what_is_older_than_an_hour_is_left_out(here: Running) -> None:
     await traffic.passes(seconds=3_700.0)
     await here.service.condition.measure()
     assert len(figure(await condition(here), "packet_p99_slowdown")["hour"]) == 1
+
+
+async def test_a_long_hour_is_told_by_the_highest_of_each_minute(here: Running) -> None:
+    await Traffic(here).passes()
+    await here.service.condition.measure()
+    [newest] = here.service.condition._points
+    end_ns = newest.at_ns
+    here.service.condition._points.clear()
+    values = [1 + (37 * number % 101) / 7 for number in range(360)]
+    for number, value in enumerate(values):
+        at_ns = end_ns - (359 - number) * 10_000_000_000
+        at = timestamp(at_ns)
+        here.service.condition._points.append(Point(at_ns, at, value, value / 3, value / 7, value / 9, None))
+    answer = await here.client.get("/v1/condition")
+    assert len(answer.content) < 20_000
+    told = figure(answer.json(), "packet_p99_slowdown")
+    assert told["hour_median"] == median(values)
+    assert told["value"] == values[-1]
+    assert 60 <= len(told["hour"]) <= 61  # minutes by the clock
+    assert told["hour"] == sorted(told["hour"])
+    highest: dict[str, float] = {}
+    for point in here.service.condition._points:
+        highest[point.at[:16]] = max(highest.get(point.at[:16], 0.0), point.packet_p99_slowdown or 0.0)
+    assert {at[:16]: value for at, value in told["hour"]} == highest
 
 
 async def test_thresholds_are_settings() -> None:

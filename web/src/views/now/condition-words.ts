@@ -52,5 +52,5 @@ export function trendSaid(one: ConditionFigure): string {
   const { name, show } = namedFigure(one);
   const values = one.hour.map(([, value]) => value);
   if (values.length === 0) return `${name}: nothing was measured in the last hour.`;
-  return `${name} in the last hour: ${show(Math.min(...values))} to ${show(Math.max(...values))}, median ${show(one.hour_median)}.`;
+  return `${name} in the last hour: at most ${show(Math.max(...values))}, median ${show(one.hour_median)}.`;
 }
