@@ -27,7 +27,6 @@ from telemetry.state import QueueRef
 from twin.watermark import Watermark
 
 AT_ONCE = 8
-LAB_TIMEOUT_S = 2.0  # a lab answers between two slices of its time
 PATIENCE_S = 3.0
 MOST_SWITCHES = 16_384
 
@@ -234,7 +233,7 @@ class Adapters:
     def _other(self, switch: str, running: Watermark) -> Device:
         kind = self._push.adapter
         address = (self._push.lab_url or "") if kind == LAB else ""
-        return Device(name=switch, platform=kind, address=address, timeout_s=LAB_TIMEOUT_S, running=running)
+        return Device(name=switch, platform=kind, address=address, running=running)
 
 
 class OvertakenError(Exception):
