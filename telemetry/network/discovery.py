@@ -72,10 +72,15 @@ def discover(
     links: list[tuple[str, str | None, str, str | None]] = []
     switches = dict(seen.switches)
     _join_half_cables(seen)
-    wired: set[tuple[str, str]] = set()  # (host name, switch)
+    unnamed: defaultdict[str, set[str]] = defaultdict(set)  # where an address is behind no port yet
+    for switch, address in seen.behind_switch:
+        unnamed[address].add(switch)
     for number, (ports, addresses) in enumerate(_segments(seen)):
         ends: list[tuple[str, str | None]] = [*ports, *((names[address], None) for address in addresses)]
-        wired.update((names[address], switch) for address in addresses for switch, _ in ports)
+        # One group may hold most ports and most addresses: no pair of the two is made.
+        near = {switch for switch, _ in ports}
+        for address in unnamed.keys() & addresses:
+            unnamed[address] -= near & unnamed[address]
         if len(ends) == 1:
             continue  # a port with nothing seen behind it
         if len(ends) == 2 and ends[0][0] != ends[1][0]:
@@ -86,7 +91,7 @@ def discover(
         taken.add(hub)
         links.extend((*end, hub, f"to {place}") for place, end in enumerate(ends))
     for switch, address in seen.behind_switch:
-        if (names[address], switch) not in wired:
+        if switch in unnamed[address]:
             links.append((names[address], None, *_invented_port(seen, switch, f"to {names[address]}")))
     rates = {port: _standard_gbps(rate) for port, rate in rates_bytes_per_s.items()}
     return Topology(

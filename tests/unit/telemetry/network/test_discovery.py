@@ -107,3 +107,39 @@ def test_a_report_that_shows_no_packet_tells_of_switches_and_of_no_host() -> Non
     assert built(*LEAF_SPINE, queue) == built(*LEAF_SPINE)
     alone = built(queue)
     assert (alone.hosts, alone.switches, alone.links) == ((), ("l1",), ())
+
+
+class Counted(str):
+    """A name that counts how often names are looked up."""
+
+    lookups = 0
+
+    def __hash__(self) -> int:
+        Counted.lookups += 1
+        return super().__hash__()
+
+
+def lookups_of_one_group(n: int) -> int:
+    """``n`` ports that reports join in one group, with ``2 n`` addresses behind it."""
+
+    def end(number: int) -> HopSite:
+        return site(Counted(f"s{number}"), "1", "1")
+
+    journeys = [
+        Journey(Counted(f"a{number}"), Counted(f"b{number}"), (end(number), end(number + 1)))
+        for number in range(n)
+    ]
+    Counted.lookups = 0
+    assert len(built(*journeys).links) == 3 * n + 1
+    return Counted.lookups
+
+
+def test_the_work_grows_with_ports_and_addresses_not_with_their_pairs() -> None:
+    assert lookups_of_one_group(400) < 5 * lookups_of_one_group(100)
+
+
+def test_a_host_is_linked_by_the_port_that_one_report_names_and_once_where_none_does() -> None:
+    unnamed = Journey("A", "B", (site("s", None, None), site("t", None, None)))
+    named = Journey("A", "C", (site("s", "1", "2"),))
+    assert [link.a_port for link in built(unnamed, named).links if "A" in (link.a, link.b)] == ["1"]
+    assert [link.b_port for link in built(unnamed, unnamed).links if link.a == "A"] == ["to A"]
