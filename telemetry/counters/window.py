@@ -140,6 +140,7 @@ class CounterWindow:
         self._settings = settings or CounterSettings()
         self._held: dict[str, dict[SeriesKey, _Tracked]] = {}
         self._count = 0
+        self._none_ended_ns = -1  # until then no series has ended
 
     def __len__(self) -> int:
         """Series held."""
@@ -160,7 +161,11 @@ class CounterWindow:
         for index, sample in zip(positions or range(len(samples)), samples, strict=True):
             held = self._held.get(sample.key.switch, {}).get(sample.key)
             if held is None:
-                if self._count >= self._settings.max_series and not full:
+                if (
+                    self._count >= self._settings.max_series
+                    and not full
+                    and sample.ts_ns > self._none_ended_ns
+                ):
                     self._drop_ended(sample.ts_ns)
                     full = self._count >= self._settings.max_series  # checked once per call
                 if self._count >= self._settings.max_series:
@@ -172,6 +177,7 @@ class CounterWindow:
                     late.append(ReportProblem(index, str(_late(index, sample, held.series.newest_ns))))
                     continue
                 held.series.begin_anew()
+                self._none_ended_ns = -1
             held.set_back, held.set_back_ns = 0, -1
             held.series.append(sample.ts_ns, sample.counters)
             accepted += 1
@@ -252,6 +258,7 @@ class CounterWindow:
         settings = self._settings
         held = _Tracked(CounterSeries(settings.max_samples, settings.horizon_ns))
         self._held.setdefault(key.switch, {})[key] = held
+        self._none_ended_ns = -1
         self._count += 1
         return held
 
@@ -264,6 +271,9 @@ class CounterWindow:
                 self._held[switch] = kept
             else:
                 del self._held[switch]
+        self._none_ended_ns = self._settings.horizon_ns + min(
+            (held.series.newest_ns for _, held in self._of(None)), default=-1
+        )
 
     def _clock_set_back(self, held: _Tracked, ts_ns: int) -> bool:
         """Whether so many late samples came in a row that the clock must have been set back."""

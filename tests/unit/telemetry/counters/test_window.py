@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
+
 import pytest
 
 from telemetry.counters.model import Counters, CounterSample, CounterSettings, SeriesKey
-from telemetry.counters.window import CounterWindow
+from telemetry.counters.window import CountersAdded, CounterWindow
 
 S = 1_000_000_000
 
@@ -108,6 +111,44 @@ def test_memory_is_bounded_and_the_ended_make_room() -> None:
     assert "counters of 2 ports and queues are kept" in full.no_room[0].detail
     assert window.add([sample(111, "c")]).accepted == 1
     assert (len(window), window.switches) == (2, ("a", "c"))
+
+
+class Searching(CounterWindow):
+    """Counts searches for series that have ended; ``always``: forgets what the one before found."""
+
+    searches = 0
+    always = False
+
+    def add(self, samples: Sequence[CounterSample], positions: Sequence[int] | None = None) -> CountersAdded:
+        if self.always:
+            self._none_ended_ns = -1
+        return super().add(samples, positions)
+
+    def _drop_ended(self, now_ns: int) -> None:
+        self.searches += 1
+        super()._drop_ended(now_ns)
+
+
+def test_a_full_window_is_searched_only_when_a_series_may_have_ended() -> None:
+    window = Searching(CounterSettings(max_series=2, horizon_ns=100))
+    window.add([sample(10, "a"), sample(20, "b")])
+    assert [len(window.add([sample(ts_ns, "c")]).no_room) for ts_ns in range(21, 111)] == [1] * 90
+    assert window.searches == 1
+    assert window.add([sample(111, "c")]).accepted == 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_full_window_keeps_what_it_would_if_it_always_searched(seed: int) -> None:
+    choose = random.Random(seed)
+    settings = CounterSettings(max_series=3, horizon_ns=100, confirm_samples=2)
+    window, always = Searching(settings), Searching(settings)
+    always.always = True
+    for number in range(300):
+        now_ns = 1_000 + 10 * number
+        one = sample(now_ns - choose.choice([0, 5, 90, 400]), choose.choice("abcdef"))
+        assert window.add([one]) == always.add([one])
+    assert window.switches == always.switches
+    assert window.searches < always.searches
 
 
 def test_the_newest_reading() -> None:
