@@ -13,7 +13,7 @@ from telemetry.report import FlowKeys, HopSite
 from telemetry.state import QueueRef
 from telemetry.topology import Topology
 from telemetry.window.hash_table import ABSENT, FingerprintTable, KeyTable, renumbered
-from telemetry.window.samples import NEVER_NS, Samples
+from telemetry.window.samples import NEVER_NS, Samples, used_numbers
 
 _ONE = np.int32(1)  # of the column's type, which makes ufunc.at thirty times as fast
 
@@ -226,7 +226,8 @@ class KnownPaths:
         new_number = renumbered(numbers, len(self))
         offset, hops = take_rows(self._offset(), numbers)
         site = self._site.values[hops]
-        self._site.replace(self._sites.keep(np.unique(site).astype(np.int64))[site])
+        met = used_numbers([site], len(self._sites))
+        self._site.replace(self._sites.keep(np.flatnonzero(met))[site])
         self._end.replace(offset[1:])
         self._fingerprint.replace(self._fingerprint.values[numbers])
         self._table = FingerprintTable(len(self), numbers=True)
@@ -241,20 +242,28 @@ class KnownPaths:
         self, offset: NDArray[np.int64], place_of: NDArray[np.int64], places: _Sites
     ) -> NDArray[np.bool_]:
         """Which of these new paths there is room for, first come first served."""
-        n_new = len(offset) - 1
-        fresh = _queues_of(places.sites[new] for new in places.new) - self._queues
-        if len(self) + n_new <= self._max_paths and len(self._queues) + len(fresh) <= self._max_queues:
-            return np.ones(n_new, np.bool_)
-        room = np.zeros(n_new, np.bool_)
-        n_paths, queues = len(self), set(self._queues)
-        refs = [queue_of(site) for site in places.sites]
-        for path in range(n_new):
-            hops = place_of[offset[path] : offset[path + 1]].tolist()
-            fresh = {ref for hop in hops if (ref := refs[hop]) is not None} - queues
-            if n_paths < self._max_paths and len(queues) + len(fresh) <= self._max_queues:
-                room[path] = True
-                n_paths += 1
-                queues |= fresh
+        n_paths = self._max_paths - len(self)
+        n_queues = self._max_queues - len(self._queues)
+        fresh: dict[QueueRef, int] = {}
+        lacked = np.full(len(places.sites), _NONE)
+        for place in places.new:
+            ref = queue_of(places.sites[place])
+            if ref is not None and ref not in self._queues:
+                lacked[place] = fresh.setdefault(ref, len(fresh))
+        if len(offset) - 1 <= n_paths and len(fresh) <= n_queues:
+            return np.ones(len(offset) - 1, np.bool_)
+        lacks = lacked[place_of]
+        granted = np.zeros(len(fresh) + 1, np.bool_)
+        granted[_NONE] = True
+        for path in np.flatnonzero(np.maximum.reduceat(lacks, offset[:-1]) != _NONE).tolist():
+            if n_queues == 0:
+                break
+            wanted = {one for one in lacks[offset[path] : offset[path + 1]].tolist() if not granted[one]}
+            if len(wanted) <= n_queues:
+                granted[list(wanted)] = True
+                n_queues -= len(wanted)
+        room: NDArray[np.bool_] = np.logical_and.reduceat(granted[lacks], offset[:-1])
+        room[np.flatnonzero(room)[n_paths:]] = False
         return room
 
     def _append(
@@ -277,6 +286,10 @@ class KnownPaths:
         places.number[new] = self._sites.numbers(fresh)
         self._end.extend(len(self._site) + cut[1:])
         self._site.extend(places.number[travelled])
+
+
+_NONE = -1
+"""Of a site: its queue is known, or it has none."""
 
 
 class _Sites:

@@ -65,6 +65,7 @@ _EVICT_TO = 0.9
 _TABLE_SIZE = 2  # flows in the table per flow that is needed, at most
 _FEW_FLOWS = 1_024
 _THIN_BACK = 0.25
+_SWEPT_SHARE = 0.25  # of the reports, that leave between two searches for unused paths
 _MOST_NS = np.iinfo(np.int32).max
 _MOST_REMEMBERED = 262_144
 
@@ -94,6 +95,7 @@ class Window:
         self._merged_flows: dict[int, NDArray[np.int64]] = {}
         self._begun_ns: int = np.iinfo(np.int64).max
         self._level = 0
+        self._left = 0  # reports, since unused paths were last dropped
 
     @property
     def topology(self) -> Topology | None:
@@ -294,12 +296,13 @@ class Window:
     def _paths_of(
         self, batch: ReportBatch, rows: NDArray[np.int64], site: NDArray[np.uint64]
     ) -> NDArray[np.int32]:
-        """The path number of each row; ``ABSENT`` without room, even after dropping unused paths."""
+        """The path number of each row; ``ABSENT`` without room, though unused paths were dropped."""
         fingerprints = path_fingerprints(batch.hop_offset, site)[rows]
         offset, hops = take_rows(batch.hop_offset, rows)
         known, hop_site = self._paths, batch.hop_site[hops]
         path = known.numbers(fingerprints, batch.sites, offset, hop_site)
-        if (path == ABSENT).any():
+        # Where enough has left to pay for it: else a full window is gone through for each part of a body.
+        if (path == ABSENT).any() and self._left and self._left >= _SWEPT_SHARE * self._store.rows:
             self._sweep()
             path = known.numbers(fingerprints, batch.sites, offset, hop_site)
         return path
@@ -307,10 +310,13 @@ class Window:
     def _reject_overflow(
         self, batch: ReportBatch, rows: NDArray[np.int64], rejections: dict[int, ReportError]
     ) -> None:
-        rule = f"a window holds {self.settings.max_paths} paths and {self.settings.max_queues} queues"
-        remedy = "raise max_paths or max_queues, or look for a device that invents names"
+        settings = self.settings
+        full = "path" if len(self._paths) >= settings.max_paths else "queue"
+        received = f"another {full} than those held"
+        rule = f"a window holds {settings.max_paths} paths and {settings.max_queues} queues"
+        remedy = f"raise max_{full}s, or look for a device that invents names; this report was left out"
         for row in rows.tolist():
-            rejections[row] = ReportError(f"report {batch.index[row]} hops", None, rule, remedy)
+            rejections[row] = ReportError(f"report {batch.index[row]} hops", received, rule, remedy)
         self._count(overflowed=len(rows))
 
     def _keep(
@@ -324,6 +330,7 @@ class Window:
     ) -> None:
         if len(rows) == 0:
             return
+        held = self._store.rows
         used, place = np.unique(batch.flow[rows], return_inverse=True)
         number = self._flows.numbers(batch.flow_keys.take(used), flow[used])[place]
         offset, hops = take_rows(batch.hop_offset, rows)
@@ -356,6 +363,7 @@ class Window:
             self._store.append(period, part)
             self._flows.hold(part.flow)
         self._hold_to_limits()
+        self._left += held + len(rows) - self._store.rows
 
     def _residence_ns(self, ingress_ns: NDArray[np.int64], egress_ns: NDArray[np.int64]) -> NDArray[np.int32]:
         """Time in each switch by its own clock; -1 where it is unknown or negative."""
@@ -430,6 +438,7 @@ class Window:
         """Forgets paths and queues that no report in the window uses."""
         used = used_numbers((part.path for part in self._store), len(self._paths))
         self._store.renumber(path=self._paths.keep(np.flatnonzero(used)))
+        self._left = 0
 
     def _count(self, **more: int) -> None:
         counters = self._counters

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from telemetry.errors import WindowError
 from telemetry.report import FlowKeys, HopSite, ReportBatch
 from telemetry.state import FlowClass, FlowKey, NetworkState
 from telemetry.topology import Topology
 from telemetry.window.samples import Samples, SampleStore
+from telemetry.window.tables import KnownPaths
 from telemetry.window.window import Window, WindowSettings
 
 START_NS = 1_767_225_600_000_000_000
@@ -338,9 +340,38 @@ def test_names_without_end_are_refused_not_hoarded(report: Make, batch: Batch) -
     reports = [report(START_NS + n, hop={"egress_port": f"Ethernet{n}"}) for n in range(50)]
     result = window.add(batch(reports))
     assert (result.accepted, result.rejected) == (10, 40)
-    assert "a window holds 1000000 paths and 10 queues" in result.errors[0].detail
+    assert result.errors[0].detail == (
+        "report 10 hops: received another queue than those held; a window holds 1000000 paths and 10 queues; "
+        "raise max_queues, or look for a device that invents names; this report was left out"
+    )
     assert window.counters.overflowed == 40
     assert window.add(batch([report(START_NS + 99, hop={"egress_port": "Ethernet3"})])).accepted == 1
+
+
+def test_a_full_window_is_gone_through_once_a_quarter_of_it_has_left(
+    report: Make, batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept = 0
+    keep = KnownPaths.keep
+
+    def counted(paths: KnownPaths, numbers: NDArray[np.int64]) -> NDArray[np.int32]:
+        nonlocal swept
+        swept += 1
+        return keep(paths, numbers)
+
+    monkeypatch.setattr(KnownPaths, "keep", counted)
+    window = Window(WindowSettings(max_queues=10, n_periods=10))
+
+    def add(number: int, port: int) -> int:
+        ts_ns = START_NS + number * 20 * MS
+        return window.add(batch([report(ts_ns, hop={"egress_port": f"E{port}"})])).accepted
+
+    assert [add(number, number % 10) for number in range(500)] == [1] * 500  # E9 only in these ten seconds
+    assert not any(add(499, port) for port in range(10, 60))
+    assert [add(number, number % 9) + add(number, 99) for number in range(500, 600)] == [1] * 100
+    assert swept == 0  # a fifth has left
+    assert sum(add(number, number % 9) + add(number, 99) - 1 for number in range(600, 1_100)) == 50
+    assert swept == 4  # each time three tenths have, until E9 has
 
 
 def test_queues_no_longer_used_make_room_for_new_ones(report: Make, batch: Batch) -> None:
