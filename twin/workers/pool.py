@@ -244,6 +244,13 @@ def answering(engine: str) -> Iterator[Engine]:
         yield resolve_engine(engine)
     except TwinError:
         raise
+    except MemoryError as error:
+        raise SearchError(
+            f"engine {engine}",
+            f"no memory left: {error}",
+            "a worker holds a whole moment of the fabric's traffic",
+            "use fewer workers, shorter moments (tuning.moment_s), or a machine with more memory",
+        ) from error
     except Exception as error:
         # Converted in the worker: the original exception may not pickle.
         raise SearchError(

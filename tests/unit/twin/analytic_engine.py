@@ -125,6 +125,14 @@ class DivergingEngine(AnalyticEngine):
         return Prediction.failed(watermark, SolveStatus.DIVERGED)
 
 
+class TooLargeEngine(AnalyticEngine):
+    """Needs an array that no machine has room for."""
+
+    def one(self, scenario: Scenario, watermark: Watermark, seed: int) -> Prediction:
+        np.empty((1 << 40, 1 << 17))
+        return super().one(scenario, watermark, seed)
+
+
 class RaisingEngine(AnalyticEngine):
     """Breaks the promise never to raise."""
 

@@ -136,6 +136,12 @@ def test_an_engine_that_raises_is_a_sentence(n_workers: int) -> None:
         run(make_workers(n_workers), star([(0, 1)]), "RaisingEngine", [WATERMARKS[:1]])
 
 
+@pytest.mark.parametrize("n_workers", [0, 2])
+def test_a_fabric_too_large_for_the_machine_is_a_sentence(n_workers: int) -> None:
+    with pytest.raises(SearchError, match=r"no memory left: .* use fewer workers, shorter moments"):
+        run(make_workers(n_workers), star([(0, 1)]), "TooLargeEngine", [WATERMARKS[:1]])
+
+
 def test_what_done_raises_ends_the_run(pool: ProcessWorkers) -> None:
     class StopNowError(Exception):
         pass

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.replay import fabric_under
 from tests.counterparts.dask_cluster import DaskCluster
 from tests.unit.twin.analytic_engine import HERE, AnalyticEngine
 from tests.unit.twin.fabrics import star
@@ -17,6 +18,7 @@ from tests.unit.twin.search.test_round import settings as search_settings
 from twin.errors import SearchError
 from twin.prediction import Prediction
 from twin.scenario import Scenario
+from twin.search.problem import SearchSettings, TuningProblem
 from twin.search.round import tune
 from twin.watermark import Watermark
 from twin.workers.dask import DaskWorkers
@@ -78,6 +80,16 @@ def test_a_round_has_the_same_answer_as_with_processes(
     finally:
         pool.close()
     assert apart == here
+
+
+def test_slices_of_a_fabric_are_cut_and_run_there_too(workers: DaskWorkers) -> None:
+    scenario = fabric_under(8, 4, 16, 400.0, 0.6, 3e-3, "paper")
+    incumbent = Watermark(400_000, 1_600_000, 0.2)
+    asked = TuningProblem(scenario=scenario, incumbent=incumbent, base=incumbent, dominant_class="elephant")
+    how = SearchSettings(candidates=16, narrowed=4, leaders=2, second_engine=None, budget_s=0.5)
+    apart = tune(asked, how, seed=7, workers=workers)
+    assert "slices" in apart.notes[0]
+    assert apart == tune(asked, how, seed=7, workers=InProcessWorkers())
 
 
 def test_a_scenario_is_sent_and_no_file_is_read(workers: DaskWorkers, tmp_path: Path) -> None:
