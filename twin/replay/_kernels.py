@@ -21,7 +21,7 @@ import numpy as np
 from twin.jit import inlined, kernel
 from twin.probe._draws import PROBES, slowdown_bin
 from twin.replay._background import begin_bin, end_bin
-from twin.replay._cells import begin_page, cell_of, find_cell, release_read, rest
+from twin.replay._cells import begin_page, release_read, rest
 from twin.replay._flows import increase, look_for_mark, pace, schedule, tick, unmarked_hazard
 from twin.replay._nics import (
     end_flow,
@@ -38,7 +38,7 @@ from twin.replay._nics import (
     start_flow,
 )
 from twin.replay._pfc import apply_pauses, decide, hold, log_feeders
-from twin.replay._queues import LIGHT, drop, last_bytes, pass_through, phase_jitter, serve
+from twin.replay._queues import LIGHT, last_bytes, run_queue
 from twin.replay.layout import (
     BIN_STEPS,
     COARSE_BINS,
@@ -161,6 +161,14 @@ def send_probes(tables: Tables, instant: int, block: int, counts: Ints) -> None:
 
 
 @inlined
+def depth_bin(depth: float) -> int:
+    """The bin of the depth histogram."""
+    if depth < FINE_BYTES * FINE_BINS:
+        return int(depth / FINE_BYTES)
+    return FINE_BINS + min(int(depth / COARSE_BYTES), COARSE_BINS - 1)
+
+
+@inlined
 def end_block(tables: Tables, totals: Floats, by_block: Floats, block: int, step: int) -> None:
     """Note the totals up to the begin of ``step``, where a block of the window ends."""
     offered, delivered = 0.0, 0.0
@@ -208,8 +216,6 @@ def replay(
         free[i] = n_free - 1 - i
     n_dirty = 0
     next_flow = 0
-    n_deep = 0  # samples of monitored queues in which bytes waited
-    peak = 0.0
     block = 0
     last_block = work.by_block.shape[0] - 1
     for step in range(tables.n_steps):
@@ -323,57 +329,21 @@ def replay(
         for i in range(n_busy):
             q = work.busy[i]
             queue = queues[q]
-            number = find_cell(work, q, step)
-            if number < 0 and (queue.backlog > 0.0 or queue.others > 0.0):
-                number = cell_of(work, queue, q, step)
-            if number < 0:
-                queue.sent = 0.0
-                queue.head = step + 1
-            else:
-                incoming = work.cells[number].arrived + queue.others
-                work.cells[number].arrived = incoming
-                if not tables.pfc:
-                    work.lost[number].total = queue.lost_sum
-                if queue.backlog == 0.0 and 0.0 <= incoming <= queue.light_rate:
-                    pass_through(tables, work, queue, work.cells[number], step, incoming)
+            p = run_queue(tables, work, q, step, kmin, kmax, pmax, seed, totals)
+            depth = queue.backlog
+            if not depth < MOST_BYTES:
+                return DIVERGED
+            if in_window:
+                queue.sent_sum += queue.sent
+                queue.marked_sum += p * queue.sent
+            if depth > 0.0:
+                switches[queue.switch].used += depth
+                if queue.monitored > 0:
                     if in_window:
-                        queue.sent_sum += incoming
-                else:
-                    capacity = queue.rate
-                    if queue.reverse_queue >= 0:
-                        capacity -= tables.ack_ratio * queues[queue.reverse_queue].sent
-                    elif queue.reverse_nic >= 0:
-                        capacity -= tables.ack_ratio * nics[queue.reverse_nic].sending
-                    if queue.paused:
-                        capacity = 0.0
-                    incoming = max(incoming, 0.0)
-                    jitter = phase_jitter(queue, incoming, step, q, seed, tables.packet_bytes)
-                    incoming = max(incoming + jitter, 0.0)
-                    work.cells[number].arrived = incoming
-                    if not tables.pfc:
-                        room = max(tables.buffer_bytes - switches[queue.switch].used_before, 0.0) + capacity
-                        if incoming > room:
-                            share = drop(tables, work, queue, q, step, incoming, room, seed)
-                            totals[LOST] += incoming * share
-                            incoming = room
-                    p = serve(tables, work, q, step, incoming, capacity, kmin, kmax, pmax)
-                    depth = queue.backlog
-                    if not depth < MOST_BYTES:
-                        return DIVERGED
-                    if in_window:
-                        queue.sent_sum += queue.sent
-                        queue.marked_sum += p * queue.sent
-                        if depth > 0.0 and queue.monitored > 0:
-                            n_deep += 1
-                            queue.depth_sum += depth
-                            peak = max(peak, depth)
-                            if depth < FINE_BYTES * FINE_BINS:
-                                histogram[int(depth / FINE_BYTES)] += 1
-                            else:
-                                histogram[FINE_BINS + min(int(depth / COARSE_BYTES), COARSE_BINS - 1)] += 1
-                    if depth > 0.0:
-                        switches[queue.switch].used += depth
-                    if series_every > 0 and queue.monitored > 0 and step % series_every == 0:
+                        queue.depth_sum += depth
+                        totals[PEAK] = max(totals[PEAK], depth)
+                        histogram[depth_bin(depth)] += 1
+                    if series_every > 0 and step % series_every == 0:
                         series[queue.monitored - 1, step // series_every] = depth
             if queue.ending_first >= 0:
                 last_bytes(tables, work, q, step)
@@ -406,7 +376,6 @@ def replay(
             flows[slot.flow].sent = slot.sent + slot.sending * (tables.n_steps - slot.since)
             index = slot.nic_after
     n_monitored = 0
-    totals[PEAK] = peak
     for q in range(queues.size):
         n_monitored += queues[q].monitored > 0
         if queues[q].background < 0:
@@ -414,5 +383,6 @@ def replay(
             totals[MARKED] += queues[q].marked_sum
         if queues[q].is_last:
             totals[DELIVERED] += queues[q].sent_sum
+    n_deep = histogram.sum()  # only queues in which bytes waited were counted
     histogram[0] += n_monitored * (tables.window_last - tables.window_first) - n_deep
     return DONE

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from twin.jit import inlined
-from twin.replay._cells import cell_of, discard, forward, wake
-from twin.replay.layout import Record, Tables, Work, uniform
+from twin.replay._cells import cell_of, discard, find_cell, forward, wake
+from twin.replay.layout import LOST, Floats, Record, Tables, Work, uniform
 
 _JITTER_STREAM = 1 << 40  # apart from the flows' streams
 LIGHT = 0.8  # below this share of its rate an empty queue stays empty, acknowledgements and phases included
@@ -44,6 +44,58 @@ def phase_jitter(
     before = queue.jitter
     queue.jitter = memory * before + fresh
     return queue.jitter - before
+
+
+@inlined
+def run_queue(
+    tables: Tables,
+    work: Work,
+    q: int,
+    step: int,
+    kmin: float,
+    kmax: float,
+    pmax: float,
+    seed: int,
+    totals: Floats,
+) -> float:
+    """One step of a queue that may have work; returns the marking probability of the bytes that left."""
+    queue = tables.queues[q]
+    number = find_cell(work, q, step)
+    if number < 0 and (queue.backlog > 0.0 or queue.others > 0.0):
+        number = cell_of(work, queue, q, step)
+    if number < 0:
+        queue.sent = 0.0
+        queue.head = step + 1
+        return 0.0
+    cell = work.cells[number]
+    cell.arrived += queue.others
+    incoming = cell.arrived
+    if not tables.pfc:
+        work.lost[number].total = queue.lost_sum
+    if queue.backlog == 0.0 and 0.0 <= incoming <= queue.light_rate:
+        pass_through(tables, work, queue, cell, step, incoming)
+        return 0.0
+    capacity = 0.0 if queue.paused else queue_capacity(tables, queue)
+    incoming = max(incoming, 0.0)
+    incoming = max(incoming + phase_jitter(queue, incoming, step, q, seed, tables.packet_bytes), 0.0)
+    cell.arrived = incoming
+    if not tables.pfc:
+        room = max(tables.buffer_bytes - tables.switches[queue.switch].used_before, 0.0) + capacity
+        if incoming > room:
+            share = drop(tables, work, queue, q, step, incoming, room, seed)
+            totals[LOST] += incoming * share
+            incoming = room
+    return float(serve(tables, work, q, step, incoming, capacity, kmin, kmax, pmax))
+
+
+@inlined
+def queue_capacity(tables: Tables, queue: Record) -> float:
+    """A port's line rate less the acknowledgements of what comes the other way."""
+    if queue.reverse_queue >= 0:
+        return queue.rate - tables.ack_ratio * tables.queues[queue.reverse_queue].sent
+    if queue.reverse_nic >= 0:
+        return queue.rate - tables.ack_ratio * tables.nics[queue.reverse_nic].sending
+    return float(queue.rate)
 
 
 @inlined
