@@ -140,19 +140,21 @@ def test_a_service_on_a_lab_recommends_is_followed_and_leaves_nothing(
     url, lab_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{lab_port}"
     kept, scratch = tmp_path / "state", tmp_path / "scratch"
     scratch.mkdir()
-    process = subprocess.Popen(
-        [
-            *("env", "--default-signal=INT", sys.executable, "-m", "cli", "demo", "--serve", "--no-browser"),
-            *("--port", str(port), "--lab-port", str(lab_port)),
-        ],
-        cwd=tmp_path,
-        env=environment | {"XDG_STATE_HOME": str(kept), "TMPDIR": str(scratch)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    progress = tmp_path / "progress"
+    with progress.open("w") as stderr:
+        process = subprocess.Popen(
+            [
+                *("env", "--default-signal=INT", sys.executable, "-m", "cli"),
+                *("demo", "--serve", "--no-browser", "--port", str(port), "--lab-port", str(lab_port)),
+            ],
+            cwd=tmp_path,
+            env=environment | {"XDG_STATE_HOME": str(kept), "TMPDIR": str(scratch)},
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+    assert process.stdout is not None
     try:
-        assert process.stdout is not None
         found = process.stdout.readline()
         with httpx.Client(base_url=url, timeout=PATIENCE_S) as service:
             assert service.get("/").status_code == 200
@@ -174,14 +176,17 @@ def test_a_service_on_a_lab_recommends_is_followed_and_leaves_nothing(
             runs = httpx.get(f"{lab_url}/switches/leaf1", timeout=PATIENCE_S).json()["watermark"]
             assert (runs["kmin_bytes"] == 400_000) == (command[0] == "rollback")
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=PATIENCE_S)
-        assert process.returncode == 0, err
+        code = process.wait(PATIENCE_S)
+        # communicate() would miss what came together with the first line.
+        out, err = process.stdout.read(), progress.read_text("utf-8")
+        assert code == 0, err
         assert f"export ECNTWIN_URL={url}" in out
         assert f"the page: {url}/" in err
         assert "round: finished, recommended" in err
     finally:
         process.terminate()
         process.wait(PATIENCE_S)
+        process.stdout.close()
     wait_until_all_have_ended(environment)
     assert (list(scratch.iterdir()), kept.exists()) == ([], False)
 
