@@ -136,11 +136,22 @@ class RolloutEventAnswer(msgspec.Struct, frozen=True):
     detail: str
 
 
-class RolloutAnswer(msgspec.Struct, frozen=True):
-    """``events`` is None in lists."""
+class RolloutSummaryAnswer(msgspec.Struct, frozen=True):
+    switches: int
+    written: int
+    progress: dict[str, int]
+    left_alone: list[str]
+
+    @property
+    def done(self) -> int:
+        """How many switches run the new watermark."""
+        return self.progress.get("verified", 0) + self.progress.get("set", 0)
+
+
+class ListedRolloutAnswer(msgspec.Struct, frozen=True):
+    """A rollout without its switches one by one, as ``LISTED_ROLLOUT`` asks for it."""
 
     id: str
-    recommendation: str
     phase: str
     ended: bool
     why: str | None
@@ -150,28 +161,26 @@ class RolloutAnswer(msgspec.Struct, frozen=True):
     since: str
     stage: int
     stages: list[list[str]]
-    switches: list[RolloutSwitchAnswer]
-    events: list[RolloutEventAnswer] | None
+    summary: RolloutSummaryAnswer
 
     @property
     def writes(self) -> bool:
         """Whether it writes to any switch; else it is a dry run."""
-        return any(one.writes for one in self.switches)
+        return self.summary.written > 0
 
-    @property
-    def done(self) -> list[RolloutSwitchAnswer]:
-        """The switches that run the new watermark."""
-        return [one for one in self.switches if one.progress in ("verified", "set")]
 
-    @property
-    def left_alone(self) -> list[RolloutSwitchAnswer]:
-        """The switches that someone else has set since."""
-        return [one for one in self.switches if one.progress == "left_alone"]
+LISTED_ROLLOUT = ",".join(ListedRolloutAnswer.__struct_fields__)
+
+
+class RolloutAnswer(ListedRolloutAnswer, frozen=True):
+    recommendation: str
+    switches: list[RolloutSwitchAnswer]
+    events: list[RolloutEventAnswer] | None
 
 
 class RolloutsAnswer(msgspec.Struct, frozen=True):
     total: int
-    rollouts: list[RolloutAnswer]
+    rollouts: list[ListedRolloutAnswer]
 
 
 class FlowAnswer(msgspec.Struct, frozen=True):

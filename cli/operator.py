@@ -26,7 +26,7 @@ def pending_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 
 def rollout_ids(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """The newest rollouts, each with its phase."""
-    return _newest(ctx, incomplete, "rollouts", lambda one: one["phase"].replace("_", " "))
+    return _newest(ctx, incomplete, "rollouts", lambda one: one["phase"].replace("_", " "), fields="id,phase")
 
 
 def _status(one: dict[str, Any]) -> str:
@@ -34,7 +34,11 @@ def _status(one: dict[str, Any]) -> str:
 
 
 def _newest(
-    ctx: typer.Context, incomplete: str, kind: str, label: Callable[[dict[str, Any]], str], **query: bool
+    ctx: typer.Context,
+    incomplete: str,
+    kind: str,
+    label: Callable[[dict[str, Any]], str],
+    **query: bool | str,
 ) -> list[tuple[str, str]]:
     """Ids that begin so and their labels; none where the service does not answer: shells show no errors."""
     from cli.client import ServiceClient

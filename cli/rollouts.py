@@ -15,7 +15,15 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from cli.answers import FreezeAnswer, RolloutAnswer, RolloutEventAnswer, RolloutsAnswer, RolloutSwitchAnswer
+from cli.answers import (
+    LISTED_ROLLOUT,
+    FreezeAnswer,
+    ListedRolloutAnswer,
+    RolloutAnswer,
+    RolloutEventAnswer,
+    RolloutsAnswer,
+    RolloutSwitchAnswer,
+)
 from cli.client import Answer, ServiceClient
 from cli.output import (
     FAILED,
@@ -45,8 +53,14 @@ AWAY_S = 60.0
 
 def several(url: str, limit: int, *, as_json: bool) -> None:
     with ServiceClient.at(url) as service:
-        answer = service.get("/v1/rollouts", {"limit": limit})
+        answer = newest(service, limit, whole=as_json)
     show(answer, RolloutsAnswer, lambda found, wide: [rollouts_table(found, wide=wide)], as_json=as_json)
+
+
+def newest(service: ServiceClient, limit: int, *, whole: bool = False) -> Answer:
+    """The newest rollouts; only ``whole`` ones have their switches, of which there may be hundreds."""
+    query: dict[str, str | int] = {"limit": limit}
+    return service.get("/v1/rollouts", query if whole else query | {"fields": LISTED_ROLLOUT})
 
 
 def one(url: str, which: str, *, as_json: bool) -> None:
@@ -58,12 +72,12 @@ def one(url: str, which: str, *, as_json: bool) -> None:
 def _path(service: ServiceClient, which: str) -> str:
     """Of the rollout of that id, or of the ``newest``; raises ``RefusedError`` where there is none."""
     if which == NEWEST:
-        newest = service.get("/v1/rollouts", {"limit": 1}).read(RolloutsAnswer).rollouts
-        if not newest:
+        found = newest(service, 1).read(RolloutsAnswer).rollouts
+        if not found:
             raise RefusedError(
                 f"rollout {NEWEST!r}", None, "no rollout has begun yet", "ecntwin approve begins one"
             )
-        which = newest[0].id
+        which = found[0].id
     return f"/v1/rollouts/{quote(which, safe='')}"
 
 
@@ -80,13 +94,13 @@ def rollouts_table(found: RolloutsAnswer, *, wide: bool) -> RenderableType:
             Text(rollout.id, "" if rollout.ended else "bold"),
             clock_text(rollout.proposed_at),
             words_of(rollout.phase),
-            f"{len(rollout.done)} of {len(rollout.switches)}" if rollout.writes else "dry run",
+            f"{rollout.summary.done} of {rollout.summary.switches}" if rollout.writes else "dry run",
             *((rollout.approved_by or NONE, _why(rollout)) if wide else ()),
         )
     return table
 
 
-def _why(rollout: RolloutAnswer) -> Text:
+def _why(rollout: ListedRolloutAnswer) -> Text:
     return Text(f"stands still: {rollout.stalled}", "yellow") if rollout.stalled else Text(rollout.why or "")
 
 
@@ -161,8 +175,8 @@ def rollback(url: str, which: str, *, yes: bool, wait: bool, as_json: bool) -> N
         lines.print(Text.assemble(words_of(found.phase), f": {outcome_text(found)}."))
     else:
         lines.print(Text(f"Begun. ecntwin rollouts {found.id} shows its progress."))
-    if found.left_alone:
-        left = list_text(one.switch for one in found.left_alone)
+    if found.summary.left_alone:
+        left = list_text(found.summary.left_alone)
         screen_for_asking().print(
             Text(f"ecntwin: left alone, as somebody else has set them since: {left}"), soft_wrap=True
         )
@@ -247,13 +261,13 @@ def event_words(what: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", what).lower()
 
 
-def progress_text(found: RolloutAnswer) -> str:
+def progress_text(found: ListedRolloutAnswer) -> str:
     """The progress of a rollout in a sentence."""
     if found.stalled:
         return f"it stands still: {found.stalled}"
     stage = found.stages[found.stage] if found.stage < len(found.stages) else []
-    total = count_text(len(found.switches), "switch", "switches")
-    done = f"{len(found.done)} of {total} set"
+    total = count_text(found.summary.switches, "switch", "switches")
+    done = f"{found.summary.done} of {total} set"
     match found.phase:
         case "proposed" | "approved":
             return "working out the change of each switch; none is touched yet"
@@ -272,18 +286,19 @@ def progress_text(found: RolloutAnswer) -> str:
     return found.phase.replace("_", " ")
 
 
-def outcome_text(found: RolloutAnswer) -> str:
+def outcome_text(found: ListedRolloutAnswer) -> str:
     """How a rollout ended."""
+    summary = found.summary
     if found.phase == "done":
         if not found.writes:
-            return f"a dry run: would have set {count_text(len(found.switches), 'switch', 'switches')}"
-        return f"{count_text(len(found.done), 'switch', 'switches')} read back to run it"
-    restored = sum(one.progress == "restored" for one in found.switches)
+            return f"a dry run: would have set {count_text(summary.switches, 'switch', 'switches')}"
+        return f"{count_text(summary.done, 'switch', 'switches')} read back to run it"
+    restored = summary.progress.get("restored", 0)
     sentence = f"{count_text(restored, 'switch', 'switches')} returned to what ran before"
-    if found.left_alone:
-        left = list_text(one.switch for one in found.left_alone)
+    if summary.left_alone:
+        left = list_text(summary.left_alone)
         sentence += f"; left alone, as somebody else has set them since: {left}"
-    return sentence if restored or found.left_alone else "no switch had been touched"
+    return sentence if restored or summary.left_alone else "no switch had been touched"
 
 
 def put_freeze(url: str, *, frozen: bool, as_json: bool) -> None:

@@ -46,7 +46,7 @@ from cli.output import (
     watermark_text,
     words_of,
 )
-from cli.rollouts import freeze_text, progress_text
+from cli.rollouts import freeze_text, newest, progress_text
 from settings.errors import InputError
 from twin.units import bytes_text, duration_text, quantity
 
@@ -204,7 +204,7 @@ class Status:
 
 def status(url: str, *, as_json: bool) -> None:
     with ServiceClient.at(url) as service:
-        found = ask_status(service)
+        found = ask_status(service, whole=as_json)
     if as_json:
         print_json(document(service.url, found))
         return
@@ -212,7 +212,8 @@ def status(url: str, *, as_json: bool) -> None:
     screen.print(status_lines(service.url, found))
 
 
-def ask_status(service: ServiceClient) -> Status:
+def ask_status(service: ServiceClient, *, whole: bool = True) -> Status:
+    """``whole``: with every switch of the newest rollout."""
     state = service.get("/v1/state", {"queues": 1}, also=HTTPStatus.CONFLICT)
     recommendation = service.get(
         "/v1/recommendations/current", {"candidates": False}, also=HTTPStatus.NOT_FOUND
@@ -224,7 +225,7 @@ def ask_status(service: ServiceClient) -> Status:
         state=_unless_problem(state),
         switches=service.get("/v1/switches"),
         recommendation=_unless_problem(recommendation),
-        rollouts=service.get("/v1/rollouts", {"limit": 1}),
+        rollouts=newest(service, 1, whole=whole),
         alarms=service.get("/v1/alarms", {"limit": 1}),
         freeze=service.get("/v1/freeze"),
     )
@@ -358,12 +359,10 @@ def _recommended(found: RecommendationAnswer | None) -> Text:
 def _rollout(found: RolloutsAnswer) -> Text:
     if not found.rollouts:
         return Text("none yet")
-    newest = found.rollouts[0]
-    line = Text.assemble(
-        (newest.id, "bold"), " ", words_of(newest.phase), f" since {clock_text(newest.since)}"
-    )
-    line.append(f": {progress_text(newest)}", "yellow" if newest.stalled else "")
-    return line.append(f"\n{newest.why}") if newest.why else line
+    last = found.rollouts[0]
+    line = Text.assemble((last.id, "bold"), " ", words_of(last.phase), f" since {clock_text(last.since)}")
+    line.append(f": {progress_text(last)}", "yellow" if last.stalled else "")
+    return line.append(f"\n{last.why}") if last.why else line
 
 
 def flows(url: str, flow_class: str | None, limit: int, *, as_json: bool) -> None:

@@ -29,7 +29,7 @@ from cli.answers import (
 )
 from cli.client import ServiceClient, ServiceEvent
 from cli.output import console, count_text, labelled_lines, watermark_text, words_of
-from cli.rollouts import event_words, freeze_text, progress_text
+from cli.rollouts import event_words, freeze_text, newest, progress_text
 from cli.status import alarms_text
 from settings.errors import AwayError
 
@@ -195,7 +195,7 @@ def header(service: ServiceClient) -> Group:
     alarms = service.get("/v1/alarms", {"limit": 1}).read(AlarmsAnswer)
     frozen = service.get("/v1/freeze").read(FreezeAnswer)
     rounds = service.get("/v1/recommendations", {"limit": 1, "candidates": False}).read(RecommendationsAnswer)
-    rollouts = service.get("/v1/rollouts", {"limit": 1}).read(RolloutsAnswer)
+    rollouts = newest(service, 1).read(RolloutsAnswer)
     lines = labelled_lines()
     state = Text("ready", "green") if ready.ready else Text("not ready", "yellow")
     parts = [Text(service.url, "bold"), state, alarms_text(alarms)]

@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 
-from api.deps import Operates, Reads, RolloutId, ServiceDep
+from api.deps import Fields, Operates, Reads, RolloutId, ServiceDep, fields_of, json_answer, made_in
 from service.documents.rollouts import FreezeDocument, FreezeInput, RolloutDocument, RolloutsDocument
 
 router = APIRouter(prefix="/v1", tags=["rollouts"])
 
 
-@router.get("/rollouts", summary="List rollouts")
+@router.get("/rollouts", response_model=RolloutsDocument, summary="List rollouts")
 async def get_rollouts(
     service: ServiceDep,
     caller: Reads,
     limit: Annotated[int, Query(ge=1, le=1_000, description="At most so many.")] = 10,
     before: Annotated[str | None, Query(description="Only those older than the one with this id.")] = None,
-) -> RolloutsDocument:
-    """The newest first, without their events."""
+    fields: Fields = None,
+) -> Response:
+    """The newest first, without their events. ``fields`` without ``switches`` leaves out most bytes."""
     found = service.rollouts.newest(limit + 1, before=before)
-    return RolloutsDocument(
-        total=len(service.rollouts),
-        rollouts=[RolloutDocument.of(one, events=False) for one in found[:limit]],
-        next=found[limit - 1].id if len(found) > limit else None,
-    )
+    total = len(service.rollouts)
+    following = json.dumps(found[limit - 1].id if len(found) > limit else None)
+    include = None if fields is None else fields_of(RolloutDocument, fields)
+    switches = include is None or "switches" in include
+
+    def written() -> bytes:
+        each = (RolloutDocument.of(one, switches=switches, events=False) for one in found[:limit])
+        lines = ",".join(document.model_dump_json(by_alias=True, include=include) for document in each)
+        return f'{{"total":{total},"rollouts":[{lines}],"next":{following}}}'.encode()
+
+    return Response(await made_in(service.answers, written), media_type="application/json")
 
 
-@router.get("/rollouts/{rollout_id}", summary="Get a rollout")
-async def get_rollout(rollout_id: RolloutId, service: ServiceDep, caller: Reads) -> RolloutDocument:
+@router.get("/rollouts/{rollout_id}", response_model=RolloutDocument, summary="Get a rollout")
+async def get_rollout(
+    rollout_id: RolloutId, service: ServiceDep, caller: Reads, fields: Fields = None
+) -> Response:
     """One rollout: stages, watermarks of each switch before, now and wanted, and all events."""
-    return RolloutDocument.of(service.rollouts.get(rollout_id))
+    found = service.rollouts.get(rollout_id)
+    rollout = replace(found, events=list(found.events))  # as it is now, whatever happens meanwhile
+    return await json_answer(service.answers, lambda: RolloutDocument.of(rollout), fields=fields)
 
 
 @router.post("/rollouts/{rollout_id}/rollback", status_code=202, summary="Roll a rollout back")

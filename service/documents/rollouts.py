@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Self
 
@@ -16,7 +17,9 @@ from switches.rollout.state import (
     Event,
     Failed,
     Measured,
+    Progress,
     Proposed,
+    RolloutState,
     Staged,
     SwitchProgress,
     ToSwitch,
@@ -85,6 +88,32 @@ class RolloutSwitchDocument(Document):
         )
 
 
+class RolloutSummaryDocument(Document):
+    """The switches of a rollout, counted: what a list shows of hundreds without `switches`."""
+
+    switches: int
+    """How many there are."""
+    written: int
+    """How many of them are written; 0 in a dry run."""
+    progress: dict[str, int]
+    """How many have come how far, by the `progress` of `switches`."""
+    left_alone: list[SwitchName]
+    """Those that are left alone, since someone else has set them."""
+    target: WatermarkDocument | None
+    """The planned watermark of the first; null where there is no switch."""
+
+    @classmethod
+    def of(cls, state: RolloutState) -> Self:
+        plan, switches = state.plan, state.switches
+        return cls(
+            switches=len(plan.switches),
+            written=len(plan.written),
+            progress=Counter(one.progress.value for one in switches.values()),
+            left_alone=[name for name in plan.switches if switches[name].progress is Progress.LEFT_ALONE],
+            target=next((WatermarkDocument.of(plan.targets[name]) for name in plan.switches), None),
+        )
+
+
 class RolloutEventDocument(Document):
     """One event of the journal."""
 
@@ -146,13 +175,16 @@ class RolloutDocument(Document):
     """What it was before the change."""
     predicted: FiguresSeenDocument
     """What it was expected to be."""
+    summary: RolloutSummaryDocument
+    """Its switches, counted."""
     switches: list[RolloutSwitchDocument]
     """One per switch, in the order they are set."""
     events: list[RolloutEventDocument] | None
     """All events; null in lists."""
 
     @classmethod
-    def of(cls, rollout: Rollout, *, events: bool = True) -> Self:
+    def of(cls, rollout: Rollout, *, switches: bool = True, events: bool = True) -> Self:
+        """``switches``: whether to list them; one by one they are most of it."""
         state, plan = rollout.state, rollout.state.plan
         return cls.from_attributes(
             state,
@@ -170,6 +202,7 @@ class RolloutDocument(Document):
             seen=None if state.measured is None else FiguresSeenDocument.from_attributes(state.measured),
             before=FiguresSeenDocument.from_attributes(plan.known(plan.before, state.stage)),
             predicted=FiguresSeenDocument.from_attributes(plan.known(plan.predicted, state.stage)),
+            summary=RolloutSummaryDocument.of(state),
             switches=[
                 RolloutSwitchDocument.of(
                     name,
@@ -178,7 +211,7 @@ class RolloutDocument(Document):
                     writes=name in plan.written,
                     target=plan.targets[name],
                 )
-                for stage, names in enumerate(plan.stages)
+                for stage, names in enumerate(plan.stages if switches else ())
                 for name in names
             ],
             events=[_event(event) for event in rollout.events] if events else None,

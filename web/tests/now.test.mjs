@@ -45,7 +45,7 @@ test("what stands behind advice is told with how steady it was", () => {
   assert.match(supportSaid({ ...support, rounds: 1, hour_rounds: 1 }), /^1 round gives .* no other round/);
 });
 
-const ROLLOUT = { phase: "done", ended: true, why: null, stages: [["leaf1"]], stage: 0, phases: [{ at: "2026-01-01T00:00:00Z", phase: "canary" }], switches: [{ switch: "leaf1", progress: "set", writes: true }] };
+const ROLLOUT = { phase: "done", ended: true, why: null, stages: [["leaf1"]], stage: 0, phases: [{ at: "2026-01-01T00:00:00Z", phase: "canary" }], summary: { switches: 1, written: 1, progress: { set: 1 }, target: null } };
 const SEEN = { measured: 0.16, measured_error: 0.06, why: null };
 
 test("advice to keep what ran before the newest rollout is outdated", () => {
@@ -64,14 +64,14 @@ test("whether the last change helped is told from two errors on", () => {
   assert.equal(judged({ ...SEEN, measured: null }), null);
   assert.equal(helped(ROLLOUT, { ...SEEN, measured: null }).answer, "Not measured yet");
   assert.equal(helped({ ...ROLLOUT, phase: "rolled_back", why: "pauses" }, SEEN).sentence, "Reason: pauses");
-  assert.equal(helped({ ...ROLLOUT, switches: [{ ...ROLLOUT.switches[0], writes: false }] }, null).answer, "It was a dry run");
+  assert.equal(helped({ ...ROLLOUT, summary: { ...ROLLOUT.summary, written: 0 } }, null).answer, "It was a dry run");
 });
 
 test("rollouts are marked where they began and where they were taken back, dry runs are not", () => {
   const back = { ...ROLLOUT, phases: [...ROLLOUT.phases, { at: "2026-01-01T00:01:00Z", phase: "rolling_back" }] };
   const names = (all) => marksOf(all).map(({ name }) => name);
   assert.deepEqual(names([back]), ["rollout", "rolled back"]);
-  assert.deepEqual(names([{ ...back, switches: [{ ...back.switches[0], writes: false }] }]), []);
+  assert.deepEqual(names([{ ...back, summary: { ...back.summary, written: 0 } }]), []);
 });
 
 test("a day with one round counts as one round", () => {

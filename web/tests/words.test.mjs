@@ -55,6 +55,7 @@ const ROLLOUT = {
   phase: "soak", stage: 0, stages: [["leaf1"], ["leaf2", "leaf3"]], ended: false,
   phases: [{ at: "1", phase: "approved" }, { at: "2", phase: "canary" }, { at: "3", phase: "soak" }],
   switches: ["leaf1", "leaf2", "leaf3"].map((name) => ({ switch: name, progress: "staged", writes: true })),
+  summary: { switches: 3, written: 3, progress: { staged: 3 }, target: null },
 };
 
 test("a rollout's steps say which is under way", () => {
@@ -70,6 +71,9 @@ test("a batch that soaks is part of the fleet, and a way back is a step of its o
   assert.deepEqual(steps(back).map(({ state }) => state), ["passed", "passed", "passed", "unreached", "unreached", "passed"]);
   assert.deepEqual(steps(back).flatMap(({ why }) => why ?? []), []); // of what was not reached nothing was left out
   assert.equal(said(back), "No switch had been touched.");
+  const restored = { ...back, summary: { ...back.summary, progress: { restored: 1, left_alone: 2 } } };
+  assert.equal(said(restored), "1 switch returned to what ran before. 2 switches left alone: somebody else has set it since.");
+  assert.match(said({ ...restored, phase: "rolling_back", summary: { ...back.summary, progress: { applied: 1, set: 2, staged: 4 } } }), /^3 switches to return/);
   assert.equal(progressOf(back.switches[1], back), "never touched");
   assert.equal(progressOf(ROLLOUT.switches[1], ROLLOUT), "staged");
 });

@@ -159,6 +159,23 @@ async def test_a_rollout_is_told_from_end_to_end(here: Here) -> None:
     assert [one["phase"] for one in rollout["phases"]] == ["proposed", "approved", "canary", "done"]
     listed = await here.get("/v1/rollouts?limit=1")
     assert listed == {"total": 1, "rollouts": [rollout | {"events": None}], "next": None}
+    summary = {
+        "switches": 1,
+        "written": 1,
+        "progress": {"set": 1},
+        "left_alone": [],
+        "target": decided["staged"],
+    }
+    assert rollout["summary"] == summary
+    slim = await here.get("/v1/rollouts?fields=id,phase,summary")
+    counted = {"id": rollout["id"], "phase": "done", "summary": summary}
+    assert slim == {"total": 1, "rollouts": [counted], "next": None}
+    assert await here.get(f"/v1/rollouts/{rollout['id']}?fields=id,events") == {
+        "id": rollout["id"],
+        "events": rollout["events"],
+    }
+    for path in ("/v1/rollouts", f"/v1/rollouts/{rollout['id']}"):
+        assert (await here.service.client.get(f"{path}?fields=nothing")).status_code == 422
     assert (await here.service.client.get("/v1/rollouts?limit=0")).status_code == 422
     assert here.service.metric("ecntwin_rollouts_begun_total") == 1
     assert here.service.metric("ecntwin_rollouts_total", outcome="done") == 1

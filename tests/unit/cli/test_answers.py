@@ -32,6 +32,7 @@ from service.documents.rollouts import (
     RolloutDocument,
     RolloutEventDocument,
     RolloutsDocument,
+    RolloutSummaryDocument,
     RolloutSwitchDocument,
 )
 from service.documents.switches import SwitchDocument
@@ -52,6 +53,8 @@ PAIRS: dict[type[msgspec.Struct], type[BaseModel]] = {
     answers.RecommendationsAnswer: RecommendationsDocument,
     answers.RolloutSwitchAnswer: RolloutSwitchDocument,
     answers.RolloutEventAnswer: RolloutEventDocument,
+    answers.RolloutSummaryAnswer: RolloutSummaryDocument,
+    answers.ListedRolloutAnswer: RolloutDocument,
     answers.RolloutAnswer: RolloutDocument,
     answers.RolloutsAnswer: RolloutsDocument,
     answers.FlowAnswer: FlowDocument,

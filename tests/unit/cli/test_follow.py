@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,7 +36,19 @@ def switch(name: str, progress: str, *, writes: bool = True) -> dict[str, Any]:
     }
 
 
-def rollout(phase: str, *, events: int = 0, **more: Any) -> dict[str, Any]:
+def summary(switches: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "switches": len(switches),
+        "written": sum(one["writes"] for one in switches),
+        "progress": Counter(one["progress"] for one in switches),
+        "left_alone": [one["switch"] for one in switches if one["progress"] == "left_alone"],
+    }
+
+
+def rollout(
+    phase: str, *, events: int = 0, switches: Sequence[dict[str, Any]] = (), **more: Any
+) -> dict[str, Any]:
+    switches = switches or [switch("leaf1", "set"), switch("leaf2", "waiting")]
     return {
         "id": "r 1",
         "recommendation": "r",
@@ -48,7 +61,8 @@ def rollout(phase: str, *, events: int = 0, **more: Any) -> dict[str, Any]:
         "since": AT,
         "stage": 0,
         "stages": [["leaf1"], ["leaf2"]],
-        "switches": [switch("leaf1", "set"), switch("leaf2", "waiting")],
+        "summary": summary(switches),
+        "switches": switches,
         "events": [
             {"at": AT, "what": "Applied", "switch": f"leaf{number}", "detail": ""} for number in range(events)
         ],
@@ -132,7 +146,7 @@ def test_one_that_knows_it_no_more_ends_it() -> None:
 
 
 def sentence(phase: str, switches: Sequence[dict[str, Any]] = (), **more: Any) -> str:
-    document = rollout(phase, **({"switches": switches} if switches else {}), **more)
+    document = rollout(phase, switches=switches, **more)
     content = json.dumps(document).encode()
     transport = httpx.MockTransport(lambda request: httpx.Response(200, content=content))
     return progress_text(ServiceClient("http://x", transport=transport).get("/").read(RolloutAnswer))

@@ -203,6 +203,12 @@ def rollout(**more: Any) -> dict[str, Any]:
         "since": AT,
         "stage": 1,
         "stages": [SWITCHES[:1], SWITCHES[1:]],
+        "summary": {
+            "switches": 4,
+            "written": 3,
+            "progress": {"restored": 3, "left_alone": 1},
+            "left_alone": [SWITCHES[1]],
+        },
         "switches": [
             {
                 "switch": name,
@@ -243,7 +249,11 @@ def test_rollouts_fit(width: int) -> None:
 
 def test_a_dry_run_is_called_one_everywhere() -> None:
     written = rollout()
-    dry = written | {"phase": "done", "switches": [one | {"writes": False} for one in written["switches"]]}
+    dry = written | {
+        "phase": "done",
+        "switches": [one | {"writes": False} for one in written["switches"]],
+        "summary": written["summary"] | {"written": 0},
+    }
     rows = drawn(80, rollouts_table(answer(RolloutsAnswer, {"total": 1, "rollouts": [dry]}), wide=False))
     assert "dry run" in rows
     assert "0 of 4" not in rows

@@ -377,7 +377,8 @@ export interface RolloutEvent {
   detail: string;
 }
 
-export interface Rollout {
+// As looks ask for it of a list: hundreds of switches are counted, not told one by one.
+export interface ListedRollout {
   id: string;
   recommendation: string;
   phase: Phase;
@@ -396,12 +397,15 @@ export interface Rollout {
   seen: FiguresSeen | null;
   before: FiguresSeen;
   predicted: FiguresSeen;
+  summary: { switches: number; written: number; progress: Partial<Record<Progress, number>>; target: Watermark | null };
+}
+
+export interface Rollout extends ListedRollout {
   switches: RolloutSwitch[];
-  events: RolloutEvent[] | null;
 }
 
 export interface Rollouts {
-  rollouts: Rollout[];
+  rollouts: ListedRollout[];
 }
 
 export interface WhatIf {

@@ -42,9 +42,16 @@ export const recommendation = (id: string): Look => ({
   everyMs: 30_000,
   spacingMs: 2_000,
 });
-export const newestRollout: Look = { path: "/v1/rollouts?limit=1", after: ["rollout"], spacingMs: 500 };
+const LISTED_ROLLOUT =
+  "id,recommendation,phase,ended,why,approved_by,frozen,stalled,proposed_at,since,stage,stages,phases,soak_s,soak_from,seen,before,predicted,summary";
+export const newestRollout: Look = { path: `/v1/rollouts?limit=1&fields=${LISTED_ROLLOUT}`, after: ["rollout"], spacingMs: 500 };
 export const rollout = (id: string): Look => ({
-  path: `/v1/rollouts/${encodeURIComponent(id)}`,
+  path: `/v1/rollouts/${encodeURIComponent(id)}?fields=${LISTED_ROLLOUT},switches`,
+  after: ["rollout"],
+  spacingMs: 500,
+});
+export const happened = (id: string): Look => ({
+  path: `/v1/rollouts/${encodeURIComponent(id)}?fields=events`,
   after: ["rollout"],
   spacingMs: 500,
 });
@@ -61,7 +68,7 @@ export const outcome = (id: string): Look => ({
   everyMs: 30_000,
   spacingMs: 2_000,
 });
-export const rollouts: Look = { path: "/v1/rollouts?limit=50", after: ["rollout"], everyMs: 30_000, spacingMs: 1_000 };
+export const rollouts: Look = { path: `/v1/rollouts?limit=50&fields=${LISTED_ROLLOUT}`, after: ["rollout"], everyMs: 30_000, spacingMs: 1_000 };
 
 // What was, from the database.
 const PAST_MS = 30_000;

@@ -1,6 +1,6 @@
 // All that happened to a rollout, the newest first; asked for while it is open.
 import { useState } from "preact/hooks";
-import type { Rollout } from "../../service/documents.ts";
+import type { RolloutEvent } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { count, when } from "../../format.ts";
@@ -10,7 +10,7 @@ const MOST = 300;
 
 export function Happened({ id }: { id: string }) {
   const [open, show] = useState(false);
-  const events = useLive<Rollout>(open ? looks.rollout(id) : null).value?.events ?? [];
+  const events = useLive<{ events: RolloutEvent[] }>(open ? looks.happened(id) : null).value?.events ?? [];
   const shown = events.map((one, index) => ({ ...one, index })).slice(-MOST).reverse();
   const more = events.length - shown.length;
   return (

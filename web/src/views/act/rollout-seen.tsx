@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { Table } from "../../parts/table.tsx";
 import { now } from "../../service/client.ts";
-import type { Figure, FiguresSeen, Rollout } from "../../service/documents.ts";
+import type { Figure, FiguresSeen, ListedRollout } from "../../service/documents.ts";
 import { bits, bytes, few, percent, seconds } from "../../format.ts";
 
 const FIGURES: readonly { name: string; key: keyof FiguresSeen; show: (value: Figure) => string }[] = [
@@ -13,7 +13,7 @@ const FIGURES: readonly { name: string; key: keyof FiguresSeen; show: (value: Fi
   { name: "Drops a second", key: "drops_per_s", show: few },
 ];
 
-export function Seen({ of: { before, predicted, seen, phases, ...rollout } }: { of: Rollout }) {
+export function Seen({ of: { before, predicted, seen, phases, ...rollout } }: { of: ListedRollout }) {
   // What is known of before is of this stage's switches, what was seen of those that soaked: they match in a soak only.
   const soaked = phases.findLast((one) => !one.phase.startsWith("roll"))?.phase === "soak";
   if (!soaked) return null;
@@ -43,7 +43,7 @@ export function Seen({ of: { before, predicted, seen, phases, ...rollout } }: { 
   );
 }
 
-function TimeLeft({ of: { phase, soak_from: from, soak_s: whole } }: { of: Pick<Rollout, "phase" | "soak_from" | "soak_s"> }) {
+function TimeLeft({ of: { phase, soak_from: from, soak_s: whole } }: { of: Pick<ListedRollout, "phase" | "soak_from" | "soak_s"> }) {
   const [, tick] = useState(0);
   useEffect(() => {
     const timer = setInterval(() => tick((before) => before + 1), 1_000);

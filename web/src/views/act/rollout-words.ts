@@ -1,18 +1,18 @@
 // A rollout in words: where it stands, which steps it took, and what is to come.
-import type { Freeze, Phase, Rollout, RolloutSwitch } from "../../service/documents.ts";
+import type { Freeze, ListedRollout, Phase, Progress, Rollout, RolloutSwitch } from "../../service/documents.ts";
 import { count, named, several, watermark, when } from "../../format.ts";
 
-export const turnedBack = ({ phase }: Rollout): boolean => phase === "rolling_back" || phase === "rolled_back";
-export const dry = (rollout: Rollout): boolean => rollout.switches.every((one) => !one.writes);
-export const touched = (rollout: Rollout) =>
-  rollout.switches.filter(({ progress }) => ["applying", "applied", "verified", "set"].includes(progress));
+export const turnedBack = ({ phase }: ListedRollout): boolean => phase === "rolling_back" || phase === "rolled_back";
+export const dry = ({ summary }: ListedRollout): boolean => summary.written === 0;
+const TOUCHED: readonly Progress[] = ["applying", "applied", "verified", "set"];
+export const touched = (rollout: Rollout) => rollout.switches.filter(({ progress }) => TOUCHED.includes(progress));
 export const frozenBy = ({ by, at }: Freeze): string => `Frozen by ${by}${at ? `, ${when(at)}` : ""}`;
 export const switches = (number: number): string => several(number, "switch", "switches");
 // Of a rollout that was taken back, what had only been worked out was never sent.
-export const progressOf = (one: RolloutSwitch, rollout: Rollout): string =>
+export const progressOf = (one: RolloutSwitch, rollout: ListedRollout): string =>
   turnedBack(rollout) && ["waiting", "staged"].includes(one.progress) ? "never touched" : plain(one.progress);
 // What a switch ran, and what it ran after: where it was taken back, what it had run and what it runs again.
-export function marks(one: RolloutSwitch, rollout: Rollout): { from: string; to: string } {
+export function marks(one: RolloutSwitch, rollout: ListedRollout): { from: string; to: string } {
   const before = one.before ? watermark(one.before) : one.after ? "differs by queue" : "";
   if (turnedBack(rollout)) {
     if (["waiting", "staged"].includes(one.progress)) return { from: "", to: before };
@@ -42,7 +42,7 @@ export const SPOKEN: Record<StepState, string> = {
 const SKIPPED: Partial<Record<Phase, string>> = { soak: "none: the soak is 0 s long", fleet: "no other switch" };
 const STEPS: readonly Phase[] = ["approved", "canary", "soak", "fleet", "done"];
 
-export function steps(rollout: Rollout): Step[] {
+export function steps(rollout: ListedRollout): Step[] {
   const began = (phase: Phase) => rollout.phases.find((one) => one.phase === phase)?.at ?? null;
   const back = turnedBack(rollout);
   const phase = rollout.phase === "soak" && rollout.stage > 0 ? "fleet" : rollout.phase; // a batch soaks
@@ -61,12 +61,12 @@ export function steps(rollout: Rollout): Step[] {
   return [...way, { name: plain(rollout.phase), state: rollout.ended ? "passed" : "current", at, back }];
 }
 
-export function said(rollout: Rollout): string {
-  const { stages, stage } = rollout;
+export function said(rollout: ListedRollout): string {
+  const { stages, stage, summary } = rollout;
   const batch = `batch ${stage} of ${stages.length - 1}`;
-  const those = (wanted: string) => rollout.switches.filter(({ progress }) => progress === wanted).length;
+  const those = (wanted: Progress) => summary.progress[wanted] ?? 0;
   const [set, left, restored] = [those("set"), those("left_alone"), those("restored")];
-  const progress = `${count(set)} of ${switches(rollout.switches.length)} set.`;
+  const progress = `${count(set)} of ${switches(summary.switches)} set.`;
   switch (rollout.phase) {
     case "proposed":
       return "Planned, and not yet approved.";
@@ -85,7 +85,7 @@ export function said(rollout: Rollout): string {
         ? `Nothing was written: this is what would have been set on ${switches(set)}.`
         : `${switches(set)} ${set === 1 ? "runs" : "run"} it, as read back.`;
     case "rolling_back":
-      return `${switches(touched(rollout).length)} to return to what ran before, the last one first.`;
+      return `${switches(TOUCHED.reduce((sum, one) => sum + those(one), 0))} to return to what ran before, the last one first.`;
     case "rolled_back":
       return [
         restored ? `${switches(restored)} returned to what ran before.` : left ? "" : "No switch had been touched.",
@@ -94,7 +94,7 @@ export function said(rollout: Rollout): string {
   }
 }
 
-export function stalled(rollout: Rollout): string {
+export function stalled(rollout: ListedRollout): string {
   const reasons = [];
   if (rollout.frozen && !rollout.ended && !turnedBack(rollout)) reasons.push("Switches are frozen: none is set until they are thawed.");
   if (rollout.stalled) reasons.push(`It stands still: ${rollout.stalled}`);

@@ -6,14 +6,17 @@ import { focusOn } from "../../parts/focus.ts";
 import { Panel } from "../../parts/panel.tsx";
 import { Status } from "../../parts/status.tsx";
 import { act } from "../../service/acts.ts";
-import type { Rollout } from "../../service/documents.ts";
+import type { ListedRollout, Rollout } from "../../service/documents.ts";
+import { useLive } from "../../service/live.ts";
+import * as looks from "../../service/looks.ts";
 import { when } from "../../format.ts";
 import { Happened } from "./rollout-events.tsx";
 import { Seen } from "./rollout-seen.tsx";
 import { RolloutSwitches } from "./rollout-switches.tsx";
 import { SPOKEN, type Step, dry, plain, said, stalled, steps, switches, touched, turnedBack } from "./rollout-words.ts";
 
-export function RolloutPanel({ of: newest }: { of: Rollout }) {
+export function RolloutPanel({ of: newest }: { of: ListedRollout }) {
+  const whole = useLive<Rollout>(looks.rollout(newest.id)).value;
   const back = turnedBack(newest);
   const still = stalled(newest);
   return (
@@ -31,9 +34,9 @@ export function RolloutPanel({ of: newest }: { of: Rollout }) {
       {newest.why && <p id="rollout-why" class="turned">Why it was rolled back: {newest.why}</p>}
       {still && <p id="rollout-stalled" class="notice">{still}</p>}
       <Seen of={newest} />
-      <RolloutSwitches of={newest} />
+      {whole && <RolloutSwitches of={whole} />}
       <div class="split bottom">
-        <Undo of={newest} />
+        <Undo of={newest} whole={whole} />
         <p id="rollout-origin" class="quiet">
           {newest.id} · approved by {newest.approved_by ?? "nobody yet"} · {when(newest.proposed_at)}
         </p>
@@ -53,10 +56,10 @@ function Passed({ step: { name, state, at, back, why } }: { step: Step }) {
   );
 }
 
-function Undo({ of }: { of: Rollout }) {
+function Undo({ of, whole }: { of: ListedRollout; whole: Rollout | undefined }) {
   const [asked, ask] = useState<string | null>(null);
   const undo = async () => {
-    const names = touched(of).map((one) => one.switch);
+    const names = whole ? touched(whole).map((one) => one.switch) : [];
     const nothing = dry(of) ? "It was a dry run, so nothing is written." : "";
     const text = names.length
       ? `${switches(names.length)} will return to what ran before, the last one first. ${nothing}`
@@ -68,7 +71,7 @@ function Undo({ of }: { of: Rollout }) {
   };
   return (
     <div class="row">
-      <ActButton id="roll-back" class="danger" says disabled={turnedBack(of) || asked === of.id} onClick={undo}>Roll back</ActButton>
+      <ActButton id="roll-back" class="danger" says disabled={!whole || turnedBack(of) || asked === of.id} onClick={undo}>Roll back</ActButton>
     </div>
   );
 }

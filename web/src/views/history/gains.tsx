@@ -7,7 +7,7 @@ import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { address } from "../../router.ts";
 import { now } from "../../service/client.ts";
-import type { Figure, GainSeen, Gains, Rollout, Rollouts } from "../../service/documents.ts";
+import type { Figure, GainSeen, Gains, ListedRollout, Rollouts } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { gain, moment, percent, several, watermark } from "../../format.ts";
@@ -143,9 +143,9 @@ function Ledger({ of: all, policy }: { of: readonly GainSeen[]; policy: string }
   );
 }
 
-const setTo = (rollout: Rollout | undefined) => (rollout?.switches[0] ? watermark(rollout.switches[0].target) : "–");
+const setTo = (rollout: ListedRollout | undefined) => (rollout?.summary.target ? watermark(rollout.summary.target) : "–");
 
-function verdict(one: GainSeen, rollout: Rollout | undefined): { text: string; tone: Tone } {
+function verdict(one: GainSeen, rollout: ListedRollout | undefined): { text: string; tone: Tone } {
   if (rollout && turnedBack(rollout)) return { text: "rolled back", tone: "back" };
   const found = judged(one);
   if (!found) return { text: "not measured", tone: "plain" };

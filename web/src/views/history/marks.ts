@@ -1,11 +1,11 @@
 // When rollouts began to set switches, and when they were taken back: marked in every chart of time.
 import type { Marked } from "../../parts/chart.tsx";
-import type { Rollout, Rollouts } from "../../service/documents.ts";
+import type { ListedRollout, Rollouts } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { dry } from "../act/rollout-words.ts";
 
-export function marksOf(rollouts: readonly Rollout[]): Marked[] {
+export function marksOf(rollouts: readonly ListedRollout[]): Marked[] {
   return rollouts
     .filter((one) => !dry(one))
     .flatMap(({ phases }) =>

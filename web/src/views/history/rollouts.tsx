@@ -5,16 +5,16 @@ import { natural } from "../../parts/order.ts";
 import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { address } from "../../router.ts";
-import type { Rollout, Rollouts } from "../../service/documents.ts";
+import type { ListedRollout, Rollouts } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { count, named, seconds, watermark } from "../../format.ts";
 import { dry, plain, said } from "../act/rollout-words.ts";
 import { Past } from "./picked.tsx";
 
-const tone = ({ phase, ended }: Rollout): Tone =>
+const tone = ({ phase, ended }: ListedRollout): Tone =>
   phase === "done" ? "good" : phase.startsWith("roll") ? "back" : ended ? "plain" : "busy";
-const lasted = ({ proposed_at: from, since: until, ended }: Rollout) =>
+const lasted = ({ proposed_at: from, since: until, ended }: ListedRollout) =>
   ended ? seconds((Date.parse(until) - Date.parse(from)) / 1000) : "under way";
 
 export function RolloutsPanel() {
@@ -29,7 +29,7 @@ export function RolloutsPanel() {
             caption="Rollouts, the newest first"
             rows={all}
             keyOf={({ id }) => id}
-            text={(one) => `${plain(one.phase)} ${one.why ?? said(one)} ${one.approved_by} ${one.switches.map((each) => each.switch).join(" ")}`}
+            text={(one) => `${plain(one.phase)} ${one.why ?? said(one)} ${one.approved_by} ${one.stages.flat().join(" ")}`}
             tall
             columns={[
               {
@@ -43,8 +43,8 @@ export function RolloutsPanel() {
                 by: (one) => Date.parse(one.proposed_at),
               },
               { name: "Phase", cell: (one) => <><Status tone={tone(one)} spoken={false}>{plain(one.phase)}</Status>{dry(one) && <span class="tag">dry run</span>}</>, words: true, by: (one) => one.phase },
-              { name: "To", cell: (one) => (one.switches[0] ? watermark(one.switches[0].target) : "–") },
-              { name: "Switches", cell: (one) => <span title={one.switches.map((each) => each.switch).join(", ")}>{named(one.switches.map((each) => each.switch).sort(natural))}</span>, words: true },
+              { name: "To", cell: (one) => (one.summary.target ? watermark(one.summary.target) : "–") },
+              { name: "Switches", cell: (one) => <span title={one.stages.flat().join(", ")}>{named(one.stages.flat().sort(natural))}</span>, words: true },
               { name: "Approved by", cell: (one) => one.approved_by ?? "policy", words: true, by: (one) => one.approved_by ?? "policy" },
               { name: "Took", cell: lasted },
             ]}

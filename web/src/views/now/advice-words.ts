@@ -1,6 +1,6 @@
 // What would be changed and what that is worth, in a few words.
 import type { Tone } from "../../parts/status.tsx";
-import type { Recommendation, Rollout } from "../../service/documents.ts";
+import type { Recommendation, ListedRollout } from "../../service/documents.ts";
 import { dry } from "../act/rollout-words.ts";
 import { gain, score } from "../../format.ts";
 
@@ -10,7 +10,7 @@ export interface Said {
 }
 
 // Whether switches were set or returned since its last round: it was then worked out for what runs no more.
-export function outdated({ id, status, support, created }: Pick<Recommendation, "id" | "status" | "support" | "created">, newest: Rollout | undefined): boolean {
+export function outdated({ id, status, support, created }: Pick<Recommendation, "id" | "status" | "support" | "created">, newest: ListedRollout | undefined): boolean {
   if (!newest || dry(newest) || newest.recommendation === id || status !== "kept") return false;
   return Date.parse(support?.last ?? created) < Date.parse(newest.since);
 }

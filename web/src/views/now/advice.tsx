@@ -11,7 +11,7 @@ import { WatermarkChange, wasOf } from "../../recommendation/watermark-change.ts
 import { address } from "../../router.ts";
 import { roundSaid } from "../../shell/round-words.ts";
 import { round } from "../../shell/round.ts";
-import type { Readiness, Recommendation, Rollout } from "../../service/documents.ts";
+import type { Readiness, Recommendation, ListedRollout } from "../../service/documents.ts";
 import { DECISIONS, percent } from "../../format.ts";
 import { Time } from "../../parts/time.tsx";
 import { advised, outdated } from "./advice-words.ts";
@@ -30,7 +30,7 @@ export function Decision({ of }: { of: Recommendation }) {
 
 interface Props {
   current: Recommendation | undefined;
-  newest: Rollout | undefined;
+  newest: ListedRollout | undefined;
   readiness: Readiness | undefined;
 }
 

@@ -1,6 +1,6 @@
 // Did the newest rollout help? In a few words, by the gain that was measured.
 import { gain } from "../../format.ts";
-import type { GainSeen, Rollout } from "../../service/documents.ts";
+import type { GainSeen, ListedRollout } from "../../service/documents.ts";
 import { dry, said, turnedBack } from "../act/rollout-words.ts";
 import type { Said } from "./advice-words.ts";
 
@@ -13,7 +13,7 @@ export function judged({ measured, measured_error: error }: Pick<GainSeen, "meas
   return measured > 0 ? { answer: `Yes: ${size} better`, tone: "good" } : { answer: `No: ${size} worse`, tone: "critical" };
 }
 
-export function helped(rollout: Rollout, seen: GainSeen | null | undefined): Said & { sentence: string } {
+export function helped(rollout: ListedRollout, seen: GainSeen | null | undefined): Said & { sentence: string } {
   if (turnedBack(rollout)) return { answer: "It was rolled back", tone: "back", sentence: rollout.why ? `Reason: ${rollout.why}` : said(rollout) };
   if (!rollout.ended) return { answer: "A rollout is under way", tone: "busy", sentence: said(rollout) };
   if (dry(rollout)) return { answer: "It was a dry run", tone: "plain", sentence: "Nothing was written, so nothing could change." };

@@ -6,7 +6,7 @@ import { Time } from "../../parts/time.tsx";
 import { change } from "../../recommendation/figures.ts";
 import { GainPair } from "../../recommendation/gain-pair.tsx";
 import { address } from "../../router.ts";
-import type { Figure as Value, MeasuredFigures, Outcome, Rollout } from "../../service/documents.ts";
+import type { Figure as Value, MeasuredFigures, Outcome, ListedRollout } from "../../service/documents.ts";
 import { useLive } from "../../service/live.ts";
 import * as looks from "../../service/looks.ts";
 import { bits, bytes, portion, watermark } from "../../format.ts";
@@ -19,7 +19,7 @@ const FIGURES: readonly { name: string; key: Seen; show: (value: Value) => strin
   { name: "Time paused", key: "pause_share", show: portion, good: -1 },
 ];
 
-export function HelpedPanel({ newest }: { newest: Rollout | undefined }) {
+export function HelpedPanel({ newest }: { newest: ListedRollout | undefined }) {
   const outcome = useLive<Outcome>(newest ? looks.outcome(newest.recommendation) : null).value;
   if (!newest) {
     return (
@@ -30,7 +30,7 @@ export function HelpedPanel({ newest }: { newest: Rollout | undefined }) {
     );
   }
   const { answer, tone, sentence } = helped(newest, outcome?.gain);
-  const [first] = newest.switches;
+  const { target } = newest.summary;
   return (
     <Panel id="helped" title="Did the last change help?" class={`statement ${tone}`} note={<Time at={newest.since} />}>
       <Answer id="judged" tone={tone}>{answer}</Answer>
@@ -42,7 +42,7 @@ export function HelpedPanel({ newest }: { newest: Rollout | undefined }) {
           <a class="button" href={address("act")}>The rollout</a>
           <a class="button" href={address("why", newest.recommendation)}>What came of it</a>
         </div>
-        {first && <p class="quiet">{watermark(first.target)}</p>}
+        {target && <p class="quiet">{watermark(target)}</p>}
       </div>
     </Panel>
   );

@@ -1,7 +1,7 @@
 // Now: is the fabric well, what would be changed, did the last change help; then what is wrong, and the network itself.
 import { useMemo } from "preact/hooks";
 import { Panel } from "../../parts/panel.tsx";
-import type { Condition, Gains, Readiness, Rollout, Rollouts, State } from "../../service/documents.ts";
+import type { Condition, Gains, Readiness, ListedRollout, Rollouts, State } from "../../service/documents.ts";
 import type { Overview } from "../../fabric/overview.ts";
 import { useCurrent } from "../../service/current.ts";
 import { away, now as clock } from "../../service/client.ts";
@@ -72,7 +72,7 @@ function Now() {
 }
 
 // When rollouts of the last hour set switches, by the gains that are measured of them, and the steps of the newest.
-function useHourOfRollouts(newest: Rollout | undefined): string[] {
+function useHourOfRollouts(newest: ListedRollout | undefined): string[] {
   const since = useMemo(() => encodeURIComponent(sinceOf(RANGES[0] as Range, clock())), []);
   const gains = useLive<Gains>(newest ? looks.gains(since) : null).value?.gains ?? [];
   const steps = newest && !dry(newest) ? newest.phases.filter(({ phase }) => phase === "canary" || phase === "rolling_back") : [];
