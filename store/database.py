@@ -278,6 +278,10 @@ class Recorder:
             self.dropped += 1
         self._some.set()
 
+    def holds(self, key: Hashable) -> bool:
+        """Whether the write of that key still waits."""
+        return key in self._waiting
+
     def drop(self, key: Hashable) -> None:
         """Removes and counts the write waiting under that key, if any."""
         if self._waiting.pop(key, None) is not None:

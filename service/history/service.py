@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 
 from sqlalchemy import Connection
@@ -31,8 +31,10 @@ PRUNE_EVERY_S = 60.0
 PRUNED_AT_ONCE = 5_000
 MOST_ALARMS = 1_000_000
 MOST_ALARMS_IN_MEMORY = 10_000
-MOST_WAITING_ROWS = 200_000
-"""Queued rows of ports, about 50 MB; beyond, new steps are dropped until the database catches up."""
+MOST_WAITING_ROWS = 500_000
+"""Queued rows of ports, about 120 MB: 15 steps of 32 000. Beyond, new steps are dropped until the database
+catches up.
+"""
 MOST_ROWS_IN_MEMORY = 50_000
 """Rows of each step length in an in-memory database; about 15 MB."""
 STEPS_PRUNED_AT_ONCE = 4
@@ -71,6 +73,7 @@ class QueueHistory:
         self._seen: LatestState | None = None
         self._counted: RecentPorts | None = None
         self._last_ns: int | None = None
+        self._waiting_rows: dict[Hashable, int] = {}
         self.lost = 0
 
     async def run_forever(self) -> None:
@@ -96,7 +99,10 @@ class QueueHistory:
         ports = await asyncio.to_thread(port_steps, queues, rates)
         if not ports:
             return False
-        if self._recorder.waiting * len(ports) > MOST_WAITING_ROWS:
+        held = self._recorder.holds
+        self._waiting_rows = {key: rows for key, rows in self._waiting_rows.items() if held(key)}
+        waiting = sum(self._waiting_rows.values())
+        if waiting and waiting + len(ports) > MOST_WAITING_ROWS:
             self.lost += 1
             return False
         seen_s = max(one.at_s for one in (seen, counted) if one is not None)
@@ -143,7 +149,9 @@ class QueueHistory:
                     keep_s = min(keep_s, step_s * max(MOST_ROWS_IN_MEMORY // len(ports), 1))
                 prune(connection, step_s, at_ns - math.ceil(keep_s * NS_PER_S), most=STEPS_PRUNED_AT_ONCE)
 
-        self._recorder.put(written)
+        key = object()  # of its own, since a step may be written more than once
+        self._waiting_rows[key] = len(ports)
+        self._recorder.put(written, key=key)
         second_s = next((to_s for _, to_s in steps.folds), None)
         if second_s is not None and (
             before_ns is None or begin_ns(before_ns, second_s) != begin_ns(at_ns, second_s)

@@ -246,6 +246,25 @@ def test_what_can_wait_no_longer_is_counted_and_left_out(monkeypatch: pytest.Mon
     in_world(None, story)
 
 
+def test_only_rows_of_ports_count_towards_what_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "MOST_WAITING_ROWS", 4)
+
+    async def story(world: World) -> None:
+        for _ in range(9):
+            world.recorder.put(lambda connection: None)
+        world.sees(queue(port="e1"), queue(port="e2"))
+        assert await world.history.record()
+        world.now_s += 10
+        world.sees(*(queue(port=f"e{number}") for number in range(9)))
+        assert not await world.history.record()
+        await world.recorder.flush()
+        world.sees(*(queue(port=f"e{number}") for number in range(9)))
+        assert await world.history.record()  # one step alone, however large
+        assert world.history.lost == 1
+
+    in_world(None, story)
+
+
 def test_settings_may_say_that_nothing_is_written() -> None:
     async def story(world: World) -> None:
         world.history._steps = None
