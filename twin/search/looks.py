@@ -97,7 +97,7 @@ def plan(moments: Sequence[Scenario], settings: SearchSettings) -> Plan:
     )
     note = (
         f"For a budget of {duration_text(settings.budget_s)} candidates were compared on {len(looks)} "
-        f"slices, each a {_ordinal(n_slices)} of the fabric's receivers{rest}"
+        f"slices, each 1/{n_slices} of the fabric's receivers{rest}"
     )
     return Plan(looks, 1.0, n_slices, n_whole, (note,))
 
@@ -131,10 +131,6 @@ def fewer(settings: SearchSettings, share: float) -> SearchSettings:
         return settings
     candidates = max(math.ceil(share * settings.candidates), 2)
     return replace(settings, candidates=candidates, narrowed=math.ceil(share * settings.narrowed))
-
-
-def _ordinal(number: int) -> str:
-    return {2: "half", 3: "third", 4: "quarter"}.get(number, f"{number}th")
 
 
 def _slices(
